@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantities with units, as people write them in scenarios: "10Gbit", "360KB", "0.2us", "65pkt".
+
+Decimal prefixes throughout (1 KB = 1000 B, 1 Mbit = 10^6 bit), as link rates and the papers use them.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from policy.errors import FieldError
+
+PACKET_BYTES = 1500
+"""What "pkt" means wherever a paper counts buffers and marking thresholds in packets: one full Ethernet payload."""
+
+_RATE_BPS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+_SIZE_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "pkt": PACKET_BYTES}
+_TIME_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*")
+
+
+def _parse(field: str, text: object, units: dict[str, int], example: str) -> int:
+    match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
+    scale = units.get(match.group(2).lower()) if match else None
+    if match is None or scale is None:
+        raise FieldError(field, f'{text!r} is not a quantity: write a number and a unit ({", ".join(units)}), as in "{example}"')
+    return int((Decimal(match.group(1)) * scale).to_integral_value())
+
+
+def rate_bps(field: str, text: object) -> int:
+    """Bits per second of a rate such as "10Gbit"."""
+    return _parse(field, text, _RATE_BPS, "10Gbit")
+
+
+def size_bytes(field: str, text: object) -> int:
+    """Bytes of a size such as "360KB" or "65pkt" (a packet counts PACKET_BYTES)."""
+    return _parse(field, text, _SIZE_BYTES, "360KB")
+
+
+def time_ns(field: str, text: object) -> int:
+    """Nanoseconds of a time such as "0.2us"."""
+    return _parse(field, text, _TIME_NS, "20us")
+
+
+def format_bytes(count: float) -> str:
+    """A size for people: 10 KB, 1.33 KB, 1 MB."""
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def format_rate(bps: float) -> str:
+    """A rate for people: 100 Mb/s."""
+    for unit, scale in (("Gb/s", 10**9), ("Mb/s", 10**6), ("kb/s", 10**3)):
+        if bps >= scale:
+            return f"{bps / scale:.3g} {unit}"
+    return f"{bps:.0f} b/s"

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one way to run an external command to its end: log it, and raise with its own words when it fails."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+
+log = logging.getLogger(__name__)
+
+
+class CommandFailed(RuntimeError):
+    """A command ended with an error; the message holds the command, its exit code and what it said."""
+
+    def __init__(self, argv: Sequence[str], returncode: int, output: str) -> None:
+        super().__init__(f"$ {shlex.join(argv)}\nexit code {returncode}: {output.strip() or '(no output)'}")
+        self.returncode = returncode
+        self.output = output
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    stdin: str | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 60.0,
+) -> str:
+    """Run a command without a shell and return its standard output.
+
+    Raises CommandFailed with standard error when the exit code is not zero, subprocess.TimeoutExpired after `timeout_s`.
+    """
+    log.debug("$ %s", shlex.join(argv))
+    done = subprocess.run(
+        list(argv), input=stdin, env=env, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+    if done.returncode != 0:
+        raise CommandFailed(argv, done.returncode, done.stderr or done.stdout)
+    return done.stdout

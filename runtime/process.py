@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Long-running child processes that never outlive their parent."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+log = logging.getLogger(__name__)
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    log_file: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: int | IO[bytes] | None = subprocess.DEVNULL,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own (a Ctrl-C reaches only the parent, which stops it in order).
+
+    The kernel kills it when the thread that started it ends, so a killed parent leaves nothing behind: call this
+    from a thread that lives as long as the child should. Output is appended to `log_file`, or inherited.
+    """
+    log.debug("$ %s &", shlex.join(argv))
+    out = log_file.open("ab") if log_file else None
+    try:
+        return subprocess.Popen(
+            list(argv),
+            stdin=stdin,
+            stdout=out,
+            stderr=subprocess.STDOUT if out else None,
+            env=dict(os.environ, **(env or {})),
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+            pass_fds=pass_fds,
+        )
+    finally:
+        if out:
+            out.close()
+
+
+def stop(process: subprocess.Popen[bytes], *, grace_s: float = 5.0) -> int:
+    """End a child: SIGTERM, then SIGKILL when it has not gone after `grace_s`. Returns its exit code."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            log.warning("process %d ignored SIGTERM for %.0f s: killed", process.pid, grace_s)
+            process.kill()
+            process.wait()
+    return process.returncode

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Readiness by checking, never by sleeping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T], what: str, *, timeout_s: float = 10.0, interval_s: float = 0.02) -> T:
+    """Poll `condition` until it is true and return its value; TimeoutError naming `what` after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {timeout_s:.0f} s")
+        time.sleep(interval_s)
