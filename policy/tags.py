@@ -39,7 +39,9 @@ EDGES_BYTES: tuple[int, ...] = tuple(round(1000 * 10 ** (k / 8)) for k in range(
 URGENCY_ONE = 1 << 16
 """Fixed-point one of an urgency: Q16."""
 
-URGENCY_EDGES_Q16: tuple[int, ...] = tuple(round(URGENCY_ONE * 2 ** ((step - 7) / 2)) for step in range(URGENCY_STEPS - 1))
+URGENCY_EDGES_Q16: tuple[int, ...] = tuple(
+    round(URGENCY_ONE * 2 ** ((step - 7) / 2)) for step in range(URGENCY_STEPS - 1)
+)
 """Upper edges of the urgency steps, half-octaves from 2^-3.5 to 2^3.5; s = 1 is the edge of step 7."""
 
 DEFAULT_IDLE_GAP_NS = 10_000_000
@@ -67,7 +69,7 @@ def snap_to_edge(threshold_bytes: int) -> int:
 
 
 def bucket_width_bytes(tag: int) -> int:
-    """Bytes of a flow that can carry an attained-service tag: the bucket's width (the last one is open: its lower edge)."""
+    """Bytes of one flow that can carry an attained-service tag (the last bucket is open: its width to edge 39)."""
     k = tag - ATTAINED_FIRST
     return EDGES_BYTES[k] - (EDGES_BYTES[k - 1] if k else 0)
 

@@ -25,7 +25,10 @@ def _parse(field: str, text: object, units: dict[str, int], example: str) -> int
     match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
     scale = units.get(match.group(2).lower()) if match else None
     if match is None or scale is None:
-        raise FieldError(field, f'{text!r} is not a quantity: write a number and a unit ({", ".join(units)}), as in "{example}"')
+        raise FieldError(
+            field,
+            f'{text!r} is not a quantity: write a number and a unit ({", ".join(units)}), as in "{example}"',
+        )
     return int((Decimal(match.group(1)) * scale).to_integral_value())
 
 

@@ -29,7 +29,8 @@ def run(
 ) -> str:
     """Run a command without a shell and return its standard output.
 
-    Raises CommandFailed with standard error when the exit code is not zero, subprocess.TimeoutExpired after `timeout_s`.
+    Raises CommandFailed with standard error when the exit code is not zero, and subprocess.TimeoutExpired
+    after `timeout_s`.
     """
     log.debug("$ %s", shlex.join(argv))
     done = subprocess.run(

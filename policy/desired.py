@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The desired policy: one validated document that says what every port and host shall do.
+
+The REST API stores it, scenarios hold one in their [scheme] table, the controller reconciles the switches towards it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+from policy import units
+from policy.errors import FieldError
+from policy.schemes import Marking, Scheme, ThresholdRule, scheme_named
+
+MAX_QUEUES = 8
+MAX_THRESHOLD_BYTES = 10**9
+DEFAULT_MARK_BYTES = 65 * units.PACKET_BYTES
+DEFAULT_BUFFER_BYTES = 360_000
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is wanted. Immutable; `from_document` is the way in, and fills the scheme's defaults."""
+
+    scheme: str
+    queues: int
+    """1 … 8; queue 0 is served first."""
+    thresholds: tuple[int, ...]
+    """Demotion thresholds in bytes, increasing, queues - 1 of them: static, or where adaptation starts."""
+    percentiles: tuple[float, ...]
+    """Percentiles of completed flow sizes that become the thresholds, queues - 1 of them (adaptive schemes)."""
+    window_ms: int
+    """Sliding window over which completed flows are remembered."""
+    interval_ms: int
+    """Time between two adjustments of the thresholds."""
+    min_flows: int
+    """Adjust only when at least this many flows completed in the window."""
+    mark_at: int | None
+    """K: mark ECN when a port's backlog exceeds this many bytes; None where the scheme does not mark."""
+    buffer: int
+    """Bytes that a port buffers over all its queues."""
+    untagged_queue: int
+    """Queue of packets without a tag."""
+    idle_gap_ms: int
+    """A flow is one direction of a 5-tuple between idle gaps of this length."""
+
+    @property
+    def definition(self) -> Scheme:
+        return scheme_named(self.scheme)
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Policy:
+        """Check a document (JSON or a TOML table) and fill in the scheme's defaults.
+
+        Sizes are bytes or text with a unit ("10KB", "65pkt"). Raises FieldError naming the first bad field.
+        """
+        if not isinstance(document, Mapping):
+            raise FieldError("policy", "must be an object with at least a scheme")
+        known = [f.name for f in fields(cls)]
+        for key in document:
+            if key not in known:
+                raise FieldError(str(key), f"is not a policy field; there are {', '.join(known)}")
+        scheme = scheme_named(document.get("scheme"))
+        queues = _integer(document, "queues", scheme.queues, 1, MAX_QUEUES)
+        if scheme.threshold_rule is ThresholdRule.NONE and queues != scheme.queues:
+            raise FieldError("queues", f"scheme {scheme.name} has {scheme.queues}")
+        return cls(
+            scheme=scheme.name,
+            queues=queues,
+            thresholds=_thresholds(document, scheme, queues),
+            percentiles=_percentiles(document, scheme, queues),
+            window_ms=_integer(document, "window_ms", 500, 10, 3_600_000),
+            interval_ms=_integer(document, "interval_ms", 100, 10, 600_000),
+            min_flows=_integer(document, "min_flows", 5, 1, 1_000_000),
+            mark_at=_mark_at(document, scheme),
+            buffer=_size(document, "buffer", DEFAULT_BUFFER_BYTES, 3_000, 1_000_000_000),
+            untagged_queue=_integer(document, "untagged_queue", queues - 1, 0, queues - 1),
+            idle_gap_ms=_integer(document, "idle_gap_ms", 10, 1, 60_000),
+        )
+
+    def to_document(self) -> dict[str, Any]:
+        """JSON-ready form, the inverse of `from_document`."""
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _integer(document: Mapping[str, Any], field: str, default: int, low: int, high: int) -> int:
+    value = document.get(field, default)
+    if value is None:
+        value = default
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise FieldError(field, f"must be a whole number from {low} to {high}, not {value!r}")
+    return value
+
+
+def _bytes(field: str, value: object, low: int, high: int) -> int:
+    count = (
+        value if isinstance(value, int) and not isinstance(value, bool) else units.size_bytes(field, value)
+    )
+    if not low <= count <= high:
+        raise FieldError(field, f"must be from {low} to {high} bytes, not {count}")
+    return count
+
+
+def _size(document: Mapping[str, Any], field: str, default: int, low: int, high: int) -> int:
+    value = document.get(field)
+    return default if value is None else _bytes(field, value, low, high)
+
+
+def _mark_at(document: Mapping[str, Any], scheme: Scheme) -> int | None:
+    if scheme.marking is Marking.NONE:
+        if document.get("mark_at") is not None:
+            raise FieldError("mark_at", f"scheme {scheme.name} does not mark; leave it out")
+        return None
+    return _size(document, "mark_at", DEFAULT_MARK_BYTES, 1, 1_000_000_000)
+
+
+def _list(document: Mapping[str, Any], field: str, queues: int) -> Sequence[Any] | None:
+    values = document.get(field)
+    if values is None:
+        return None
+    if not isinstance(values, list | tuple) or len(values) != queues - 1:
+        raise FieldError(field, f"must be a list of {queues - 1} values, one fewer than queues")
+    return values
+
+
+def _increasing(field: str, values: Sequence[float]) -> None:
+    for lower, upper in pairwise(values):
+        if upper <= lower:
+            raise FieldError(field, f"must increase, but {upper} follows {lower}")
+
+
+def _thresholds(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tuple[int, ...]:
+    values = _list(document, "thresholds", queues)
+    if values is not None:
+        thresholds = tuple(_bytes("thresholds", value, 1, MAX_THRESHOLD_BYTES) for value in values)
+        _increasing("thresholds", thresholds)
+        return thresholds
+    if queues - 1 == len(scheme.thresholds_bytes):
+        return scheme.thresholds_bytes
+    if scheme.threshold_rule is ThresholdRule.STATIC:
+        raise FieldError(
+            "thresholds", f"scheme {scheme.name} with {queues} queues needs {queues - 1} of them"
+        )
+    return tuple(10_000 * 4**i for i in range(queues - 1))
+
+
+def _percentiles(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tuple[float, ...]:
+    values = _list(document, "percentiles", queues)
+    if scheme.threshold_rule is not ThresholdRule.PERCENTILE:
+        if values:
+            raise FieldError("percentiles", f"scheme {scheme.name} does not use them; leave them out")
+        return ()
+    if values is None:
+        return tuple(10.0 * (i + 1) for i in range(queues - 1))
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 100:
+            raise FieldError("percentiles", f"must lie above 0 and up to 100, not {value!r}")
+    _increasing("percentiles", values)
+    return tuple(float(value) for value in values)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of one flow: what an agent delivers, the store keeps and every report is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from policy.errors import FieldError
+
+SMALL_LIMIT_BYTES = 100_000
+MEDIUM_LIMIT_BYTES = 10_000_000
+SIZE_CLASSES = ("small", "medium", "large")
+FINISHED, UNFINISHED = "finished", "unfinished"
+
+_ID = re.compile(r"[A-Za-z0-9._:/-]{1,96}")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_MAX_BYTES = 10**13
+_MAX_US = 10**12
+
+
+def size_class(size_bytes: int, scale: float = 1.0) -> str:
+    """small <= 100 KB < medium <= 10 MB < large (as in the papers), limits scaled with the workload."""
+    if size_bytes <= SMALL_LIMIT_BYTES * scale:
+        return "small"
+    return "medium" if size_bytes <= MEDIUM_LIMIT_BYTES * scale else "large"
+
+
+@dataclass(frozen=True)
+class FlowRecord:
+    """One flow, finished or not. Times in microseconds; `started_at` in seconds of the Unix epoch."""
+
+    id: str
+    """Unique over runs; delivering a record again changes nothing."""
+    src: str
+    dst: str
+    bytes: int
+    size_class: str
+    started_at: float
+    fct_us: float | None
+    """Flow completion time seen at the receiver: sender's connect() to last byte read; None when unfinished."""
+    ideal_us: float
+    """FCT of the same flow alone in the network."""
+    deadline_us: float | None
+    met: bool | None
+    """Whether the deadline was met; None without a deadline. An unfinished flow has missed."""
+    retransmissions: int
+    congestion_control: str
+    scheme: str
+    status: str
+    reason: str = ""
+    """Why an unfinished flow did not finish."""
+
+    @property
+    def slowdown(self) -> float | None:
+        return None if self.fct_us is None else self.fct_us / self.ideal_us
+
+    def to_document(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_document(cls, document: object) -> FlowRecord:
+        """Check a record; FieldError names the first bad field."""
+        if not isinstance(document, Mapping):
+            raise FieldError("flow", "must be an object")
+        known = {f.name for f in fields(cls)}
+        for key in document:
+            if key not in known:
+                raise FieldError(str(key)[:64], "is not a field of a flow record")
+        get = document.get
+        record = cls(
+            id=_text("id", get("id"), _ID),
+            src=_text("src", get("src"), _NAME),
+            dst=_text("dst", get("dst"), _NAME),
+            bytes=_whole("bytes", get("bytes"), 1, _MAX_BYTES),
+            size_class=_one_of("size_class", get("size_class"), SIZE_CLASSES),
+            started_at=_number("started_at", get("started_at"), 0, 10**11),
+            fct_us=_optional("fct_us", get("fct_us"), 0, _MAX_US),
+            ideal_us=_number("ideal_us", get("ideal_us"), 0.001, _MAX_US),
+            deadline_us=_optional("deadline_us", get("deadline_us"), 0, _MAX_US),
+            met=_boolean("met", get("met")),
+            retransmissions=_whole("retransmissions", get("retransmissions"), 0, 2**40),
+            congestion_control=_text("congestion_control", get("congestion_control"), _NAME),
+            scheme=_text("scheme", get("scheme"), _NAME),
+            status=_one_of("status", get("status"), (FINISHED, UNFINISHED)),
+            reason=_free_text("reason", get("reason", "")),
+        )
+        if (record.fct_us is None) != (record.status == UNFINISHED):
+            raise FieldError("fct_us", "is there exactly when the flow has finished")
+        if (record.met is None) != (record.deadline_us is None):
+            raise FieldError("met", "is there exactly when the flow has a deadline")
+        return record
+
+
+def _text(field: str, value: object, pattern: re.Pattern[str]) -> str:
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise FieldError(field, f"must be text matching {pattern.pattern}")
+    return value
+
+
+def _free_text(field: str, value: object) -> str:
+    if not isinstance(value, str) or len(value) > 200 or "\x00" in value:
+        raise FieldError(field, "must be text of at most 200 characters")
+    return value
+
+
+def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise FieldError(field, f"must be one of {', '.join(allowed)}")
+    return str(value)
+
+
+def _whole(field: str, value: object, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise FieldError(field, f"must be a whole number from {low} to {high}")
+    return value
+
+
+def _number(field: str, value: object, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise FieldError(field, f"must be a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def _optional(field: str, value: object, low: float, high: float) -> float | None:
+    return None if value is None else _number(field, value, low, high)
+
+
+def _boolean(field: str, value: object) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise FieldError(field, "must be true, false or null")
+    return value

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schemes: a scheme is data, one file each; adding one is one file here and one line in `SCHEMES`."""
+
+from __future__ import annotations
+
+from policy.errors import FieldError
+from policy.schemes.dctcp import DCTCP
+from policy.schemes.mlfq_adaptive import MLFQ_ADAPTIVE
+from policy.schemes.pias import PIAS
+from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from policy.schemes.tcp import TCP
+
+SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in (TCP, DCTCP, PIAS, MLFQ_ADAPTIVE)}
+
+__all__ = ["SCHEMES", "Marking", "QueueRule", "Scheme", "ThresholdRule", "scheme_named"]
+
+
+def scheme_named(name: object, field: str = "scheme") -> Scheme:
+    """The scheme of that name, or a FieldError that lists what there is."""
+    scheme = SCHEMES.get(name) if isinstance(name, str) else None
+    if scheme is None:
+        raise FieldError(field, f"{name!r} is not a scheme; there are {', '.join(SCHEMES)}")
+    return scheme

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DCTCP: one FIFO, marked when its backlog exceeds K."""
+
+from __future__ import annotations
+
+from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+
+DCTCP = Scheme(
+    name="dctcp",
+    title="DCTCP",
+    paper="Alizadeh et al., SIGCOMM 2010; RFC 8257",
+    congestion_control="sluice_dctcp",
+    fallback_control="dctcp",
+    threshold_rule=ThresholdRule.NONE,
+    queue_rule=QueueRule.SINGLE,
+    marking=Marking.PORT,
+    queues=1,
+    thresholds_bytes=(),
+    colour="#4477aa",
+)

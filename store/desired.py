@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Desired state: the versioned policy and the topology, and whether the controller has applied them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Table, desc, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from policy.desired import Policy
+from policy.graph import Topology
+from store.schema import applied, policies, topologies
+
+
+@dataclass(frozen=True)
+class PolicyVersion:
+    version: int
+    policy: Policy
+    author: str
+    created_at: float
+    applied_at: float | None
+    """When the controller had every connected switch at this version; None while pending."""
+
+
+def insert_for(connection: Connection, table: Table) -> Any:
+    """INSERT with ON CONFLICT in the dialect at hand."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    return dialect.insert(table)
+
+
+def put_policy(engine: Engine, policy: Policy, author: str) -> int:
+    """Make this the desired policy and return its version."""
+    with engine.begin() as connection:
+        row = {"document": policy.to_document(), "author": author, "created_at": time.time()}
+        return connection.execute(policies.insert().values(**row).returning(policies.c.version)).scalar_one()
+
+
+def current_policy(engine: Engine) -> PolicyVersion | None:
+    """The newest policy, or None before the first."""
+    versions = policy_history(engine, limit=1)
+    return versions[0] if versions else None
+
+
+def policy_history(engine: Engine, limit: int = 100) -> list[PolicyVersion]:
+    """Policies, newest first."""
+    query = (
+        select(policies, applied.c.applied_at)
+        .join(applied, applied.c.version == policies.c.version, isouter=True)
+        .order_by(desc(policies.c.version))
+        .limit(limit)
+    )
+    with engine.connect() as connection:
+        return [
+            PolicyVersion(
+                row.version, Policy.from_document(row.document), row.author, row.created_at, row.applied_at
+            )
+            for row in connection.execute(query)
+        ]
+
+
+def current_version(engine: Engine) -> int:
+    """Version of the newest policy, 0 before the first: cheap enough to ask for several times a second."""
+    with engine.connect() as connection:
+        return connection.execute(select(func.max(policies.c.version))).scalar() or 0
+
+
+def mark_applied(engine: Engine, version: int) -> None:
+    """Say that the network stands as this version wants it. Saying it again changes nothing."""
+    with engine.begin() as connection:
+        connection.execute(
+            insert_for(connection, applied)
+            .values(version=version, applied_at=time.time())
+            .on_conflict_do_nothing()
+        )
+
+
+def put_topology(engine: Engine, topology: Topology) -> None:
+    """Make this the network that the controller forwards over."""
+    values = {"id": 1, "document": topology.to_document(), "updated_at": time.time()}
+    with engine.begin() as connection:
+        statement = insert_for(connection, topologies).values(**values)
+        connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
+
+
+def current_topology(engine: Engine) -> Topology | None:
+    with engine.connect() as connection:
+        document = connection.execute(select(topologies.c.document)).scalar()
+    return Topology.from_document(document) if document else None

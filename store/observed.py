@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observed state: switches, agents, thresholds, port samples, events. Writers never overwrite each other's rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Engine, Select, delete, func, select
+
+from store.desired import insert_for
+from store.schema import agents, events, port_samples, switches, thresholds
+
+
+@dataclass(frozen=True)
+class ThresholdChange:
+    at: float
+    port: str
+    policy_version: int
+    thresholds_bytes: tuple[int, ...]
+    flows: int
+
+
+@dataclass(frozen=True)
+class PortSample:
+    at: float
+    port: str
+    queue_bytes: tuple[int, ...]
+    queue_packets: tuple[int, ...]
+
+
+def put_switch(engine: Engine, dpid: int, name: str, *, connected: bool, policy_version: int | None) -> None:
+    """State of a switch's connection, and the policy version that its rules stand at."""
+    values = {
+        "dpid": dpid,
+        "name": name,
+        "connected": connected,
+        "policy_version": policy_version,
+        "seen_at": time.time(),
+    }
+    with engine.begin() as connection:
+        statement = insert_for(connection, switches).values(**values)
+        connection.execute(statement.on_conflict_do_update(index_elements=["dpid"], set_=values))
+
+
+def put_agent(engine: Engine, name: str, kind: str, status: Mapping[str, Any]) -> None:
+    """An agent's heartbeat."""
+    values = {"name": name, "kind": kind, "status": dict(status), "seen_at": time.time()}
+    with engine.begin() as connection:
+        statement = insert_for(connection, agents).values(**values)
+        connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
+
+
+def add_thresholds(engine: Engine, changes: Iterable[ThresholdChange]) -> None:
+    rows = [{**vars(change), "thresholds_bytes": list(change.thresholds_bytes)} for change in changes]
+    if rows:
+        with engine.begin() as connection:
+            connection.execute(thresholds.insert(), rows)
+
+
+def add_port_samples(engine: Engine, samples: Iterable[PortSample]) -> None:
+    rows = [
+        {**vars(s), "queue_bytes": list(s.queue_bytes), "queue_packets": list(s.queue_packets)}
+        for s in samples
+    ]
+    if rows:
+        with engine.begin() as connection:
+            connection.execute(port_samples.insert(), rows)
+
+
+def add_event(engine: Engine, kind: str, **document: Any) -> None:
+    """Something that an operator would want to read later ("switch-connected", "policy-applied", …)."""
+    with engine.begin() as connection:
+        connection.execute(events.insert().values(at=time.time(), kind=kind, document=document))
+
+
+def all_switches(engine: Engine) -> list[Mapping[str, Any]]:
+    return _all(engine, select(switches).order_by(switches.c.dpid))
+
+
+def all_agents(engine: Engine) -> list[Mapping[str, Any]]:
+    return _all(engine, select(agents).order_by(agents.c.name))
+
+
+def recent_events(engine: Engine, since: float, limit: int = 500) -> list[Mapping[str, Any]]:
+    return _all(engine, select(events).where(events.c.at > since).order_by(events.c.id).limit(limit))
+
+
+def threshold_history(
+    engine: Engine, since: float, ports: Sequence[str] | None = None, limit: int = 20_000
+) -> list[ThresholdChange]:
+    """Changes after `since`, oldest first."""
+    query = select(thresholds).where(thresholds.c.at > since).order_by(thresholds.c.id).limit(limit)
+    if ports:
+        query = query.where(thresholds.c.port.in_(ports))
+    return [_threshold_change(row) for row in _all(engine, query)]
+
+
+def latest_thresholds(engine: Engine) -> dict[str, ThresholdChange]:
+    """The thresholds in force, by port."""
+    newest = select(func.max(thresholds.c.id)).group_by(thresholds.c.port)
+    rows = _all(engine, select(thresholds).where(thresholds.c.id.in_(newest)))
+    return {row["port"]: _threshold_change(row) for row in rows}
+
+
+def port_history(
+    engine: Engine, since: float, ports: Sequence[str] | None = None, limit: int = 100_000
+) -> list[PortSample]:
+    """Samples after `since`, oldest first."""
+    query = select(port_samples).where(port_samples.c.at > since).order_by(port_samples.c.id).limit(limit)
+    if ports:
+        query = query.where(port_samples.c.port.in_(ports))
+    return [
+        PortSample(row["at"], row["port"], tuple(row["queue_bytes"]), tuple(row["queue_packets"]))
+        for row in _all(engine, query)
+    ]
+
+
+def prune(engine: Engine, before: float) -> None:
+    """Forget samples, superseded thresholds and events older than `before`."""
+    newest = select(func.max(thresholds.c.id)).group_by(thresholds.c.port)
+    with engine.begin() as connection:
+        connection.execute(delete(port_samples).where(port_samples.c.at < before))
+        connection.execute(delete(events).where(events.c.at < before))
+        connection.execute(delete(thresholds).where(thresholds.c.at < before, thresholds.c.id.not_in(newest)))
+
+
+def _threshold_change(row: Mapping[str, Any]) -> ThresholdChange:
+    return ThresholdChange(
+        row["at"], row["port"], row["policy_version"], tuple(row["thresholds_bytes"]), row["flows"]
+    )
+
+
+def _all(engine: Engine, query: Select[Any]) -> list[Mapping[str, Any]]:
+    with engine.connect() as connection:
+        return [dict(row._mapping) for row in connection.execute(query)]

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables. The store is the bus: desired state and observed state are rows, and processes meet nowhere else.
+
+desired:  policies (versioned), topologies
+observed: applied, switches, agents, thresholds, port_samples, flows, events
+Times are seconds of the Unix epoch.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+)
+
+metadata = MetaData()
+
+policies = Table(
+    "policies",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=True),
+    Column("document", JSON, nullable=False),
+    Column("author", String, nullable=False),
+    Column("created_at", Float, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+applied = Table(
+    "applied",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("applied_at", Float, nullable=False),
+)
+"""A row when the rules of every connected switch stand as the policy's version wants them."""
+
+topologies = Table(
+    "topologies",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("document", JSON, nullable=False),
+    Column("updated_at", Float, nullable=False),
+)
+
+switches = Table(
+    "switches",
+    metadata,
+    Column("dpid", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", String, nullable=False),
+    Column("connected", Boolean, nullable=False),
+    Column("policy_version", Integer),
+    Column("seen_at", Float, nullable=False),
+)
+
+agents = Table(
+    "agents",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("status", JSON, nullable=False),
+    Column("seen_at", Float, nullable=False),
+)
+
+thresholds = Table(
+    "thresholds",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("at", Float, nullable=False),
+    Column("port", String, nullable=False),
+    Column("policy_version", Integer, nullable=False),
+    Column("thresholds_bytes", JSON, nullable=False),
+    Column("flows", Integer, nullable=False),
+    Index("thresholds_by_port", "port", "at"),
+    Index("thresholds_by_time", "at"),
+)
+"""A row at every change of a port's thresholds; `flows` completed in the window that it was computed from."""
+
+port_samples = Table(
+    "port_samples",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("at", Float, nullable=False),
+    Column("port", String, nullable=False),
+    Column("queue_bytes", JSON, nullable=False),
+    Column("queue_packets", JSON, nullable=False),
+    Index("port_samples_by_port", "port", "at"),
+    Index("port_samples_by_time", "at"),
+)
+"""OpenFlow queue statistics: cumulative transmitted bytes and packets, a list over the queues."""
+
+flows = Table(
+    "flows",
+    metadata,
+    Column("sequence", Integer, primary_key=True, autoincrement=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("src", String, nullable=False),
+    Column("dst", String, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("size_class", String, nullable=False),
+    Column("started_at", Float, nullable=False),
+    Column("fct_us", Float),
+    Column("ideal_us", Float, nullable=False),
+    Column("deadline_us", Float),
+    Column("met", Boolean),
+    Column("retransmissions", BigInteger, nullable=False),
+    Column("congestion_control", String, nullable=False),
+    Column("scheme", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("received_at", Float, nullable=False),
+    Index("flows_by_reception", "received_at"),
+)
+"""The columns up to `reason` are policy.records.FlowRecord."""
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("at", Float, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("document", JSON, nullable=False),
+    Index("events_by_time", "at"),
+)
