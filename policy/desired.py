@@ -152,11 +152,11 @@ def _thresholds(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tup
 
 
 def _percentiles(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tuple[float, ...]:
-    values = _list(document, "percentiles", queues)
     if scheme.threshold_rule is not ThresholdRule.PERCENTILE:
-        if values:
+        if document.get("percentiles"):
             raise FieldError("percentiles", f"scheme {scheme.name} does not use them; leave them out")
         return ()
+    values = _list(document, "percentiles", queues)
     if values is None:
         return tuple(10.0 * (i + 1) for i in range(queues - 1))
     for value in values:
