@@ -6,7 +6,7 @@ This module turns the parsed tables into checked values; reading files is for th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,16 @@ class Transport:
 
 
 @dataclass(frozen=True)
+class Background:
+    """A long flow that runs beside the workload and is not part of the result: iperf on the testbed."""
+
+    source: str
+    to: str
+    rate_bps: int | None
+    """None: as much as it gets."""
+
+
+@dataclass(frozen=True)
 class Scenario:
     name: str
     seed: int
@@ -50,6 +60,7 @@ class Scenario:
     policy: Policy
     transport: Transport
     workload: Workload
+    background: tuple[Background, ...] = ()
 
 
 class _Table:
@@ -110,8 +121,9 @@ def scenario_from_document(document: Mapping[str, Any], load_cdf: LoadCdf) -> Sc
     policy = _policy(top.need("scheme"), fabric)
     transport = _transport(_Table("transport", top.take("transport", {})))
     workload = _workload(_Table("workload", top.need("workload")), top.take("deadlines"), load_cdf)
+    background = _background(top.take("background", []))
     top.done()
-    return Scenario(name, seed, fabric, policy, transport, workload)
+    return Scenario(name, seed, fabric, policy, transport, workload, background)
 
 
 def _fabric(table: _Table) -> Fabric:
@@ -201,6 +213,32 @@ def _mix_part(table: _Table) -> MixPart:
     part = MixPart(size_bytes, table.number("share", None, 0.0, 1.0), tuple(sources))
     table.done()
     return part
+
+
+def _background(tables: object) -> tuple[Background, ...]:
+    if not isinstance(tables, list):
+        raise FieldError("background", 'must be a list of { from = "h2", to = "h1" }')
+    flows = []
+    for index, entry in enumerate(tables):
+        table = _Table(f"background[{index}]", entry)
+        rate = table.take("rate")
+        rate_bps = None if rate is None else units.rate_bps(table.name("rate"), rate)
+        flows.append(Background(str(table.need("from")), str(table.need("to")), rate_bps))
+        table.done()
+    return tuple(flows)
+
+
+def check_hosts(scenario: Scenario, hosts: Collection[str]) -> None:
+    """Every host that the scenario names is one of the topology's; FieldError names the key otherwise."""
+    named = [("workload.to", scenario.workload.to)]
+    for sizes in (scenario.workload.sizes, scenario.workload.shifted):
+        if isinstance(sizes, Mix):
+            named += [("workload.mix.from", name) for part in sizes.parts for name in part.sources]
+    for flow in scenario.background:
+        named += [("background.from", flow.source), ("background.to", flow.to)]
+    for field, name in named:
+        if name is not None and name not in hosts:
+            raise FieldError(field, f"{name!r} is not a host of the topology; hosts are h1 … h{len(hosts)}")
 
 
 def _deadlines(table: _Table) -> Deadlines:

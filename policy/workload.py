@@ -8,6 +8,7 @@ sizes; deadlines are given to a share of the flows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -166,8 +167,14 @@ def arrival_rate_per_s(workload: Workload, topology: Topology, mean_bytes: float
     return workload.load * capacity_bps / (8 * mean_bytes * WIRE_PER_PAYLOAD)
 
 
-def schedule(workload: Workload, topology: Topology, rng: np.random.Generator, run_id: str) -> list[Flow]:
-    """Every flow of a run, by start time. The same generator state gives the same list."""
+def schedule(
+    workload: Workload,
+    topology: Topology,
+    rng: np.random.Generator,
+    run_id: str,
+    until_s: float = math.inf,
+) -> list[Flow]:
+    """Every flow of a run that starts before `until_s`, by start time. The same generator state gives the same list."""
     flows: list[Flow] = []
     ideal: dict[tuple[str, str, int], float] = {}
     now_s = 0.0
@@ -178,6 +185,8 @@ def schedule(workload: Workload, topology: Topology, rng: np.random.Generator, r
         sizes = workload.shifted if shifted and workload.shifted else workload.sizes
         rate = arrival_rate_per_s(workload, topology, sizes.mean_bytes * workload.scale)
         now_s += float(rng.exponential(1 / rate))
+        if now_s >= until_s:
+            break
         size, src, dst = _draw_flow(sizes, workload, topology, rng)
         key = (src, dst, size)
         if key not in ideal:

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes beside the testbed: started, watched, restarted when they die, stopped in reverse order."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from policy.errors import SluiceError
+from runtime.process import stop
+
+log = logging.getLogger(__name__)
+
+Process = subprocess.Popen[bytes]
+
+MAX_QUICK_DEATHS = 5
+QUICK_DEATH_S = 5.0
+
+
+@dataclass
+class Service:
+    """One supervised process."""
+
+    name: str
+    start: Callable[[], Process]
+    process: Process
+    started_at: float
+    restarts: int = 0
+    quick_deaths: int = 0
+
+
+@dataclass
+class Services:
+    """The supervised processes, in the order in which they were started.
+
+    Not threaded: whoever runs the show calls `check` a few times a second (a child dies with the thread that started
+    it, so all of them are started here, by the main thread).
+    """
+
+    running: list[Service] = field(default_factory=list)
+
+    def start(self, name: str, start: Callable[[], Process]) -> Service:
+        service = Service(name, start, start(), time.monotonic())
+        self.running.append(service)
+        return service
+
+    def check(self) -> None:
+        """Restart what has died. SluiceError when a process keeps dying right after its start."""
+        for service in self.running:
+            code = service.process.poll()
+            if code is not None:
+                self._restart(service, code)
+
+    def _restart(self, service: Service, code: int) -> None:
+        quick = time.monotonic() - service.started_at < QUICK_DEATH_S
+        service.quick_deaths = service.quick_deaths + 1 if quick else 0
+        if service.quick_deaths >= MAX_QUICK_DEATHS:
+            raise SluiceError(
+                f"{service.name} keeps ending (exit code {code}): see its log in the run's folder"
+            )
+        log.warning("%s ended (exit code %d): restarting it", service.name, code)
+        service.process, service.started_at = service.start(), time.monotonic()
+        service.restarts += 1
+
+    def stop(self, *prefixes: str) -> None:
+        """Stop the services whose name starts with one of the prefixes (all without any), newest first."""
+        chosen = [s for s in self.running if not prefixes or s.name.startswith(prefixes)]
+        for service in reversed(chosen):
+            if service.process.poll() is None:
+                service.process.terminate()
+        for service in reversed(chosen):
+            stop(service.process)
+            self.running.remove(service)
+
+    def __getitem__(self, name: str) -> Service:
+        return next(service for service in self.running if service.name == name)
