@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a mismatched threshold costs, and what adaptation gives back (Gutiérrez et al., Figs. 6–8), on real TCP.
+
+python -m experiments.mismatch_fct.run [--out DIR] [--seeds 1 2 3] [--flows N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+from experiments.files import SCENARIOS, read_document, scenario_with
+from experiments.terminal import progress_bar
+from experiments.testbed_run import run_on_testbed
+from experiments.verdict import Claim, conclude, spread
+from policy.schemes import SCHEMES
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One line of the comparison: a scheme's table of the scenario."""
+
+    name: str
+    scheme: dict[str, Any]
+
+
+_MLFQ = {"queues": 2, "mark_at": "20pkt"}
+_ADAPTIVE = {"name": "mlfq-adaptive", "percentiles": [10], "window_ms": 2500, "interval_ms": 500, **_MLFQ}
+
+VARIANTS = (
+    Variant("adaptive-from-1KB", {**_ADAPTIVE, "thresholds": ["1KB"]}),
+    Variant("adaptive-from-1000KB", {**_ADAPTIVE, "thresholds": ["1000KB"]}),
+    Variant("pias-1KB", {"name": "pias", "thresholds": ["1KB"], **_MLFQ}),
+    Variant("pias-10KB", {"name": "pias", "thresholds": ["10KB"], **_MLFQ}),
+    Variant("pias-1000KB", {"name": "pias", "thresholds": ["1000KB"], **_MLFQ}),
+    Variant("dctcp", {"name": "dctcp", "mark_at": "20pkt"}),
+    Variant("tcp", {"name": "tcp"}),
+)
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A claim of the paper as a ratio: `better` over `worse`, expected below `limit`."""
+
+    what: str
+    better: str
+    worse: str
+    figure: str
+    paper: str
+    limit: float = 1.0
+
+
+COMPARISONS = (
+    Comparison("small mean, start 1 KB", "adaptive-from-1KB", "pias-1KB", "small_mean", "0.67 … 0.95"),
+    Comparison("small p99, start 1 KB", "adaptive-from-1KB", "pias-1KB", "small_p99", "0.41 … 0.66"),
+    Comparison("long mean, start 1 KB", "adaptive-from-1KB", "pias-1KB", "long_mean", "no increase", 1.1),
+    Comparison(
+        "small mean, start 1000 KB", "adaptive-from-1000KB", "pias-1000KB", "small_mean", "0.14 … 0.96"
+    ),
+    Comparison("small p99, start 1000 KB", "adaptive-from-1000KB", "pias-1000KB", "small_p99", "0.06 … 0.49"),
+    Comparison(
+        "long mean, start 1000 KB", "adaptive-from-1000KB", "pias-1000KB", "long_mean", "0.53 … 0.73", 1.1
+    ),
+    Comparison(
+        "small mean against the optimal threshold",
+        "adaptive-from-1KB",
+        "pias-10KB",
+        "small_mean",
+        "same",
+        1.15,
+    ),
+    Comparison("small mean against DCTCP", "adaptive-from-1KB", "dctcp", "small_mean", "–"),
+    Comparison("small p99 against DCTCP", "adaptive-from-1KB", "dctcp", "small_p99", "–"),
+    Comparison("small mean against TCP", "adaptive-from-1KB", "tcp", "small_mean", "–"),
+    Comparison("small p99 against TCP", "adaptive-from-1KB", "tcp", "small_p99", "–"),
+)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("results/mismatch_fct"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument(
+        "--flows", type=int, default=1500, help="per run (default: %(default)s, about 32 s each)"
+    )
+    arguments = parser.parse_args(argv)
+    document = read_document(SCENARIOS / "paper-mix.toml")
+    figures = {
+        variant.name: [_run(document, arguments, variant, seed) for seed in arguments.seeds]
+        for variant in VARIANTS
+    }
+    _plot(figures, arguments.out / "mismatch_fct.png")
+    claims = [_claim(comparison, figures) for comparison in COMPARISONS]
+    return conclude(arguments.out, "mismatch_fct", claims, figures)
+
+
+def _run(document: dict[str, Any], arguments: argparse.Namespace, variant: Variant, seed: int) -> Figures:
+    """One run's figures in milliseconds; a finished run of an earlier, interrupted call is not run again."""
+    name = f"{variant.name}-seed{seed}"
+    out = arguments.out / name
+    workload = {"flows": arguments.flows}
+    scenario, resolved = scenario_with(
+        document, name=name, seed=seed, scheme=variant.scheme, workload=workload
+    )
+    if not _finished(out, resolved):
+        with progress_bar(name) as report:
+            run_on_testbed(scenario, resolved, out, report)
+    summary = json.loads((out / "summary.json").read_text())
+    if not summary["valid"]["ok"]:
+        print(f"{name}: not valid: {'; '.join(summary['valid']['reasons'])}", file=sys.stderr)
+    fct = summary["fct_us"]
+    return {
+        "small_mean": fct["small"]["mean"] / 1000,
+        "small_p99": fct["small"]["p99"] / 1000,
+        "long_mean": fct["medium"]["mean"] / 1000,
+        "long_p99": fct["medium"]["p99"] / 1000,
+        "retransmissions": summary["retransmissions"],
+        "unfinished": summary["unfinished"],
+        "valid": summary["valid"]["ok"],
+    }
+
+
+def _finished(out: Path, resolved: dict[str, Any]) -> bool:
+    if not (out / "summary.json").exists():
+        return False
+    return bool(json.loads((out / "scenario.json").read_text()) == json.loads(json.dumps(resolved)))
+
+
+def _claim(comparison: Comparison, figures: dict[str, list[Figures]]) -> Claim:
+    pairs = zip(figures[comparison.better], figures[comparison.worse], strict=True)
+    ratios = [a[comparison.figure] / b[comparison.figure] for a, b in pairs]
+    median = sorted(ratios)[len(ratios) // 2]
+    valid = all(run["valid"] for name in (comparison.better, comparison.worse) for run in figures[name])
+    return Claim(comparison.what, comparison.paper, spread(ratios), median <= comparison.limit and valid)
+
+
+def _plot(figures: dict[str, list[Figures]], path: Path) -> None:
+    plot, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained", sharey=True)
+    names = list(figures)
+    colours = [SCHEMES[variant.scheme["name"]].colour for variant in VARIANTS]
+    for panel, (figure, title) in zip(
+        axes,
+        (
+            ("small_mean", "10 KB flows, mean"),
+            ("small_p99", "10 KB flows, p99"),
+            ("long_mean", "1 MB flows, mean"),
+        ),
+        strict=True,
+    ):
+        values = [sorted(run[figure] for run in figures[name]) for name in names]
+        middle = [v[len(v) // 2] for v in values]
+        errors = [
+            [m - v[0] for m, v in zip(middle, values, strict=True)],
+            [v[-1] - m for m, v in zip(middle, values, strict=True)],
+        ]
+        panel.barh(names, middle, xerr=errors, color=colours, error_kw={"elinewidth": 1})
+        panel.set(title=title, xlabel="FCT (ms)")
+        panel.invert_yaxis()
+    plot.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A running Sluice on one machine: web process, testbed, controller, host agents, and what a run needs to know of them.
+
+    with Stack.start(scenario, topology, out) as stack:
+        stack.start_agents(flows)
+        ...                        # call stack.check() a few times a second
+
+The web process answers on a Unix socket of the run's folder (and on a TCP port when asked): agents reach it there, so
+management traffic never crosses the emulated links.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import requests
+import requests_unixsocket
+from sqlalchemy import Engine
+from topologies.testbed import Testbed
+
+from experiments.services import Process, Services
+from policy.graph import Topology
+from policy.scenario import Scenario
+from policy.workload import Flow, by_source
+from runtime.process import spawn
+from runtime.wait import wait_until
+from store import desired, observed
+from store.engine import open_store
+
+log = logging.getLogger(__name__)
+
+READY_TIMEOUT_S = 30.0
+HEARTBEAT_FRESH_S = 3.0
+
+
+@dataclass
+class Stack:
+    """Everything that runs. Made by `start`; leaving the context stops it all in order."""
+
+    scenario: Scenario
+    topology: Topology
+    out: Path
+    """Store, logs and spools; stays."""
+    sockets: Path
+    """A short path for Unix sockets (their names are limited to 107 bytes); goes."""
+    listen: str | None
+    services: Services = field(default_factory=Services)
+    bed: Testbed | None = None
+
+    @classmethod
+    def start(cls, scenario: Scenario, topology: Topology, out: Path, *, listen: str | None = None) -> Stack:
+        """Start web, testbed and controller and wait until the switches stand at the scenario's policy.
+
+        `listen` is a TCP address for the web process; without it only agents can reach it.
+        """
+        out.mkdir(parents=True, exist_ok=True)
+        sockets = Path(tempfile.mkdtemp(prefix="sluice-"))
+        stack = cls(scenario, topology, out, sockets, listen)
+        try:
+            stack._start()
+        except BaseException:
+            stack.stop()
+            raise
+        return stack
+
+    @property
+    def store_url(self) -> str:
+        return f"sqlite:///{self.out.resolve()}/store.db"
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    @property
+    def testbed(self) -> Testbed:
+        assert self.bed is not None
+        return self.bed
+
+    @property
+    def token_file(self) -> Path:
+        return self.sockets / "token"
+
+    def _start(self) -> None:
+        self._engine = open_store(self.store_url)
+        desired.put_topology(self._engine, self.topology)
+        version = desired.put_policy(self._engine, self.scenario.policy, "scenario")
+        self.services.start("web", self._spawn_web)
+        self.bed = Testbed.start(self.topology, self.sockets / "testbed", **self._testbed_settings())
+        self.services.start("controller", self._spawn_controller)
+        wait_until(self._web_answers, "the web process answers", timeout_s=READY_TIMEOUT_S)
+        self.wait_applied(version)
+
+    def _testbed_settings(self) -> Mapping[str, Any]:
+        return {
+            "web": f"unix:{self.sockets}/web.sock",
+            "log_dir": self.out / "log",
+            "mark_bytes": self.scenario.policy.mark_at,
+            "buffer_bytes": self.scenario.policy.buffer,
+            "rto_min_ms": self.scenario.transport.rto_min_ms,
+            "initial_window": self.scenario.transport.initial_window,
+        }
+
+    def _log(self, name: str) -> Path:
+        path = self.out / "log" / f"{name}.log"
+        path.parent.mkdir(exist_ok=True)
+        return path
+
+    def _spawn_web(self) -> Process:
+        argv = [
+            sys.executable,
+            "-m",
+            "webui",
+            "--store",
+            self.store_url,
+            "--unix",
+            f"{self.sockets}/web.sock",
+        ]
+        argv += ["--token-file", str(self.token_file)]
+        argv += ["--listen", self.listen] if self.listen else []
+        return spawn(argv, log_file=self._log("web"))
+
+    def _spawn_controller(self) -> Process:
+        argv = [sys.executable, "-m", "controller", "--store", self.store_url, "--listen", "127.0.0.1:6653"]
+        return self.testbed.spawn(None, argv, log_file=self._log("controller"))
+
+    def _web_answers(self) -> bool:
+        try:
+            return bool(self._get("health").ok)
+        except requests.RequestException:
+            return False
+
+    def _get(self, what: str) -> requests.Response:
+        session = requests_unixsocket.Session()
+        host = str(self.sockets / "web.sock").replace("/", "%2F")
+        return session.get(f"http+unix://{host}/api/v1/{what}", timeout=5)
+
+    def check(self) -> None:
+        """Restart what has died; call this a few times a second."""
+        self.services.check()
+
+    def wait_applied(self, version: int) -> None:
+        """Wait until every switch stands at this policy version."""
+
+        def applied() -> bool:
+            self.check()
+            newest = desired.current_policy(self._engine)
+            return newest is not None and newest.version >= version and newest.applied_at is not None
+
+        wait_until(applied, f"the switches stand at policy version {version}", timeout_s=READY_TIMEOUT_S)
+
+    def start_agents(self, flows: Sequence[Flow]) -> float:
+        """Start an agent on every host with its part of the schedule; returns the epoch second at which traffic begins.
+
+        TimeoutError when the agents are not ready by then.
+        """
+        start_at = time.time() + 3.0 + 0.4 * len(self.topology.hosts)
+        parts = by_source(flows)
+        for host in self.topology.hosts:
+            path = self._schedule_file(host.name, parts.get(host.name, []))
+            self.services.start(
+                f"agent-{host.name}", lambda n=host.name, p=path: self._spawn_agent(n, p, start_at)
+            )
+        names = {host.name for host in self.topology.hosts}
+        wait_until(lambda: self._reporting() >= names, "the agents report", timeout_s=start_at - time.time())
+        return start_at
+
+    def _schedule_file(self, host: str, flows: Sequence[Flow]) -> Path:
+        path = self.out / "schedule" / f"{host}.json"
+        path.parent.mkdir(exist_ok=True)
+        document = {
+            "connections": self.scenario.transport.connections,
+            "scheme": self.scenario.policy.scheme,
+            "addresses": {host.name: host.ipv4 for host in self.topology.hosts},
+            "flows": [asdict(flow) for flow in flows],
+        }
+        path.write_text(json.dumps(document))
+        return path
+
+    def _spawn_agent(self, name: str, schedule: Path, start_at: float) -> Process:
+        host = self.topology.host_by_name[name]
+        argv = [sys.executable, "-m", "hostagent", "--name", name, "--interface", host.interface]
+        argv += ["--run-dir", str(self.out / "spool" / name), "--web", f"unix:{self.sockets}/web.sock"]
+        argv += ["--schedule", str(schedule), "--start-at", repr(start_at)]
+        argv += ["--congestion-control", self.scenario.policy.definition.congestion_control]
+        return self.testbed.spawn(name, argv, log_file=self._log(f"agent-{name}"))
+
+    def _reporting(self) -> set[str]:
+        self.check()
+        fresh = time.time() - HEARTBEAT_FRESH_S
+        return {agent["name"] for agent in observed.all_agents(self._engine) if agent["seen_at"] > fresh}
+
+    def stop_agents(self) -> None:
+        """Stop the agents; each records its active flows as unfinished and delivers what it has."""
+        self.services.stop("agent-")
+
+    def stop(self) -> None:
+        """Stop everything. Stopping twice changes nothing."""
+        self.stop_agents()
+        self.services.stop("controller")
+        if self.bed is not None:
+            self.bed.stop()
+        self.services.stop()
+        if hasattr(self, "_engine"):
+            self._engine.dispose()
+        shutil.rmtree(self.sockets, ignore_errors=True)
+
+    def __enter__(self) -> Stack:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

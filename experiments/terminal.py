@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command line shows: a progress bar with an honest remaining time, a summary table, the doctor's list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+console = Console()
+
+
+@contextmanager
+def progress_bar(name: str) -> Iterator[Callable[[Any], None]]:
+    """A bar over the run's time; yields the function that a run reports its progress to."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[flows]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=not console.is_terminal) as bar:
+        task = bar.add_task(name, flows="starting", total=None)
+
+        def report(progress: Any) -> None:
+            done = min(max(progress.elapsed_s, 0.0), progress.expected_s)
+            flows = f"{progress.recorded}/{progress.scheduled} flows"
+            bar.update(task, total=max(progress.expected_s, 0.1), completed=done, flows=flows)
+
+        yield report
+
+
+def summary_table(summary: Mapping[str, Any], title: str) -> Table:
+    """FCT by size class, in milliseconds."""
+    table = Table(title=title, title_justify="left")
+    for heading in ("flows", "n", "mean ms", "median ms", "p95 ms", "p99 ms", "slowdown p99"):
+        table.add_column(heading, justify="left" if heading == "flows" else "right")
+    for name in ("small", "medium", "large", "all"):
+        fct, slowdown = summary["fct_us"][name], summary["slowdown"][name]
+        figures = [_ms(fct[key]) for key in ("mean", "p50", "p95", "p99")]
+        table.add_row(
+            name, str(fct["n"]), *figures, "–" if slowdown["p99"] is None else f"{slowdown['p99']:.1f}"
+        )
+    return table
+
+
+def print_summary(summary: Mapping[str, Any], title: str) -> None:
+    console.print(summary_table(summary, title))
+    deadlines = summary["deadlines"]
+    if deadlines["n"]:
+        console.print(
+            f"deadlines: {deadlines['missed']} of {deadlines['n']} missed ({deadlines['miss_ratio']:.1%})"
+        )
+    console.print(f"unfinished: {summary['unfinished']}, retransmissions: {summary['retransmissions']}")
+    for reason in summary.get("valid", {}).get("reasons", []):
+        console.print(f"[bold red]not valid:[/] {reason}")
+
+
+def print_checks(checks: Iterable[Any]) -> int:
+    """One line a check as it is made; exit code 1 when one failed."""
+    failed = 0
+    for name, ok, detail, remedy in checks:
+        failed += not ok
+        console.print(f"{'[green]✓[/]' if ok else '[red]✗[/]'} {name}: {detail}", highlight=False)
+        if not ok and remedy:
+            console.print(f"    remedy: {remedy}", highlight=False)
+    return 1 if failed else 0
+
+
+def _ms(value_us: float | None) -> str:
+    return "–" if value_us is None else f"{value_us / 1000:.2f}"

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One scenario on the testbed, from the schedule to the bundle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import topologies
+from experiments.bundle import machine_meta, write_bundle
+from experiments.stack import Stack
+from experiments.validity import CpuWatch
+from policy.graph import Topology
+from policy.records import UNFINISHED, FlowRecord
+from policy.scenario import Scenario, check_hosts
+from policy.workload import Flow, schedule
+from store import flows as flow_store
+from store import observed
+
+GRACE_S = 10.0
+"""After the last flow's start: what is not finished then is recorded as unfinished."""
+CHECK_S = 0.2
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    elapsed_s: float
+    expected_s: float
+    recorded: int
+    scheduled: int
+
+
+Report = Callable[[Progress], None]
+
+
+def build_topology(scenario: Scenario) -> Topology:
+    """The scenario's network; FieldError names a bad key of [fabric] or a host that is not there."""
+    topology = topologies.build(scenario.fabric.topology, **scenario.fabric.parameters)
+    check_hosts(scenario, topology.host_by_name)
+    return topology
+
+
+def run_on_testbed(
+    scenario: Scenario,
+    document: Mapping[str, Any],
+    out: Path,
+    report: Report = lambda progress: None,
+) -> dict[str, Any]:
+    """Run a scenario on real switches and real TCP and write its bundle; returns the summary."""
+    topology = build_topology(scenario)
+    run_id = f"{scenario.name}-{scenario.seed}-{int(time.time())}"
+    flows = schedule(scenario.workload, topology, np.random.default_rng(scenario.seed), run_id)
+    with Stack.start(scenario, topology, out / "run") as stack:
+        watch = CpuWatch(stack.testbed.pids["ovs-vswitchd"])
+        start_at = stack.start_agents(flows)
+        losses_before = stack.testbed.losses()
+        with watch:
+            follow(stack, flows, start_at, report)
+        reasons = [*watch.reasons(), *loss_reasons(losses_before, stack.testbed.losses())]
+        reasons += fallback_reasons(stack)
+        stack.stop_agents()
+        records = complete(flow_store.all_flows(stack.engine), flows, scenario)
+        return write_bundle(
+            out,
+            scenario=document,
+            meta={
+                **machine_meta(scenario.seed),
+                "run_id": run_id,
+                "start_at": start_at,
+                "cpu": watch.summary(),
+            },
+            flows=records,
+            thresholds=observed.threshold_history(stack.engine, 0.0),
+            samples=observed.port_history(stack.engine, 0.0),
+            validity_reasons=reasons,
+        )
+
+
+def follow(stack: Stack, flows: list[Flow], start_at: float, report: Report) -> None:
+    """Until every flow is recorded, or the grace after the last start is over."""
+    last_s = flows[-1].start_s if flows else 0.0
+    while True:
+        stack.check()
+        recorded = flow_store.count_flows(stack.engine)
+        elapsed_s = time.time() - start_at
+        report(Progress(elapsed_s, last_s, recorded, len(flows)))
+        if recorded >= len(flows) or elapsed_s > last_s + GRACE_S:
+            return
+        time.sleep(CHECK_S)
+
+
+def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
+    """Packets that were lost anywhere but in the emulated queues, by place."""
+    return [
+        f"{after[place] - before.get(place, 0)} packets were lost outside the emulated queues: {place}"
+        for place in after
+        if after[place] > before.get(place, 0)
+    ]
+
+
+def fallback_reasons(stack: Stack) -> list[str]:
+    """Hosts that could not run the scheme's congestion control."""
+    hosts = [
+        agent["name"]
+        for agent in observed.all_agents(stack.engine)
+        if agent["kind"] == "host" and agent["status"].get("fallback")
+    ]
+    return (
+        [f"no {stack.scenario.policy.definition.congestion_control} on {', '.join(hosts)}"] if hosts else []
+    )
+
+
+def complete(records: list[FlowRecord], flows: list[Flow], scenario: Scenario) -> list[FlowRecord]:
+    """Every scheduled flow has one record: those that nobody reported are unfinished, not gone."""
+    known = {record.id for record in records}
+    missing = [_unreported(flow, scenario) for flow in flows if flow.id not in known]
+    return sorted([*records, *missing], key=lambda record: record.started_at)
+
+
+def _unreported(flow: Flow, scenario: Scenario) -> FlowRecord:
+    return FlowRecord(
+        id=flow.id,
+        src=flow.src,
+        dst=flow.dst,
+        bytes=flow.bytes,
+        size_class=flow.size_class,
+        started_at=flow.start_s,
+        fct_us=None,
+        ideal_us=flow.ideal_us,
+        deadline_us=flow.deadline_us,
+        met=None if flow.deadline_us is None else False,
+        retransmissions=0,
+        congestion_control=scenario.policy.definition.congestion_control,
+        scheme=scenario.policy.scheme,
+        status=UNFINISHED,
+        reason="no record was delivered",
+    )

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every experiment ends with: claims of a paper beside what was measured, as JSON and as a table for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from experiments.terminal import console
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement and how it fared."""
+
+    what: str
+    paper: str
+    measured: str
+    holds: bool
+
+
+def conclude(out: Path, name: str, claims: Sequence[Claim], numbers: Any) -> int:
+    """Write verdict.json, print the table; exit code 0 when every claim holds, 1 otherwise."""
+    document = {"experiment": name, "claims": [asdict(claim) for claim in claims], "numbers": numbers}
+    (out / "verdict.json").write_text(json.dumps(document, indent=2) + "\n")
+    table = Table(title=name, title_justify="left")
+    for heading in ("claim", "paper", "measured", "holds"):
+        table.add_column(heading)
+    for claim in claims:
+        table.add_row(claim.what, claim.paper, claim.measured, "yes" if claim.holds else "[red]no[/]")
+    console.print(table)
+    console.print(f"results: {out}")
+    return 0 if all(claim.holds for claim in claims) else 1
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median and range over seeds, as ratios are shown: 0.62 (0.58 … 0.66)."""
+    ordered = sorted(values)
+    return f"{ordered[len(ordered) // 2]:.2f} ({ordered[0]:.2f} … {ordered[-1]:.2f})"
