@@ -19,7 +19,8 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that started it ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -46,7 +47,7 @@ def spawn(
             stderr=subprocess.STDOUT if out else None,
             env=dict(os.environ, **(env or {})),
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
             pass_fds=pass_fds,
         )
     finally:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, desc, func, select
+from sqlalchemy import Connection, Engine, Select, Table, desc, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from policy.desired import Policy
@@ -46,25 +46,34 @@ def current_policy(engine: Engine) -> PolicyVersion | None:
 
 def policy_history(engine: Engine, limit: int = 100) -> list[PolicyVersion]:
     """Policies, newest first."""
-    query = (
-        select(policies, applied.c.applied_at)
-        .join(applied, applied.c.version == policies.c.version, isouter=True)
-        .order_by(desc(policies.c.version))
-        .limit(limit)
-    )
+    query = _versions().order_by(desc(policies.c.version)).limit(limit)
     with engine.connect() as connection:
-        return [
-            PolicyVersion(
-                row.version, Policy.from_document(row.document), row.author, row.created_at, row.applied_at
-            )
-            for row in connection.execute(query)
-        ]
+        return [_policy_version(row) for row in connection.execute(query)]
+
+
+def policy_version(engine: Engine, version: int) -> PolicyVersion | None:
+    """The policy of that version, or None."""
+    query = _versions().where(policies.c.version == version)
+    with engine.connect() as connection:
+        row = connection.execute(query).first()
+    return _policy_version(row) if row else None
 
 
 def current_version(engine: Engine) -> int:
     """Version of the newest policy, 0 before the first: cheap enough to ask for several times a second."""
     with engine.connect() as connection:
         return connection.execute(select(func.max(policies.c.version))).scalar() or 0
+
+
+def _versions() -> Select[Any]:
+    return select(policies, applied.c.applied_at).join(
+        applied, applied.c.version == policies.c.version, isouter=True
+    )
+
+
+def _policy_version(row: Any) -> PolicyVersion:
+    policy = Policy.from_document(row.document)
+    return PolicyVersion(row.version, policy, row.author, row.created_at, row.applied_at)
 
 
 def mark_applied(engine: Engine, version: int) -> None:

@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Engine, func, select
 
 from policy.records import FlowRecord
 from store.desired import insert_for
 from store.schema import flows
+
+FILTERS = ("scheme", "size_class", "status", "src", "dst", "met")
+"""Columns that `find_flows` can be asked to match."""
 
 _COLUMNS = [flows.c[field.name] for field in fields(FlowRecord)]
 
@@ -24,6 +30,62 @@ def add_flows(engine: Engine, records: Sequence[FlowRecord]) -> int:
     rows = [{**record.to_document(), "received_at": received_at} for record in records]
     with engine.begin() as connection:
         return connection.execute(insert_for(connection, flows).on_conflict_do_nothing(), rows).rowcount
+
+
+@dataclass(frozen=True)
+class FlowColumns:
+    """What figures over many flows are made of, one array a column: far cheaper than one record a flow."""
+
+    at: NDArray[np.float64]
+    """When the flow finished, by its own record; when its record came, for an unfinished one (epoch seconds)."""
+    fct_us: NDArray[np.float64]
+    """NaN where unfinished."""
+    size_class: NDArray[np.str_]
+    scheme: NDArray[np.str_]
+    has_deadline: NDArray[np.bool_]
+    missed: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def where(self, mask: NDArray[np.bool_]) -> FlowColumns:
+        return FlowColumns(*(getattr(self, f.name)[mask] for f in fields(self)))
+
+
+def flow_columns(engine: Engine, since: float) -> FlowColumns:
+    """The flows that finished after `since` and whose record was received after it, in the order of reception."""
+    columns = ("received_at", "started_at", "fct_us", "size_class", "scheme", "met")
+    query = select(*(flows.c[name] for name in columns)).where(flows.c.received_at > since)
+    with engine.connect() as connection:
+        rows = connection.execute(query.order_by(flows.c.received_at)).fetchall()
+    received, started, fct, size_class, scheme, met = zip(*rows, strict=True) if rows else ((),) * 6
+    fct_us = np.array(fct, dtype=np.float64)
+    finished = np.array(started, dtype=np.float64) + fct_us / 1e6
+    every = FlowColumns(
+        at=np.where(np.isnan(fct_us), np.array(received, dtype=np.float64), finished),
+        fct_us=fct_us,
+        size_class=np.array(size_class, dtype=np.str_),
+        scheme=np.array(scheme, dtype=np.str_),
+        has_deadline=np.array([m is not None for m in met], dtype=np.bool_),
+        missed=np.array([m is not None and not m for m in met], dtype=np.bool_),
+    )
+    return every.where(every.at > since)
+
+
+def find_flows(
+    engine: Engine, matching: Mapping[str, Any], before: int | None = None, limit: int = 100
+) -> list[Mapping[str, Any]]:
+    """Records with their `sequence` and `received_at`, newest first, older than sequence `before`.
+
+    `matching` holds values for some of FILTERS.
+    """
+    query = select(flows).order_by(flows.c.sequence.desc()).limit(limit)
+    for column, value in matching.items():
+        query = query.where(flows.c[column] == value)
+    if before is not None:
+        query = query.where(flows.c.sequence < before)
+    with engine.connect() as connection:
+        return [dict(row._mapping) for row in connection.execute(query)]
 
 
 def recent_flows(engine: Engine, since: float = 0.0, limit: int = 1000) -> list[FlowRecord]:

@@ -88,6 +88,16 @@ def recent_events(engine: Engine, since: float, limit: int = 500) -> list[Mappin
     return _all(engine, select(events).where(events.c.at > since).order_by(events.c.id).limit(limit))
 
 
+def events_after(engine: Engine, after_id: int, limit: int = 500) -> list[Mapping[str, Any]]:
+    """Events younger than the one with that id, oldest first."""
+    return _all(engine, select(events).where(events.c.id > after_id).order_by(events.c.id).limit(limit))
+
+
+def newest_events(engine: Engine, limit: int) -> list[Mapping[str, Any]]:
+    """The last events, oldest first."""
+    return _all(engine, select(events).order_by(events.c.id.desc()).limit(limit))[::-1]
+
+
 def threshold_history(
     engine: Engine, since: float, ports: Sequence[str] | None = None, limit: int = 20_000
 ) -> list[ThresholdChange]:
