@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* What BTF does not carry (macros), and reading and rewriting the IP header at the clsact hook. Ethernet devices. */
+#ifndef SLUICE_PACKET_BPF_H
+#define SLUICE_PACKET_BPF_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define ETH_HLEN 14
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86DD
+#define ETH_P_8021Q 0x8100
+
+/* Not TC_ACT_OK: the filters of others behind ours are asked too. */
+#define TC_ACT_UNSPEC (-1)
+#define TC_ACT_SHOT 2
+
+#define IPPROTO_HOPOPTS 0
+#define IPPROTO_ROUTING 43
+#define IPPROTO_FRAGMENT 44
+#define IPPROTO_DSTOPTS 60
+
+#define ENOMEM 12
+#define EPROTONOSUPPORT 93
+
+#define DSCP_SHIFT 2
+#define ECN_MASK 3
+#define ECN_NOT_ECT 0
+#define ECN_CE 3
+
+#define IPV4_FRAGMENT_OFFSET 0x1FFF
+#define IPV6_TCLASS_SHIFT 4
+#define IPV6_TCLASS_MASK 0x0FF0
+
+static __always_inline int is_ip(const struct __sk_buff *skb)
+{
+	return skb->protocol == bpf_htons(ETH_P_IP) || skb->protocol == bpf_htons(ETH_P_IPV6);
+}
+
+/* DSCP and ECN of an IP packet (the byte called TOS or traffic class), or a negative error. */
+static __always_inline int ip_tos(struct __sk_buff *skb)
+{
+	__be16 first;
+	int err = bpf_skb_load_bytes(skb, ETH_HLEN, &first, sizeof(first));
+
+	if (err)
+		return err;
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		return bpf_ntohs(first) & 0xFF;
+	return (bpf_ntohs(first) & IPV6_TCLASS_MASK) >> IPV6_TCLASS_SHIFT;
+}
+
+static __always_inline int ipv4_set_tos(struct __sk_buff *skb, __u8 from, __u8 to)
+{
+	int err = bpf_l3_csum_replace(skb, ETH_HLEN + offsetof(struct iphdr, check), bpf_htons(from), bpf_htons(to),
+				      sizeof(__be16));
+
+	return err ?: bpf_skb_store_bytes(skb, ETH_HLEN + offsetof(struct iphdr, tos), &to, sizeof(to), 0);
+}
+
+static __always_inline int ipv6_set_tclass(struct __sk_buff *skb, __u8 to)
+{
+	__be16 first;
+	int err = bpf_skb_load_bytes(skb, ETH_HLEN, &first, sizeof(first));
+
+	if (err)
+		return err;
+	first = bpf_htons((bpf_ntohs(first) & ~IPV6_TCLASS_MASK) | to << IPV6_TCLASS_SHIFT);
+	return bpf_skb_store_bytes(skb, ETH_HLEN, &first, sizeof(first), 0);
+}
+
+/* Write the DSCP of an IP packet; its ECN bits stay. */
+static __always_inline int ip_set_dscp(struct __sk_buff *skb, __u8 dscp)
+{
+	int from = ip_tos(skb);
+	__u8 to;
+
+	if (from < 0)
+		return from;
+	to = dscp << DSCP_SHIFT | (from & ECN_MASK);
+	if (to == from)
+		return 0;
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		return ipv4_set_tos(skb, from, to);
+	return ipv6_set_tclass(skb, to);
+}
+
+#endif

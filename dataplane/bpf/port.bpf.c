@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * The port program: clsact egress of a switch port, before the HTB queues that OVS made.
+ *
+ *   1. The OpenFlow rule said the queue q in an 802.1p priority tag (VLAN 0): take the tag off and choose HTB class
+ *      1:(q+1), which is what OVS's linux-htb calls OpenFlow queue q. Packets without one go to queue 0; frames of a
+ *      real VLAN keep their tag.
+ *   2. Pass the packet through the port's virtual queue (laws/mark.h): drop it beyond the buffer, set CE beyond K.
+ *   3. Count, per queue.
+ *
+ * One load of the program serves all ports of a switch: the maps are keyed by ifindex. A port without settings only
+ * gets its classes. The virtual queue is shared by the CPUs that send to the port: a spin lock guards it.
+ */
+#include "packet.bpf.h"
+#include "port.h"
+#include "../laws/mark.h"
+
+#define VLAN_VID_MASK 0x0FFF
+#define VLAN_PCP_SHIFT 13
+#define HTB_MAJOR (1U << 16)
+
+struct port_state {
+	struct sl_vq_state queue;
+	struct bpf_spin_lock lock;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PORTS_MAX);
+	__type(key, __u32);
+	__type(value, struct port_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PORTS_MAX);
+	__type(key, __u32);
+	__type(value, struct port_state);
+} states SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, PORTS_MAX);
+	__type(key, __u32);
+	__type(value, struct port_counters);
+} counters SEC(".maps");
+
+/* The outermost 802.1Q tag, in the metadata or in front of the payload; -1 when there is none. */
+static __always_inline int outer_vlan_tci(struct __sk_buff *skb)
+{
+	__be16 tci;
+
+	if (skb->vlan_present)
+		return skb->vlan_tci & 0xFFFF;
+	if (skb->protocol != bpf_htons(ETH_P_8021Q) || bpf_skb_load_bytes(skb, ETH_HLEN, &tci, sizeof(tci)))
+		return -1;
+	return bpf_ntohs(tci);
+}
+
+/* The queue that the rule chose; takes the priority tag off. */
+static __always_inline __u32 take_queue(struct __sk_buff *skb)
+{
+	int tci = outer_vlan_tci(skb);
+
+	if (tci < 0 || (tci & VLAN_VID_MASK) || bpf_skb_vlan_pop(skb))
+		return 0;
+	return (__u32)tci >> VLAN_PCP_SHIFT & (PORT_QUEUES - 1);
+}
+
+static __always_inline enum sl_vq_verdict arrive(__u32 port, const struct port_settings *set, __u32 len_bytes)
+{
+	struct sl_vq_settings law = {
+		.rate_bps = set->rate_bps,
+		.mark_bytes = set->mark_bytes,
+		.buffer_bytes = set->buffer_bytes,
+	};
+	struct port_state *state = bpf_map_lookup_elem(&states, &port);
+	enum sl_vq_verdict verdict;
+	__u64 now_ns;
+
+	if (!state)
+		return SL_VQ_PASS;
+	now_ns = bpf_ktime_get_ns();
+	bpf_spin_lock(&state->lock);
+	verdict = sl_vq_arrive(&state->queue, &law, len_bytes, now_ns);
+	bpf_spin_unlock(&state->lock);
+	return verdict;
+}
+
+/* Set CE on an ECN-capable packet that has none: 1 when it was done. */
+static __always_inline int mark(struct __sk_buff *skb)
+{
+	int tos = is_ip(skb) ? ip_tos(skb) : 0;
+
+	if (tos < 0 || (tos & ECN_MASK) == ECN_NOT_ECT || (tos & ECN_MASK) == ECN_CE)
+		return 0;
+	return bpf_skb_ecn_set_ce(skb);
+}
+
+static __always_inline void count(__u32 port, __u32 queue, __u32 len_bytes, enum sl_vq_verdict verdict, int marked)
+{
+	struct port_counters *all = bpf_map_lookup_elem(&counters, &port);
+	struct queue_counters *c;
+
+	if (!all || queue >= PORT_QUEUES)
+		return;
+	c = &all->queues[queue];
+	if (verdict == SL_VQ_DROP) {
+		c->dropped++;
+		return;
+	}
+	c->packets++;
+	c->bytes += len_bytes;
+	if (verdict == SL_VQ_MARK && marked)
+		c->marked++;
+	else if (verdict == SL_VQ_MARK)
+		c->not_markable++;
+}
+
+SEC("tc")
+int sluice_port(struct __sk_buff *skb)
+{
+	__u32 port = skb->ifindex, queue = take_queue(skb), len_bytes = skb->len;
+	struct port_settings *set = bpf_map_lookup_elem(&settings, &port);
+	enum sl_vq_verdict verdict = SL_VQ_PASS;
+	int marked = 0;
+
+	skb->priority = HTB_MAJOR | (queue + 1);
+	if (set)
+		verdict = arrive(port, set, len_bytes);
+	if (verdict == SL_VQ_MARK)
+		marked = mark(skb);
+	count(port, queue, len_bytes, verdict, marked);
+	return verdict == SL_VQ_DROP ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * The tagger: clsact egress of a host's interface. Writes into the DSCP of every TCP and UDP packet over IPv4 or IPv6
+ * how much its flow has sent (laws/tag.h). Nothing else of the packet changes; the IPv4 checksum follows.
+ *
+ * The state of a connection lives in its socket (socket storage) and goes away with it. TCP needs no lock: a socket's
+ * segments are made and sent under the socket's lock. Datagrams may be sent from several CPUs at once: those take one.
+ *
+ *   packet                                           tag
+ *   TCP of an established (or closing) connection    by sequence numbers
+ *   SYN, SYN-ACK, RST without a connection,
+ *   last ACKs of a connection in TIME-WAIT           1, without state
+ *   UDP                                              by the sum of the payloads that the socket sent
+ *   forwarded (no local socket), other protocols,
+ *   TCP that is not a first fragment                 left as they are
+ *
+ * With segmentation offload, the hook sees one large packet and its segments get the tag of its first byte.
+ */
+#include "packet.bpf.h"
+#include "tag.h"
+#include "../laws/tag.h"
+
+#define IPV6_EXTENSIONS_MAX 4
+
+struct flow {
+	struct sl_tag_state tag;
+	struct bpf_spin_lock lock;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tag_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, TAG_DSCPS);
+	__type(key, __u32);
+	__type(value, struct tag_counters);
+} counters SEC(".maps");
+
+/* Where the transport header is. */
+struct transport {
+	__u32 offset;
+	__u8 protocol;
+	__u8 later_fragment; /* there is no transport header here, only payload */
+};
+
+static __always_inline int ipv4_transport(struct __sk_buff *skb, struct transport *t)
+{
+	struct iphdr ip;
+	int err = bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip));
+
+	if (err)
+		return err;
+	t->offset = ETH_HLEN + ip.ihl * 4;
+	t->protocol = ip.protocol;
+	t->later_fragment = (bpf_ntohs(ip.frag_off) & IPV4_FRAGMENT_OFFSET) != 0;
+	return 0;
+}
+
+/* One extension header: 1 when there was one and `t` is behind it now, 0 when `t` is at the transport. */
+static __always_inline int ipv6_skip_extension(struct __sk_buff *skb, struct transport *t)
+{
+	struct frag_hdr fragment; /* the others begin alike: next header, length in 8 octets beyond the first 8 */
+	int err;
+
+	if (t->protocol != IPPROTO_HOPOPTS && t->protocol != IPPROTO_ROUTING && t->protocol != IPPROTO_DSTOPTS &&
+	    t->protocol != IPPROTO_FRAGMENT)
+		return 0;
+	err = bpf_skb_load_bytes(skb, t->offset, &fragment, sizeof(fragment));
+	if (err)
+		return err;
+	if (t->protocol == IPPROTO_FRAGMENT) {
+		t->later_fragment = (bpf_ntohs(fragment.frag_off) & ~7) != 0;
+		t->offset += sizeof(fragment);
+	} else {
+		t->offset += (fragment.reserved + 1) * 8;
+	}
+	t->protocol = fragment.nexthdr;
+	return 1;
+}
+
+static __always_inline int ipv6_transport(struct __sk_buff *skb, struct transport *t)
+{
+	__u8 next_header;
+	int i, err = bpf_skb_load_bytes(skb, ETH_HLEN + offsetof(struct ipv6hdr, nexthdr), &next_header, 1);
+
+	if (err)
+		return err;
+	t->offset = ETH_HLEN + sizeof(struct ipv6hdr);
+	t->protocol = next_header;
+	t->later_fragment = 0;
+	for (i = 0; i < IPV6_EXTENSIONS_MAX && !t->later_fragment; i++) {
+		err = ipv6_skip_extension(skb, t);
+		if (err <= 0)
+			return err;
+	}
+	return 0;
+}
+
+static __always_inline __u64 idle_gap_ns(void)
+{
+	__u32 key = 0;
+	struct tag_settings *set = bpf_map_lookup_elem(&settings, &key);
+
+	return set && set->idle_gap_ns ? set->idle_gap_ns : SL_DEFAULT_IDLE_GAP_NS;
+}
+
+static __always_inline struct flow *flow_of(struct bpf_sock *sk)
+{
+	return bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+/*
+ * Is this the socket of one connection? A listener answers for many, and the replies that belong to no connection leave
+ * through a socket of the kernel's own, which is no stream.
+ */
+static __always_inline int is_connection(const struct bpf_sock *sk)
+{
+	return sk && sk->type == SOCK_STREAM && sk->state != BPF_TCP_LISTEN && sk->state != BPF_TCP_NEW_SYN_RECV &&
+	       sk->state != BPF_TCP_TIME_WAIT;
+}
+
+/* Tag of a TCP segment, or a negative error. */
+static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport *t, struct bpf_sock *sk)
+{
+	struct tcphdr tcp;
+	struct flow *flow;
+	__u32 headers;
+	int err = bpf_skb_load_bytes(skb, t->offset, &tcp, sizeof(tcp));
+
+	if (err)
+		return err;
+	if (tcp.syn || !is_connection(sk))
+		return SL_TAG_ATTAINED_FIRST;
+	flow = flow_of(sk);
+	if (!flow)
+		return -ENOMEM;
+	headers = t->offset + tcp.doff * 4;
+	return sl_attained_tag(sl_tag_segment(&flow->tag, bpf_ntohl(tcp.seq), skb->len > headers ? skb->len - headers : 0,
+					      bpf_ktime_get_ns(), idle_gap_ns()));
+}
+
+/* Tag of a datagram or a fragment of one, or a negative error. */
+static __always_inline int udp_tag(struct __sk_buff *skb, const struct transport *t, struct bpf_sock *sk)
+{
+	__u32 headers = t->offset + (t->later_fragment ? 0 : sizeof(struct udphdr));
+	__u64 attained, now_ns, gap_ns = idle_gap_ns();
+	struct flow *flow;
+
+	if (!sk)
+		return SL_TAG_ATTAINED_FIRST;
+	flow = flow_of(sk);
+	if (!flow)
+		return -ENOMEM;
+	now_ns = bpf_ktime_get_ns();
+	bpf_spin_lock(&flow->lock);
+	attained = sl_tag_datagram(&flow->tag, skb->len > headers ? skb->len - headers : 0, now_ns, gap_ns);
+	bpf_spin_unlock(&flow->lock);
+	return sl_attained_tag(attained);
+}
+
+/* Tag of the packet, or a negative number when it is to be left as it is. */
+static __always_inline int packet_tag(struct __sk_buff *skb, struct bpf_sock *full)
+{
+	struct transport t;
+	int err = skb->protocol == bpf_htons(ETH_P_IP) ? ipv4_transport(skb, &t) : ipv6_transport(skb, &t);
+
+	if (err)
+		return err;
+	if (t.protocol == IPPROTO_TCP && !t.later_fragment)
+		return tcp_tag(skb, &t, full);
+	if (t.protocol == IPPROTO_UDP)
+		return udp_tag(skb, &t, full);
+	return -EPROTONOSUPPORT;
+}
+
+static __always_inline void count(struct __sk_buff *skb)
+{
+	int tos = ip_tos(skb);
+	__u32 dscp = tos < 0 ? 0 : (__u32)tos >> DSCP_SHIFT;
+	struct tag_counters *c = bpf_map_lookup_elem(&counters, &dscp);
+
+	if (c) {
+		c->packets++;
+		c->bytes += skb->len;
+	}
+}
+
+SEC("tc")
+int sluice_tag(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	int tag;
+
+	if (!sk || !is_ip(skb))
+		return TC_ACT_UNSPEC;
+	tag = packet_tag(skb, bpf_sk_fullsock(sk));
+	if (tag > 0)
+		ip_set_dscp(skb, tag);
+	count(skb);
+	return TC_ACT_UNSPEC;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile the BPF programs: bpf/<name>.bpf.c -> build/<name>.bpf.o, only what is stale.
+
+`python -m dataplane.build` builds all. The kernel's types (vmlinux.h) come from its BTF at build time; objects are
+relocated when they are loaded (CO-RE), so one that was built on another kernel works too.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from policy.errors import EnvironmentLacking
+from runtime.command import CommandFailed, run
+
+HERE = Path(__file__).resolve().parent
+SOURCES = HERE / "bpf"
+LAWS = HERE / "laws"
+BUILD = HERE / "build"
+KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
+
+_CLANG_FLAGS = (
+    "-O2",
+    "-g",
+    "-target",
+    "bpf",
+    "-mcpu=v3",
+    "-Wall",
+    "-Wextra",
+    "-Wno-unused-parameter",
+    "-Werror",
+)
+
+
+def names() -> list[str]:
+    """Every program that there is: tag, port, cc_dctcp …"""
+    return sorted(path.name.removesuffix(".bpf.c") for path in SOURCES.glob("*.bpf.c"))
+
+
+def object_path(name: str) -> Path:
+    """Where the object file of a program is, built or not."""
+    return BUILD / f"{name}.bpf.o"
+
+
+def is_stale(name: str) -> bool:
+    """Is the object missing, or older than its source, a header or this file? (Not: than vmlinux.h, see above.)"""
+    target = object_path(name)
+    if not target.exists():
+        return True
+    inputs = [SOURCES / f"{name}.bpf.c", *SOURCES.glob("*.h"), *LAWS.glob("*.h"), Path(__file__)]
+    return any(path.stat().st_mtime_ns > target.stat().st_mtime_ns for path in inputs)
+
+
+def ensure(name: str) -> Path:
+    """The object file of a program, built now when it is stale.
+
+    Raises EnvironmentLacking when it cannot be built here, CommandFailed with the compiler's words when its source
+    is wrong.
+    """
+    if not (SOURCES / f"{name}.bpf.c").exists():
+        raise ValueError(f"no BPF program {name!r}: there are {', '.join(names())}")
+    if is_stale(name):
+        with _lock():
+            if is_stale(name):
+                _compile(name)
+    return object_path(name)
+
+
+def ensure_all() -> list[Path]:
+    """Build everything that is stale."""
+    return [ensure(name) for name in names()]
+
+
+@contextmanager
+def _lock() -> Iterator[None]:
+    """Several processes may find the same object stale at once."""
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _tool(name: str) -> str:
+    path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    if path is None:
+        raise EnvironmentLacking(
+            f"{name} is needed to build the BPF programs: apt-get install clang bpftool libbpf-dev"
+        )
+    return path
+
+
+def _write(target: Path, text: str) -> None:
+    partial = target.with_suffix(target.suffix + ".partial")
+    partial.write_text(text)
+    partial.replace(target)
+
+
+def vmlinux_header() -> Path:
+    """The running kernel's types as a C header, made again when the kernel has changed."""
+    header, stamp = BUILD / "vmlinux.h", f"/* {platform.release()} {platform.version()} */\n"
+    if header.exists() and header.open().readline() == stamp:
+        return header
+    if not KERNEL_BTF.exists():
+        raise EnvironmentLacking(
+            f"this kernel has no BTF ({KERNEL_BTF}): BPF programs need one built with CONFIG_DEBUG_INFO_BTF=y"
+        )
+    _write(header, stamp + run([_tool("bpftool"), "btf", "dump", "file", str(KERNEL_BTF), "format", "c"]))
+    return header
+
+
+def _compile(name: str) -> None:
+    include = vmlinux_header().parent
+    target = object_path(name)
+    partial = target.with_suffix(".partial")
+    source = SOURCES / f"{name}.bpf.c"
+    run([_tool("clang"), *_CLANG_FLAGS, "-I", str(include), "-c", str(source), "-o", str(partial)])
+    partial.replace(target)
+
+
+def main() -> int:
+    try:
+        for path in ensure_all():
+            print(path)
+    except (EnvironmentLacking, CommandFailed) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

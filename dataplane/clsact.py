@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attach a BPF program to an interface of the current network namespace: clsact, direct action, one filter of ours.
+
+The filter sits at a fixed place (priority and handle), so that attaching again replaces it in one step, without a
+packet in between that misses it; filters of others stay and are asked after ours.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, Protocol
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from policy.errors import EnvironmentLacking, SluiceError
+
+Direction = Literal["ingress", "egress"]
+
+_CLSACT = 0xFFFF0000
+_PARENT: dict[Direction, int] = {"ingress": 0xFFFFFFF2, "egress": 0xFFFFFFF3}
+_PRIORITY = 49000
+_HANDLE = 1
+_ETH_P_ALL = 0x0003
+_NAME_PREFIX = "sluice_"
+
+
+class AttachableProgram(Protocol):
+    """What can be attached: dataplane.loader.Program."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def fd(self) -> int: ...
+    @property
+    def id(self) -> int: ...
+
+
+def attach_clsact(ifname: str, program: AttachableProgram, direction: Direction = "egress") -> None:
+    """Attach `program`, in place of one that we attached before. Idempotent.
+
+    Raises SluiceError when there is no such interface or another program holds our place.
+    """
+    index = _index(ifname)
+    with _netlink(f"attach {program.name} to {ifname}") as netlink:
+        _require_clsact(netlink, ifname, index)
+        _require_ours(netlink, ifname, index, direction)
+        netlink.tc(
+            "replace-filter",
+            "bpf",
+            index,
+            _HANDLE,
+            fd=program.fd,
+            name=_label(program),
+            parent=_PARENT[direction],
+            prio=_PRIORITY,
+            protocol=_ETH_P_ALL,
+            direct_action=True,
+        )
+
+
+def detach_clsact(ifname: str, direction: Direction = "egress") -> bool:
+    """Remove our filter; the clsact qdisc and the filters of others stay. False when there was none."""
+    index = _index(ifname)
+    with _netlink(f"detach from {ifname}") as netlink:
+        if not _ours(_filters(netlink, index, direction)):
+            return False
+        netlink.tc(
+            "del-filter",
+            "bpf",
+            index,
+            _HANDLE,
+            parent=_PARENT[direction],
+            prio=_PRIORITY,
+            protocol=_ETH_P_ALL,
+        )
+        return True
+
+
+def is_attached(
+    ifname: str, program: AttachableProgram | None = None, direction: Direction = "egress"
+) -> bool:
+    """Is a program of ours attached; with `program`, this very one (and not that of an earlier process)?
+
+    False also when the interface is gone.
+    """
+    try:
+        index = socket.if_nametoindex(ifname)
+    except OSError:
+        return False
+    with _netlink(f"look at {ifname}") as netlink:
+        ours = _ours(_filters(netlink, index, direction))
+    if program is None:
+        return bool(ours)
+    return any(options.get_attr("TCA_BPF_NAME") == _label(program) for options in ours)
+
+
+def _label(program: AttachableProgram) -> str:
+    """Name of the filter: with the kernel's id of the program, which pyroute2 does not decode when it reads filters."""
+    return f"{program.name}:{program.id}"
+
+
+def _index(ifname: str) -> int:
+    try:
+        return socket.if_nametoindex(ifname)
+    except OSError as error:
+        raise SluiceError(f"there is no interface {ifname} in this network namespace") from error
+
+
+@contextmanager
+def _netlink(what: str) -> Iterator[Any]:
+    try:
+        with IPRoute() as netlink:
+            yield netlink
+    except NetlinkError as error:
+        if error.code == errno.EPERM:
+            raise EnvironmentLacking(f"{what}: only root may; run with sudo") from error
+        raise SluiceError(f"{what}: {error}") from error
+
+
+def _require_clsact(netlink: Any, ifname: str, index: int) -> None:
+    try:
+        netlink.tc("add", "clsact", index)
+    except NetlinkError as error:
+        if error.code != errno.EEXIST:
+            raise
+        kinds = {q.get_attr("TCA_KIND") for q in netlink.get_qdiscs(index=index) if q["handle"] == _CLSACT}
+        if kinds != {"clsact"}:
+            raise SluiceError(
+                f"{ifname} has an ingress qdisc, which leaves no room for clsact: tc qdisc del dev {ifname} ingress"
+            ) from error
+
+
+def _filters(netlink: Any, index: int, direction: Direction) -> list[Any]:
+    """The options of the BPF filters at our priority."""
+    try:
+        found = list(netlink.get_filters(index=index, parent=_PARENT[direction]))
+    except NetlinkError as error:
+        if error.code in (errno.EINVAL, errno.ENOENT):  # no clsact there
+            return []
+        raise
+    at_our_place = [f for f in found if f["info"] >> 16 == _PRIORITY and f["handle"] == _HANDLE]
+    return [f.get_attr("TCA_OPTIONS") for f in at_our_place if f.get_attr("TCA_KIND") == "bpf"]
+
+
+def _ours(filters: list[Any]) -> list[Any]:
+    return [
+        options for options in filters if (options.get_attr("TCA_BPF_NAME") or "").startswith(_NAME_PREFIX)
+    ]
+
+
+def _require_ours(netlink: Any, ifname: str, index: int, direction: Direction) -> None:
+    present = _filters(netlink, index, direction)
+    if len(present) > len(_ours(present)):
+        raise SluiceError(
+            f"{ifname} has a tc filter of another program at priority {_PRIORITY}: remove that first"
+        )

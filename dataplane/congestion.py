@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Register our congestion controls with the kernel (BPF struct_ops).
+
+The list of controls is one for the whole machine, whatever the network namespace, while several agents and testbeds
+may run at once: who comes second uses what the first has registered.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dataplane.libbpf import ATTACH_STRUCT_OPS, failure, ffi, forget_messages, lib
+from dataplane.loader import BpfObject, kernel_has_struct_ops_links, load
+
+log = logging.getLogger(__name__)
+
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+_PREFIX = "sluice_"
+
+
+def available() -> list[str]:
+    """The congestion controls that the kernel offers now."""
+    return _AVAILABLE.read_text().split()
+
+
+def register_congestion_control(name: str) -> CongestionControl:
+    """Make `name` ("sluice_dctcp") available; a handle, which must live as long as the control is wanted.
+
+    Raises EnvironmentLacking when the kernel has no struct_ops or we may not use it.
+    """
+    control = CongestionControl(name)
+    control.ensure()
+    return control
+
+
+class CongestionControl:
+    """Our interest in a congestion control. `owned`: we registered it; else another process had, and keeps it."""
+
+    def __init__(self, name: str) -> None:
+        if not name.startswith(_PREFIX):
+            raise ValueError(f"{name} is not one of ours: they are called {_PREFIX}…")
+        self.name = name
+        self._registration: _Registration | None = None
+
+    @property
+    def owned(self) -> bool:
+        return self._registration is not None
+
+    def ensure(self) -> bool:
+        """Register when nobody has, for instance because the process whose control we used has ended. True if so."""
+        if self.name in available():
+            if not self.owned:
+                log.info("congestion control %s is registered by another process: using that one", self.name)
+            return False
+        self.close()
+        self._registration = _Registration.make(self.name)
+        return self.owned
+
+    def close(self) -> None:
+        """Take our registration back, if it is ours. Connections that use the control go on with it. Idempotent."""
+        if self._registration is not None:
+            self._registration.close()
+            self._registration = None
+
+    def __enter__(self) -> CongestionControl:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Registration:
+    """A control that this process registered: by a link where the kernel has them, else until it is taken back."""
+
+    def __init__(self, loaded: BpfObject, handle: Any, link_fd: int | None) -> None:
+        self._loaded, self._handle, self._link_fd = loaded, handle, link_fd
+
+    @classmethod
+    def make(cls, name: str) -> _Registration | None:
+        """None when another process was quicker."""
+        loaded = load(f"cc_{name.removeprefix(_PREFIX)}")
+        forget_messages()
+        handle = lib().bpf_map__attach_struct_ops(loaded.map_handle(name))
+        if handle == ffi.NULL:
+            return cls._refused(name, loaded, ffi.NULL)
+        if not kernel_has_struct_ops_links():
+            return cls(loaded, handle, None)
+        link_fd = lib().bpf_link_create(loaded.map(name).fd, 0, ATTACH_STRUCT_OPS, ffi.NULL)
+        if link_fd < 0:
+            return cls._refused(name, loaded, handle)
+        return cls(loaded, handle, link_fd)
+
+    @classmethod
+    def _refused(cls, name: str, loaded: BpfObject, handle: Any) -> None:
+        number = ffi.errno
+        error = failure(f"cannot register the congestion control {name}", -number)
+        cls(loaded, handle, -1).close()
+        if number != errno.EEXIST:
+            raise error
+        log.info("congestion control %s was registered by another process: using that one", name)
+
+    def close(self) -> None:
+        if (
+            self._link_fd is not None
+        ):  # libbpf's handle stands for a registration without a link: there is none
+            if self._link_fd >= 0:
+                os.close(self._link_fd)
+            if self._handle != ffi.NULL:
+                lib().bpf_link__disconnect(self._handle)
+        if self._handle != ffi.NULL:
+            lib().bpf_link__destroy(self._handle)
+        self._loaded.close()

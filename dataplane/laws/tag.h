@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * The attained-service tag: how much the flow had sent before this packet.
+ *
+ *   attained(packet) = first byte of the packet - first byte of the flow        [bytes]
+ *   tag(packet)      = 1 + |{ edges < attained(packet) }|, at most 40           (buckets closed on the right)
+ *
+ * Source: the host tagging of PIAS (Bai et al., NSDI 2015, section 4.1), where a packet's priority follows the bytes
+ * its flow has sent; here the bytes themselves are written, on the logarithmic scale of policy/tags.py.
+ *
+ * A flow is one direction of a 5-tuple between idle gaps: a packet with bytes never sent before, more than idle_gap_ns
+ * after the last packet with data, begins a flow, so a connection that carries many messages gets bucket 1 for each.
+ *   - A retransmission carries the tag of its place in the flow, and begins none: after a timeout longer than the gap
+ *     the flow is still the same flow. It does count as activity.
+ *   - Packets without data (pure ACKs, FIN, probes) carry what the flow has attained and neither begin nor prolong one.
+ *   - Retransmitted bytes of an earlier flow get tag 1: the flow that has begun since cannot be read without them.
+ *
+ * Positions are 64-bit extensions of the 32-bit sequence number, so that a flow beyond 4 GB never wraps into the top
+ * priority. Right as long as a packet lies within 2^31 bytes of the highest sent byte (TCP's own windows are below
+ * 2^30), and for 2^64 - 2^33 bytes in all.
+ */
+#ifndef SLUICE_LAWS_TAG_H
+#define SLUICE_LAWS_TAG_H
+
+#include "tags.gen.h"
+#include "types.h"
+
+/* One direction of one connection. All zero: nothing sent yet. */
+struct sl_tag_state {
+	sl_u64 start;	     /* position of the flow's first byte */
+	sl_u64 end;	     /* position after the highest byte sent; 0: no packet seen */
+	sl_u64 last_data_ns; /* when the last packet with data left */
+};
+
+/* Position given to the first sequence number seen: high enough that an older packet's cannot fall below zero. */
+#define SL_TAG_ORIGIN (1ULL << 32)
+
+/* Tag of a packet whose flow had sent `attained_bytes` before it. Any input. */
+SL_LAW sl_u32 sl_attained_tag(sl_u64 attained_bytes)
+{
+	sl_u32 below = 0; /* edges known to lie below */
+	sl_u32 step;
+
+	for (step = 32; step; step >>= 1)
+		if (below + step <= SL_ATTAINED_BUCKETS && sl_attained_edges_bytes[below + step - 1] < attained_bytes)
+			below += step;
+	return SL_TAG_ATTAINED_FIRST + (below < SL_ATTAINED_BUCKETS ? below : SL_ATTAINED_BUCKETS - 1);
+}
+
+/* Is `now_ns` more than the gap after the last data? A clock read earlier on another CPU is no gap. */
+SL_LAW int sl_tag_idle(const struct sl_tag_state *s, sl_u64 now_ns, sl_u64 idle_gap_ns)
+{
+	return now_ns > s->last_data_ns && now_ns - s->last_data_ns > idle_gap_ns;
+}
+
+/* Position of sequence number `seq`: the one of its 2^32 candidates that is nearest to the highest sent byte. */
+SL_LAW sl_u64 sl_tag_position(const struct sl_tag_state *s, sl_u32 seq)
+{
+	return s->end + (sl_u64)(long long)(sl_s32)(seq - (sl_u32)s->end);
+}
+
+/*
+ * Bytes that the flow had sent before this TCP segment, and the state after it.
+ * seq: sequence number of its first byte (of a SYN, which has no data here: do not ask); data_bytes: its payload.
+ */
+SL_LAW sl_u64 sl_tag_segment(struct sl_tag_state *s, sl_u32 seq, sl_u32 data_bytes, sl_u64 now_ns, sl_u64 idle_gap_ns)
+{
+	sl_u64 from, to;
+
+	if (!s->end)
+		s->start = s->end = SL_TAG_ORIGIN + seq;
+	from = sl_tag_position(s, seq);
+	to = from + data_bytes;
+	if (!data_bytes) { /* a FIN's sequence number is no byte of the flow */
+		from = from < s->end ? from : s->end;
+	} else {
+		if (to > s->end && sl_tag_idle(s, now_ns, idle_gap_ns))
+			s->start = from > s->end ? from : s->end;
+		if (to > s->end)
+			s->end = to;
+		s->last_data_ns = now_ns;
+	}
+	return from > s->start ? from - s->start : 0;
+}
+
+/* The same for datagrams, which have no sequence number: the sum of the payloads since the last gap. */
+SL_LAW sl_u64 sl_tag_datagram(struct sl_tag_state *s, sl_u32 data_bytes, sl_u64 now_ns, sl_u64 idle_gap_ns)
+{
+	sl_u64 attained;
+
+	if (sl_tag_idle(s, now_ns, idle_gap_ns))
+		s->start = s->end;
+	attained = s->end - s->start;
+	s->end += data_bytes;
+	s->last_data_ns = now_ns;
+	return attained;
+}
+
+#endif

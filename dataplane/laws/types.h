@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* Integer types of the laws: the same in a BPF object (beside vmlinux.h), in plain C and in C++. Includes nothing. */
+#ifndef SLUICE_LAWS_TYPES_H
+#define SLUICE_LAWS_TYPES_H
+
+typedef unsigned char sl_u8;
+typedef unsigned int sl_u32;
+typedef int sl_s32;
+typedef unsigned long long sl_u64;
+
+#ifdef __cplusplus
+#define SL_STATIC_ASSERT(what, why) static_assert(what, why)
+#else
+#define SL_STATIC_ASSERT(what, why) _Static_assert(what, why)
+#endif
+
+SL_STATIC_ASSERT(sizeof(sl_u32) == 4, "sl_u32 has 32 bits");
+SL_STATIC_ASSERT(sizeof(sl_u64) == 8, "sl_u64 has 64 bits");
+
+/* A law is always inlined: BPF's spin locks allow no call while they are held, and no law may cost a call. */
+#define SL_LAW static inline __attribute__((always_inline, unused))
+
+#endif

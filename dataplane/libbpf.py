@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of libbpf that we use, bound by cffi (ABI mode: nothing is compiled), and its errors as ours."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from functools import lru_cache
+from typing import Any
+
+from cffi import FFI
+
+from policy.errors import EnvironmentLacking
+
+MAP_TYPE_HASH, MAP_TYPE_ARRAY = 1, 2
+MAP_TYPE_PERCPU_HASH, MAP_TYPE_PERCPU_ARRAY, MAP_TYPE_LRU_PERCPU_HASH = 5, 6, 10
+MAP_TYPE_STRUCT_OPS = 26
+PER_CPU_TYPES = {MAP_TYPE_PERCPU_HASH, MAP_TYPE_PERCPU_ARRAY, MAP_TYPE_LRU_PERCPU_HASH}
+
+BPF_F_LINK = 1 << 13
+"""A struct_ops map with this flag is registered by a link (kernel 6.4 and later), and gone when the link is."""
+ATTACH_STRUCT_OPS = 44
+"""enum bpf_attach_type BPF_STRUCT_OPS; libbpf 1.1 does not know it, the system call takes it."""
+
+_LEVEL_DEBUG = 2
+_LAST_LINES = 60
+
+ffi = FFI()
+ffi.cdef(
+    """
+    typedef int (*libbpf_print_fn_t)(int level, const char *format, void *arguments);
+    libbpf_print_fn_t libbpf_set_print(libbpf_print_fn_t print);
+    int libbpf_num_possible_cpus(void);
+
+    void *bpf_object__open_file(const char *path, const void *options);
+    int bpf_object__load(void *object);
+    void bpf_object__close(void *object);
+    void *bpf_object__find_program_by_name(void *object, const char *name);
+    int bpf_program__fd(void *program);
+    void *bpf_object__find_map_by_name(void *object, const char *name);
+    void *bpf_object__next_map(void *object, void *previous);
+
+    int bpf_map__fd(void *map);
+    const char *bpf_map__name(void *map);
+    uint32_t bpf_map__type(void *map);
+    uint32_t bpf_map__key_size(void *map);
+    uint32_t bpf_map__value_size(void *map);
+    uint32_t bpf_map__map_flags(void *map);
+    int bpf_map__set_map_flags(void *map, uint32_t flags);
+    int bpf_map_lookup_elem(int fd, const void *key, void *value);
+    int bpf_map_update_elem(int fd, const void *key, const void *value, uint64_t flags);
+    int bpf_map_delete_elem(int fd, const void *key);
+    int bpf_map_get_next_key(int fd, const void *key, void *next_key);
+
+    void *bpf_map__attach_struct_ops(void *map);
+    void bpf_link__disconnect(void *link);
+    int bpf_link__destroy(void *link);
+    int bpf_link_create(int program_fd, int target_fd, int attach_type, const void *options);
+    int bpf_obj_get_info_by_fd(int fd, void *info, uint32_t *info_len);
+
+    struct bpf_test_run_opts {
+        size_t sz;
+        const void *data_in;
+        void *data_out;
+        uint32_t data_size_in;
+        uint32_t data_size_out;
+        const void *ctx_in;
+        void *ctx_out;
+        uint32_t ctx_size_in;
+        uint32_t ctx_size_out;
+        uint32_t retval;
+        int repeat;
+        uint32_t duration;
+        uint32_t flags;
+        uint32_t cpu;
+        uint32_t batch_size;
+    };
+    int bpf_prog_test_run_opts(int program_fd, struct bpf_test_run_opts *options);
+    """
+)
+
+_libc_ffi = FFI()
+_libc_ffi.cdef("int vsnprintf(char *text, size_t size, const char *format, void *arguments);")
+
+_messages: deque[str] = deque(maxlen=_LAST_LINES)
+
+
+@lru_cache(maxsize=1)
+def lib() -> Any:
+    """libbpf, loaded once. Raises EnvironmentLacking when it is not installed."""
+    library: Any
+    try:
+        library = ffi.dlopen("libbpf.so.1")
+    except OSError as error:
+        raise EnvironmentLacking(
+            "libbpf 1.x is needed to load BPF programs: apt-get install libbpf1"
+        ) from error
+    library.libbpf_set_print(_print)
+    return library
+
+
+def _vsnprintf(text_format: Any, arguments: Any) -> str:
+    libc: Any = _libc_ffi.dlopen(None)
+    size = 1 << 16
+    text = _libc_ffi.new("char[]", size)
+    libc.vsnprintf(text, size, _libc_ffi.cast("char *", int(ffi.cast("uintptr_t", text_format))), arguments)
+    return bytes(_libc_ffi.buffer(text)).split(b"\0", 1)[0].decode(errors="replace")
+
+
+@ffi.callback("int(int, const char *, void *)")
+def _print(level: int, text_format: Any, arguments: Any) -> int:
+    # A va_list parameter is a pointer in the ABIs of x86-64 and arm64: it is passed on as it is.
+    if level < _LEVEL_DEBUG:
+        message = _vsnprintf(text_format, _libc_ffi.cast("void *", int(ffi.cast("uintptr_t", arguments))))
+        _messages.extend(message.rstrip("\n").split("\n"))
+    return 0
+
+
+def failure(what: str, code: int | None = None) -> EnvironmentLacking:
+    """The error to raise when libbpf refused: the reason that errno gives, and the last lines that libbpf said."""
+    number = abs(code) if code is not None and code < -1 else ffi.errno
+    said = "\n".join(f"  {line}" for line in _messages)
+    _messages.clear()
+    return EnvironmentLacking(
+        f"{what}: {os.strerror(number)}. {_remedy(number)}" + (f"\nlibbpf said:\n{said}" if said else "")
+    )
+
+
+def _remedy(number: int) -> str:
+    if number in (errno.EPERM, errno.EACCES) and os.geteuid() != 0:
+        return "Run as root (or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)."
+    if number in (errno.EPERM, errno.EACCES):
+        return "The kernel refused: its verifier's reason is below, or a capability is missing in this container."
+    if number in (errno.ENOENT, errno.EINVAL, errno.ENOEXEC, errno.ESRCH):
+        return "The object file is damaged or not for this kernel: run `python -m dataplane.build` here."
+    return "Run `sluice doctor` to see what this machine lacks."
+
+
+def forget_messages() -> None:
+    """Messages from before an operation do not explain its failure."""
+    _messages.clear()
+
+
+def text(pointer: Any) -> str:
+    """A C string of libbpf's."""
+    found = ffi.string(pointer)
+    return found.decode() if isinstance(found, bytes) else found
+
+
+@lru_cache(maxsize=1)
+def possible_cpus() -> int:
+    """Number of values in each entry of a per-CPU map."""
+    return int(lib().libbpf_num_possible_cpus())

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Load a BPF object and use its programs and maps.
+
+    with load("port") as port:
+        attach_clsact("s1-eth1", port.program("sluice_port"))
+        port.map("settings").update(ifindex, struct.pack("=QQQ", rate_bps, mark_bytes, buffer_bytes))
+
+The kernel keeps what is attached to an interface, and its maps, after the object is closed; a congestion control goes
+with its handle. Most callers want the two programs with their maps explained: dataplane.tagger and
+dataplane.port. Congestion controls: dataplane.congestion.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dataplane import build
+from dataplane.clsact import attach_clsact, detach_clsact, is_attached
+from dataplane.libbpf import (
+    BPF_F_LINK,
+    MAP_TYPE_STRUCT_OPS,
+    PER_CPU_TYPES,
+    failure,
+    ffi,
+    forget_messages,
+    lib,
+    possible_cpus,
+    text,
+)
+from policy.errors import EnvironmentLacking
+
+__all__ = [
+    "BpfObject",
+    "Map",
+    "Program",
+    "attach_clsact",
+    "detach_clsact",
+    "is_attached",
+    "load",
+    "open_object",
+]
+
+Key = bytes | int
+"""A key as bytes, or an integer that stands for a native 32-bit one (an index, an ifindex, a socket's fd)."""
+
+
+def load(name: str) -> BpfObject:
+    """Load a program of ours by name (tag, port, cc_dctcp), built first when it is stale.
+
+    Raises EnvironmentLacking (no root, no BTF, no tools, refused by the verifier, damaged file) with the remedy.
+    """
+    return open_object(build.ensure(name))
+
+
+def open_object(path: Path) -> BpfObject:
+    """Load a BPF object file."""
+    if os.geteuid() != 0:
+        raise EnvironmentLacking("BPF programs can only be loaded by root: run with sudo")
+    if not build.KERNEL_BTF.exists():
+        raise EnvironmentLacking(
+            f"this kernel has no BTF ({build.KERNEL_BTF}): it must be built with CONFIG_DEBUG_INFO_BTF=y"
+        )
+    return BpfObject(path)
+
+
+def kernel_has_struct_ops_links() -> bool:
+    """Kernel 6.4 and later: a struct_ops registration can be a link, which ends with its process."""
+    version = re.match(r"(\d+)\.(\d+)", platform.release())
+    return version is not None and (int(version[1]), int(version[2])) >= (6, 4)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A loaded program."""
+
+    name: str
+    fd: int
+
+    @property
+    def id(self) -> int:
+        """The kernel's id of it, as `bpftool prog` and tc show."""
+        info = bytearray(8)  # struct bpf_prog_info begins with type and id
+        length = ffi.new("uint32_t *", len(info))
+        if lib().bpf_obj_get_info_by_fd(self.fd, ffi.from_buffer(info), length) < 0:
+            raise failure(f"BPF program {self.name}")
+        return int(struct.unpack("=II", info)[1])
+
+
+class Map:
+    """A map of a loaded object. Values are bytes; per-CPU maps hold one value for each possible CPU."""
+
+    def __init__(self, handle: Any) -> None:
+        library = lib()
+        self.name = text(library.bpf_map__name(handle))
+        self.fd = int(library.bpf_map__fd(handle))
+        self.key_size = int(library.bpf_map__key_size(handle))
+        self.value_size = int(library.bpf_map__value_size(handle))
+        self.per_cpu = library.bpf_map__type(handle) in PER_CPU_TYPES
+        self._stride = (self.value_size + 7) // 8 * 8
+
+    def lookup(self, key: Key) -> bytes | None:
+        """The value of a key, None when there is none. Per-CPU maps: the values of all CPUs, see `lookup_per_cpu`."""
+        size = self._stride * possible_cpus() if self.per_cpu else self.value_size
+        value = bytearray(size)
+        if lib().bpf_map_lookup_elem(self.fd, self._key(key), ffi.from_buffer(value)) == 0:
+            return bytes(value)
+        if ffi.errno == errno.ENOENT:
+            return None
+        raise self._refused("lookup")
+
+    def lookup_per_cpu(self, key: Key) -> list[bytes] | None:
+        """The value of each possible CPU, None when there is no such key."""
+        if not self.per_cpu:
+            raise TypeError(f"map {self.name} is not per CPU")
+        values = self.lookup(key)
+        if values is None:
+            return None
+        starts = range(0, len(values), self._stride)
+        return [values[start : start + self.value_size] for start in starts]
+
+    def lookup_sum(self, key: Key, layout: str) -> tuple[int, ...] | None:
+        """The fields of a per-CPU value (struct layout, all integers), each summed over the CPUs."""
+        values = self.lookup_per_cpu(key)
+        if values is None:
+            return None
+        return tuple(sum(column) for column in zip(*(struct.unpack(layout, v) for v in values), strict=True))
+
+    def update(self, key: Key, value: bytes, *, only_new: bool = False) -> bool:
+        """Set the value of a key (per-CPU maps: on every CPU). False when `only_new` and it exists already."""
+        if len(value) != self.value_size:
+            raise ValueError(f"map {self.name}: a value has {self.value_size} bytes, not {len(value)}")
+        data = value.ljust(self._stride, b"\0") * possible_cpus() if self.per_cpu else value
+        if lib().bpf_map_update_elem(self.fd, self._key(key), data, 1 if only_new else 0) == 0:
+            return True
+        if only_new and ffi.errno == errno.EEXIST:
+            return False
+        raise self._refused("update")
+
+    def delete(self, key: Key) -> bool:
+        """Remove a key. False when there was none."""
+        if lib().bpf_map_delete_elem(self.fd, self._key(key)) == 0:
+            return True
+        if ffi.errno == errno.ENOENT:
+            return False
+        raise self._refused("delete")
+
+    def keys(self) -> Iterator[bytes]:
+        """The keys that there are; some may be missed or repeated while others change the map."""
+        key: Any = ffi.NULL
+        following = bytearray(self.key_size)
+        while lib().bpf_map_get_next_key(self.fd, key, ffi.from_buffer(following)) == 0:
+            yield bytes(following)
+            key = bytes(following)
+
+    def _key(self, key: Key) -> bytes:
+        data = struct.pack("=I", key) if isinstance(key, int) else key
+        if len(data) != self.key_size:
+            raise ValueError(f"map {self.name}: a key has {self.key_size} bytes, not {len(data)}")
+        return data
+
+    def _refused(self, operation: str) -> OSError:
+        return OSError(ffi.errno, f"BPF map {self.name}, {operation}: {os.strerror(ffi.errno)}")
+
+
+class BpfObject:
+    """A loaded object file: a context manager; closing it drops our hold on programs and maps."""
+
+    def __init__(self, path: Path) -> None:
+        forget_messages()
+        self.path = path
+        self._handle = lib().bpf_object__open_file(str(path).encode(), ffi.NULL)
+        if self._handle == ffi.NULL:
+            raise failure(f"cannot read the BPF object {path}")
+        self._link_struct_ops()
+        code = lib().bpf_object__load(self._handle)
+        if code < 0:
+            error = failure(f"cannot load the BPF object {path}", code)
+            self.close()
+            raise error
+
+    def program(self, name: str) -> Program:
+        """A program by the name of its function."""
+        handle = lib().bpf_object__find_program_by_name(self._open(), name.encode())
+        if handle == ffi.NULL:
+            raise KeyError(f"{self.path.name} has no program {name}")
+        return Program(name, int(lib().bpf_program__fd(handle)))
+
+    def program_fd(self, name: str) -> int:
+        """File descriptor of a program; ours as long as the object is open."""
+        return self.program(name).fd
+
+    def map(self, name: str) -> Map:
+        """A map by its name."""
+        return Map(self.map_handle(name))
+
+    def map_handle(self, name: str) -> Any:
+        """libbpf's own handle of a map."""
+        handle = lib().bpf_object__find_map_by_name(self._open(), name.encode())
+        if handle == ffi.NULL:
+            raise KeyError(f"{self.path.name} has no map {name}")
+        return handle
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._handle != ffi.NULL:
+            lib().bpf_object__close(self._handle)
+            self._handle = ffi.NULL
+
+    def __enter__(self) -> BpfObject:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self) -> Any:
+        if self._handle == ffi.NULL:
+            raise ValueError(f"{self.path.name} is closed")
+        return self._handle
+
+    def _link_struct_ops(self) -> None:
+        if not kernel_has_struct_ops_links():
+            return
+        library, handle = lib(), ffi.NULL
+        while (handle := library.bpf_object__next_map(self._handle, handle)) != ffi.NULL:
+            if library.bpf_map__type(handle) == MAP_TYPE_STRUCT_OPS:
+                library.bpf_map__set_map_flags(handle, library.bpf_map__map_flags(handle) | BPF_F_LINK)

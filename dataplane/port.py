@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The port program (bpf/port.bpf.c) on the ports of a switch: one load serves all ports of this process.
+
+with PortProgram() as ports:
+    ports.attach("s1-eth1", PortSettings(rate_bps=100_000_000, mark_bytes=97_500, buffer_bytes=360_000))
+    ports.counters("s1-eth1")[0].marked
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass
+from types import TracebackType
+
+from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
+from policy.errors import FieldError, SluiceError
+
+QUEUES = 8
+MAX_BYTES = 2_000_000_000
+"""Largest buffer and K that laws/mark.h models."""
+
+_SETTINGS = "=QQQ"
+_STATE_BYTES = 24
+_QUEUE_FIELDS = 5
+_COUNTERS = f"={QUEUES * _QUEUE_FIELDS}Q"
+
+
+@dataclass(frozen=True)
+class PortSettings:
+    """Of one port. The virtual queue drains at `rate_bps`, which should be what the port's HTB really sends."""
+
+    rate_bps: int
+    """0: neither mark nor drop here."""
+    mark_bytes: int | None
+    """K: a packet that finds more than this in the port is marked; None: never."""
+    buffer_bytes: int
+    """A packet that does not fit under this bound is dropped."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate_bps < 1 << 64:
+            raise FieldError("rate_bps", f"must be from 0 to 2^64 - 1, not {self.rate_bps}")
+        if self.mark_bytes is not None and not 0 < self.mark_bytes <= MAX_BYTES:
+            raise FieldError("mark_bytes", f"must be None or from 1 to {MAX_BYTES}, not {self.mark_bytes}")
+        if not 0 < self.buffer_bytes <= MAX_BYTES:
+            raise FieldError("buffer_bytes", f"must be from 1 to {MAX_BYTES}, not {self.buffer_bytes}")
+
+    def pack(self) -> bytes:
+        """As in bpf/port.h."""
+        return struct.pack(_SETTINGS, self.rate_bps, self.mark_bytes or 0, self.buffer_bytes)
+
+
+@dataclass(frozen=True)
+class QueueCounters:
+    """Of one queue of a port since its program was attached."""
+
+    packets: int
+    """Passed on, marked or not."""
+    bytes: int
+    """Of those, with the Ethernet header."""
+    marked: int
+    """Set to CE here."""
+    dropped: int
+    """Beyond the buffer."""
+    not_markable: int
+    """Due for a mark, but not ECN-capable, or CE already."""
+
+
+class PortProgram:
+    """A loaded port program; a context manager. What is attached stays so after `close`, with its last settings."""
+
+    def __init__(self) -> None:
+        """Raises EnvironmentLacking when BPF cannot be used here."""
+        self._object: BpfObject = load("port")
+        self._program = self._object.program("sluice_port")
+        self._indices: dict[str, int] = {}
+
+    def attach(self, ifname: str, settings: PortSettings) -> None:
+        """Run on this interface of the current network namespace. Idempotent; counters and backlog are kept.
+
+        A port that was made anew under its old name starts from zero, as does one of an earlier process.
+        """
+        index = _index(ifname)
+        if self._indices.get(ifname) != index:
+            self.forget(ifname)
+        self._indices[ifname] = index
+        self._object.map("settings").update(index, settings.pack())
+        self._object.map("states").update(index, bytes(_STATE_BYTES), only_new=True)
+        self._object.map("counters").update(index, bytes(struct.calcsize(_COUNTERS)), only_new=True)
+        if not self.is_attached(ifname):
+            attach_clsact(ifname, self._program)
+
+    def set(self, ifname: str, settings: PortSettings) -> None:
+        """Change the settings of an attached port; the next packet meets them. KeyError when it is not attached."""
+        self._object.map("settings").update(self._indices[ifname], settings.pack())
+
+    def is_attached(self, ifname: str) -> bool:
+        """Does this very program run there (not that of an earlier process, and the port was not made anew)?"""
+        try:
+            current = self._indices.get(ifname) == socket.if_nametoindex(ifname)
+        except OSError:
+            return False
+        return current and is_attached(ifname, self._program)
+
+    def counters(self, ifname: str) -> tuple[QueueCounters, ...]:
+        """By queue, 0 … 7. KeyError when the port was never attached."""
+        fields = self._object.map("counters").lookup_sum(self._indices[ifname], _COUNTERS)
+        if fields is None:
+            raise KeyError(ifname)
+        starts = range(0, len(fields), _QUEUE_FIELDS)
+        return tuple(QueueCounters(*fields[start : start + _QUEUE_FIELDS]) for start in starts)
+
+    def detach(self, ifname: str) -> None:
+        """Stop there and forget the port. Idempotent, also when the interface is gone."""
+        if self.is_attached(ifname):
+            detach_clsact(ifname)
+        self.forget(ifname)
+
+    def forget(self, ifname: str) -> None:
+        """Drop what is kept about a port."""
+        index = self._indices.pop(ifname, None)
+        if index is not None:
+            for name in ("settings", "states", "counters"):
+                self._object.map(name).delete(index)
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._object.close()
+
+    def __enter__(self) -> PortProgram:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _index(ifname: str) -> int:
+    try:
+        return socket.if_nametoindex(ifname)
+    except OSError as error:
+        raise SluiceError(f"there is no port {ifname} in this network namespace") from error

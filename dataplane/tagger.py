@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tagger (bpf/tag.bpf.c) on the interfaces of a host: one load serves all interfaces of this process."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from types import TracebackType
+
+from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
+from policy.tags import DEFAULT_IDLE_GAP_NS
+
+_SETTINGS = "=Q"
+_COUNTERS = "=QQ"
+_DSCPS = 64
+
+
+@dataclass(frozen=True)
+class TagCounters:
+    """What left with one DSCP: packets of local sockets, bytes with the Ethernet header."""
+
+    packets: int
+    bytes: int
+
+
+class Tagger:
+    """A loaded tagger; a context manager. What is attached stays so after `close`, with its last settings."""
+
+    def __init__(self, idle_gap_ns: int = DEFAULT_IDLE_GAP_NS) -> None:
+        """Raises EnvironmentLacking when BPF cannot be used here."""
+        self._object: BpfObject = load("tag")
+        self._program = self._object.program("sluice_tag")
+        self.set_idle_gap(idle_gap_ns)
+
+    def set_idle_gap(self, idle_gap_ns: int) -> None:
+        """A flow ends when its direction of the connection has sent no data for longer than this. Takes effect now."""
+        if idle_gap_ns <= 0:
+            raise ValueError(f"the idle gap must be positive, not {idle_gap_ns}")
+        self._object.map("settings").update(0, struct.pack(_SETTINGS, idle_gap_ns))
+
+    def attach(self, ifname: str) -> None:
+        """Tag what leaves through this interface of the current network namespace. Idempotent.
+
+        Takes over from a tagger of an earlier process; the flows under way begin again at tag 1 then.
+        """
+        attach_clsact(ifname, self._program)
+
+    def detach(self, ifname: str) -> bool:
+        """Stop tagging there. False when nothing of ours was attached."""
+        return detach_clsact(ifname)
+
+    def is_attached(self, ifname: str) -> bool:
+        """Is this very tagger attached (not that of an earlier process)?"""
+        return is_attached(ifname, self._program)
+
+    def counters(self) -> tuple[TagCounters, ...]:
+        """By DSCP, 0 … 63."""
+        by_dscp = self._object.map("counters")
+        return tuple(TagCounters(*(by_dscp.lookup_sum(dscp, _COUNTERS) or (0, 0))) for dscp in range(_DSCPS))
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._object.close()
+
+    def __enter__(self) -> Tagger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
