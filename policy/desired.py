@@ -153,7 +153,7 @@ def _thresholds(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tup
 
 def _percentiles(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tuple[float, ...]:
     if scheme.threshold_rule is not ThresholdRule.PERCENTILE:
-        if document.get("percentiles"):
+        if document.get("percentiles") not in (None, [], ()):
             raise FieldError("percentiles", f"scheme {scheme.name} does not use them; leave them out")
         return ()
     values = _list(document, "percentiles", queues)

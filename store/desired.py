@@ -35,7 +35,8 @@ def put_policy(engine: Engine, policy: Policy, author: str) -> int:
     """Make this the desired policy and return its version."""
     with engine.begin() as connection:
         row = {"document": policy.to_document(), "author": author, "created_at": time.time()}
-        return connection.execute(policies.insert().values(**row).returning(policies.c.version)).scalar_one()
+        statement = policies.insert().values(**row).returning(policies.c.version)
+        return int(connection.execute(statement).scalar_one())
 
 
 def current_policy(engine: Engine) -> PolicyVersion | None:

@@ -122,10 +122,20 @@ def port_history(
     query = select(port_samples).where(port_samples.c.at > since).order_by(port_samples.c.id).limit(limit)
     if ports:
         query = query.where(port_samples.c.port.in_(ports))
-    return [
-        PortSample(row["at"], row["port"], tuple(row["queue_bytes"]), tuple(row["queue_packets"]))
-        for row in _all(engine, query)
-    ]
+    return [_port_sample(row) for row in _all(engine, query)]
+
+
+def newest_port_samples(engine: Engine) -> list[PortSample]:
+    """The last sample of every port, by port."""
+    newest = select(func.max(port_samples.c.id)).group_by(port_samples.c.port)
+    query = select(port_samples).where(port_samples.c.id.in_(newest)).order_by(port_samples.c.port)
+    return [_port_sample(row) for row in _all(engine, query)]
+
+
+def last_sample_at(engine: Engine) -> float:
+    """When the last port sample was taken; 0 before the first."""
+    with engine.connect() as connection:
+        return connection.execute(select(func.max(port_samples.c.at))).scalar() or 0.0
 
 
 def prune(engine: Engine, before: float) -> None:
@@ -141,6 +151,10 @@ def _threshold_change(row: Mapping[str, Any]) -> ThresholdChange:
     return ThresholdChange(
         row["at"], row["port"], row["policy_version"], tuple(row["thresholds_bytes"]), row["flows"]
     )
+
+
+def _port_sample(row: Mapping[str, Any]) -> PortSample:
+    return PortSample(row["at"], row["port"], tuple(row["queue_bytes"]), tuple(row["queue_packets"]))
 
 
 def _all(engine: Engine, query: Select[Any]) -> list[Mapping[str, Any]]:

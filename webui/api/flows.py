@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flow records: taken from agents, listed, and summed up as completion times and deadline misses."""
+
+from __future__ import annotations
+
+import time
+
+from flask import Response, jsonify
+
+from policy.errors import FieldError
+from policy.records import FlowRecord
+from store.flows import FILTERS, add_flows, find_flows, flow_columns
+from webui import figures
+from webui.api import blueprint
+from webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
+from webui.errors import ApiError
+from webui.models import (
+    DeadlinesAnswer,
+    Error,
+    FctAnswer,
+    FlowQuery,
+    FlowsAccepted,
+    FlowsAnswer,
+    WindowQuery,
+)
+from webui.request_schemas import flows_schema, request_body
+from webui.services import services
+
+api = blueprint("flows", __name__, "Flow records and what follows from them")
+
+MAX_BINS = 5000
+
+
+@api.post(
+    "/flows",
+    responses={200: FlowsAccepted, 400: Error, 413: Error, 415: Error},
+    openapi_extensions=request_body(flows_schema()),
+)
+def deliver_flows() -> Response:
+    """Take a batch of records: all of them, or none when one is bad. Delivering a record again changes nothing."""
+    records = _records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None))
+    accepted = add_flows(services().engine, records)
+    return jsonify(accepted=accepted, known=len(records) - accepted)
+
+
+def _records(body: object) -> list[FlowRecord]:
+    if not isinstance(body, list):
+        raise ApiError(422, "invalid-field", "send a list of flow records")
+    records = []
+    for index, document in enumerate(body):
+        try:
+            records.append(FlowRecord.from_document(document))
+        except FieldError as error:
+            raise ApiError(422, "invalid-field", error.problem, error.field, index) from None
+    return records
+
+
+@api.get("/flows", responses={200: FlowsAnswer})
+def list_flows(query: FlowQuery) -> Response:
+    """Records, newest first; `next` goes on where this page ends."""
+    asked = query.model_dump(exclude_none=True)
+    matching = {name: asked[name] for name in FILTERS if name in asked}
+    if query.met is not None:
+        matching["met"] = query.met == "true"
+    rows = find_flows(services().engine, matching, query.before, query.limit)
+    return jsonify(flows=rows, next=rows[-1]["sequence"] if len(rows) == query.limit else None)
+
+
+@api.get("/fct", responses={200: FctAnswer})
+def fct(query: WindowQuery) -> Response:
+    """Flow completion times in microseconds by size class and scheme, and over time."""
+    now, bin_s = time.time(), _checked_bin_s(query)
+    since = now - query.window_s
+    flows = flow_columns(services().engine, since)
+    return jsonify(
+        window_s=query.window_s,
+        flows_per_s=len(flows) / query.window_s,
+        classes=figures.fct_by_class(flows),
+        schemes=figures.fct_by_scheme(flows),
+        bin_s=bin_s,
+        series=figures.fct_series(flows, since, now, bin_s) if bin_s else None,
+    )
+
+
+@api.get("/deadlines", responses={200: DeadlinesAnswer})
+def deadlines(query: WindowQuery) -> Response:
+    """How many flows with a deadline missed it, and over time."""
+    now, bin_s = time.time(), _checked_bin_s(query)
+    since = now - query.window_s
+    flows = flow_columns(services().engine, since)
+    return jsonify(
+        window_s=query.window_s,
+        **figures.deadline_totals(flows),
+        bin_s=bin_s,
+        series=figures.deadline_series(flows, since, now, bin_s) if bin_s else None,
+    )
+
+
+def _checked_bin_s(query: WindowQuery) -> float | None:
+    """A bin that keeps the answer within MAX_BINS; wider than asked where the window is long."""
+    return max(query.bin_s, query.window_s / MAX_BINS) if query.bin_s else None

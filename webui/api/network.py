@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network: health, topology, schemes."""
+
+from __future__ import annotations
+
+import time
+
+from flask import Response, jsonify
+
+from policy.schemes import SCHEMES
+from store.desired import current_topology
+from webui.api import blueprint
+from webui.documents import health_document, scheme_document
+from webui.models import HealthAnswer, SchemesAnswer, TopologyAnswer
+from webui.services import services
+
+api = blueprint("network", __name__, "Health, topology, schemes")
+
+
+@api.get("/health", responses={200: HealthAnswer})
+def health() -> Response:
+    """Whether the store, the controller, its switches and the agents are there."""
+    engine = services().engine
+    return jsonify(health_document(engine, time.time(), current_topology(engine)))
+
+
+@api.get("/topology", responses={200: TopologyAnswer})
+def topology() -> Response:
+    """Hosts, switches and ports; null before a network has been started."""
+    current = current_topology(services().engine)
+    return jsonify(topology=current.to_document() if current else None)
+
+
+@api.get("/schemes", responses={200: SchemesAnswer})
+def schemes() -> Response:
+    """What can be asked for in a policy, with each scheme's defaults and colour."""
+    return jsonify(schemes=[scheme_document(scheme) for scheme in SCHEMES.values()])

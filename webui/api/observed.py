@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the ports do: thresholds in force, rates and queues."""
+
+from __future__ import annotations
+
+import time
+
+from flask import Response, jsonify
+
+from store.desired import current_topology
+from store.observed import port_history, threshold_history
+from webui import figures
+from webui.api import blueprint
+from webui.documents import ports_now, threshold_document, thresholds_now
+from webui.models import PortQuery, PortsAnswer, ThresholdsAnswer
+from webui.services import services
+
+api = blueprint("ports", __name__, "Thresholds, rates and queues of the switch ports")
+
+
+@api.get("/thresholds", responses={200: ThresholdsAnswer})
+def thresholds(query: PortQuery) -> Response:
+    """Demotion thresholds in force by port, and with `since` every change after it."""
+    engine = services().engine
+    now = {port: row for port, row in thresholds_now(engine).items() if not query.port or port in query.port}
+    changes = [] if query.since is None else threshold_history(engine, query.since, query.port)
+    return jsonify(now=now, history=[threshold_document(change) for change in changes])
+
+
+@api.get("/ports", responses={200: PortsAnswer})
+def ports(query: PortQuery) -> Response:
+    """Rate, load and counters by port; with `since` also the rates of each queue after it."""
+    engine = services().engine
+    now = ports_now(engine, time.time(), current_topology(engine))
+    samples = [] if query.since is None else port_history(engine, query.since, query.port)
+    return jsonify(
+        now={port: row for port, row in now.items() if not query.port or port in query.port},
+        history=figures.port_rates(samples),
+    )

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy: read it, change it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from flask import Response, jsonify, make_response
+from sqlalchemy import Engine
+
+from policy.desired import Policy
+from store.desired import PolicyVersion, current_version, policy_history, policy_version, put_policy
+from store.observed import add_event
+from webui.api import blueprint
+from webui.auth import require_token
+from webui.bodies import read_json
+from webui.documents import policy_document
+from webui.models import Error, HistoryQuery, PolicyAnswer, PolicyVersionModel, PutPolicyQuery
+from webui.request_schemas import policy_schema, request_body
+from webui.services import services
+
+api = blueprint("policy", __name__, "What the network is to do")
+
+_POLL_S = 0.05
+
+
+@api.get("/policy", responses={200: PolicyAnswer})
+def read_policy(query: HistoryQuery) -> Response:
+    """The current policy and the ones before it, newest first."""
+    history = policy_history(services().engine, query.limit)
+    newest = history[0].version if history else 0
+    documents = [policy_document(version, newest) for version in history]
+    return jsonify(current=documents[0] if documents else None, history=documents)
+
+
+@api.put(
+    "/policy",
+    responses={
+        200: PolicyVersionModel,
+        202: PolicyVersionModel,
+        400: Error,
+        401: Error,
+        413: Error,
+        415: Error,
+    },
+    security=[{"bearer": []}],
+    openapi_extensions=request_body(policy_schema()),
+)
+def change_policy(query: PutPolicyQuery) -> Response:
+    """Make this the policy.
+
+    Answers 200 when the controller has applied it, 202 when it has not within `wait_s` (it stays desired).
+    """
+    require_token(services().token)
+    policy = Policy.from_document(read_json())
+    engine = services().engine
+    version = put_policy(engine, policy, author="api")
+    add_event(engine, "policy-requested", version=version, scheme=policy.scheme)
+    reached = wait_applied(engine, version, query.wait_s, services().stopping)
+    document = policy_document(reached, current_version(engine))
+    return make_response(jsonify(document), 202 if reached.applied_at is None else 200)
+
+
+def wait_applied(engine: Engine, version: int, wait_s: float, stopping: threading.Event) -> PolicyVersion:
+    """The version as it stands once it is applied or replaced, or when the time is over or the process stops."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        reached = policy_version(engine, version)
+        if reached is None:
+            raise LookupError(f"policy {version} has gone from the store")
+        late = time.monotonic() >= deadline
+        if reached.applied_at is not None or late or current_version(engine) != version:
+            return reached
+        if stopping.wait(_POLL_S):
+            return reached

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The application factory."""
+
+from __future__ import annotations
+
+import threading
+
+from flask import Response
+from flask_openapi3.models.info import Info
+from flask_openapi3.openapi import OpenAPI
+from sqlalchemy import Engine
+
+from webui import __version__
+from webui.api import agents, events, flows, network, observed, policies
+from webui.errors import query_error, register_errors
+from webui.live import Live
+from webui.models import Error
+from webui.pages import pages
+from webui.services import EXTENSION, Services
+
+_HEADERS = {
+    # The dashboard needs nothing from elsewhere; the chart library sets style attributes.
+    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+def create_app(engine: Engine, token: str, stopping: threading.Event | None = None) -> OpenAPI:
+    """The web application over a store. `token` is what changing the policy takes."""
+    app = OpenAPI(
+        __name__,
+        info=Info(title="Sluice", version=__version__, description="Flow scheduling: policy, ports, flows."),
+        security_schemes={"bearer": {"type": "http", "scheme": "bearer"}},
+        validation_error_callback=query_error,
+        validation_error_model=Error,
+        doc_ui=False,
+    )
+    stopping = stopping or threading.Event()
+    app.extensions[EXTENSION] = Services(engine, token, Live(engine, stopping), stopping)
+    app.json.sort_keys = False  # type: ignore[attr-defined]
+    for module in (network, policies, observed, flows, agents, events):
+        app.register_api(module.api)
+    app.register_blueprint(pages)
+    app.add_url_rule("/openapi/openapi.json", "openapi", lambda: app.api_doc)
+    register_errors(app)
+    app.after_request(_secure)
+    return app
+
+
+def _secure(response: Response) -> Response:
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    if response.mimetype == "application/json":
+        response.headers.setdefault("Cache-Control", "no-store")
+    return response

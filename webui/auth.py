@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bearer token that changing the policy takes."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+from flask import request
+
+from policy.errors import EnvironmentLacking
+from webui.errors import ApiError
+
+TOKEN_VARIABLE = "SLUICE_TOKEN"
+
+
+def default_token_path() -> Path:
+    """Where a generated token is kept between starts."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "sluice" / "token"
+
+
+def find_token(token_file: Path | None) -> tuple[str, str]:
+    """The token and where it came from, for the log: the file, else the environment, else one that is generated.
+
+    Raises EnvironmentLacking when the named file cannot give a token.
+    """
+    if token_file is not None:
+        return _read(token_file), str(token_file)
+    if os.environ.get(TOKEN_VARIABLE):
+        return os.environ[TOKEN_VARIABLE], f"the environment variable {TOKEN_VARIABLE}"
+    path = default_token_path()
+    if not path.exists():
+        write_token(path, secrets.token_urlsafe(24))
+    return _read(path), str(path)
+
+
+def write_token(path: Path, token: str) -> None:
+    """Write a token that only its owner can read."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(token + "\n")
+
+
+def _read(path: Path) -> str:
+    try:
+        token = path.read_text().strip()
+    except OSError as error:
+        raise EnvironmentLacking(
+            f"cannot read the token file {path}: {error.strerror}; write a token into it or leave the option out"
+        ) from error
+    if not token:
+        raise EnvironmentLacking(f"the token file {path} is empty; write a token into it")
+    return token
+
+
+def require_token(token: str) -> None:
+    """ApiError 401 unless the request carries the token."""
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+        raise ApiError(401, "unauthorised", "send the header Authorization: Bearer <token>")

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the API says about the store's rows: built once, sent by the endpoints and by the live events alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Engine
+
+from policy.desired import Policy
+from policy.graph import Topology
+from policy.schemes import Scheme
+from store.desired import PolicyVersion, current_policy, current_topology, current_version
+from store.flows import flow_columns
+from store.observed import (
+    ThresholdChange,
+    all_agents,
+    all_switches,
+    last_sample_at,
+    latest_thresholds,
+    newest_port_samples,
+    port_history,
+)
+from webui import __version__, figures
+
+AGENT_LATE_S = 5.0
+"""An agent that has not been heard for this long counts as away; agents report about every second."""
+CONTROLLER_LATE_S = 5.0
+"""A controller that has written nothing for this long counts as away; it samples the ports about every second."""
+RATE_WINDOW_S = 10.0
+
+
+def scheme_document(scheme: Scheme) -> dict[str, Any]:
+    return {
+        "name": scheme.name,
+        "title": scheme.title,
+        "paper": scheme.paper,
+        "congestion_control": scheme.congestion_control,
+        "threshold_rule": scheme.threshold_rule.value,
+        "queue_rule": scheme.queue_rule.value,
+        "marking": scheme.marking.value,
+        "queues": scheme.queues,
+        "thresholds_bytes": list(scheme.thresholds_bytes),
+        "colour": scheme.colour,
+    }
+
+
+def policy_document(version: PolicyVersion, newest_version: int) -> dict[str, Any]:
+    return {
+        "version": version.version,
+        "policy": version.policy.to_document(),
+        "author": version.author,
+        "created_at": version.created_at,
+        "applied_at": version.applied_at,
+        "state": _state(version, newest_version),
+    }
+
+
+def _state(version: PolicyVersion, newest_version: int) -> str:
+    if version.version < newest_version:
+        return "superseded"
+    return "pending" if version.applied_at is None else "applied"
+
+
+def current_policy_document(engine: Engine) -> dict[str, Any] | None:
+    current = current_policy(engine)
+    return policy_document(current, current.version) if current else None
+
+
+def agent_settings(version: int, policy: Policy | None) -> dict[str, Any]:
+    """What an agent sets on its host or ports; every value None before the first policy."""
+    if policy is None:
+        names = (
+            "scheme",
+            "congestion_control",
+            "fallback_control",
+            "mark_bytes",
+            "buffer_bytes",
+            "idle_gap_ns",
+        )
+        return {"policy_version": version, **dict.fromkeys(names)}
+    return {
+        "policy_version": version,
+        "scheme": policy.scheme,
+        "congestion_control": policy.definition.congestion_control,
+        "fallback_control": policy.definition.fallback_control,
+        "mark_bytes": policy.mark_at,
+        "buffer_bytes": policy.buffer,
+        "idle_gap_ns": policy.idle_gap_ms * 1_000_000,
+    }
+
+
+def threshold_document(change: ThresholdChange) -> dict[str, Any]:
+    return {
+        "at": change.at,
+        "port": change.port,
+        "policy_version": change.policy_version,
+        "thresholds_bytes": list(change.thresholds_bytes),
+        "flows": change.flows,
+    }
+
+
+def thresholds_now(engine: Engine) -> dict[str, Any]:
+    return {port: threshold_document(change) for port, change in sorted(latest_thresholds(engine).items())}
+
+
+def capacities_bps(topology: Topology | None) -> dict[str, int]:
+    return {port.id: port.rate_bps for port in topology.ports} if topology else {}
+
+
+def ports_now(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
+    """Latest counters of every port, and its rate over the last seconds (None where it has not been seen lately)."""
+    capacity = capacities_bps(topology)
+    rates = figures.port_rates(port_history(engine, now - RATE_WINDOW_S))
+    loads = figures.loads(rates, capacity)
+    nothing = {"rate_bps": None, "queue_rates_bps": None, "load": None}
+    return {
+        sample.port: {
+            "capacity_bps": capacity.get(sample.port),
+            **nothing,
+            **loads.get(sample.port, {}),
+            "at": sample.at,
+            "queue_bytes": list(sample.queue_bytes),
+            "queue_packets": list(sample.queue_packets),
+        }
+        for sample in newest_port_samples(engine)
+    }
+
+
+def health_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
+    """Who is there. `status` is "ok" when every switch and agent that is known is also up."""
+    controller = controller_document(engine, now, topology)
+    agents = [_agent(row, now) for row in all_agents(engine)]
+    everyone = controller["alive"] and controller["connected"] >= max(controller["expected"], 1)
+    return {
+        "status": "ok" if everyone and all(agent["alive"] for agent in agents) else "degraded",
+        "at": now,
+        "store": {"reachable": True, "kind": engine.dialect.name},
+        "versions": {"sluice": __version__, "policy": current_version(engine)},
+        "controller": controller,
+        "agents": agents,
+    }
+
+
+def controller_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
+    """The controller is alive when it has written a row lately; of a dead one's switches none counts as connected."""
+    rows = all_switches(engine)
+    written_at = max([last_sample_at(engine), *(row["seen_at"] for row in rows)])
+    alive = now - written_at < CONTROLLER_LATE_S
+    switches = [_switch(row, now, alive) for row in rows]
+    return {
+        "alive": alive,
+        "age_s": round(now - written_at, 3) if written_at else None,
+        "connected": sum(switch["connected"] for switch in switches),
+        "expected": len(topology.switches) if topology else 0,
+        "switches": switches,
+    }
+
+
+def _switch(row: Mapping[str, Any], now: float, controller_alive: bool) -> dict[str, Any]:
+    return {
+        "dpid": row["dpid"],
+        "name": row["name"],
+        "connected": row["connected"] and controller_alive,
+        "policy_version": row["policy_version"],
+        "age_s": round(now - row["seen_at"], 3),
+    }
+
+
+def _agent(row: Mapping[str, Any], now: float) -> dict[str, Any]:
+    age_s = now - row["seen_at"]
+    return {
+        "name": row["name"],
+        "kind": row["kind"],
+        "alive": age_s < AGENT_LATE_S,
+        "age_s": round(age_s, 3),
+        "status": row["status"],
+    }
+
+
+def event_document(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": row["id"], "at": row["at"], "kind": row["kind"], "document": row["document"]}
+
+
+SNAPSHOT_WINDOW_S = 30.0
+SNAPSHOT_BIN_S = 2.0
+SNAPSHOT_TAIL_S = 12.0
+
+
+def snapshot(engine: Engine) -> dict[str, Any]:
+    """The live picture that every dashboard gets each second.
+
+    `fct` and `deadlines` are over the last SNAPSHOT_WINDOW_S; their `series` are the last bins (SNAPSHOT_BIN_S each),
+    by which a page that has fetched the history keeps it going.
+    """
+    now = time.time()
+    topology = current_topology(engine)
+    flows = flow_columns(engine, now - SNAPSHOT_WINDOW_S)
+    tail = now - SNAPSHOT_TAIL_S
+    return {
+        "at": now,
+        "health": health_document(engine, now, topology),
+        "policy": current_policy_document(engine),
+        "thresholds": thresholds_now(engine),
+        "ports": ports_now(engine, now, topology),
+        "fct": {
+            "window_s": SNAPSHOT_WINDOW_S,
+            "flows_per_s": round(len(flows) / SNAPSHOT_WINDOW_S, 2),
+            "classes": figures.fct_by_class(flows),
+            "bin_s": SNAPSHOT_BIN_S,
+            "series": figures.fct_series(flows, tail, now, SNAPSHOT_BIN_S),
+        },
+        "deadlines": {
+            **figures.deadline_totals(flows),
+            "bin_s": SNAPSHOT_BIN_S,
+            "series": figures.deadline_series(flows, tail, now, SNAPSHOT_BIN_S),
+        },
+    }

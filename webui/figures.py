@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures over many flows and port samples: pure, and vectorised so that thousands of flows a second stay cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policy.metrics import distribution
+from policy.records import SIZE_CLASSES
+from store.flows import FlowColumns
+from store.observed import PortSample
+
+CLASSES = ("all", *SIZE_CLASSES)
+
+Statistics = dict[str, float | int | None]
+
+
+def fct_by_class(flows: FlowColumns) -> dict[str, Statistics]:
+    """n, mean and percentiles of the FCT in microseconds, for all flows and each size class."""
+    finished = flows.where(~np.isnan(flows.fct_us))
+    return {name: distribution(finished.fct_us[_in_class(finished, name)]) for name in CLASSES}  # type: ignore[arg-type]
+
+
+def fct_by_scheme(flows: FlowColumns) -> dict[str, dict[str, Statistics]]:
+    """`fct_by_class` of each scheme that the flows ran under."""
+    return {str(name): fct_by_class(flows.where(flows.scheme == name)) for name in np.unique(flows.scheme)}
+
+
+def fct_series(flows: FlowColumns, since: float, until: float, bin_s: float) -> dict[str, Any]:
+    """Mean and percentiles of the FCT by class in bins of the finishing time.
+
+    Bins are aligned to multiples of `bin_s`, so that bins of two answers are the same bins. `at` holds their starts;
+    every other list has one value a bin, None where no flow finished.
+    """
+    first, count = bin_range(since, until, bin_s)
+    finished = flows.where(~np.isnan(flows.fct_us))
+    series: dict[str, Any] = {"at": _bin_starts(first, count, bin_s)}
+    for name in CLASSES:
+        chosen = finished.where(_in_class(finished, name))
+        series[name] = _binned(chosen.fct_us, _bin_of(chosen.at, first, bin_s), count)
+    return series
+
+
+def deadline_totals(flows: FlowColumns) -> Statistics:
+    n, missed = int(flows.has_deadline.sum()), int(flows.missed.sum())
+    return {"n": n, "missed": missed, "miss_ratio": missed / n if n else None}
+
+
+def deadline_series(flows: FlowColumns, since: float, until: float, bin_s: float) -> dict[str, Any]:
+    """Deadline flows and the share that missed, in bins as `fct_series` has them."""
+    first, count = bin_range(since, until, bin_s)
+    bins = _bin_of(flows.at, first, bin_s)
+    inside = (bins >= 0) & (bins < count)
+    n = np.bincount(bins[inside & flows.has_deadline], minlength=count)
+    missed = np.bincount(bins[inside & flows.missed], minlength=count)
+    return {
+        "at": _bin_starts(first, count, bin_s),
+        "n": n.tolist(),
+        "missed": missed.tolist(),
+        "miss_ratio": [m / k if k else None for m, k in zip(missed.tolist(), n.tolist(), strict=True)],
+    }
+
+
+def bin_range(since: float, until: float, bin_s: float) -> tuple[int, int]:
+    """Number of the first bin, and how many bins cover since … until."""
+    first = int(since // bin_s)
+    return first, int(until // bin_s) - first + 1
+
+
+def _bin_starts(first: int, count: int, bin_s: float) -> list[float]:
+    return [round((first + i) * bin_s, 3) for i in range(count)]
+
+
+def _bin_of(at: NDArray[np.float64], first: int, bin_s: float) -> NDArray[np.int64]:
+    return (at // bin_s).astype(np.int64) - first
+
+
+def _in_class(flows: FlowColumns, name: str) -> NDArray[np.bool_]:
+    return np.ones(len(flows), dtype=np.bool_) if name == "all" else flows.size_class == name
+
+
+def _binned(values: NDArray[np.float64], bins: NDArray[np.int64], count: int) -> dict[str, list[Any]]:
+    """Statistics of each bin at once: sort by (bin, value), then percentiles are places in each bin's run."""
+    inside = (bins >= 0) & (bins < count)
+    values, bins = values[inside], bins[inside]
+    values = values[np.lexsort((values, bins))]
+    n = np.bincount(bins, minlength=count)
+    starts = np.concatenate(([0], np.cumsum(n)[:-1]))
+    sums = np.concatenate(([0.0], np.cumsum(values)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = (sums[starts + n] - sums[starts]) / n
+    columns = {"mean": mean, **{f"p{q}": _percentile(values, starts, n, q / 100) for q in (50, 95, 99)}}
+    listed = {
+        name: [
+            value if k else None for value, k in zip(np.round(column, 1).tolist(), n.tolist(), strict=True)
+        ]
+        for name, column in columns.items()
+    }
+    return {"n": n.tolist(), **listed}
+
+
+def _percentile(
+    values: NDArray[np.float64], starts: NDArray[np.int64], n: NDArray[np.int64], share: float
+) -> NDArray[np.float64]:
+    """Linearly interpolated percentile of each run of sorted values, as numpy.percentile has it."""
+    if not len(values):
+        return np.zeros(len(n))
+    place = np.maximum(n - 1, 0) * share
+    low = np.minimum(starts + place.astype(np.int64), len(values) - 1)
+    high = np.minimum(low + (place % 1 > 0), len(values) - 1)
+    result: NDArray[np.float64] = values[low] + (values[high] - values[low]) * (place % 1)
+    return result
+
+
+def port_rates(samples: Iterable[PortSample]) -> dict[str, list[dict[str, Any]]]:
+    """Rates of each port between neighbouring samples of its cumulative counters, oldest first.
+
+    A counter that went back (a restarted switch) starts anew: that interval is left out.
+    """
+    grouped: dict[str, list[PortSample]] = {}
+    for sample in samples:
+        grouped.setdefault(sample.port, []).append(sample)
+    return {
+        port: [rate for before, after in pairwise(run) if (rate := _rate(before, after)) is not None]
+        for port, run in grouped.items()
+    }
+
+
+def _rate(before: PortSample, after: PortSample) -> dict[str, Any] | None:
+    elapsed_s = after.at - before.at
+    gained = [late - early for early, late in zip(before.queue_bytes, after.queue_bytes, strict=False)]
+    if elapsed_s <= 0 or len(before.queue_bytes) != len(after.queue_bytes) or any(g < 0 for g in gained):
+        return None
+    return {
+        "at": after.at,
+        "rate_bps": round(sum(gained) * 8 / elapsed_s),
+        "queue_rates_bps": [round(g * 8 / elapsed_s) for g in gained],
+    }
+
+
+def loads(
+    rates: Mapping[str, Sequence[Mapping[str, Any]]], capacities_bps: Mapping[str, int]
+) -> dict[str, Any]:
+    """Latest rate of each port beside its capacity; load is None where the capacity is not known."""
+    return {
+        port: {**run[-1], "load": _share(run[-1]["rate_bps"], capacities_bps.get(port))}
+        for port, run in rates.items()
+        if run
+    }
+
+
+def _share(rate_bps: float, capacity_bps: int | None) -> float | None:
+    return round(rate_bps / capacity_bps, 4) if capacity_bps else None

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Server-sent events: one thread looks at the store once a second, and every client is sent the same bytes.
+
+Lock discipline: `_condition` guards the fields that clients read; the store is queried without it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from store.observed import events_after, newest_events
+from webui.documents import event_document, snapshot
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 1.0
+KEPT_EVENTS = 500
+GREETING_EVENTS = 60
+"""How many past events a client gets that names none as its last."""
+_LINGER_S = 10.0
+"""How long the thread goes on when the last client has left."""
+
+
+class Live:
+    """The shared picture. Its thread runs while there are clients."""
+
+    def __init__(self, engine: Engine, stopping: threading.Event) -> None:
+        self._engine = engine
+        self._stopping = stopping
+        self._condition = threading.Condition()
+        self._tick = 0
+        self._frame = b""
+        self._events: deque[tuple[int, bytes]] = deque(maxlen=KEPT_EVENTS)
+        self._last_event_id: int | None = None
+        self._clients = 0
+        self._left_at = 0.0
+        self._thread: threading.Thread | None = None
+
+    def stream(self, last_event_id: int | None = None, count: int | None = None) -> Iterator[bytes]:
+        """Frames for one client: the events it has not seen, then a snapshot a second, and events as they come.
+
+        Ends after `count` snapshots, or when the process stops.
+        """
+        self._join()
+        try:
+            yield b"retry: 1000\n\n"
+            seen = yield from self._greeting(last_event_id)
+            tick, sent = 0, 0
+            while not self._stopping.is_set() and (count is None or sent < count):
+                tick, seen, frames = self._next(tick, seen)
+                if frames:
+                    sent += 1
+                    yield b"".join(frames)
+        finally:
+            self._leave()
+
+    def _join(self) -> None:
+        with self._condition:
+            self._clients += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="live", daemon=True)
+                self._thread.start()
+
+    def _leave(self) -> None:
+        with self._condition:
+            self._clients -= 1
+            self._left_at = time.monotonic()
+
+    def _greeting(self, last_event_id: int | None) -> Generator[bytes, None, int]:
+        """Past events straight from the store; returns the id of the last."""
+        if last_event_id is None:
+            rows = newest_events(self._engine, GREETING_EVENTS)
+        else:
+            rows = events_after(self._engine, last_event_id, KEPT_EVENTS)
+        if rows:
+            yield b"".join(event_frame(row) for row in rows)
+        return int(rows[-1]["id"]) if rows else (last_event_id or 0)
+
+    def _next(self, tick: int, seen: int) -> tuple[int, int, list[bytes]]:
+        """Wait for the next tick: its number, the last event's id, and what to send (nothing when time passed)."""
+        with self._condition:
+            self._condition.wait_for(
+                lambda: self._tick > tick or self._stopping.is_set(), timeout=5 * INTERVAL_S
+            )
+            if self._tick <= tick:
+                return tick, seen, []
+            fresh = [(number, frame) for number, frame in self._events if number > seen]
+            frames = [*(frame for _, frame in fresh), self._frame]
+            return self._tick, fresh[-1][0] if fresh else seen, frames
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            frame, events = self._look()
+            with self._condition:
+                self._tick += 1
+                self._frame = frame
+                self._events.extend(events)
+                self._condition.notify_all()
+                if not self._clients and time.monotonic() - self._left_at > _LINGER_S:
+                    self._thread = None
+                    return
+            self._stopping.wait(max(0.05, INTERVAL_S - (time.monotonic() - began)))
+        with self._condition:
+            self._condition.notify_all()
+
+    def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
+        try:
+            frame = sse_frame("snapshot", snapshot(self._engine))
+            return frame, [(row["id"], event_frame(row)) for row in self._fresh_events()]
+        except SQLAlchemyError as error:
+            log.error("the store failed: %s", error)
+            return sse_frame("trouble", {"problem": "the store does not answer"}), []
+
+    def _fresh_events(self) -> list[Any]:
+        if self._last_event_id is None:
+            rows = newest_events(self._engine, KEPT_EVENTS)
+        else:
+            rows = events_after(self._engine, self._last_event_id)
+        self._last_event_id = rows[-1]["id"] if rows else (self._last_event_id or 0)
+        return list(rows)
+
+
+def event_frame(row: Any) -> bytes:
+    return sse_frame("event", event_document(row), row["id"])
+
+
+def sse_frame(name: str, document: Any, identity: int | None = None) -> bytes:
+    """One message in the text/event-stream format (WHATWG HTML, section 9.2)."""
+    head = f"id: {identity}\n" if identity is not None else ""
+    return f"{head}event: {name}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n".encode()

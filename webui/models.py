@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What requests may ask and what answers look like, as pydantic models: validation of queries, and the OpenAPI page."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+EPOCH_MAX_S = 1e11
+Since = Annotated[float, Field(ge=0, le=EPOCH_MAX_S, allow_inf_nan=False)]
+PortId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}:[0-9]{1,9}$")]
+
+
+class ErrorDetail(BaseModel):
+    code: str
+    problem: str
+    field: str | None
+    index: int | None
+
+
+class Error(BaseModel):
+    """The one shape of an error."""
+
+    error: ErrorDetail
+
+
+# ---- queries
+
+
+class WindowQuery(BaseModel):
+    window_s: float = Field(60, ge=1, le=86_400, allow_inf_nan=False, description="seconds back from now")
+    bin_s: float | None = Field(
+        None,
+        ge=0.1,
+        le=3600,
+        allow_inf_nan=False,
+        description="give a time series too, in bins of this many seconds",
+    )
+
+
+class PortQuery(BaseModel):
+    since: Since | None = Field(None, description="history after this time of the epoch; none without it")
+    port: list[PortId] | None = Field(None, description="only these ports")
+
+
+class FlowQuery(BaseModel):
+    limit: int = Field(100, ge=1, le=1000)
+    before: int | None = Field(None, ge=0, le=2**53, description="`next` of the page before")
+    scheme: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,64}$")
+    size_class: Literal["small", "medium", "large"] | None = None
+    status: Literal["finished", "unfinished"] | None = None
+    src: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,64}$")
+    dst: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,64}$")
+    met: Literal["true", "false"] | None = Field(None, description="deadline flows that met it, or missed it")
+
+
+class HistoryQuery(BaseModel):
+    limit: int = Field(50, ge=1, le=1000, description="how many versions of history")
+
+
+class PutPolicyQuery(BaseModel):
+    wait_s: float = Field(
+        3, ge=0, le=30, allow_inf_nan=False, description="how long to wait for the controller to apply it"
+    )
+
+
+class EventsQuery(BaseModel):
+    count: int | None = Field(None, ge=1, le=1_000_000, description="end after so many snapshots")
+
+
+class AgentPath(BaseModel):
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")
+
+
+# ---- answers
+
+
+class PolicyModel(BaseModel):
+    scheme: str
+    queues: int
+    thresholds: list[int]
+    percentiles: list[float]
+    window_ms: int
+    interval_ms: int
+    min_flows: int
+    mark_at: int | None
+    buffer: int
+    untagged_queue: int
+    idle_gap_ms: int
+
+
+class PolicyVersionModel(BaseModel):
+    version: int
+    policy: PolicyModel
+    author: str
+    created_at: float
+    applied_at: float | None
+    state: Literal["applied", "pending", "superseded"]
+
+
+class PolicyAnswer(BaseModel):
+    current: PolicyVersionModel | None
+    history: list[PolicyVersionModel]
+
+
+class SchemeModel(BaseModel):
+    name: str
+    title: str
+    paper: str
+    congestion_control: str
+    threshold_rule: str
+    queue_rule: str
+    marking: str
+    queues: int
+    thresholds_bytes: list[int]
+    colour: str
+
+
+class SchemesAnswer(BaseModel):
+    schemes: list[SchemeModel]
+
+
+class TopologyAnswer(BaseModel):
+    topology: dict[str, Any] | None
+
+
+class StoreModel(BaseModel):
+    reachable: bool
+    kind: str
+
+
+class VersionsModel(BaseModel):
+    sluice: str
+    policy: int
+
+
+class SwitchModel(BaseModel):
+    dpid: int
+    name: str
+    connected: bool
+    policy_version: int | None
+    age_s: float
+
+
+class ControllerModel(BaseModel):
+    alive: bool
+    age_s: float | None
+    connected: int
+    expected: int
+    switches: list[SwitchModel]
+
+
+class AgentModel(BaseModel):
+    name: str
+    kind: str
+    alive: bool
+    age_s: float
+    status: dict[str, Any]
+
+
+class HealthAnswer(BaseModel):
+    status: Literal["ok", "degraded"]
+    at: float
+    store: StoreModel
+    versions: VersionsModel
+    controller: ControllerModel
+    agents: list[AgentModel]
+
+
+class ThresholdModel(BaseModel):
+    at: float
+    port: str
+    policy_version: int
+    thresholds_bytes: list[int]
+    flows: int
+
+
+class ThresholdsAnswer(BaseModel):
+    now: dict[str, ThresholdModel]
+    history: list[ThresholdModel]
+
+
+class RateModel(BaseModel):
+    at: float
+    rate_bps: int
+    queue_rates_bps: list[int]
+
+
+class PortModel(BaseModel):
+    at: float
+    capacity_bps: int | None
+    rate_bps: int | None
+    queue_rates_bps: list[int] | None
+    load: float | None
+    queue_bytes: list[int]
+    queue_packets: list[int]
+
+
+class PortsAnswer(BaseModel):
+    now: dict[str, PortModel]
+    history: dict[str, list[RateModel]]
+
+
+class FlowModel(BaseModel):
+    sequence: int
+    id: str
+    src: str
+    dst: str
+    bytes: int
+    size_class: str
+    started_at: float
+    fct_us: float | None
+    ideal_us: float
+    deadline_us: float | None
+    met: bool | None
+    retransmissions: int
+    congestion_control: str
+    scheme: str
+    status: str
+    reason: str
+    received_at: float
+
+
+class FlowsAnswer(BaseModel):
+    flows: list[FlowModel]
+    next: int | None
+
+
+class DistributionModel(BaseModel):
+    n: int
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class SeriesModel(BaseModel):
+    n: list[int]
+    mean: list[float | None]
+    p50: list[float | None]
+    p95: list[float | None]
+    p99: list[float | None]
+
+
+class FctSeriesModel(BaseModel):
+    at: list[float]
+    all: SeriesModel
+    small: SeriesModel
+    medium: SeriesModel
+    large: SeriesModel
+
+
+class FctAnswer(BaseModel):
+    window_s: float
+    flows_per_s: float
+    classes: dict[str, DistributionModel]
+    schemes: dict[str, dict[str, DistributionModel]]
+    bin_s: float | None
+    series: FctSeriesModel | None
+
+
+class DeadlineSeriesModel(BaseModel):
+    at: list[float]
+    n: list[int]
+    missed: list[int]
+    miss_ratio: list[float | None]
+
+
+class DeadlinesAnswer(BaseModel):
+    window_s: float
+    n: int
+    missed: int
+    miss_ratio: float | None
+    bin_s: float | None
+    series: DeadlineSeriesModel | None
+
+
+class FlowsAccepted(BaseModel):
+    accepted: int = Field(ge=0, description="records that were new")
+    known: int = Field(ge=0, description="records that had been delivered before")
+
+
+class AgentSettings(BaseModel):
+    """What the agent is to set, from the current policy; null before the first."""
+
+    policy_version: int
+    scheme: str | None
+    congestion_control: str | None
+    fallback_control: str | None
+    mark_bytes: int | None
+    buffer_bytes: int | None
+    idle_gap_ns: int | None

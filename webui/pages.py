@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard's page; everything on it that moves comes through the API."""
+
+from __future__ import annotations
+
+from flask import Blueprint, render_template
+
+from webui import __version__
+
+pages = Blueprint("pages", __name__)
+
+
+@pages.get("/")
+def dashboard() -> str:
+    return render_template("dashboard.html", version=__version__)

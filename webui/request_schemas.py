@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON schemas of the request bodies, for the OpenAPI document.
+
+Bodies are validated by the policy package itself, the same code that validates scenarios; these schemas say to
+clients what it accepts. What JSON Schema cannot say (thresholds must increase) is in the descriptions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from policy.desired import MAX_QUEUES, MAX_THRESHOLD_BYTES
+from policy.records import FINISHED, SIZE_CLASSES, UNFINISHED
+from policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
+
+_NAME = {"type": "string", "pattern": r"^[A-Za-z0-9._-]{1,64}$"}
+_NULL = {"type": "null"}
+
+
+def request_body(schema: dict[str, Any]) -> dict[str, Any]:
+    """An operation's `requestBody` for flask-openapi3."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _whole(low: int, high: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": low, "maximum": high}
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Null stands for the scheme's default."""
+    return {"anyOf": [schema, _NULL]}
+
+
+def _size(low: int, high: int) -> dict[str, Any]:
+    """Bytes, or text with a unit."""
+    text = {
+        "type": "string",
+        "pattern": r"^\s*[0-9]{1,18}(\.[0-9]{1,18})?\s*([kKmMgG]?[bB]|[pP][kK][tT])\s*$",
+        "examples": ["10KB", "65pkt"],
+    }
+    return {"anyOf": [_whole(low, high), text]}
+
+
+def _policy_of(scheme: Scheme) -> dict[str, Any]:
+    adapts = scheme.threshold_rule is ThresholdRule.PERCENTILE
+    single = scheme.threshold_rule is ThresholdRule.NONE
+    lengths = {"maxItems": 0 if single else MAX_QUEUES - 1}
+    percentile = {"type": "number", "exclusiveMinimum": 0, "maximum": 100}
+    properties = {
+        "scheme": {"const": scheme.name, "type": "string"},
+        "queues": _whole(scheme.queues, scheme.queues) if single else _whole(1, MAX_QUEUES),
+        "thresholds": {
+            "type": "array",
+            "items": _size(1, MAX_THRESHOLD_BYTES),
+            "description": "increasing, queues - 1 of them",
+            **lengths,
+        },
+        "percentiles": {
+            "type": "array",
+            "items": percentile,
+            "description": "increasing, queues - 1 of them",
+            "maxItems": MAX_QUEUES - 1 if adapts else 0,
+        },
+        "window_ms": _whole(10, 3_600_000),
+        "interval_ms": _whole(10, 600_000),
+        "min_flows": _whole(1, 1_000_000),
+        "mark_at": _NULL if scheme.marking is Marking.NONE else _size(1, 1_000_000_000),
+        "buffer": _size(3_000, 1_000_000_000),
+        "untagged_queue": _whole(0, 0 if single else MAX_QUEUES - 1),
+        "idle_gap_ms": _whole(1, 60_000),
+    }
+    optional = {name: schema if name == "scheme" else _or_null(schema) for name, schema in properties.items()}
+    return {"type": "object", "properties": optional, "required": ["scheme"], "additionalProperties": False}
+
+
+def policy_schema() -> dict[str, Any]:
+    """A policy document: one alternative for each scheme."""
+    return {
+        "oneOf": [{"title": scheme.name, **_policy_of(scheme)} for scheme in SCHEMES.values()],
+        "discriminator": {"propertyName": "scheme"},
+    }
+
+
+def _flow(finished: bool, deadline: bool) -> dict[str, Any]:
+    time_us = {"type": "number", "minimum": 0, "maximum": 10**12}
+    properties = {
+        "id": {"type": "string", "pattern": r"^[A-Za-z0-9._:/-]{1,96}$"},
+        "src": _NAME,
+        "dst": _NAME,
+        "bytes": _whole(1, 10**13),
+        "size_class": {"type": "string", "enum": list(SIZE_CLASSES)},
+        "started_at": {"type": "number", "minimum": 0, "maximum": 10**11},
+        "fct_us": time_us if finished else _NULL,
+        "ideal_us": {"type": "number", "minimum": 0.001, "maximum": 10**12},
+        "deadline_us": time_us if deadline else _NULL,
+        "met": {"type": "boolean"} if deadline else _NULL,
+        "retransmissions": _whole(0, 2**40),
+        "congestion_control": _NAME,
+        "scheme": _NAME,
+        "status": {"type": "string", "const": FINISHED if finished else UNFINISHED},
+        "reason": {"type": "string", "maxLength": 200, "pattern": r"^[^\u0000\ud800-\udfff]*$"},
+    }
+    optional = {"reason", *(() if finished else ("fct_us",)), *(() if deadline else ("deadline_us", "met"))}
+    return {
+        "type": "object",
+        "title": f"{'finished' if finished else 'unfinished'}, {'with' if deadline else 'without'} deadline",
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+def flows_schema() -> dict[str, Any]:
+    """A batch of flow records."""
+    kinds = [_flow(finished, deadline) for finished in (True, False) for deadline in (False, True)]
+    return {"type": "array", "items": {"anyOf": kinds}}
+
+
+def heartbeat_schema() -> dict[str, Any]:
+    """An agent's heartbeat: its kind, and whatever else it has to say."""
+    return {
+        "type": "object",
+        "properties": {"kind": {"type": "string", "enum": ["host", "port"]}},
+        "required": ["kind"],
+        "additionalProperties": True,
+    }
