@@ -65,7 +65,7 @@ def ensure(name: str) -> Path:
     if not (SOURCES / f"{name}.bpf.c").exists():
         raise ValueError(f"no BPF program {name!r}: there are {', '.join(names())}")
     if is_stale(name):
-        with _lock():
+        with lock():
             if is_stale(name):
                 _compile(name)
     return object_path(name)
@@ -77,7 +77,7 @@ def ensure_all() -> list[Path]:
 
 
 @contextmanager
-def _lock() -> Iterator[None]:
+def lock() -> Iterator[None]:
     """Several processes may find the same object stale at once."""
     BUILD.mkdir(exist_ok=True)
     with (BUILD / ".lock").open("w") as lock:

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from dataplane import laws_cffi
+
+
+@pytest.fixture(scope="session")
+def laws() -> ModuleType:
+    """The compiled laws: attributes `ffi` and `lib`."""
+    return laws_cffi.load()

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""laws/tag.h against the definition of a flow, told with unbounded integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy import tags
+
+GAP_NS = 10_000_000
+U64 = 2**64 - 1
+
+
+@dataclass
+class Flow:
+    """What policy/tags.py and laws/tag.h mean: positions are plain integers, sequence numbers their residues."""
+
+    end: int
+    """Position after the highest byte sent."""
+    start: int
+    last_data_ns: int = 0
+
+    def attained(self, position: int, data_bytes: int, now_ns: int) -> int:
+        if data_bytes == 0:
+            return max(0, min(position, self.end) - self.start)
+        new_bytes = position + data_bytes > self.end
+        if new_bytes and now_ns - self.last_data_ns > GAP_NS:
+            self.start = max(position, self.end)
+        self.end = max(self.end, position + data_bytes)
+        self.last_data_ns = now_ns
+        return max(0, position - self.start)
+
+
+packets = st.lists(
+    st.tuples(
+        st.one_of(
+            st.just(0), st.integers(0, 2**30)
+        ),  # how far behind the highest byte sent the packet begins
+        st.one_of(st.just(0), st.integers(1, 1460), st.integers(0, 2**30)),  # data
+        st.one_of(
+            st.integers(0, 1000), st.integers(GAP_NS - 1, GAP_NS + 1), st.integers(0, 10**12)
+        ),  # ns since the last
+    ),
+    max_size=60,
+)
+
+
+def test_tags_header__is_what_the_policy_generates():
+    from dataplane.build import LAWS
+
+    assert (LAWS / "tags.gen.h").read_text() == tags.c_header()
+
+
+@given(st.one_of(st.integers(0, U64), st.integers(0, 2 * 10**8)))
+def test_attained_tag__is_the_policys(laws, attained_bytes):
+    assert laws.lib.sl_attained_tag(attained_bytes) == tags.attained_tag(attained_bytes)
+
+
+def test_attained_tag__around_every_edge(laws):
+    for edge in (0, *tags.EDGES_BYTES, 2**32, U64 - 1):
+        for attained_bytes in (max(0, edge - 1), edge, edge + 1):
+            assert laws.lib.sl_attained_tag(attained_bytes) == tags.attained_tag(attained_bytes)
+
+
+@given(isn=st.one_of(st.integers(0, 2**32 - 1), st.integers(2**32 - 5000, 2**32 - 1)), sent=packets)
+def test_segment__attained_is_the_distance_from_the_flows_first_byte(laws, isn, sent):
+    state = laws.ffi.new("struct sl_tag_state *")
+    origin = 2**40 + isn
+    flow = Flow(end=origin, start=origin)
+    now_ns = 0
+    for behind, data_bytes, later_ns in sent:
+        now_ns += later_ns
+        position = max(origin, flow.end - behind)
+        want = flow.attained(position, data_bytes, now_ns)
+        assert laws.lib.sl_tag_segment(state, position % 2**32, data_bytes, now_ns, GAP_NS) == want
+
+
+def send(laws, state, seq, data_bytes, now_ns):
+    return laws.lib.sl_tag_segment(state, seq % 2**32, data_bytes, now_ns, GAP_NS)
+
+
+def test_segment__a_flow_beyond_4_gb_stays_in_the_last_bucket(laws):
+    state = laws.ffi.new("struct sl_tag_state *")
+    chunk = 2**29
+    attained = [send(laws, state, i * chunk, chunk, i) for i in range(40)]
+    assert attained == [i * chunk for i in range(40)]
+    assert all(laws.lib.sl_attained_tag(a) == tags.ATTAINED_LAST for a in attained[1:])
+
+
+def test_segment__restarts_after_more_than_the_gap(laws):
+    state = laws.ffi.new("struct sl_tag_state *")
+    assert send(laws, state, 0, 5000, 0) == 0
+    assert send(laws, state, 5000, 5000, GAP_NS) == 5000, "the gap itself is not more than the gap"
+    assert send(laws, state, 10_000, 5000, 2 * GAP_NS + 1) == 0
+
+
+def test_segment__retransmission_after_the_gap_keeps_its_place_and_prolongs_the_flow(laws):
+    state = laws.ffi.new("struct sl_tag_state *")
+    send(laws, state, 0, 20_000, 0)
+    assert send(laws, state, 10_000, 1000, 5 * GAP_NS) == 10_000
+    assert send(laws, state, 20_000, 1000, 5 * GAP_NS + 1) == 20_000, (
+        "the flow was active when it was repeated"
+    )
+
+
+def test_segment__pure_acks_neither_restart_nor_refresh(laws):
+    state = laws.ffi.new("struct sl_tag_state *")
+    send(laws, state, 0, 20_000, 0)
+    assert send(laws, state, 20_000, 0, GAP_NS) == 20_000
+    assert send(laws, state, 20_000, 0, 3 * GAP_NS) == 20_000, "no restart without data"
+    assert send(laws, state, 20_000, 1000, 3 * GAP_NS) == 0, "the ACK did not prolong the flow"
+
+
+def test_segment__fin_carries_the_flows_size_and_the_ack_behind_it_too(laws):
+    state = laws.ffi.new("struct sl_tag_state *")
+    send(laws, state, 0, 10_000, 0)
+    assert send(laws, state, 10_000, 0, 1) == 10_000
+    assert send(laws, state, 10_001, 0, 2) == 10_000, "the FIN's own sequence number is no byte of the flow"
+
+
+def test_segment__clock_of_another_cpu_may_be_behind(laws):
+    state = laws.ffi.new("struct sl_tag_state *")
+    send(laws, state, 0, 1000, 10**12)
+    assert send(laws, state, 1000, 1000, 10**12 - 5) == 1000
+
+
+@given(st.lists(st.tuples(st.integers(0, 65_507), st.integers(0, 3 * GAP_NS)), max_size=60))
+def test_datagram__attained_is_the_sum_since_the_last_gap(laws, sent):
+    state = laws.ffi.new("struct sl_tag_state *")
+    now_ns, total, last_ns = 0, 0, 0
+    for data_bytes, later_ns in sent:
+        now_ns += later_ns
+        if now_ns - last_ns > GAP_NS:
+            total = 0
+        assert laws.lib.sl_tag_datagram(state, data_bytes, now_ns, GAP_NS) == total
+        total, last_ns = total + data_bytes, now_ns
