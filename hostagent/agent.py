@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent of one host: puts the parts together, in the network namespace that it was started in."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hostagent.control import HostControl
+from hostagent.courier import Courier
+from hostagent.edge import EdgeTagger
+from hostagent.journal import Journal
+from hostagent.loop import Loop
+from hostagent.receiver import Receiver
+from hostagent.records import STOPPED
+from hostagent.reporter import Reporter
+from hostagent.schedule import EMPTY, Schedule
+from hostagent.sender import Sender
+from hostagent.spool import Spool
+from hostagent.traffic import Traffic, Transport
+from hostagent.web import Web
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 10.0
+_SWITCH_INTERVAL_S = 0.0005
+"""The reporter's thread may hold up the traffic's thread for this long, not for Python's usual 5 ms."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an agent was started."""
+
+    name: str
+    interface: str
+    run_dir: Path
+    web: str
+    schedule: Schedule = EMPTY
+    start_at: float = 0.0
+    """Epoch second at which the schedule begins."""
+    congestion_control: str | None = None
+    """Until the web process says what the policy wants; None: the namespace's default."""
+    use_bpf: bool = True
+    grace_s: float = GRACE_S
+
+
+class Agent:
+    """`run` serves until SIGTERM or SIGINT and leaves the host as it was."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Attach and listen. Raises SluiceError."""
+        self._settings = settings
+        self._policy_version = 0
+        web = Web(settings.web)
+        self._spool = Spool(settings.run_dir / "spool")
+        self._courier = Courier(self._spool, web.post)
+        self._loop = Loop()
+        self._sender = Sender(self._loop, settings.schedule.persistent)
+        journal = Journal(settings.run_dir)
+        self._traffic = Traffic(
+            self._loop, settings.schedule, self._sender, self._spool, journal, settings.grace_s
+        )
+        self._control = HostControl(settings.use_bpf)
+        self._receiver = Receiver(self._loop, None)
+        self._edge = EdgeTagger(settings.interface, settings.use_bpf)
+        self._reporter = Reporter(
+            settings.name, web, self._courier, self._status, self._apply, self._loop.stop
+        )
+
+    def run(self) -> None:
+        """Raises what ended the agent before its time."""
+        self._prepare_process()
+        try:
+            self._edge.attach()
+            if self._settings.congestion_control:
+                self._use_control(self._settings.congestion_control, self._settings.schedule.scheme)
+            self._traffic.begin(self._settings.start_at)
+            self._reporter.start()
+            gc.freeze()  # the schedule lives as long as we do: no collection needs to walk it
+            self._loop.run()
+        finally:
+            self._leave()
+        if self._reporter.error is not None:
+            raise self._reporter.error
+
+    def _prepare_process(self) -> None:
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        signal.set_wakeup_fd(self._loop.wake_fd, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._loop.stop())
+
+    def _leave(self) -> None:
+        self._traffic.stop(STOPPED)
+        self._receiver.close()
+        if self._reporter.is_alive():
+            self._reporter.finish()
+        self._edge.detach()
+        self._control.restore()
+        self._spool.close()
+        if self._spool.depth:
+            log.warning("%d records wait in the spool for the next start", self._spool.depth)
+
+    # -- called by the reporter's thread
+
+    def _apply(self, wanted: Mapping[str, Any]) -> None:
+        """Do what the policy wants, as the answer to a heartbeat says it."""
+        control = wanted.get("congestion_control") or self._control.wanted
+        if control:
+            self._use_control(str(control), str(wanted.get("scheme") or self._traffic.transport.scheme))
+        self._edge.keep(wanted.get("idle_gap_ns"))
+        self._policy_version = int(wanted.get("policy_version") or 0)
+
+    def _use_control(self, name: str, scheme: str) -> None:
+        self._control.want(name)
+        transport = Transport(self._control.in_force, scheme)
+        if transport != self._traffic.transport:
+            self._receiver.use_congestion_control(transport.congestion_control or name)
+            self._traffic.transport = transport
+            log.info("new connections use %s (scheme %s)", transport.congestion_control, scheme)
+
+    def _status(self) -> Mapping[str, Any]:
+        sent, received = self._traffic.statistics, self._receiver.statistics
+        return {
+            "pid": os.getpid(),
+            "policy_version": self._policy_version,
+            "congestion_control": self._control.in_force,
+            "fallback": bool(self._control.fallback_reason or self._edge.problem),
+            "fallback_reason": "; ".join(filter(None, (self._control.fallback_reason, self._edge.problem))),
+            "tagger": self._edge.attached,
+            "spool_depth": self._spool.depth,
+            "records_refused": self._courier.refused,
+            "flows_started": sent.started,
+            "flows_finished": sent.finished,
+            "flows_unfinished": sent.unfinished,
+            "flows_active": self._traffic.active,
+            "flows_scheduled": len(self._settings.schedule.flows),
+            "schedule_done": self._traffic.done,
+            "flows_received": received.flows,
+            "bytes_received": received.bytes,
+            "retransmissions": sent.retransmissions,
+            "timeouts": sent.timeouts,
+            "start_lag_max_us": round(sent.start_lag_max_us),
+            "user_space_mean_us": round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
+        }

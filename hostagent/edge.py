@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tagger on the host's interface: attached, kept attached, detached; without BPF the host goes on untagged."""
+
+from __future__ import annotations
+
+import logging
+
+from dataplane.tagger import Tagger
+from policy.errors import EnvironmentLacking
+
+log = logging.getLogger(__name__)
+
+_CHECK_EVERY = 5
+"""Look whether the filter is still there at every so many calls of `keep` (seconds)."""
+
+
+class EdgeTagger:
+    """The tagger of one interface of the current network namespace."""
+
+    def __init__(self, interface: str, use_bpf: bool = True) -> None:
+        self._interface = interface
+        self._use_bpf = use_bpf
+        self._tagger: Tagger | None = None
+        self._idle_gap_ns: int | None = None
+        self._calls = 0
+        self.attached = False
+        self.problem = ""
+        """Why packets leave untagged although they should not; empty when all is well."""
+
+    def attach(self) -> None:
+        """Attach, in place of what a killed agent has left. SluiceError when there is no such interface."""
+        if not self._use_bpf:
+            return
+        try:
+            self._tagger = Tagger()
+        except EnvironmentLacking as lacking:
+            self.problem = f"packets are not tagged: {lacking}"
+            log.warning("%s", self.problem)
+            return
+        self._tagger.attach(self._interface)
+        self.attached = True
+
+    def keep(self, idle_gap_ns: int | None) -> None:
+        """Set the idle gap if it has changed, and attach again if somebody has removed the filter."""
+        if self._tagger is None:
+            return
+        if idle_gap_ns and idle_gap_ns != self._idle_gap_ns:
+            self._tagger.set_idle_gap(idle_gap_ns)
+            self._idle_gap_ns = idle_gap_ns
+        self._calls += 1
+        if self._calls % _CHECK_EVERY == 0 and not self._tagger.is_attached(self._interface):
+            log.warning("the tagger was gone from %s: attaching it again", self._interface)
+            self._tagger.attach(self._interface)
+
+    def detach(self) -> None:
+        """Leave the interface untagged. Idempotent."""
+        if self._tagger is not None:
+            self._tagger.detach(self._interface)
+            self._tagger.close()
+            self._tagger = None
+        self.attached = False

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of a scheduled flow, as far as its sender knows it: pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hostagent.schedule import ScheduledFlow
+from policy.records import FINISHED, UNFINISHED, FlowRecord
+
+RESTARTED = "agent restarted"
+AGENT_DOWN = "agent was down at the start time"
+STOPPED = "agent stopped"
+RUN_ENDED = "not finished when the run ended"
+CLOCKS_DISAGREE = "arrived before it was sent: the clocks of sender and receiver disagree"
+
+
+def unfinished(
+    flow: ScheduledFlow,
+    reason: str,
+    *,
+    started_at: float,
+    scheme: str,
+    congestion_control: str,
+    retransmissions: int = 0,
+) -> FlowRecord:
+    """Record of a flow that did not finish; one with a deadline has missed it."""
+    return FlowRecord(
+        id=flow.id,
+        src=flow.src,
+        dst=flow.dst,
+        bytes=flow.bytes,
+        size_class=flow.size_class,
+        started_at=started_at,
+        fct_us=None,
+        ideal_us=flow.ideal_us,
+        deadline_us=flow.deadline_us,
+        met=None if flow.deadline_us is None else False,
+        retransmissions=retransmissions,
+        congestion_control=congestion_control,
+        scheme=scheme,
+        status=UNFINISHED,
+        reason=reason[:200],
+    )
+
+
+def finished(
+    begun: FlowRecord, *, started_ns: int, arrived_ns: int, retransmissions: int, congestion_control: str
+) -> FlowRecord:
+    """Record of a flow whose last byte arrived at `arrived_ns`; both times are CLOCK_REALTIME.
+
+    `begun` is its record so far. On one machine the clock is one; on several they must be disciplined (PTP).
+    """
+    fct_us = (arrived_ns - started_ns) / 1000
+    record = replace(
+        begun,
+        started_at=started_ns / 1e9,
+        retransmissions=retransmissions,
+        congestion_control=congestion_control,
+    )
+    if fct_us < 0:
+        return replace(record, reason=CLOCKS_DISAGREE)
+    met = None if begun.deadline_us is None else fct_us <= begun.deadline_us
+    return replace(record, fct_us=fct_us, met=met, status=FINISHED, reason="")

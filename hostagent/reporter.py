@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's second thread: heartbeats, what their answers ask for, and the delivery of records.
+
+Everything that may block (HTTP, loading BPF) happens here; the traffic's thread never waits for it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hostagent.courier import Courier
+from hostagent.web import Web, WebAway
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S = 1.0
+DELIVERY_S = 0.5
+FIRST_RETRY_S, LAST_RETRY_S = 0.25, 2.0
+DRAIN_S = 2.5
+"""How long a stopping agent tries to deliver; what is left waits in the spool."""
+
+
+class Reporter(threading.Thread):
+    """Start it; `finish` ends it. `status` is asked and `apply` called in this thread."""
+
+    def __init__(
+        self,
+        name: str,
+        web: Web,
+        courier: Courier,
+        status: Callable[[], Mapping[str, Any]],
+        apply: Callable[[Mapping[str, Any]], None],
+        failed: Callable[[], None],
+    ) -> None:
+        super().__init__(name="reporter", daemon=True)
+        self._path = f"/api/v1/agents/{name}"
+        self._web = web
+        self._courier = courier
+        self._status = status
+        self._apply = apply
+        self._failed = failed
+        self._stopping = threading.Event()
+        self._retry_s = FIRST_RETRY_S
+        self._away = False
+        self.error: BaseException | None = None
+        """What ended the thread before its time; `failed` has been called then."""
+
+    def run(self) -> None:
+        try:
+            self._serve()
+            self._drain()
+        except BaseException as error:  # not swallowed: the main thread raises it
+            self.error = error
+            self._failed()
+
+    def finish(self) -> None:
+        """Deliver what can be delivered in DRAIN_S and end the thread."""
+        self._stopping.set()
+        self.join()
+        self._web.close()
+
+    def _serve(self) -> None:
+        next_heartbeat = time.monotonic()
+        while not self._stopping.is_set():
+            try:
+                if time.monotonic() >= next_heartbeat:
+                    next_heartbeat = time.monotonic() + HEARTBEAT_S
+                    self._heartbeat()
+                while self._courier.deliver() and not self._stopping.is_set():
+                    pass
+                self._present()
+                self._stopping.wait(min(DELIVERY_S, max(0.0, next_heartbeat - time.monotonic())))
+            except WebAway as away:
+                self._absent(away)
+                self._stopping.wait(self._retry_s)
+                self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
+
+    def _drain(self) -> None:
+        give_up = time.monotonic() + DRAIN_S
+        while time.monotonic() < give_up:
+            try:
+                if not self._courier.deliver():
+                    self._heartbeat()
+                    return
+            except WebAway:
+                time.sleep(FIRST_RETRY_S)  # between two tries; the loop ends by its own deadline
+
+    def _heartbeat(self) -> None:
+        body = json.dumps({"kind": "host", **self._status()}).encode()
+        answer = self._web.post(self._path, body)
+        if not answer.ok:
+            raise WebAway(
+                f"it answers {answer.status} to the heartbeat: {answer.body[:200].decode(errors='replace')}"
+            )
+        wanted = answer.document()
+        if not isinstance(wanted, Mapping):
+            raise WebAway("the answer to the heartbeat is not an object")
+        self._apply(wanted)
+
+    def _present(self) -> None:
+        self._retry_s = FIRST_RETRY_S
+        if self._away:
+            log.info("the web process answers again")
+            self._away = False
+
+    def _absent(self, away: WebAway) -> None:
+        if not self._away:
+            log.warning("the web process is away (%s): going on with what there is, trying again", away)
+            self._away = True

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sending end: one connection carries one flow, or (persistent) one flow after the other.
+
+A flow on a connection of its own ends with the FIN right behind its last byte: that FIN, by its tag, is what switches
+count as a completed flow of that size. There must be one per flow, so the receiver never sends a FIN of its own and
+this end closes with RST once it has read the receiver's notice.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from hostagent import tcp
+from hostagent.loop import READ, WRITE, Loop
+from hostagent.records import finished
+from hostagent.schedule import ScheduledFlow
+from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
+from policy.records import FlowRecord
+
+_PAYLOAD = memoryview(bytes(256 * 1024))
+_SENDS_PER_WAKE = 4
+
+_REASONS = {
+    errno.ECONNREFUSED: "connection refused",
+    errno.ECONNRESET: "connection reset by the receiver",
+    errno.EPIPE: "connection reset by the receiver",
+    errno.ETIMEDOUT: "connection timed out",
+}
+
+
+@dataclass(frozen=True)
+class ActiveFlow:
+    """A flow that has been started."""
+
+    sequence: int
+    flow: ScheduledFlow
+    begun: FlowRecord
+    """Its record if it went no further."""
+    done: Callable[[ActiveFlow, FlowRecord, int], None]
+    """Called once with the flow, its record and its retransmission timeouts."""
+
+
+class Sender:
+    """Starts flows and keeps the connections."""
+
+    def __init__(self, loop: Loop, persistent: bool, port: int = PORT) -> None:
+        self._loop = loop
+        self._persistent = persistent
+        self._port = port
+        self._idle: dict[str, list[Outgoing]] = defaultdict(list)
+        self.active: dict[int, Outgoing] = {}
+        """By sequence number."""
+        self.refused_controls = 0
+        """Connections that took the namespace's default because their congestion control was not registered."""
+
+    def start(self, active: ActiveFlow, address: str, congestion_control: str | None) -> None:
+        """Send the flow; its `done` is called in any case, perhaps before this returns."""
+        connection = self._free_connection(address, congestion_control)
+        if connection is None:
+            connection = Outgoing(self, self._loop, address, self._port, congestion_control)
+            self.refused_controls += connection.control_refused
+        connection.begin(active, ends_with_fin=not self._persistent)
+
+    def _free_connection(self, address: str, congestion_control: str | None) -> Outgoing | None:
+        idle = self._idle[address]
+        while idle:
+            connection = idle.pop()
+            if connection.congestion_control == congestion_control:
+                return connection
+            connection.drop()
+        return None
+
+    def rest(self, connection: Outgoing) -> None:
+        """A connection is free for the next flow."""
+        self._idle[connection.address].append(connection)
+
+    def forget(self, connection: Outgoing) -> None:
+        if connection in self._idle[connection.address]:
+            self._idle[connection.address].remove(connection)
+
+    def abandon(self, reason: str) -> None:
+        """End every active flow as unfinished and close all connections."""
+        for connection in list(self.active.values()):
+            connection.fail(reason)
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().drop()
+
+
+class Outgoing:
+    """One connection to a receiver."""
+
+    def __init__(
+        self, sender: Sender, loop: Loop, address: str, port: int, congestion_control: str | None
+    ) -> None:
+        self.address = address
+        self.congestion_control = congestion_control
+        self._sender = sender
+        self._loop = loop
+        self._port = port
+        self._active: ActiveFlow | None = None
+        self._before = tcp.TcpInfo(0, 0, 0)
+        self._connected = False
+        self._sock = _open(address)
+        self.control_refused = not _select(self._sock, congestion_control)
+
+    def begin(self, active: ActiveFlow, ends_with_fin: bool) -> None:
+        self._active = active
+        self._sender.active[active.sequence] = self
+        self._fin = ends_with_fin
+        self._notice = bytearray()
+        self._remaining = active.flow.bytes - HEADER_BYTES
+        self._started_ns = time.time_ns()
+        self._head = self._header(active).pack()
+        try:
+            if self._connected:
+                self._send()
+            else:
+                self._connect()
+        except OSError as error:
+            self.fail(_reason(error))
+
+    def _header(self, active: ActiveFlow) -> Header:
+        deadline_us = round(active.flow.deadline_us or 0)
+        return Header(active.sequence, active.flow.bytes, self._started_ns, deadline_us, self._fin)
+
+    def _connect(self) -> None:
+        result = self._sock.connect_ex((self.address, self._port))
+        self._loop.add(self._sock.fileno(), WRITE, self._on_event)
+        if result not in (0, errno.EINPROGRESS):
+            raise OSError(result, os.strerror(result))
+
+    def _on_event(self, events: int) -> None:
+        try:
+            if self._active is None:
+                self.drop()  # an idle connection has nothing to say: the receiver has gone
+            elif events & WRITE and (self._head or self._remaining):
+                self._connected = True
+                self._send()
+            else:
+                self._receive(self._active)
+        except BlockingIOError:
+            return
+        except BadMessage as error:
+            self.fail(f"no notice: {error}")
+        except OSError as error:
+            self.fail(_reason(error))
+
+    def _send(self) -> None:
+        try:
+            for _ in range(_SENDS_PER_WAKE):
+                self._send_once()
+                if not (self._head or self._remaining):
+                    self._all_sent()
+                    return
+        except BlockingIOError:
+            pass
+        self._loop.change(self._sock.fileno(), WRITE)
+
+    def _send_once(self) -> None:
+        payload = _PAYLOAD[: self._remaining]
+        if not self._head:
+            self._remaining -= self._sock.send(payload)
+            return
+        count = self._sock.sendmsg([self._head, payload])
+        self._remaining -= max(0, count - len(self._head))
+        self._head = self._head[count:]
+
+    def _all_sent(self) -> None:
+        if self._fin:
+            self._sock.shutdown(socket.SHUT_WR)
+        self._loop.change(self._sock.fileno(), READ)
+
+    def _receive(self, active: ActiveFlow) -> None:
+        data = self._sock.recv(NOTICE_BYTES - len(self._notice))
+        if not data:
+            raise ConnectionResetError(errno.ECONNRESET, "end of file")
+        self._notice += data
+        if len(self._notice) == NOTICE_BYTES:
+            notice = Notice.unpack(self._notice)
+            if notice.sequence != active.sequence:
+                raise BadMessage(f"it is about flow {notice.sequence}, not {active.sequence}")
+            self._finish(active, notice)
+
+    def _finish(self, active: ActiveFlow, notice: Notice) -> None:
+        info = tcp.tcp_info(self._sock)
+        record = finished(
+            active.begun,
+            started_ns=self._started_ns,
+            arrived_ns=notice.arrived_ns,
+            retransmissions=info.retransmissions - self._before.retransmissions,
+            congestion_control=tcp.congestion_control(self._sock),
+        )
+        timeouts = (info.timeouts or 0) - (self._before.timeouts or 0)
+        self._before = info
+        self._release(active)
+        if self._fin:
+            self.drop()
+        else:
+            self._sender.rest(self)
+        active.done(active, record, timeouts)
+
+    def fail(self, reason: str) -> None:
+        """The flow on this connection is over without having finished."""
+        active = self._active
+        if active is None:
+            return
+        info = tcp.tcp_info(self._sock)
+        record = _failed(active.begun, info.retransmissions - self._before.retransmissions, reason)
+        self._release(active)
+        self.drop()
+        active.done(active, record, (info.timeouts or 0) - (self._before.timeouts or 0))
+
+    def _release(self, active: ActiveFlow) -> None:
+        del self._sender.active[active.sequence]
+        self._active = None
+
+    def drop(self) -> None:
+        """Close with RST."""
+        self._sender.forget(self)
+        self._loop.remove(self._sock.fileno())
+        self._sock.close()
+
+
+def _open(address: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    tcp.reset_on_close(sock)
+    return sock
+
+
+def _select(sock: socket.socket, congestion_control: str | None) -> bool:
+    """False when no such control is registered: its process may just have died; another one registers it soon."""
+    try:
+        if congestion_control:
+            tcp.set_congestion_control(sock, congestion_control)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _failed(begun: FlowRecord, retransmissions: int, reason: str) -> FlowRecord:
+    return replace(begun, retransmissions=retransmissions, reason=reason[:200])
+
+
+def _reason(error: OSError) -> str:
+    return _REASONS.get(error.errno or 0, os.strerror(error.errno).lower() if error.errno else str(error))

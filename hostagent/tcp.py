@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel tells about a TCP connection: TCP_INFO, the congestion control, the arrival time of what was read."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SO_TIMESTAMPNS = 35
+"""asm-generic/socket.h; Python's socket module lacks it. Answers as a control message of the same number."""
+_TIMESPEC = struct.Struct("@ll")
+TIMESTAMP_SPACE = socket.CMSG_SPACE(_TIMESPEC.size)
+
+_INFO_BYTES = 248
+# Offsets in struct tcp_info (linux/tcp.h); the kernel only ever appends to it.
+_U32 = struct.Struct("@I")
+_U16 = struct.Struct("@H")
+_TOTAL_RETRANS, _OUT_OF_ORDER, _TOTAL_RTO = 100, 224, 240
+
+_RESET_ON_CLOSE = struct.pack("@ii", 1, 0)
+_NAME_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TcpInfo:
+    """Counters since the connection was opened."""
+
+    retransmissions: int
+    """Segments sent again."""
+    out_of_order: int
+    """Segments received out of order."""
+    timeouts: int | None
+    """Retransmission timeouts; None before Linux 6.7."""
+
+
+def tcp_info(sock: socket.socket) -> TcpInfo:
+    data = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+    timeouts = _U16.unpack_from(data, _TOTAL_RTO)[0] if len(data) >= _TOTAL_RTO + 2 else None
+    return TcpInfo(
+        _U32.unpack_from(data, _TOTAL_RETRANS)[0], _U32.unpack_from(data, _OUT_OF_ORDER)[0], timeouts
+    )
+
+
+def congestion_control(sock: socket.socket) -> str:
+    """Name of the control that governs this socket."""
+    name = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _NAME_BYTES)
+    return name.split(b"\0")[0].decode()
+
+
+def set_congestion_control(sock: socket.socket, name: str) -> None:
+    """OSError ENOENT when no such control is registered. On a listener: that of the connections to come."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+
+
+def reset_on_close(sock: socket.socket) -> None:
+    """Closing sends RST, never FIN: nothing lingers, not in TIME_WAIT and not after a killed process."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+
+
+def arrival_ns(ancillary: Iterable[tuple[int, int, bytes]]) -> int | None:
+    """CLOCK_REALTIME at which the kernel received the last segment that a recvmsg() returned."""
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:
+            seconds, nanoseconds = _TIMESPEC.unpack(data)
+            return int(seconds * 10**9 + nanoseconds)
+    return None
