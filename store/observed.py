@@ -101,11 +101,11 @@ def newest_events(engine: Engine, limit: int) -> list[Mapping[str, Any]]:
 def threshold_history(
     engine: Engine, since: float, ports: Sequence[str] | None = None, limit: int = 20_000
 ) -> list[ThresholdChange]:
-    """Changes after `since`, oldest first."""
-    query = select(thresholds).where(thresholds.c.at > since).order_by(thresholds.c.id).limit(limit)
+    """Changes after `since`, oldest first; the newest `limit` of them."""
+    query = select(thresholds).where(thresholds.c.at > since).order_by(thresholds.c.id.desc()).limit(limit)
     if ports:
         query = query.where(thresholds.c.port.in_(ports))
-    return [_threshold_change(row) for row in _all(engine, query)]
+    return [_threshold_change(row) for row in _all(engine, query)][::-1]
 
 
 def latest_thresholds(engine: Engine) -> dict[str, ThresholdChange]:
@@ -118,11 +118,13 @@ def latest_thresholds(engine: Engine) -> dict[str, ThresholdChange]:
 def port_history(
     engine: Engine, since: float, ports: Sequence[str] | None = None, limit: int = 100_000
 ) -> list[PortSample]:
-    """Samples after `since`, oldest first."""
-    query = select(port_samples).where(port_samples.c.at > since).order_by(port_samples.c.id).limit(limit)
+    """Samples after `since`, oldest first; the newest `limit` of them."""
+    query = (
+        select(port_samples).where(port_samples.c.at > since).order_by(port_samples.c.id.desc()).limit(limit)
+    )
     if ports:
         query = query.where(port_samples.c.port.in_(ports))
-    return [_port_sample(row) for row in _all(engine, query)]
+    return [_port_sample(row) for row in _all(engine, query)][::-1]
 
 
 def newest_port_samples(engine: Engine) -> list[PortSample]:

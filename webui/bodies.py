@@ -65,11 +65,12 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _finite(text: str) -> float:
+def _finite(text: str) -> float | int:
+    """A number; 3.0 is a whole number, as in JSON Schema."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError("a number is too large")
-    return value
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
 def _deeper_than(value: Any, limit: int) -> bool:

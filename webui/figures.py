@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from policy.metrics import distribution
 from policy.records import SIZE_CLASSES
 from store.flows import FlowColumns
-from store.observed import PortSample
+from store.observed import PortSample, ThresholdChange
 
 CLASSES = ("all", *SIZE_CLASSES)
 
@@ -141,6 +141,14 @@ def _rate(before: PortSample, after: PortSample) -> dict[str, Any] | None:
         "rate_bps": round(sum(gained) * 8 / elapsed_s),
         "queue_rates_bps": [round(g * 8 / elapsed_s) for g in gained],
     }
+
+
+def thinned(changes: Sequence[ThresholdChange], resolution_s: float) -> list[ThresholdChange]:
+    """Of each port and interval of that length only the last change; all of them when it is 0."""
+    if not resolution_s:
+        return list(changes)
+    last = {(change.port, change.at // resolution_s): change for change in changes}
+    return sorted(last.values(), key=lambda change: change.at)
 
 
 def loads(

@@ -44,6 +44,16 @@ class PortQuery(BaseModel):
     port: list[PortId] | None = Field(None, description="only these ports")
 
 
+class ThresholdQuery(PortQuery):
+    resolution_s: float = Field(
+        0,
+        ge=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="of each port, at most one change in so many seconds: the last",
+    )
+
+
 class FlowQuery(BaseModel):
     limit: int = Field(100, ge=1, le=1000)
     before: int | None = Field(None, ge=0, le=2**53, description="`next` of the page before")

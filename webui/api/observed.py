@@ -12,18 +12,19 @@ from store.observed import port_history, threshold_history
 from webui import figures
 from webui.api import blueprint
 from webui.documents import ports_now, threshold_document, thresholds_now
-from webui.models import PortQuery, PortsAnswer, ThresholdsAnswer
+from webui.models import PortQuery, PortsAnswer, ThresholdQuery, ThresholdsAnswer
 from webui.services import services
 
 api = blueprint("ports", __name__, "Thresholds, rates and queues of the switch ports")
 
 
 @api.get("/thresholds", responses={200: ThresholdsAnswer})
-def thresholds(query: PortQuery) -> Response:
+def thresholds(query: ThresholdQuery) -> Response:
     """Demotion thresholds in force by port, and with `since` every change after it."""
     engine = services().engine
     now = {port: row for port, row in thresholds_now(engine).items() if not query.port or port in query.port}
     changes = [] if query.since is None else threshold_history(engine, query.since, query.port)
+    changes = figures.thinned(changes, query.resolution_s)
     return jsonify(now=now, history=[threshold_document(change) for change in changes])
 
 
