@@ -22,6 +22,7 @@ MAX_BYTES = 2_000_000_000
 
 _SETTINGS = "=QQQ"
 _STATE_BYTES = 24
+_LEVEL_PER_BYTE = 8 * 10**9
 _QUEUE_FIELDS = 5
 _COUNTERS = f"={QUEUES * _QUEUE_FIELDS}Q"
 
@@ -109,6 +110,14 @@ class PortProgram:
             raise KeyError(ifname)
         starts = range(0, len(fields), _QUEUE_FIELDS)
         return tuple(QueueCounters(*fields[start : start + _QUEUE_FIELDS]) for start in starts)
+
+    def backlog_bytes(self, ifname: str) -> int:
+        """Backlog of the virtual queue when its last packet had arrived. KeyError when the port was never attached."""
+        state = self._object.map("states").lookup(self._indices[ifname])
+        if state is None:
+            raise KeyError(ifname)
+        level: int = struct.unpack_from("=Q", state)[0]
+        return level // _LEVEL_PER_BYTE
 
     def detach(self, ifname: str) -> None:
         """Stop there and forget the port. Idempotent, also when the interface is gone."""

@@ -14,7 +14,8 @@
 
 /* Not TC_ACT_OK: the filters of others behind ours are asked too. */
 #define TC_ACT_UNSPEC (-1)
-#define TC_ACT_SHOT 2
+/* The packet ends here, and who sent it is not told: as in a switch. */
+#define TC_ACT_STOLEN 4
 
 #define IPPROTO_HOPOPTS 0
 #define IPPROTO_ROUTING 43

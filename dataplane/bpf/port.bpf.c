@@ -6,6 +6,8 @@
  *      1:(q+1), which is what OVS's linux-htb calls OpenFlow queue q. Packets without one go to queue 0; frames of a
  *      real VLAN keep their tag.
  *   2. Pass the packet through the port's virtual queue (laws/mark.h): drop it beyond the buffer, set CE beyond K.
+ *      A drop is silent (STOLEN, not SHOT): OVS sends in batches, and on an error it would give up the rest of the
+ *      batch, so that one packet beyond the buffer took up to 31 others with it.
  *   3. Count, per queue.
  *
  * One load of the program serves all ports of a switch: the maps are keyed by ifindex. A port without settings only
@@ -131,7 +133,7 @@ int sluice_port(struct __sk_buff *skb)
 	if (verdict == SL_VQ_MARK)
 		marked = mark(skb);
 	count(port, queue, len_bytes, verdict, marked);
-	return verdict == SL_VQ_DROP ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+	return verdict == SL_VQ_DROP ? TC_ACT_STOLEN : TC_ACT_UNSPEC;
 }
 
 char LICENSE[] SEC("license") = "GPL";

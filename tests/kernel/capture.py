@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""See what is on the wire: an AF_PACKET capture and just enough parsing of it."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.kernel.lab import Namespace
+
+ETH_P_ALL = 3
+SO_RCVBUFFORCE = 33
+SOL_PACKET, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING = 263, 8, 23
+AUXDATA_LAYOUT = "=IIIHHHH"  # struct tpacket_auxdata
+TP_STATUS_VLAN_VALID = 1 << 4
+SYN, FIN, ACK = 0x02, 0x01, 0x10
+
+
+@dataclass(frozen=True)
+class Packet:
+    """An IP packet with a TCP or UDP header."""
+
+    version: int
+    tos: int
+    protocol: int
+    source_port: int
+    seq: int
+    flags: int
+    data_bytes: int
+    checksums_ok: bool
+
+    @property
+    def dscp(self) -> int:
+        return self.tos >> 2
+
+    @property
+    def ecn(self) -> int:
+        return self.tos & 3
+
+
+class Capture:
+    """Frames that arrive at an interface, kept by the kernel until they are read."""
+
+    def __init__(self, ns: Namespace, ifname: str) -> None:
+        with ns:
+            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+            self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 128 << 20)
+            self._socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+            self._socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+            self._socket.bind((ifname, ETH_P_ALL))
+        self._socket.setblocking(False)
+
+    def frames(self) -> Iterator[tuple[bytes, int | None]]:
+        """What has arrived by now and was not read: the frame, and its VLAN tag (TCI), which the kernel takes off."""
+        while True:
+            try:
+                frame, notes, _, _ = self._socket.recvmsg(1 << 16, 256)
+            except BlockingIOError:
+                return
+            yield frame, next((tci for note in notes if (tci := _vlan_tci(note[2])) is not None), None)
+
+    def packets(self) -> list[Packet]:
+        """The TCP and UDP packets among it."""
+        return [packet for frame, _ in self.frames() if (packet := parse(frame))]
+
+    def __enter__(self) -> Capture:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+
+def _vlan_tci(auxdata: bytes) -> int | None:
+    status, _, _, _, _, tci, _ = struct.unpack_from(AUXDATA_LAYOUT, auxdata)
+    return tci if status & TP_STATUS_VLAN_VALID else None
+
+
+def ones_complement_sum(data: bytes) -> int:
+    """The Internet checksum's sum (RFC 1071): 0xFFFF over data that contains its right checksum."""
+    padded = data + b"\0" * (len(data) % 2)
+    total = sum(struct.unpack(f"!{len(padded) // 2}H", padded))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+def parse(frame: bytes) -> Packet | None:
+    """None for what is not TCP or UDP directly over IPv4 or IPv6."""
+    kind, ip = struct.unpack_from("!H", frame, 12)[0], frame[14:]
+    if kind == 0x0800:
+        header, ip = ip[: (ip[0] & 15) * 4], ip[: struct.unpack_from("!H", ip, 2)[0]]
+        protocol, tos, ok = ip[9], ip[1], ones_complement_sum(header) == 0xFFFF
+        pseudo, body, version = ip[12:20], ip[len(header) :], 4
+    elif kind == 0x86DD:
+        word, length, protocol = struct.unpack_from("!IHB", ip)
+        tos, ok, version = word >> 20 & 0xFF, True, 6
+        pseudo, body = ip[8:40], ip[40 : 40 + length]
+    else:
+        return None
+    if protocol not in (socket.IPPROTO_TCP, socket.IPPROTO_UDP):
+        return None
+    ok = ok and ones_complement_sum(pseudo + struct.pack("!II", len(body), protocol) + body) == 0xFFFF
+    source_port, _, seq = struct.unpack_from("!HHI", body)
+    is_tcp = protocol == socket.IPPROTO_TCP
+    headers, flags = ((body[12] >> 4) * 4, body[13]) if is_tcp else (8, 0)
+    return Packet(version, tos, protocol, source_port, seq, flags, len(body) - headers, ok)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel tier: BPF programs in the running kernel, in namespaces that the tests make."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dataplane.build import KERNEL_BTF
+from tests.kernel.lab import Namespace, address, connect
+
+HERE = Path(__file__).parent
+V4 = {"a": "10.9.0.1", "b": "10.9.0.2"}
+V6 = {"a": "fd09::1", "b": "fd09::2"}
+
+
+def _lacking() -> str | None:
+    if os.geteuid() != 0:
+        return "needs root"
+    if not KERNEL_BTF.exists():
+        return f"needs a kernel with BTF ({KERNEL_BTF})"
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    reason = _lacking()
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.kernel)
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two hosts, eth0 to eth0."""
+
+    a: Namespace
+    b: Namespace
+
+
+@pytest.fixture
+def namespaces() -> Iterator[list[Namespace]]:
+    """Append what is to be closed."""
+    made: list[Namespace] = []
+    yield made
+    for ns in made:
+        ns.close()
+
+
+@pytest.fixture
+def pair(namespaces: list[Namespace]) -> Pair:
+    a, b = Namespace(), Namespace()
+    namespaces += [a, b]
+    connect(a, "eth0", b, "eth0")
+    for name, ns in (("a", a), ("b", b)):
+        address(ns, "eth0", f"{V4[name]}/24", f"{V6[name]}/64")
+        ns.sysctl("net.ipv4.tcp_ecn", 1)
+    return Pair(a, b)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Network namespaces for the tests: anonymous, so that they and all in them go when the test process does.
+
+with Namespace() as a, Namespace() as b:
+    connect(a, "eth0", b, "eth0")
+    with a: ...     # this thread is in a: sockets, commands, /proc/sys/net
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+from pathlib import Path
+
+from runtime.command import run
+
+CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(code: int) -> None:
+    if code != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+class Namespace:
+    """A network namespace. `with ns:` moves the calling thread into it; a socket stays where it was made."""
+
+    def __init__(self) -> None:
+        self._outside: list[int] = []
+        before = _current()
+        try:
+            _checked(_libc.unshare(CLONE_NEWNET))
+            self.fd = _current()
+        finally:
+            _checked(_libc.setns(before, CLONE_NEWNET))
+            os.close(before)
+        self.run("ip", "link", "set", "dev", "lo", "up")
+
+    def __enter__(self) -> Namespace:
+        self._outside.append(_current())
+        _checked(_libc.setns(self.fd, CLONE_NEWNET))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        outside = self._outside.pop()
+        _checked(_libc.setns(outside, CLONE_NEWNET))
+        os.close(outside)
+
+    def run(self, *argv: str) -> str:
+        with self:
+            return run(argv)
+
+    def sysctl(self, name: str, value: object) -> None:
+        with self:
+            Path("/proc/sys", *name.split(".")).write_text(str(value))
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+def _current() -> int:
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def connect(a: Namespace, a_name: str, b: Namespace, b_name: str) -> None:
+    """A veth pair between two namespaces, up, without offloads: every packet is a wire packet."""
+    peer = ("peer", "name", b_name, "netns", f"/proc/{os.getpid()}/fd/{b.fd}")
+    a.run("ip", "link", "add", "name", a_name, "type", "veth", *peer)
+    for ns, name in ((a, a_name), (b, b_name)):
+        ns.run("ethtool", "-K", name, "tx", "off", "tso", "off", "gso", "off", "gro", "off")
+        ns.sysctl(f"net.ipv6.conf.{name}.accept_dad", 0)
+        ns.run("ip", "link", "set", "dev", name, "gso_max_segs", "1", "up")
+
+
+def address(ns: Namespace, ifname: str, *addresses: str) -> None:
+    """Add addresses with their prefix length."""
+    for one in addresses:
+        nodad = ("nodad",) if ":" in one else ()
+        ns.run("ip", "addr", "add", one, "dev", ifname, *nodad)
+
+
+def listen(
+    ns: Namespace, family: socket.AddressFamily, host: str, control: str | None = None
+) -> socket.socket:
+    """A listening TCP socket of a namespace, with a congestion control of its own."""
+    with ns:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+    if control:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+    listener.settimeout(20)
+    listener.bind((host, 0))
+    listener.listen()
+    return listener
+
+
+def dial(
+    ns: Namespace, listener: socket.socket, control: str | None = None
+) -> tuple[socket.socket, socket.socket]:
+    """A connection from a namespace to a listener: both ends."""
+    with ns:
+        client = socket.socket(listener.family, socket.SOCK_STREAM)
+    if control:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+    client.settimeout(20)
+    client.connect(listener.getsockname()[:2])
+    server, _ = listener.accept()
+    server.settimeout(20)
+    return client, server
+
+
+def send_and_receive(sender: socket.socket, receiver: socket.socket, size_bytes: int) -> None:
+    """Move `size_bytes` from one end to the other in this thread."""
+    sender.setblocking(False)
+    receiver.settimeout(20)
+    pending, received = memoryview(bytes(size_bytes)), 0
+    while received < size_bytes:
+        if pending:
+            with contextlib.suppress(BlockingIOError):
+                pending = pending[sender.send(pending[:65536]) :]
+        received += len(receiver.recv(65536))
+    sender.settimeout(20)

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bpf/port.bpf.c on frames as Open vSwitch sends them, and as the next hop gets them."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from dataplane.port import PortProgram, PortSettings
+from policy.errors import SluiceError
+from runtime.wait import wait_until
+from tests.kernel.capture import Capture, ones_complement_sum
+from tests.kernel.conftest import Pair
+from tests.kernel.htb import make_queues, packets_by_queue
+from tests.kernel.lab import Namespace, connect
+
+MACS = bytes.fromhex("0200000000020200000000aa")
+PORT = "eth0"
+NOT_ECT, ECT1, ECT0, CE = 0, 1, 2, 3
+SLOW_BPS = 100_000
+"""So slow that the queue drains less than one byte in 80 us, while a burst is sent."""
+OPEN = PortSettings(rate_bps=10**9, mark_bytes=None, buffer_bytes=10**9)
+
+
+def ipv4(tos: int, data: bytes) -> bytes:
+    header = struct.pack(
+        "!BBHHHBBH4s4s", 0x45, tos, 28 + len(data), 7, 0, 64, 17, 0, b"\x0a\0\0\1", b"\x0a\0\0\2"
+    )
+    checksum = 0xFFFF ^ ones_complement_sum(header)
+    return header[:10] + struct.pack("!H", checksum) + header[12:] + udp(header[12:20], data)
+
+
+def ipv6(tclass: int, data: bytes) -> bytes:
+    addresses = socket.inet_pton(socket.AF_INET6, "fd00::1") + socket.inet_pton(socket.AF_INET6, "fd00::2")
+    flow_label = 0xABCDE
+    head = struct.pack("!IHBB", 6 << 28 | tclass << 20 | flow_label, 8 + len(data), 17, 64)
+    return head + addresses + udp(addresses, data)
+
+
+def udp(addresses: bytes, data: bytes) -> bytes:
+    length = 8 + len(data)
+    head = struct.pack("!HHHH", 1000, 2000, length, 0)
+    total = ones_complement_sum(addresses + struct.pack("!II", length, 17) + head + data)
+    return head[:6] + struct.pack("!H", (0xFFFF ^ total) or 0xFFFF) + data
+
+
+def frame(ip: bytes, tci: int | None = None) -> bytes:
+    vlan = b"" if tci is None else struct.pack("!HH", 0x8100, tci)
+    return MACS + vlan + (b"\x08\x00" if ip[0] >> 4 == 4 else b"\x86\xdd") + ip
+
+
+@pytest.fixture
+def port(pair: Pair) -> Iterator[tuple[PortProgram, socket.socket, Capture]]:
+    """The program on a's eth0, a packet socket that sends there as OVS does, and what b gets."""
+    make_queues(pair.a, PORT, 10**9)
+    with pair.a:
+        sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        sender.bind((PORT, 0))
+    with sender, PortProgram() as program, Capture(pair.b, "eth0") as capture, pair.a:
+        program.attach(PORT, OPEN)
+        yield program, sender, capture
+
+
+def received(capture: Capture, count: int) -> list[tuple[bytes, int | None]]:
+    """Wait for `count` of our frames."""
+    got: list[tuple[bytes, int | None]] = []
+
+    def enough() -> bool:
+        got.extend((f, tci) for f, tci in capture.frames() if f[:12] == MACS)
+        return len(got) >= count
+
+    wait_until(enough, f"{count} frames")
+    return got
+
+
+def ecn_of(frames: list[tuple[bytes, int | None]]) -> list[int]:
+    return [f[15] & 3 if f[12:14] == b"\x08\x00" else f[15] >> 4 & 3 for f, _ in frames]
+
+
+@pytest.mark.parametrize("ip", [ipv4, ipv6])
+def test_the_priority_tag_chooses_the_queue_and_goes(port, pair, ip):
+    program, sender, capture = port
+    sent = [frame(ip(9 << 2, bytes([q])), q << 13) for q in range(8) for _ in range(q + 1)]
+    for data in sent:
+        sender.send(data)
+    got = received(capture, len(sent))
+    assert sorted(f for f, _ in got) == sorted(f[:12] + f[16:] for f in sent)
+    assert {tci for _, tci in got} == {None}
+    assert [c.packets for c in program.counters(PORT)] == [q + 1 for q in range(8)]
+    at_least = [q + 1 for q in range(8)]
+    assert all(n >= want for n, want in zip(packets_by_queue(pair.a, PORT), at_least, strict=True))
+    assert packets_by_queue(pair.a, PORT)[1:] == at_least[1:], "classes below the first see only our packets"
+    assert program.counters(PORT)[3].bytes == 4 * (len(sent[6]) - 4)
+
+
+def test_a_priority_tag_in_the_metadata_does_the_same(namespaces):
+    """A tagged frame that a port receives and passes on has its tag in the metadata."""
+    source, switch, sink = Namespace(), Namespace(), Namespace()
+    namespaces += [source, switch, sink]
+    connect(source, "eth0", switch, "west")
+    connect(sink, "eth0", switch, "east")
+    make_queues(switch, "east", 10**9)
+    switch.run("tc", "qdisc", "add", "dev", "west", "clsact")
+    switch.run(
+        "tc", "filter", "add", "dev", "west", "ingress", "protocol", "all", "u32", "match", "u32", "0", "0",
+        "action", "mirred", "egress", "redirect", "dev", "east",
+    )  # fmt: skip
+    with source:
+        sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        sender.bind(("eth0", 0))
+    with sender, PortProgram() as program, Capture(sink, "eth0") as capture, switch:
+        program.attach("east", OPEN)
+        sender.send(frame(ipv4(0, b"meta"), 5 << 13))
+        got = received(capture, 1)
+        assert got == [(frame(ipv4(0, b"meta")), None)]
+        assert program.counters("east")[5].packets == 1
+        assert packets_by_queue(switch, "east")[5] == 1
+
+
+def test_a_real_vlan_keeps_its_tag_and_goes_to_queue_0(port):
+    program, sender, capture = port
+    tci = 7 << 13 | 5
+    sender.send(frame(ipv4(0, b"vlan"), tci))
+    assert received(capture, 1) == [(frame(ipv4(0, b"vlan")), tci)]
+    assert program.counters(PORT)[0].packets >= 1
+    assert program.counters(PORT)[7].packets == 0
+
+
+def test_frames_without_a_tag_go_to_queue_0(port):
+    program, sender, capture = port
+    before = program.counters(PORT)[0].packets
+    sender.send(frame(ipv4(0, b"plain")))
+    assert received(capture, 1) == [(frame(ipv4(0, b"plain")), None)]
+    assert program.counters(PORT)[0].packets > before
+
+
+@pytest.mark.parametrize("ip", [ipv4, ipv6])
+@pytest.mark.parametrize("ect", [ECT0, ECT1])
+def test_marks_what_finds_more_than_k_and_changes_nothing_else(port, ip, ect):
+    program, sender, capture = port
+    sent = [frame(ip(21 << 2 | ect, bytes(900)), 2 << 13) for _ in range(10)]
+    length = len(sent[0]) - 4
+    program.set(PORT, PortSettings(SLOW_BPS, mark_bytes=3 * length + length // 2, buffer_bytes=10**9))
+    for data in sent:
+        sender.send(data)
+    got = received(capture, len(sent))
+    assert ecn_of(got) == [ect] * 4 + [CE] * 6, "four find 0 … 3 packets, the others more than 3.5"
+    expected = frame(ip(21 << 2 | CE, bytes(900)))
+    assert {f for f, _ in got[4:]} == {expected}, "CE, the checksum that follows from it, and nothing else"
+    assert program.counters(PORT)[2].marked == 6
+    assert program.counters(PORT)[2].not_markable == 0
+
+
+def test_what_is_not_ecn_capable_is_never_marked(port):
+    program, sender, capture = port
+    program.set(PORT, PortSettings(SLOW_BPS, mark_bytes=1, buffer_bytes=10**9))
+    arp = MACS + b"\x08\x06" + bytes(46)
+    sent = [frame(ipv4(NOT_ECT, bytes(900))), frame(ipv4(NOT_ECT, b"x")), frame(ipv4(CE, b"y")), arp]
+    for data in sent:
+        sender.send(data)
+    assert [f for f, _ in received(capture, len(sent))] == sent
+    assert program.counters(PORT)[0].marked == 0
+    assert program.counters(PORT)[0].not_markable >= 3
+
+
+def test_drops_what_does_not_fit_the_buffer_whatever_its_queue(port):
+    program, sender, capture = port
+    sent = [frame(ipv4(0, bytes([i]) * 900), (i % 8) << 13) for i in range(12)]
+    length = len(sent[0]) - 4
+    program.set(PORT, PortSettings(SLOW_BPS, mark_bytes=None, buffer_bytes=5 * length + length // 2))
+    for data in sent:
+        sender.send(data)
+    assert sorted(f for f, _ in received(capture, 5)) == sorted(f[:12] + f[16:] for f in sent[:5])
+    assert sum(c.dropped for c in program.counters(PORT)) == 7
+    assert sum(c.packets for c in program.counters(PORT)[1:]) == 4
+
+
+def test_settings_change_while_packets_flow(port):
+    program, sender, capture = port
+    data = frame(ipv4(ECT0, bytes(900)))
+    for settings, want in (
+        (PortSettings(SLOW_BPS, 1, 10**9), [ECT0, CE, CE]),
+        (PortSettings(SLOW_BPS, None, 10**9), [ECT0, ECT0, ECT0]),
+        (PortSettings(SLOW_BPS, 1, 10**9), [CE, CE, CE]),
+        (PortSettings(0, 1, 1), [ECT0, ECT0, ECT0]),
+    ):
+        program.set(PORT, settings)
+        for _ in want:
+            sender.send(data)
+        assert ecn_of(received(capture, len(want))) == want
+    assert program.backlog_bytes(PORT) > 8 * 900
+
+
+def test_attach__again_keeps_counters_and_a_new_process_takes_over(port, pair):
+    program, sender, capture = port
+    sender.send(frame(ipv4(0, b"1"), 4 << 13))
+    received(capture, 1)
+    program.attach(PORT, OPEN)
+    assert program.counters(PORT)[4].packets == 1
+    with PortProgram() as successor:
+        assert not successor.is_attached(PORT)
+        successor.attach(PORT, OPEN)
+        assert successor.is_attached(PORT)
+        assert not program.is_attached(PORT)
+        sender.send(frame(ipv4(0, b"2"), 4 << 13))
+        received(capture, 1)
+        assert successor.counters(PORT)[4].packets == 1
+        assert program.counters(PORT)[4].packets == 1
+    assert "sluice_port" in pair.a.run("tc", "filter", "show", "dev", PORT, "egress"), (
+        "it outlives its process"
+    )
+
+
+def test_attach__a_port_made_anew_starts_from_zero(pair: Pair):
+    with PortProgram() as program, pair.a:
+        program.attach(PORT, OPEN)
+        first = program.counters(PORT)
+        pair.a.run("ip", "link", "del", "dev", PORT)
+        assert not program.is_attached(PORT)
+        connect(pair.a, PORT, pair.b, "eth0")
+        assert not program.is_attached(PORT)
+        program.attach(PORT, OPEN)
+        assert program.is_attached(PORT)
+        assert program.counters(PORT)[1] == first[1]
+        program.detach(PORT)
+        program.detach(PORT)
+        assert not program.is_attached(PORT)
+        with pytest.raises(KeyError):
+            program.counters(PORT)
+
+
+def test_attach__leaves_the_filters_of_others_and_their_order(port, pair):
+    program, sender, capture = port
+    pair.a.run(
+        "tc", "filter", "add", "dev", PORT, "egress", "prio", "50000", "protocol", "all",
+        "u32", "match", "u32", "0", "0", "action", "mirred", "egress", "mirror", "dev", "lo",
+    )  # fmt: skip
+    program.attach(PORT, OPEN)
+    sender.send(frame(ipv4(0, b"both"), 1 << 13))
+    received(capture, 1)
+    shown = pair.a.run("tc", "-s", "filter", "show", "dev", PORT, "egress")
+    assert "mirred" in shown
+    assert "Sent 0 bytes" not in shown, "the filter behind ours is asked"
+    program.detach(PORT)
+    assert "mirred" in pair.a.run("tc", "filter", "show", "dev", PORT, "egress")
+
+
+def test_attach__says_what_is_wrong(pair: Pair):
+    with PortProgram() as program, pair.a:
+        with pytest.raises(SluiceError, match="no port nowhere0"):
+            program.attach("nowhere0", OPEN)
+        pair.a.run("tc", "qdisc", "add", "dev", PORT, "ingress")
+        with pytest.raises(SluiceError, match="tc qdisc del dev eth0 ingress"):
+            program.attach(PORT, OPEN)

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bpf/tag.bpf.c on real transfers, as the receiver's wire sees them."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from dataplane.tagger import Tagger
+from policy.tags import ATTAINED_FIRST, attained_tag
+from runtime.wait import wait_until
+from tests.kernel.capture import ACK, FIN, SYN, Capture, Packet
+from tests.kernel.conftest import V4, V6, Pair
+from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and_receive
+
+GAP_NS = 40_000_000
+GAP_S = GAP_NS / 1e9
+LONG_GAP_NS = 60_000_000_000
+ECT0 = 2
+
+FAMILIES = pytest.mark.parametrize(
+    ("family", "host"), [(socket.AF_INET, V4["b"]), (socket.AF_INET6, V6["b"])], ids=["ipv4", "ipv6"]
+)
+
+
+def first_byte(packets: list[Packet]) -> int:
+    """Sequence number of the first byte of data: the one behind the SYN."""
+    return next(packet.seq for packet in packets if packet.flags & SYN) + 1
+
+
+def data_of(packets: list[Packet]) -> list[Packet]:
+    return [packet for packet in packets if packet.data_bytes]
+
+
+def expected_tag(packet: Packet, start: int) -> int:
+    return attained_tag((packet.seq - start) % 2**32)
+
+
+@FAMILIES
+def test_every_segment_carries_what_the_flow_had_sent_before_it(pair: Pair, family, host):
+    with Tagger(LONG_GAP_NS) as tagger, listen(pair.b, family, host, "reno") as listener:
+        tagger_attach(tagger, pair.a)
+        with Capture(pair.b, "eth0") as capture:
+            client, server = dial(pair.a, listener, "reno")
+            send_and_receive(client, server, 400_000)
+            client.close()
+            assert server.recv(1) == b""
+            server.close()
+            packets = capture.packets()
+    start = first_byte(packets)
+    data = data_of(packets)
+    assert sum(p.data_bytes for p in data) >= 400_000
+    assert [p.dscp for p in data] == [expected_tag(p, start) for p in data]
+    assert len({p.dscp for p in data}) > 15, "400 KB cross many buckets"
+    assert all(p.checksums_ok for p in packets)
+    assert {p.dscp for p in packets if p.flags & SYN} == {ATTAINED_FIRST}
+    fins = [p for p in packets if p.flags & FIN]
+    assert fins
+    assert all(p.dscp == attained_tag((p.seq - start) % 2**32) for p in fins)
+    assert {p.ecn for p in data} == {ECT0}
+    assert {p.ecn for p in packets if not p.data_bytes} == {0}
+
+
+@FAMILIES
+def test_acks_carry_the_tag_of_their_own_direction(pair: Pair, family, host):
+    with Tagger(LONG_GAP_NS) as tagger, listen(pair.b, family, host) as listener:
+        tagger_attach(tagger, pair.b)
+        client, server = dial(pair.a, listener)
+        send_and_receive(server, client, 50_000)
+        with Capture(pair.a, "eth0") as capture:
+            send_and_receive(client, server, 300_000)
+            acks = [p for p in capture.packets() if p.protocol == socket.IPPROTO_TCP and not p.data_bytes]
+        client.close()
+        server.close()
+    assert acks
+    assert {p.dscp for p in acks} == {attained_tag(50_000)}
+
+
+def tagger_attach(tagger: Tagger, ns: Namespace) -> None:
+    with ns:
+        tagger.attach("eth0")
+        assert tagger.is_attached("eth0")
+
+
+def test_counters_are_what_left(pair: Pair):
+    with Tagger(LONG_GAP_NS) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        tagger_attach(tagger, pair.a)
+        with Capture(pair.b, "eth0") as capture:
+            client, server = dial(pair.a, listener)
+            send_and_receive(client, server, 100_000)
+            packets = [p for p in capture.packets() if p.version == 4]
+        counted = tagger.counters()
+        client.close()
+        server.close()
+    for tag in range(1, 41):
+        seen = [p for p in packets if p.dscp == tag]
+        assert counted[tag].packets >= len(seen)
+    assert sum(c.packets for c in counted[1:]) >= len(packets) > 60
+    assert counted[attained_tag(50_000)].bytes > 1448
+
+
+def test_a_message_after_the_idle_gap_starts_again_at_tag_1(pair: Pair):
+    with Tagger(GAP_NS) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        tagger_attach(tagger, pair.a)
+        client, server = dial(pair.a, listener)
+        with Capture(pair.b, "eth0") as capture:
+            send_and_receive(client, server, 20_000)
+            time.sleep(1.5 * GAP_S)  # idle time is what is tested
+            first = data_of(capture.packets())
+            send_and_receive(client, server, 20_000)
+            second = data_of(capture.packets())
+        client.close()
+        server.close()
+    for message in (first, second):
+        assert message[0].dscp == ATTAINED_FIRST
+        start = message[0].seq
+        assert [p.dscp for p in message] == [expected_tag(p, start) for p in message]
+    assert second[0].seq == (first[0].seq + 20_000) % 2**32
+
+
+def test_a_retransmission_after_the_gap_keeps_its_tag_and_the_flow_goes_on(pair: Pair):
+    """The receiver refuses frames for longer than the gap, by another hardware address; its wire still shows them."""
+    with Tagger(GAP_NS) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        tagger_attach(tagger, pair.a)
+        client, server = dial(pair.a, listener)
+        with Capture(pair.b, "eth0") as capture:
+            send_and_receive(client, server, 20_000)
+            start = data_of(capture.packets())[0].seq
+            mac = hardware_address(pair.b)
+            pair.b.run("ip", "link", "set", "dev", "eth0", "address", "02:00:00:00:00:99")
+            client.sendall(bytes(5000))
+            lost = wait_until(lambda: data_of(capture.packets()), "packets that nobody takes")
+            time.sleep(1.5 * GAP_S)  # idle time is what is tested
+            pair.b.run("ip", "link", "set", "dev", "eth0", "address", mac)
+            received = 0
+            while received < 5000:
+                received += len(server.recv(65536))
+            repeated = [p for p in data_of(capture.packets()) if p.seq == lost[0].seq]
+            client.sendall(bytes(1000))
+            assert len(server.recv(65536)) == 1000
+            after = data_of(capture.packets())
+        client.close()
+        server.close()
+    assert lost[0].dscp == attained_tag(20_000)
+    assert repeated
+    assert {p.dscp for p in repeated} == {attained_tag(20_000)}
+    assert [p.dscp for p in after] == [expected_tag(p, start) for p in after]
+    assert after[-1].dscp == attained_tag(25_000)
+
+
+def hardware_address(ns: Namespace) -> str:
+    words = ns.run("ip", "-o", "link", "show", "dev", "eth0").split()
+    return words[words.index("link/ether") + 1]
+
+
+@FAMILIES
+def test_datagrams_carry_the_sum_of_what_the_socket_sent(pair: Pair, family, host):
+    sizes = [0, 100, 900, 1, 1400, 1400, 10, 1400]
+    with Tagger(LONG_GAP_NS) as tagger, pair.a, Capture(pair.b, "eth0") as capture:
+        tagger.attach("eth0")
+        with socket.socket(family, socket.SOCK_DGRAM) as sender:
+            for size in sizes:
+                sender.sendto(bytes(size), (host, 9))
+        packets = [p for p in capture.packets() if p.protocol == socket.IPPROTO_UDP]
+    assert [p.data_bytes for p in packets] == sizes
+    assert [p.dscp for p in packets] == [attained_tag(sum(sizes[:i])) for i in range(len(sizes))]
+    assert all(p.checksums_ok for p in packets)
+
+
+def test_two_sockets_do_not_share_a_flow(pair: Pair):
+    with Tagger(LONG_GAP_NS) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        tagger_attach(tagger, pair.a)
+        first, first_end = dial(pair.a, listener)
+        second, second_end = dial(pair.a, listener)
+        send_and_receive(first, first_end, 100_000)
+        with Capture(pair.b, "eth0") as capture:
+            send_and_receive(second, second_end, 500)
+            send_and_receive(first, first_end, 500)
+            data = data_of(capture.packets())
+        for end in (first, first_end, second, second_end):
+            end.close()
+    assert [p.dscp for p in data] == [ATTAINED_FIRST, attained_tag(100_000)]
+
+
+def test_a_reset_for_no_connection_carries_tag_1_and_keeps_no_state(pair: Pair):
+    with Tagger(LONG_GAP_NS) as tagger, Capture(pair.a, "eth0") as capture:
+        tagger_attach(tagger, pair.b)
+        for _ in range(3):
+            with pair.a, socket.socket() as client, pytest.raises(ConnectionRefusedError):
+                client.connect((V4["b"], 9))
+        resets = capture.packets()
+    assert len(resets) == 3
+    assert {p.dscp for p in resets} == {ATTAINED_FIRST}
+
+
+def test_forwarded_packets_keep_the_dscp_that_their_host_gave_them(namespaces):
+    a, router, b = Namespace(), Namespace(), Namespace()
+    namespaces += [a, router, b]
+    connect(a, "eth0", router, "west")
+    connect(b, "eth0", router, "east")
+    address(a, "eth0", "10.1.0.1/24")
+    address(router, "west", "10.1.0.254/24")
+    address(router, "east", "10.2.0.254/24")
+    address(b, "eth0", "10.2.0.1/24")
+    router.sysctl("net.ipv4.ip_forward", 1)
+    a.run("ip", "route", "add", "default", "via", "10.1.0.254")
+    with Tagger(LONG_GAP_NS) as tagger, router, Capture(b, "eth0") as capture:
+        tagger.attach("east")
+        with a, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 33 << 2 | ECT0)
+            sender.sendto(b"x", ("10.2.0.1", 9))
+        packets = wait_until(capture.packets, "the forwarded packet")
+    assert [(p.dscp, p.ecn) for p in packets] == [(33, ECT0)]
+
+
+def test_a_new_gap_takes_effect_at_once(pair: Pair):
+    with Tagger(LONG_GAP_NS) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        tagger_attach(tagger, pair.a)
+        client, server = dial(pair.a, listener)
+        with Capture(pair.b, "eth0") as capture:
+            send_and_receive(client, server, 20_000)
+            tagger.set_idle_gap(1)
+            capture.packets()
+            send_and_receive(client, server, 100)
+            data = data_of(capture.packets())
+        client.close()
+        server.close()
+    assert data[0].dscp == ATTAINED_FIRST
+
+
+def test_detach__leaves_packets_alone(pair: Pair):
+    with Tagger() as tagger, pair.a, Capture(pair.b, "eth0") as capture:
+        tagger.attach("eth0")
+        assert tagger.detach("eth0")
+        assert not tagger.detach("eth0")
+        assert not tagger.is_attached("eth0")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"x", (V4["b"], 9))
+        assert {p.dscp for p in capture.packets()} == {0}
+
+
+def test_pure_acks_exist_in_the_capture(pair: Pair):
+    """The capture itself: it must see packets without data, or the tests above would prove less than they say."""
+    with Capture(pair.a, "eth0") as capture, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        client, server = dial(pair.a, listener)
+        send_and_receive(client, server, 100_000)
+        assert any(p.flags & ACK and not p.data_bytes and not p.flags & SYN for p in capture.packets())
+        client.close()
+        server.close()
