@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks: as graphs (one file a topology) and as real switches and hosts on this machine (testbed.py).
+
+Adding a topology: one file with KIND, PARAMETERS and build(values), and one line in TOPOLOGIES.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from policy.errors import FieldError
+from policy.graph import Topology
+from topologies import dumbbell, leaf_spine, single
+from topologies.parameters import checked
+
+TOPOLOGIES = {module.KIND: module for module in (single, dumbbell, leaf_spine)}
+
+
+def build(kind: str, **parameters: Any) -> Topology:
+    """The graph of a topology. Raises FieldError naming an unknown kind or parameter, or a value out of range."""
+    if kind not in TOPOLOGIES:
+        raise FieldError("topology", f"must be one of {', '.join(TOPOLOGIES)}, not {kind!r}")
+    module = TOPOLOGIES[kind]
+    return module.build(checked(parameters, module.PARAMETERS))

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two switches and one link between them: h1 … hL at s1, the others at s2; the link is the last port of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from policy.graph import Topology, host, switch
+from topologies.parameters import LINK_PARAMETERS, Parameter
+from topologies.wiring import core_link, host_link
+
+KIND = "dumbbell"
+PARAMETERS = (Parameter("left", 2, 1, 500), Parameter("right", 2, 1, 500), *LINK_PARAMETERS)
+
+
+def build(values: Mapping[str, int]) -> Topology:
+    """From checked parameters."""
+    s1, s2 = switch(1), switch(2)
+    left, right = values["left"], values["right"]
+    hosts = tuple(host(i) for i in range(1, left + right + 1))
+    ports = (
+        *(host_link(s1, number, h, values) for number, h in enumerate(hosts[:left], start=1)),
+        *(host_link(s2, number, h, values) for number, h in enumerate(hosts[left:], start=1)),
+        *core_link(s1, left + 1, s2, right + 1, values),
+    )
+    return Topology(KIND, hosts, (s1, s2), ports, dict(values))

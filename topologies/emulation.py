@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph as a Mininet network: hosts in namespaces of their own, veth pairs; then sysctls, addresses and rates.
+
+Mininet makes nodes and links. Bridges, ports and queues are one OVSDB transaction of ours (commands.network), and so
+is all shaping: Mininet's TCLink would replace Open vSwitch's queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from mininet.link import Link
+from mininet.net import Mininet
+from mininet.node import Host as MininetHost
+from mininet.node import Switch as MininetSwitch
+from mininet.topo import Topo
+
+from policy.graph import Host, Topology
+from runtime.command import run
+from topologies import commands
+from topologies.commands import Command
+from topologies.settings import Settings
+
+RTO_SYSCTL = Path("/proc/sys/net/ipv4/tcp_rto_min_us")
+
+
+class _PortHolder(MininetSwitch):
+    """A switch in Mininet's eyes: it holds the ends of the links, which Open vSwitch then takes as ports."""
+
+    def start(self, controllers: object) -> None:
+        pass
+
+
+class _GraphTopo(Topo):
+    """Mininet's form of the graph."""
+
+    def build(self, graph: Topology) -> None:
+        for host in graph.hosts:
+            self.addHost(host.name, ip=f"{host.ipv4}/{commands.HOST_PREFIX_V4}", mac=host.mac)
+        for switch in graph.switches:
+            self.addSwitch(switch.name, dpid=f"{switch.dpid:016x}")
+        for port in graph.ports:
+            if port.edge:
+                self.addLink(port.peer, port.switch, port1=0, port2=port.number)
+            elif (port.switch, port.number) < (port.peer, port.peer_port):
+                self.addLink(port.switch, port.peer, port1=port.number, port2=port.peer_port)
+
+
+def start(
+    graph: Topology, settings: Settings, datapath_type: str, ovs: Callable[[list[str]], str]
+) -> dict[str, int]:
+    """Realise the graph in the current namespaces with the Open vSwitch that `ovs` talks to.
+
+    Returns the process id of each host's first process, which holds its network namespace. CommandFailed when a
+    command fails: nothing is ignored.
+    """
+    _run_all(commands.switch_namespace())
+    pids = _start_mininet(graph)
+    _run_all(commands.switch_ports(graph.ports))
+    for host in graph.hosts:
+        _run_all(_host_commands(host, graph, settings), pid=pids[host.name])
+    ovs(commands.network(graph, controller=settings.controller, datapath_type=datapath_type).argv)
+    return pids
+
+
+def _start_mininet(graph: Topology) -> dict[str, int]:
+    Mininet.inited = True  # its init raises limits of the whole machine (sysctl); ours are per namespace
+    net = Mininet(
+        topo=_GraphTopo(graph), host=MininetHost, switch=_PortHolder, link=Link, controller=None, build=True
+    )
+    return {host.name: host.pid for host in net.hosts}
+
+
+def _host_commands(host: Host, graph: Topology, settings: Settings) -> list[Command]:
+    return commands.host(
+        host,
+        graph.hosts,
+        rate_bps=graph.edge_port(host.name).rate_bps,
+        rto_min_ms=settings.rto_min_ms,
+        initial_window=settings.initial_window,
+        has_rto_sysctl=RTO_SYSCTL.exists(),
+    )
+
+
+def _run_all(todo: Iterable[Command], pid: int | None = None) -> None:
+    """Run commands here, or in the network namespace of a process."""
+    prefix = [] if pid is None else ["nsenter", f"--net=/proc/{pid}/ns/net"]
+    for command in todo:
+        run([*prefix, *command.argv], stdin=command.stdin)

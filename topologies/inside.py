@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first process of a testbed's namespaces: starts the switches, the network and the port agent, and keeps them up.
+
+Run by topologies.testbed under `unshare`. It is process 1 of its PID namespace: when it ends, the kernel ends
+everything in there, so there is no other way of stopping, and nothing to tidy up. Its status file says when the
+network is ready and which processes there are.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from policy.graph import Topology
+from runtime.command import CommandFailed
+from runtime.process import spawn
+from runtime.wait import wait_until
+from topologies import commands, emulation, ovs, packet_sockets
+from topologies.settings import Settings, load_start, write_json
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.05
+READY_TIMEOUT_S = 20.0
+
+DATABASE, SWITCH, PORT_AGENT = "ovsdb-server", "ovs-vswitchd", "port-agent"
+
+_PRIMER = "0180c200000e02000000ffff88b5" + "00" * 46
+"""A frame of the local experimental EtherType, to a link-local address: nobody forwards or answers it."""
+
+
+@dataclass
+class Service:
+    """A process that is started again when it ends."""
+
+    name: str
+    start: Callable[[], subprocess.Popen[bytes]]
+    ready: Callable[[], bool] = lambda: True
+    after: Callable[[], None] = lambda: None
+    """Done each time when it has become ready."""
+    process: subprocess.Popen[bytes] | None = None
+    restarts: int = 0
+
+    def run(self) -> None:
+        """Start and wait until it is ready."""
+        self.process = self.start()
+        wait_until(self._up, f"{self.name} answers", timeout_s=READY_TIMEOUT_S)
+        self.after()
+
+    def _up(self) -> bool:
+        if self.died():
+            raise RuntimeError(f"{self.name} ended (exit code {self.process and self.process.returncode})")
+        return self.ready()
+
+    def died(self) -> bool:
+        return self.process is not None and self.process.poll() is not None
+
+
+@dataclass
+class Inside:
+    """Everything in the namespaces."""
+
+    settings: Settings
+    graph: Topology
+    services: list[Service] = field(default_factory=list)
+    hosts: dict[str, int] = field(default_factory=dict)
+    datapath_type: str = "netdev"
+    known_sockets: frozenset[str] = frozenset()
+
+    def ovs(self, argv: list[str]) -> str:
+        return ovs.tool(argv, self.settings.ovs_dir)
+
+    def start(self) -> None:
+        self.say("starting")
+        self.datapath_type = ovs.datapath_type(self.settings.datapath)
+        folder = self.settings.ovs_dir
+        ovs.make_database(folder)
+        self._add(DATABASE, ovs.database_argv(folder), lambda: ovs.database_answers(folder))
+        self.ovs(commands.ovs_settings().argv)
+        self._add(SWITCH, ovs.switch_argv(folder), lambda: ovs.switch_answers(folder))
+        self.hosts = emulation.start(self.graph, self.settings, self.datapath_type, self.ovs)
+        self.service(SWITCH).after = self.make_room
+        self.make_room()
+        self._check_ports()
+        self._add(PORT_AGENT, self._port_agent_argv(), self._port_agent_stands)
+        self.say("ready")
+
+    def _add(self, name: str, argv: list[str], ready: Callable[[], bool]) -> None:
+        env = ovs.environment(self.settings.ovs_dir)
+        log_file = self.settings.log_dir / f"{name}.log"
+        service = Service(name, lambda: spawn(argv, log_file=log_file, env=env), ready)
+        self.services.append(service)
+        service.run()
+
+    def service(self, name: str) -> Service:
+        return next(service for service in self.services if service.name == name)
+
+    def _port_agent_argv(self) -> list[str]:
+        self.settings.port_agent_file.unlink(missing_ok=True)
+        return [sys.executable, "-m", "topologies.port_agent", str(self.settings.start_file)]
+
+    def _port_agent_stands(self) -> bool:
+        return self.settings.port_agent_file.exists()
+
+    def _check_ports(self) -> None:
+        """Open vSwitch accepts a transaction and notes per interface what it could not do: look there."""
+        for port in self.graph.ports:
+            number = self.ovs(["ovs-vsctl", "get", "Interface", port.interface, "ofport"]).strip()
+            if number != str(port.number):
+                error = self.ovs(["ovs-vsctl", "get", "Interface", port.interface, "error"]).strip()
+                raise RuntimeError(f"port {port.id} has OpenFlow number {number}: {error}")
+
+    def make_room(self) -> None:
+        """Have ovs-vswitchd open its sending socket, which it does with the first packet, and enlarge its sockets."""
+        if self.datapath_type != "netdev":
+            return
+        port = next(port for port in self.graph.ports if port.edge)
+        action = f"in_port=controller,packet={_PRIMER},actions=output:{port.number}"
+        self.ovs(["ovs-ofctl", "-O", "OpenFlow13", "packet-out", port.switch, action])
+        self.known_sockets = frozenset()
+        self.enlarge_new_sockets()
+
+    def enlarge_new_sockets(self) -> None:
+        process = self.service(SWITCH).process
+        assert process is not None
+        # `nice` becomes ovs-vswitchd: one process id for both.
+        self.known_sockets |= packet_sockets.enlarge(process.pid, self.known_sockets)
+
+    def supervise(self) -> None:
+        """Until the end of the process."""
+        while True:
+            time.sleep(TICK_S)
+            for service in self.services:
+                if service.died():
+                    self._restart(service)
+            self.enlarge_new_sockets()
+
+    def _restart(self, service: Service) -> None:
+        log.warning(
+            "%s ended (exit code %s): starting it again",
+            service.name,
+            service.process and service.process.returncode,
+        )
+        service.restarts += 1
+        self.say("restarting")
+        try:
+            service.run()
+        except (RuntimeError, TimeoutError, CommandFailed) as error:
+            log.error(
+                "%s: %s", service.name, error
+            )  # it has ended again, or will be found dead at the next look
+        self.say("ready")
+
+    def say(self, state: str, error: str = "") -> None:
+        """Write the status file; process ids are those of this PID namespace."""
+        document: dict[str, Any] = {
+            "state": state,
+            "error": error,
+            "datapath": self.datapath_type,
+            "hosts": self.hosts,
+            "services": {s.name: s.process.pid for s in self.services if s.process},
+            "restarts": {s.name: s.restarts for s in self.services},
+        }
+        write_json(self.settings.status_file, document)
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    signal.signal(signal.SIGTERM, _end)
+    settings, graph = load_start(Path(sys.argv[1]))
+    inside = Inside(settings, graph)
+    try:
+        inside.start()
+    except Exception as error:
+        traceback.print_exc()
+        inside.say("failed", f"{type(error).__name__}: {error}")
+        raise
+    inside.supervise()
+
+
+def _end(signal_number: int, frame: FrameType | None) -> None:
+    os._exit(0)  # the kernel ends everything else in this PID namespace
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every leaf is linked to every spine: leaves s1 … sL, then the spines.
+
+Leaf i has its hosts on ports 1 … H and spine j on port H + j; spine j has leaf i on port i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from policy.graph import Topology, host, switch
+from topologies.parameters import LINK_PARAMETERS, Parameter
+from topologies.wiring import core_link, host_link
+
+KIND = "leaf-spine"
+PARAMETERS = (
+    Parameter("leaves", 4, 1, 64),
+    Parameter("spines", 2, 1, 64),
+    Parameter("hosts_per_leaf", 2, 1, 500),
+    *LINK_PARAMETERS,
+)
+
+
+def build(values: Mapping[str, int]) -> Topology:
+    """From checked parameters."""
+    n_leaves, n_spines, per_leaf = values["leaves"], values["spines"], values["hosts_per_leaf"]
+    leaves = [switch(i) for i in range(1, n_leaves + 1)]
+    spines = [switch(n_leaves + j) for j in range(1, n_spines + 1)]
+    hosts = [host(i) for i in range(1, n_leaves * per_leaf + 1)]
+    ports = [
+        host_link(leaf, number, hosts[i * per_leaf + number - 1], values)
+        for i, leaf in enumerate(leaves)
+        for number in range(1, per_leaf + 1)
+    ]
+    for i, leaf in enumerate(leaves, start=1):
+        for j, spine in enumerate(spines, start=1):
+            ports += core_link(leaf, per_leaf + j, spine, i, values)
+    return Topology(KIND, tuple(hosts), (*leaves, *spines), tuple(ports), dict(values))

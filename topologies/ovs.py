@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A private Open vSwitch: its own database, sockets and processes in one folder. The system's service is not touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from policy.errors import EnvironmentLacking
+from runtime.command import CommandFailed, run
+
+SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+KERNEL_FAMILY = "ovs_datapath"
+
+SWITCH_NICE = -10
+"""One thread of ovs-vswitchd moves every packet: it goes before the hosts that it connects, as hardware would."""
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """What the Open vSwitch tools need to talk to the instance in this folder."""
+    return {f"OVS_{name}": str(folder) for name in ("RUNDIR", "DBDIR", "LOGDIR", "SYSCONFDIR")}
+
+
+def tool_argv(argv: Sequence[str], folder: Path) -> list[str]:
+    """The argument vector of an Open vSwitch tool; ovs-appctl is told the socket.
+
+    It would look the process id up in a pid file, and that id means something else outside the PID namespace.
+    """
+    if argv[0] == "ovs-appctl" and not {"-t", "--target"} & set(argv):
+        return ["ovs-appctl", "-t", str(folder / "ovs-vswitchd.ctl"), *argv[1:]]
+    return list(argv)
+
+
+def tool(argv: Sequence[str], folder: Path, *, timeout_s: float = 30.0) -> str:
+    """Run ovs-vsctl, ovs-ofctl, ovs-appctl, … against the instance in a folder, from any namespace."""
+    return run(tool_argv(argv, folder), env={**os.environ, **environment(folder)}, timeout_s=timeout_s)
+
+
+def make_database(folder: Path) -> None:
+    """An empty database in a fresh folder."""
+    if not SCHEMA.exists():
+        raise EnvironmentLacking(f"Open vSwitch is missing ({SCHEMA}): apt-get install openvswitch-switch")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    run(["ovsdb-tool", "create", str(folder / "conf.db"), str(SCHEMA)])
+
+
+def database_argv(folder: Path) -> list[str]:
+    return [
+        "ovsdb-server",
+        str(folder / "conf.db"),
+        f"--remote=punix:{folder}/db.sock",
+        f"--unixctl={folder}/ovsdb-server.ctl",
+        "-vconsole:warn",
+    ]
+
+
+def switch_argv(folder: Path) -> list[str]:
+    return [
+        "nice",
+        "-n",
+        str(SWITCH_NICE),
+        "ovs-vswitchd",
+        f"unix:{folder}/db.sock",
+        f"--unixctl={folder}/ovs-vswitchd.ctl",
+        "-vconsole:warn",
+    ]
+
+
+def database_answers(folder: Path) -> bool:
+    return _succeeds(["ovs-vsctl", "--timeout=2", "--no-wait", "init"], folder)
+
+
+def switch_answers(folder: Path) -> bool:
+    """ovs-vswitchd has taken over the whole database: bridges, ports and queues stand."""
+    return _succeeds(["ovs-appctl", "--timeout=2", "version"], folder) and _succeeds(
+        ["ovs-vsctl", "--timeout=5", "set", "Open_vSwitch", ".", "external_ids:up=1"], folder
+    )
+
+
+def _succeeds(argv: Sequence[str], folder: Path) -> bool:
+    try:
+        tool(argv, folder)
+    except CommandFailed:
+        return False
+    return True
+
+
+def kernel_datapath() -> bool:
+    """Does this kernel have Open vSwitch's own datapath? Loads the module where there is one."""
+    from pyroute2.netlink.exceptions import NetlinkError
+    from pyroute2.netlink.generic import GenericNetlinkSocket
+
+    if shutil.which("modprobe"):
+        _load_module()
+    with GenericNetlinkSocket() as netlink:
+        try:
+            netlink.bind(KERNEL_FAMILY, _no_messages())
+        except NetlinkError:
+            return False
+    return True
+
+
+def _load_module() -> bool:
+    try:
+        run(["modprobe", "-q", "openvswitch"])
+    except CommandFailed:  # no such module: the family is then asked for, and not found
+        return False
+    return True
+
+
+def _no_messages() -> type:
+    from pyroute2.netlink import genlmsg
+
+    return genlmsg
+
+
+def datapath_type(wanted: str) -> str:
+    """ "auto" resolved. Raises EnvironmentLacking when the kernel's is wanted and not there."""
+    if wanted == "netdev":
+        return "netdev"
+    if kernel_datapath():
+        return "system"
+    if wanted == "system":
+        raise EnvironmentLacking(
+            'this kernel has no openvswitch datapath: use datapath "netdev" (userspace), or a kernel with the module'
+        )
+    return "netdev"

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Process ids across PID namespaces, read from /proc."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def process_ids() -> Iterator[int]:
+    """Of all processes that this /proc shows."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            yield int(entry.name)
+
+
+def status_field(pid: int, name: str) -> list[str]:
+    """The words of a field of /proc/PID/status; empty when the process is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return next((line.split()[1:] for line in lines if line.startswith(f"{name}:")), [])
+
+
+def namespace(pid: int, kind: str) -> str | None:
+    """Identity of a process's namespace ("net:[4026531840]"), None when the process is gone."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/{kind}")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def children(pid: int) -> list[int]:
+    return [child for child in process_ids() if status_field(child, "PPid") == [str(pid)]]
+
+
+def translate(init_pid: int, inner_pids: set[int]) -> dict[int, int]:
+    """Process ids inside the PID namespace of `init_pid` → process ids here."""
+    space = namespace(init_pid, "pid")
+    found = {}
+    for pid in process_ids():
+        words = status_field(pid, "NSpid")
+        if len(words) > 1 and int(words[-1]) in inner_pids and space and namespace(pid, "pid") == space:
+            found[int(words[-1])] = pid
+    return found

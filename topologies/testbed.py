@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network of real switches and real TCP stacks on this machine, in namespaces of its own.
+
+    with Testbed.start(topologies.build("single", hosts=3), run_dir) as bed:
+        bed.exec("h1", ["ping", "-c", "1", "10.0.0.2"])
+        bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", "s1"])
+
+Whoever ends the testbed's first process ends all of it, and the kernel does that when the process that started the
+testbed dies: not even kill -9 leaves a process, a namespace or an interface behind. Several testbeds run side by side.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from policy.errors import EnvironmentLacking, SluiceError
+from policy.graph import Topology
+from runtime.command import run
+from runtime.process import spawn
+from runtime.wait import wait_until
+from topologies import losses, ovs, processes
+from topologies.delays import delay_warnings
+from topologies.settings import DEFAULT_BUFFER_BYTES, Settings, read_json, write_json
+
+log = logging.getLogger(__name__)
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 10.0
+
+_UNSHARE = ["unshare", "--net", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
+
+
+class Testbed:
+    """A running testbed; made by `start`, a context manager."""
+
+    __test__ = False  # not a test, whatever its name says to pytest
+
+    def __init__(self, topology: Topology, settings: Settings, process: subprocess.Popen[bytes]) -> None:
+        self.topology = topology
+        self.settings = settings
+        self._process = process
+        self._init_pid = 0
+        self._host_pids: dict[str, int] = {}
+
+    @classmethod
+    def start(
+        cls,
+        topology: Topology,
+        run_dir: Path,
+        *,
+        controller: str | None = "tcp:127.0.0.1:6653",
+        datapath: str = "auto",
+        web: str | None = None,
+        log_dir: Path | None = None,
+        mark_bytes: int | None = None,
+        buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+        rto_min_ms: int = 10,
+        initial_window: int = 10,
+    ) -> Testbed:
+        """Start a network and wait until it is ready. See topologies.settings.Settings for the arguments.
+
+        Call this from a thread that lives as long as the testbed shall. Raises EnvironmentLacking (not root, a tool
+        or kernel feature is missing) and SluiceError (it did not start; the message names the log).
+        """
+        if os.geteuid() != 0:
+            raise EnvironmentLacking("a testbed makes network namespaces: run this as root (sudo)")
+        settings = Settings(
+            run_dir=run_dir.resolve(),
+            log_dir=(log_dir or run_dir / "log").resolve(),
+            controller=controller,
+            datapath=datapath,
+            web=web,
+            mark_bytes=mark_bytes,
+            buffer_bytes=buffer_bytes,
+            rto_min_ms=rto_min_ms,
+            initial_window=initial_window,
+        )
+        for warning in delay_warnings(topology):
+            log.warning(warning)
+        bed = cls(topology, settings, _spawn_inside(topology, settings))
+        try:
+            bed._wait_ready()
+        except BaseException:
+            bed.stop()
+            raise
+        return bed
+
+    def _wait_ready(self) -> None:
+        wait_until(self._ready, "the testbed is ready", timeout_s=START_TIMEOUT_S)
+        self._init_pid = processes.children(self._process.pid)[0]
+        inner = self._status()["hosts"]
+        outer = processes.translate(self._init_pid, set(inner.values()))
+        self._host_pids = {name: outer[pid] for name, pid in inner.items()}
+
+    def _ready(self) -> bool:
+        status = read_json(self.settings.status_file) or {}
+        if status.get("state") == "failed" or self._process.poll() is not None:
+            reason = status.get("error") or f"exit code {self._process.poll()}"
+            raise SluiceError(f"the testbed did not start: {reason}\nSee {self.settings.log_dir}/testbed.log")
+        return status.get("state") == "ready"
+
+    def _status(self) -> dict[str, Any]:
+        status = read_json(self.settings.status_file)
+        assert status is not None, "a started testbed has a status file"
+        return status
+
+    @property
+    def netns(self) -> str:
+        """Path of the network namespace of the switches."""
+        return f"/proc/{self._init_pid}/ns/net"
+
+    def host_netns(self, name: str) -> str:
+        """Path of a host's network namespace."""
+        return f"/proc/{self._host_pids[name]}/ns/net"
+
+    @property
+    def datapath_type(self) -> str:
+        """ "netdev" or "system"."""
+        return str(self._status()["datapath"])
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process ids here of ovsdb-server, ovs-vswitchd and port-agent as they run now."""
+        inner = self._status()["services"]
+        outer = processes.translate(self._init_pid, set(inner.values()))
+        return {name: outer[pid] for name, pid in inner.items() if pid in outer}
+
+    @property
+    def restarts(self) -> Mapping[str, int]:
+        """How often each of the processes of `pids` had to be started again."""
+        return dict(self._status()["restarts"])
+
+    def enter(self, host: str | None) -> list[str]:
+        """The prefix of a command in a host's network namespace; None: the switches'."""
+        return ["nsenter", f"--net={self.netns if host is None else self.host_netns(host)}"]
+
+    def exec(
+        self,
+        host: str | None,
+        argv: Sequence[str],
+        *,
+        stdin: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+    ) -> str:
+        """Run a command to its end in a host's network namespace (None: the switches') and return its output.
+
+        It dies with the calling thread. Raises as runtime.command.run.
+        """
+        prefix = ["setpriv", "--pdeathsig", "KILL", *self.enter(host)]
+        return run([*prefix, *argv], stdin=stdin, env=env, timeout_s=timeout_s)
+
+    def spawn(
+        self,
+        host: str | None,
+        argv: Sequence[str],
+        *,
+        log_file: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start a process in a host's network namespace (None: the switches'); it dies with the calling thread."""
+        return spawn([*self.enter(host), *argv], log_file=log_file, env=env)
+
+    def ovs(self, argv: Sequence[str]) -> str:
+        """Run ovs-vsctl, ovs-ofctl (say -O OpenFlow13) or ovs-appctl against this testbed's Open vSwitch."""
+        return ovs.tool(argv, self.settings.ovs_dir)
+
+    def set_marking(self, mark_bytes: int | None, buffer_bytes: int = DEFAULT_BUFFER_BYTES) -> None:
+        """Marking threshold (None: no marking) and buffer of every port; returns when they stand.
+
+        Where there is a web process, its policy takes over again with the port agent's next heartbeat.
+        """
+        wanted = {"mark_bytes": mark_bytes, "buffer_bytes": buffer_bytes}
+        write_json(self.settings.marking_file, wanted)
+        wait_until(lambda: self._stands(wanted), "the ports have the new marking threshold")
+
+    def _stands(self, wanted: Mapping[str, int | None]) -> bool:
+        standing = self.port_agent_state()
+        return all(standing.get(name) == value for name, value in wanted.items())
+
+    def port_agent_state(self) -> dict[str, Any]:
+        """What the port agent last said: mark_bytes, buffer_bytes, attached ports, how often it had to attach."""
+        return read_json(self.settings.port_agent_file) or {}
+
+    def crash(self, service: str) -> None:
+        """kill -9 one of `pids`; the testbed starts it again (`wait_restarted`)."""
+        os.kill(self.pids[service], signal.SIGKILL)
+
+    def wait_restarted(self, service: str, restarts: int, *, timeout_s: float = 10.0) -> None:
+        """Wait until a service has been started again `restarts` times and everything is ready."""
+
+        def ready() -> bool:
+            status = self._status()
+            return status["state"] == "ready" and status["restarts"][service] >= restarts
+
+        wait_until(ready, f"{service} is back", timeout_s=timeout_s)
+
+    def losses(self) -> dict[str, int]:
+        """Packets lost so far outside the emulated queues, by place. See topologies.losses."""
+        return losses.count(self)
+
+    def stop(self) -> None:
+        """End everything. Stopping twice changes nothing."""
+        self._process.kill()
+        self._process.wait()
+        if self._init_pid:
+            space = f"/proc/{self._init_pid}/ns/pid"
+            wait_until(lambda: not os.path.exists(space), "the testbed has ended", timeout_s=STOP_TIMEOUT_S)
+
+    def __enter__(self) -> Testbed:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _spawn_inside(topology: Topology, settings: Settings) -> subprocess.Popen[bytes]:
+    for folder in (settings.run_dir, settings.log_dir):
+        folder.mkdir(parents=True, exist_ok=True)
+    for file in (settings.status_file, settings.marking_file, settings.port_agent_file):
+        file.unlink(missing_ok=True)
+    settings.save(topology)
+    argv = [*_UNSHARE, sys.executable, "-m", "topologies.inside", str(settings.start_file)]
+    return spawn(argv, log_file=settings.log_dir / "testbed.log")
