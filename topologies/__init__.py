@@ -21,4 +21,5 @@ def build(kind: str, **parameters: Any) -> Topology:
     if kind not in TOPOLOGIES:
         raise FieldError("topology", f"must be one of {', '.join(TOPOLOGIES)}, not {kind!r}")
     module = TOPOLOGIES[kind]
-    return module.build(checked(parameters, module.PARAMETERS))
+    topology: Topology = module.build(checked(parameters, module.PARAMETERS))
+    return topology

@@ -42,7 +42,7 @@ class Command(NamedTuple):
 
 
 def shaper_burst_bytes(rate_bps: int) -> int:
-    """Bytes that an HTB class may send at once: two frames, or 0.2 ms of the rate so that a late timer loses nothing."""
+    """Bytes that an HTB class may send at once: two frames, or 0.2 ms of the rate: a late timer loses nothing."""
     return max(3_100, rate_bps // 8 // 5000)
 
 

@@ -25,14 +25,14 @@ from topologies.settings import Settings
 RTO_SYSCTL = Path("/proc/sys/net/ipv4/tcp_rto_min_us")
 
 
-class _PortHolder(MininetSwitch):
+class _PortHolder(MininetSwitch):  # type: ignore[misc]
     """A switch in Mininet's eyes: it holds the ends of the links, which Open vSwitch then takes as ports."""
 
     def start(self, controllers: object) -> None:
         pass
 
 
-class _GraphTopo(Topo):
+class _GraphTopo(Topo):  # type: ignore[misc]
     """Mininet's form of the graph."""
 
     def build(self, graph: Topology) -> None:

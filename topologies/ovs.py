@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private Open vSwitch: its own database, sockets and processes in one folder. The system's service is not touched."""
+"""A private Open vSwitch: its own database, sockets and processes in one folder, beside the system's service."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from policy.errors import EnvironmentLacking
 from runtime.command import CommandFailed, run
@@ -111,7 +112,7 @@ def _load_module() -> bool:
     return True
 
 
-def _no_messages() -> type:
+def _no_messages() -> Any:
     from pyroute2.netlink import genlmsg
 
     return genlmsg

@@ -45,7 +45,7 @@ def socket_descriptors(pid: int) -> dict[str, int]:
     found = {}
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
-            target = os.readlink(entry)
+            target = str(entry.readlink())
             if target.startswith("socket:"):
                 found[target] = int(entry.name)
     except (
@@ -85,6 +85,6 @@ def enlarge(pid: int, known: frozenset[str] = frozenset()) -> frozenset[str]:
 
 
 def smallest_send_buffer(pid: int) -> int:
-    """Bytes of the smallest send buffer among a process's packet sockets (the kernel doubles what was asked); 0: none."""
+    """Bytes of the smallest send buffer of a process's packet sockets, twice what was asked for; 0: there are none."""
     sizes = [s.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) for _, s in packet_sockets(pid)]
     return min(sizes, default=0)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +26,7 @@ def status_field(pid: int, name: str) -> list[str]:
 def namespace(pid: int, kind: str) -> str | None:
     """Identity of a process's namespace ("net:[4026531840]"), None when the process is gone."""
     try:
-        return os.readlink(f"/proc/{pid}/ns/{kind}")
+        return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
     except (FileNotFoundError, ProcessLookupError):
         return None
 

@@ -199,7 +199,7 @@ class Testbed:
 
         def ready() -> bool:
             status = self._status()
-            return status["state"] == "ready" and status["restarts"][service] >= restarts
+            return bool(status["state"] == "ready" and status["restarts"][service] >= restarts)
 
         wait_until(ready, f"{service} is back", timeout_s=timeout_s)
 
@@ -212,8 +212,8 @@ class Testbed:
         self._process.kill()
         self._process.wait()
         if self._init_pid:
-            space = f"/proc/{self._init_pid}/ns/pid"
-            wait_until(lambda: not os.path.exists(space), "the testbed has ended", timeout_s=STOP_TIMEOUT_S)
+            init = Path(f"/proc/{self._init_pid}")
+            wait_until(lambda: not init.exists(), "the testbed has ended", timeout_s=STOP_TIMEOUT_S)
 
     def __enter__(self) -> Testbed:
         return self
