@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows as a network would write them, for looking at the dashboard and for testing it without one.
+
+`python -m tests.web.synthetic --store URL` fills some minutes of history and then goes on live, as fast as the clock.
+Everything is drawn from one seeded generator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import time
+from collections.abc import Iterator
+
+from sqlalchemy import Engine, insert, update
+
+from policy.desired import Policy
+from policy.graph import Port, Topology, host, switch
+from policy.records import FlowRecord, size_class
+from policy.tags import snap_to_edge
+from store.desired import current_policy, mark_applied, put_policy, put_topology
+from store.engine import open_store
+from store.observed import (
+    PortSample,
+    ThresholdChange,
+    add_event,
+    add_port_samples,
+    add_thresholds,
+    put_agent,
+    put_switch,
+)
+from store.schema import applied, flows, policies
+
+LEAVES, SPINES, HOSTS_PER_LEAF = 4, 2, 4
+RATE_BPS = 20_000_000
+FLOWS_PER_S = 60
+# Mean FCT of a small flow by scheme, in microseconds: what makes a change visible, not a measurement.
+SMALL_US = {"tcp": 42_000, "dctcp": 15_000, "pias": 9_000, "mlfq-adaptive": 6_500}
+
+
+def leaf_spine() -> Topology:
+    """4 leaves, 2 spines, 4 hosts a leaf."""
+    hosts = tuple(host(i + 1) for i in range(LEAVES * HOSTS_PER_LEAF))
+    ports: list[Port] = []
+    for leaf in range(1, LEAVES + 1):
+        for i in range(HOSTS_PER_LEAF):
+            name = f"h{(leaf - 1) * HOSTS_PER_LEAF + i + 1}"
+            ports.append(Port(f"s{leaf}", i + 1, name, 0, RATE_BPS, edge=True))
+        for spine in range(1, SPINES + 1):
+            up, down = HOSTS_PER_LEAF + spine, leaf
+            ports.append(Port(f"s{leaf}", up, f"s{LEAVES + spine}", down, RATE_BPS * 2))
+            ports.append(Port(f"s{LEAVES + spine}", down, f"s{leaf}", up, RATE_BPS * 2))
+    switches = tuple(switch(i + 1) for i in range(LEAVES + SPINES))
+    return Topology("leaf-spine", hosts, switches, tuple(ports), {"leaves": LEAVES, "spines": SPINES})
+
+
+class Network:
+    """Writes what one second of the network leaves behind."""
+
+    def __init__(self, engine: Engine, seed: int = 1) -> None:
+        self.engine = engine
+        self.random = random.Random(seed)
+        self.topology = leaf_spine()
+        self.number = 0
+        self.queue_bytes = {port.id: [0] * 8 for port in self.topology.ports}
+        self.queue_packets = {port.id: [0] * 8 for port in self.topology.ports}
+        self.last: dict[str, tuple[int, ...]] = {}
+        put_topology(engine, self.topology)
+
+    def second(self, at: float, policy: Policy, version: int) -> None:
+        """Flows, samples and thresholds of the second before `at`."""
+        records = [self.flow(at - self.random.random(), policy) for _ in range(self.poisson(FLOWS_PER_S, at))]
+        rows = [{**record.to_document(), "received_at": at} for record in records]
+        with self.engine.begin() as connection:
+            connection.execute(insert(flows), rows)
+        add_port_samples(self.engine, list(self.samples(at, policy)))
+        add_thresholds(self.engine, list(self.thresholds(at, policy, version)))
+
+    def poisson(self, mean: float, at: float) -> int:
+        return max(1, round(self.random.gauss(mean * (1 + 0.25 * math.sin(at / 23)), math.sqrt(mean))))
+
+    def flow(self, finished_at: float, policy: Policy) -> FlowRecord:
+        self.number += 1
+        source, target = self.random.sample(self.topology.hosts, 2)
+        size = int(min(2e7, 2_000 * self.random.paretovariate(0.55)))
+        ideal = 400 + size * 8 / RATE_BPS * 1e6
+        small = SMALL_US[policy.scheme] * self.random.lognormvariate(-0.2, 0.75)
+        fct = ideal + (small if size <= 100_000 else small * self.random.uniform(2, 12))
+        deadline = self.random.uniform(5e3, 25e3) + ideal if self.random.random() < 0.3 else None
+        return FlowRecord(
+            id=f"synthetic-{finished_at:.3f}-{self.number}",
+            src=source.name,
+            dst=target.name,
+            bytes=size,
+            size_class=size_class(size),
+            started_at=finished_at - fct / 1e6,
+            fct_us=fct,
+            ideal_us=ideal,
+            deadline_us=deadline,
+            met=None if deadline is None else fct <= deadline,
+            retransmissions=int(self.random.random() < 0.02),
+            congestion_control=policy.definition.congestion_control,
+            scheme=policy.scheme,
+            status="finished",
+        )
+
+    def samples(self, at: float, policy: Policy) -> Iterator[PortSample]:
+        for index, port in enumerate(self.topology.ports):
+            load = min(0.98, max(0.02, 0.5 + 0.38 * math.sin(at / 31 + index * 1.7) + self.random.gauss(0, 0.06)))
+            weights = [0.6 ** abs(q - policy.queues * 0.4) for q in range(policy.queues)]
+            for queue, weight in enumerate(weights):
+                gained = load * port.rate_bps / 8 * weight / sum(weights)
+                self.queue_bytes[port.id][queue] += int(gained)
+                self.queue_packets[port.id][queue] += int(gained / 1100)
+            yield PortSample(
+                at, port.id, tuple(self.queue_bytes[port.id]), tuple(self.queue_packets[port.id])
+            )
+
+    def thresholds(self, at: float, policy: Policy, version: int) -> Iterator[ThresholdChange]:
+        for index, port in enumerate(self.topology.ports):
+            wanted = policy.thresholds
+            if policy.scheme == "mlfq-adaptive":
+                drift = 1 + 0.5 * math.sin(at / 40 + index)
+                wanted = tuple(snap_to_edge(int(9_000 * drift * 6**i)) for i in range(policy.queues - 1))
+            if self.last.get(port.id) != wanted and wanted:
+                yield ThresholdChange(at, port.id, version, wanted, self.random.randint(5, 60))
+            self.last[port.id] = wanted
+
+    def heartbeats(self, version: int, without: str | None = None) -> None:
+        for node in self.topology.switches:
+            put_switch(self.engine, node.dpid, node.name, connected=True, policy_version=version)
+        for node in self.topology.hosts:
+            if node.name != without:
+                put_agent(self.engine, node.name, "host", {"policy_version": version, "flows": self.number})
+        put_agent(self.engine, "ports", "port", {"policy_version": version, "ports": len(self.topology.ports)})
+
+
+HISTORY = ({"scheme": "tcp"}, {"scheme": "dctcp"}, {"scheme": "pias"}, {"scheme": "mlfq-adaptive", "queues": 4})
+
+
+def fill(network: Network, now: float, seconds: int) -> None:
+    """The past: the schemes in turn, up to `now`."""
+    share = seconds / len(HISTORY)
+    for turn, document in enumerate(HISTORY):
+        policy = Policy.from_document(document)
+        version = put_policy(network.engine, policy, "synthetic")
+        began = now - seconds + turn * share
+        with network.engine.begin() as connection:
+            connection.execute(
+                update(policies).where(policies.c.version == version).values(created_at=began)
+            )
+            connection.execute(insert(applied).values(version=version, applied_at=began + 0.4))
+        add_event(network.engine, "policy-applied", version=version, scheme=policy.scheme)
+        for second in range(int(share)):
+            network.second(began + second + 1, policy, version)
+
+
+def go_on(network: Network) -> None:
+    """The present, a second at a time, until killed; a new policy is applied as a controller would."""
+    before = current_policy(network.engine)
+    seen = before.version if before else 0
+    while True:
+        at = time.time()
+        current = current_policy(network.engine)
+        if current is not None:
+            if current.applied_at is None:
+                mark_applied(network.engine, current.version)
+            if current.version != seen:
+                seen = current.version
+                add_event(network.engine, "policy-applied", version=seen, scheme=current.policy.scheme)
+            network.second(at, current.policy, current.version)
+            network.heartbeats(current.version)
+        time.sleep(max(0.0, at + 1 - time.time()))
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", required=True)
+    parser.add_argument("--history-s", type=int, default=280)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args(argv)
+    network = Network(open_store(arguments.store), arguments.seed)
+    if arguments.history_s:
+        fill(network, time.time(), arguments.history_s)
+    go_on(network)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control that changes the policy: a scheme, its parameters for those who want them, and what became of it.
+
+import { ApiError, putPolicy } from "./api.js";
+import { bytes } from "./format.js";
+
+const TOKEN_KEY = "sluice-token";
+const INTEGERS = ["queues", "window_ms", "interval_ms"];
+
+export class Control {
+  constructor(model, onChange) {
+    this.model = model;
+    this.onChange = onChange;
+    this.form = document.getElementById("control");
+    this.message = document.getElementById("control-message");
+    this.tokenField = document.getElementById("token-field");
+    this.button = document.getElementById("apply");
+    this.shown = null;
+    this.touched = false;
+    this.waitingFor = null;
+    takeTokenFromAddress();
+    addEventListener("hashchange", takeTokenFromAddress);
+    this.form.addEventListener("submit", (event) => this.submit(event));
+    this.form.addEventListener("input", () => (this.touched = true));
+  }
+
+  build() {
+    const group = document.getElementById("schemes");
+    group.replaceChildren(...this.model.schemes.map((scheme) => this.option(scheme)));
+    this.follow();
+  }
+
+  option(scheme) {
+    const label = document.createElement("label");
+    label.className = "scheme";
+    label.innerHTML = '<input type="radio" name="scheme"><i></i><span></span>';
+    const input = label.querySelector("input");
+    input.value = scheme.name;
+    input.addEventListener("change", () => {
+      this.touched = true;
+      this.choose(scheme.name);
+      this.say("");
+    });
+    label.querySelector("i").style.cssText = `--key:${scheme.colour}`;
+    label.querySelector("span").textContent = scheme.title;
+    return label;
+  }
+
+  /** Show the policy in force, unless someone is filling the form in. */
+  follow() {
+    const current = this.model.snapshot?.policy;
+    const state = document.getElementById("control-state");
+    state.textContent = current ? `v${current.version} ${current.state}` : "no policy yet";
+    state.dataset.state = current ? current.state : "none";
+    if (!this.touched && current && this.model.schemes.length) this.choose(current.policy.scheme);
+  }
+
+  choose(name) {
+    const scheme = this.model.scheme(name);
+    const current = this.model.snapshot?.policy?.policy;
+    const inForce = current && current.scheme === name ? current : null;
+    const shown = `${name} ${inForce ? this.model.snapshot.policy.version : "default"}`;
+    if (this.shown === shown) return;
+    this.shown = shown;
+    this.form.elements.scheme.value = name;
+    document.getElementById("scheme-about").textContent = `${scheme.paper}. ${describe(scheme, inForce ?? scheme)}`;
+    this.fill("queues", inForce?.queues, scheme.queues);
+    this.fill("mark_at", inForce?.mark_at ? bytes(inForce.mark_at) : null, scheme.marking === "none" ? "does not mark" : "97.5 KB");
+    this.fill("thresholds", null, (inForce?.thresholds ?? scheme.thresholds_bytes).map((b) => bytes(b)).join(", ") || "none");
+    this.fill("percentiles", null, inForce?.percentiles?.join(", ") || (scheme.threshold_rule === "percentile" ? "10, 20, …" : "not used"));
+    this.fill("window_ms", null, inForce?.window_ms ?? 500);
+    this.fill("interval_ms", null, inForce?.interval_ms ?? 100);
+    this.enable("percentiles", scheme.threshold_rule === "percentile");
+    for (const name of ["window_ms", "interval_ms"]) this.enable(name, scheme.threshold_rule === "percentile");
+    for (const name of ["thresholds", "queues"]) this.enable(name, scheme.threshold_rule !== "none");
+    this.enable("mark_at", scheme.marking !== "none");
+  }
+
+  /** The value in force or the default is a placeholder: what is left blank takes the scheme's default. */
+  fill(name, value, otherwise) {
+    const input = this.form.elements[name];
+    input.value = "";
+    input.placeholder = String(value ?? otherwise);
+  }
+
+  enable(name, on) {
+    this.form.elements[name].disabled = !on;
+  }
+
+  document() {
+    const read = (name) => (this.form.elements[name].disabled ? "" : this.form.elements[name].value.trim());
+    const document = { scheme: this.form.elements.scheme.value };
+    for (const name of INTEGERS) if (read(name)) document[name] = number(read(name));
+    if (read("mark_at")) document.mark_at = quantity(read("mark_at"));
+    if (read("thresholds")) document.thresholds = parts(read("thresholds")).map(quantity);
+    if (read("percentiles")) document.percentiles = parts(read("percentiles")).map(number);
+    return document;
+  }
+
+  async submit(event) {
+    event.preventDefault();
+    this.flag(null);
+    const token = sessionStorage.getItem(TOKEN_KEY) || document.getElementById("token").value.trim();
+    if (!this.form.elements.scheme.value) return this.say("Choose a scheme first.", "error");
+    if (!token) return this.askForToken("Changing the policy takes the access token that the server printed at its start.");
+    this.button.disabled = true;
+    this.say("Applying…", "pending");
+    try {
+      await this.send(token);
+    } catch (error) {
+      this.failed(error);
+    } finally {
+      this.button.disabled = false;
+    }
+  }
+
+  async send(token) {
+    const answer = await putPolicy(this.document(), token);
+    sessionStorage.setItem(TOKEN_KEY, token);
+    this.tokenField.hidden = true;
+    this.touched = false;
+    this.shown = null;
+    if (answer.state === "applied") {
+      const took = answer.applied_at - answer.created_at;
+      this.say(`Applied as version ${answer.version} in ${took < 1 ? `${Math.round(took * 1000)} ms` : `${took.toFixed(1)} s`}.`, "ok");
+    } else if (answer.state === "pending") {
+      this.say(`Version ${answer.version} is pending: the controller has not confirmed it yet.`, "pending");
+      this.waitingFor = answer.version;
+    } else {
+      this.say(`Version ${answer.version} was replaced before it was applied.`, "pending");
+    }
+    await this.onChange();
+  }
+
+  failed(error) {
+    if (!(error instanceof ApiError)) return this.say("The server did not answer. Nothing was changed as far as is known.", "error");
+    if (error.status === 401) {
+      sessionStorage.removeItem(TOKEN_KEY);
+      return this.askForToken("The token was refused.");
+    }
+    this.flag(error.field);
+    return this.say(`${error.field ? `${error.field} ` : ""}${error.message}`, "error");
+  }
+
+  /** A pending version that the controller has confirmed meanwhile. */
+  notice(policy) {
+    if (this.waitingFor && policy && policy.version >= this.waitingFor && policy.state === "applied") {
+      this.say(`Version ${policy.version} is applied.`, "ok");
+      this.waitingFor = null;
+    }
+  }
+
+  askForToken(text) {
+    this.tokenField.hidden = false;
+    this.say(text, "error");
+    document.getElementById("token").focus();
+  }
+
+  flag(field) {
+    for (const label of this.form.querySelectorAll("[data-field]")) {
+      label.classList.toggle("wrong", label.dataset.field === field);
+      if (label.dataset.field === field) label.closest("details").open = true;
+    }
+  }
+
+  say(text, kind = "") {
+    this.message.textContent = text;
+    this.message.dataset.kind = kind;
+  }
+}
+
+function describe(scheme, policy) {
+  const queues = policy.queues === 1 ? "One queue" : `${policy.queues} queues`;
+  const rules = { none: "no thresholds", static: "fixed thresholds", percentile: "thresholds that follow the traffic" };
+  return `${queues}, ${rules[scheme.threshold_rule]}, ${scheme.congestion_control}.`;
+}
+
+function takeTokenFromAddress() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!given) return;
+  sessionStorage.setItem(TOKEN_KEY, given);
+  history.replaceState(null, "", location.pathname + location.search);
+}
+
+const parts = (text) => text.split(/[,;]\s*/).filter(Boolean);
+/** What is no number goes to the server as it is: its refusal says what is wrong. */
+const number = (text) => (/^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text);
+const quantity = (text) => (/^\d+$/.test(text) ? Number(text) : text.replace(/\s+/g, ""));
