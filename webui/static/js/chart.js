@@ -31,7 +31,7 @@ export class Chart {
     this.view = view;
     const shown = view.series.map((series) => ({ ...series, show: !this.hidden.has(keyOf(series)) }));
     const filled = shown.some((series) => series.values.some((value) => value !== null));
-    this.note.textContent = filled ? "" : view.empty || this.options.empty;
+    this.say(filled ? "" : view.empty || this.options.empty);
     this.element.dataset.points = String(view.x.length);
     this.element.dataset.series = String(view.series.length);
     this.element.dataset.marks = view.marks.map((mark) => mark.scheme).join(" ");
@@ -41,6 +41,13 @@ export class Chart {
     this.plot.setScale("x", { min: view.from, max: view.to });
     this.showLegend();
     this.describe(filled);
+  }
+
+  say(text) {
+    if (this.note.textContent === text) return;
+    const line = document.createElement("span");
+    line.textContent = text;
+    this.note.replaceChildren(...(text ? [line] : []));
   }
 
   rebuild(series, signature) {
@@ -147,6 +154,8 @@ export class Chart {
   buildLegend(series) {
     const keys = new Map(series.filter((s) => s.legend !== false).map((s) => [keyOf(s), s]));
     this.legend.replaceChildren(...[...keys.values()].map((s) => this.legendItem(s)));
+    // Many keys leave no room for values: then they are in the keys' titles alone.
+    this.legend.classList.toggle("many", keys.size > 3 || Boolean(this.options.stacked));
   }
 
   legendItem(series) {
@@ -156,7 +165,6 @@ export class Chart {
     const key = keyOf(series);
     item.dataset.series = key;
     item.setAttribute("aria-pressed", String(series.show));
-    item.title = series.show ? `Hide ${key}` : `Show ${key}`;
     item.innerHTML = '<i></i><span class="label"></span><b></b>';
     item.querySelector("i").style.cssText = `--key:${series.colour}`;
     item.querySelector(".label").textContent = key;
@@ -173,7 +181,9 @@ export class Chart {
     for (const item of this.legend.children) {
       const group = this.view.series.filter((s) => keyOf(s) === item.dataset.series);
       const values = group.map((s) => (index === null || index === undefined ? latest(s.values) : s.values[index]));
-      item.querySelector("b").textContent = values.map((v) => (v === null || v === undefined ? "–" : this.options.format(v))).join(" / ");
+      const text = values.map((v) => (v === null || v === undefined ? "–" : this.options.format(v))).join(" / ");
+      item.querySelector("b").textContent = text;
+      item.title = `${group[0]?.label}: ${text}. Click to hide or show`;
     }
   }
 

@@ -100,7 +100,7 @@ export class Control {
   async submit(event) {
     event.preventDefault();
     this.flag(null);
-    const token = sessionStorage.getItem(TOKEN_KEY) || document.getElementById("token").value.trim();
+    const token = document.getElementById("token").value.trim() || sessionStorage.getItem(TOKEN_KEY);
     if (!this.form.elements.scheme.value) return this.say("Choose a scheme first.", "error");
     if (!token) return this.askForToken("Changing the policy takes the access token that the server printed at its start.");
     this.button.disabled = true;
@@ -116,8 +116,7 @@ export class Control {
 
   async send(token) {
     const answer = await putPolicy(this.document(), token);
-    sessionStorage.setItem(TOKEN_KEY, token);
-    this.tokenField.hidden = true;
+    this.keepToken();
     this.touched = false;
     this.shown = null;
     if (answer.state === "applied") {
@@ -138,8 +137,17 @@ export class Control {
       sessionStorage.removeItem(TOKEN_KEY);
       return this.askForToken("The token was refused.");
     }
+    this.keepToken();
     this.flag(error.field);
     return this.say(`${error.field ? `${error.field} ` : ""}${error.message}`, "error");
+  }
+
+  /** The token that was typed has served: it is kept for this tab, and not asked for again. */
+  keepToken() {
+    const typed = document.getElementById("token");
+    if (typed.value.trim()) sessionStorage.setItem(TOKEN_KEY, typed.value.trim());
+    typed.value = "";
+    this.tokenField.hidden = true;
   }
 
   /** A pending version that the controller has confirmed meanwhile. */
@@ -159,7 +167,9 @@ export class Control {
   flag(field) {
     for (const label of this.form.querySelectorAll("[data-field]")) {
       label.classList.toggle("wrong", label.dataset.field === field);
-      if (label.dataset.field === field) label.closest("details").open = true;
+      if (label.dataset.field !== field) continue;
+      label.closest("details").open = true;
+      label.scrollIntoView({ block: "nearest" });
     }
   }
 

@@ -59,7 +59,8 @@ function onePort(model, port, x) {
   const changes = model.thresholds.get(port) || [];
   const count = Math.max(0, ...changes.map((change) => change.thresholds_bytes.length));
   return Array.from({ length: count }, (_, i) => ({
-    label: `q${i}│q${i + 1}`,
+    label: `queue ${i} to ${i + 1}`,
+    group: `${i}│${i + 1}`,
     colour: colour(`queue-${i}`),
     values: held(changes, x, (change) => change.thresholds_bytes[i] ?? null),
     width: 1.8,
@@ -77,7 +78,7 @@ function everyPort(model, x) {
     legend: false,
   }));
   const values = x.map((_, i) => median(lines.map((line) => line.values[i])));
-  return lines.length ? [...lines, { label: "median, q0│q1", colour: colour("accent"), values, width: 2 }] : [];
+  return lines.length ? [...lines, { label: "median of queue 0 to 1", group: "median", colour: colour("accent"), values, width: 2 }] : [];
 }
 
 function median(values) {
@@ -99,7 +100,8 @@ export function queuesView(model, port) {
   const run = (model.rates.get(port) || []).filter((row) => row.at >= model.now - model.windowS);
   const used = usedQueues(model, run);
   const series = used.map((queue) => ({
-    label: `q${queue}`,
+    label: `queue ${queue}`,
+    group: String(queue),
     values: run.map((row) => row.queue_rates_bps[queue] ?? 0),
     colour: colour(`queue-${queue}`),
     fill: colour(`queue-${queue}`),
