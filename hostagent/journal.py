@@ -14,7 +14,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hostagent.records import AGENT_DOWN, unfinished
+from hostagent.records import AGENT_DOWN, to_json, unfinished
 from hostagent.schedule import Schedule
 from policy.errors import EnvironmentLacking, FieldError, SluiceError
 from policy.records import FlowRecord
@@ -119,5 +119,4 @@ class Journal:
 
 
 def _start_line(sequence: int, record: FlowRecord) -> bytes:
-    document = {"sequence": sequence, "record": record.to_document()}
-    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+    return f'{{"sequence":{sequence},"record":{to_json(record)}}}\n'.encode()

@@ -52,6 +52,11 @@ class Receiver:
         loop.add(self._listener.fileno(), READ, lambda _: self._accept())
         self._open: set[Incoming] = set()
 
+    @property
+    def port(self) -> int:
+        """The TCP port; useful when 0 was asked for."""
+        return int(self._listener.getsockname()[1])
+
     def use_congestion_control(self, name: str) -> None:
         """For the connections to come. Both ends need a control that wants ECN, or the handshake refuses it."""
         tcp.set_congestion_control(self._listener, name)

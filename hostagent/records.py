@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from hostagent.schedule import ScheduledFlow
@@ -62,3 +63,13 @@ def finished(
         return replace(record, reason=CLOCKS_DISAGREE)
     met = None if begun.deadline_us is None else fct_us <= begun.deadline_us
     return replace(record, fct_us=fct_us, met=met, status=FINISHED, reason="")
+
+
+def failed(begun: FlowRecord, reason: str, retransmissions: int) -> FlowRecord:
+    """Record of a flow that went wrong after it was begun."""
+    return replace(begun, retransmissions=retransmissions, reason=reason[:200])
+
+
+def to_json(record: FlowRecord) -> str:
+    """The record as one line of JSON. Its fields are plain values: no need to copy them deeply, twice a flow."""
+    return json.dumps(vars(record), separators=(",", ":"))

@@ -14,11 +14,11 @@ import socket
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hostagent import tcp
 from hostagent.loop import READ, WRITE, Loop
-from hostagent.records import finished
+from hostagent.records import failed, finished
 from hostagent.schedule import ScheduledFlow
 from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
 from policy.records import FlowRecord
@@ -212,7 +212,7 @@ class Outgoing:
         if active is None:
             return
         info = tcp.tcp_info(self._sock)
-        record = _failed(active.begun, info.retransmissions - self._before.retransmissions, reason)
+        record = failed(active.begun, reason, info.retransmissions - self._before.retransmissions)
         self._release(active)
         self.drop()
         active.done(active, record, (info.timeouts or 0) - (self._before.timeouts or 0))
@@ -244,10 +244,6 @@ def _select(sock: socket.socket, congestion_control: str | None) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _failed(begun: FlowRecord, retransmissions: int, reason: str) -> FlowRecord:
-    return replace(begun, retransmissions=retransmissions, reason=reason[:200])
 
 
 def _reason(error: OSError) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hostagent.records import to_json
 from policy.errors import EnvironmentLacking
 from policy.records import FlowRecord
 
@@ -63,7 +64,7 @@ class Spool:
 
     def append(self, record: FlowRecord) -> None:
         """Keep a record. EnvironmentLacking when the disk does not take it."""
-        line = json.dumps(record.to_document(), separators=(",", ":")).encode() + b"\n"
+        line = to_json(record).encode() + b"\n"
         if self._size + len(line) > self._segment_bytes and self._size:
             self.rotate()
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hostagent.journal import Journal, resume
 from hostagent.loop import Loop
-from hostagent.records import RUN_ENDED, unfinished
+from hostagent.records import RESTARTED, RUN_ENDED, unfinished
 from hostagent.schedule import Schedule
 from hostagent.sender import ActiveFlow, Sender
 from hostagent.spool import Spool
@@ -108,7 +108,7 @@ class Traffic:
         self.statistics.start_lag_max_us = max(self.statistics.start_lag_max_us, lag_us)
         begun = unfinished(
             flow,
-            "agent restarted",
+            RESTARTED,
             started_at=time.time(),
             scheme=transport.scheme,
             congestion_control=transport.congestion_control or "default",

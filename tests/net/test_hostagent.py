@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents on real kernel TCP: two network namespaces on one cable."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hostagent.background import BackgroundLoad, Load
+from hostagent.schedule import ScheduledFlow
+from policy.records import FINISHED, UNFINISHED
+from policy.tags import attained_tag
+from runtime.wait import wait_until
+from tests.unit.hostagent.agents import Agents
+from tests.unit.hostagent.namespaces import ADDRESSES
+
+pytestmark = [
+    pytest.mark.net,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(not Path("/sys/kernel/btf/vmlinux").exists(), reason="this kernel has no BTF"),
+]
+
+MSS_BYTES = 1448
+
+
+def flow(number: int, start_s: float, size_bytes: int = 10_000) -> ScheduledFlow:
+    return ScheduledFlow(f"run/{number}", start_s, "h1", "h2", size_bytes, "small", 1000.0, None)
+
+
+def counter(agents: Agents, host: str, name: str) -> int:
+    """A counter of the host's kernel since its namespace was made."""
+    text = agents.cable.exec(host, ["nstat", "-a", "-s", "-z", name])
+    return int(text.split(name)[1].split()[0])
+
+
+class Capture:
+    """tcpdump on h1's interface, ready when the constructor returns."""
+
+    def __init__(self, agents: Agents, expression: str) -> None:
+        self._output = agents.folder / "capture.txt"
+        argv = ["tcpdump", "-l", "-n", "-v", "--immediate-mode", "-i", "h1-eth0", expression]
+        self._process = agents.cable.spawn("h1", argv, self._output)
+        wait_until(lambda: "listening on" in self._output.read_text(), "tcpdump listens")
+
+    def stop(self) -> str:
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(10)
+        return self._output.read_text()
+
+
+@pytest.mark.parametrize("connections", ["new", "persistent"])
+def test_idle_network__a_small_flow_takes_a_few_round_trips(connections):
+    with Agents(rate="1gbit") as agents:
+        agents.start(*(flow(i, 0.02 * i) for i in range(50)), connections=connections)
+        records = agents.records(50)
+        assert {record.status for record in records.values()} == {FINISHED}
+        assert sum(record.retransmissions for record in records.values()) == 0
+        fcts_us = sorted(record.fct_us for record in records.values())
+        assert fcts_us[0] > 20
+        assert fcts_us[25] < 5000, "a 10 KB flow alone on a cable"
+        assert agents.status("h2")["user_space_mean_us"] > 0
+
+
+def test_every_flow_sends_exactly_one_fin_and_the_receiver_none():
+    sizes = [64, 10_000, 100_000, 1_000_000]
+    with Agents(rate="1gbit") as agents:
+        agents.start(*(flow(i, 0.05 * i, sizes[i % 4]) for i in range(40)))
+        capture = Capture(agents, "tcp[tcpflags] & tcp-fin != 0")
+        assert {record.status for record in agents.records(40).values()} == {FINISHED}
+        lines = capture.stop()
+    fins = re.findall(r"tos (0x\w+).*?\n\s+(\S+)\.(\d+) > (\S+)\.(\d+): Flags", lines)
+    assert len(fins) == 40
+    assert {(source, target) for _, source, _, target, _ in fins} == {(ADDRESSES["h1"], ADDRESSES["h2"])}
+    assert len({port for _, _, port, _, _ in fins}) == 40, "one for each connection"
+    tags = sorted(int(tos, 16) >> 2 for tos, *_ in fins)
+    for size in sizes:  # the FIN rides on the last segment, or right behind it
+        possible = {attained_tag(max(0, size - MSS_BYTES)), attained_tag(size), attained_tag(size + 1)}
+        possible |= set(range(min(possible), max(possible) + 1))
+        assert sum(tag in possible for tag in tags) >= 10, f"{size} bytes: {tags}"
+
+
+def test_persistent_connections_send_no_fin():
+    with Agents() as agents:
+        agents.start(*(flow(i, 0.02 * i) for i in range(20)), connections="persistent")
+        capture = Capture(agents, "tcp[tcpflags] & tcp-fin != 0")
+        agents.records(20)
+        for process in agents.processes.values():
+            process.terminate()
+        assert [process.wait(10) for process in agents.processes.values()] == [0, 0]
+        assert "Flags [F" not in capture.stop()
+
+
+def test_retransmissions_are_those_that_the_kernel_counts():
+    with Agents(rate="20mbit") as agents:
+        # A buffer of ten packets, which slow start overruns.
+        queue = "tc qdisc add dev h1-eth0 parent 1:1 pfifo limit 10"
+        agents.cable.exec("h1", queue.split())
+        agents.start(*(flow(i, 0.2 * i, 500_000) for i in range(6)))
+        records = agents.records(6)
+        assert {record.status for record in records.values()} == {FINISHED}
+        total = sum(record.retransmissions for record in records.values())
+        assert total > 0
+        assert total == counter(agents, "h1", "TcpRetransSegs")
+        wait_until(lambda: agents.status("h1").get("retransmissions") == total, "the heartbeat says so")
+        assert agents.status("h1")["timeouts"] == counter(agents, "h1", "TcpExtTCPTimeouts")
+
+
+def test_the_congestion_control_is_in_force_at_both_ends_with_ecn():
+    with Agents(rate="50mbit") as agents:
+        agents.start(flow(1, 0.0, 20_000_000), arguments=("--grace", "0.5"))
+        for host in ("h1", "h2"):
+            established = wait_until(
+                lambda h=host: agents.cable.exec(
+                    h, ["ss", "-tinH", "state", "established", "( dport = 5001 or sport = 5001 )"]
+                ),
+                f"the flow on {host}",
+            )
+            assert "sluice_dctcp" in established
+            assert re.search(r"\becn\b", established), "ECN was refused in the handshake"
+            default = agents.cable.exec(host, ["cat", "/proc/sys/net/ipv4/tcp_congestion_control"])
+            assert default.strip() == "sluice_dctcp"
+            assert agents.status(host)["tagger"]
+            assert not agents.status(host)["fallback"]
+        (record,) = agents.records(1).values()
+        assert (record.status, record.reason) == (UNFINISHED, "not finished when the run ended")
+        assert record.congestion_control == "sluice_dctcp"
+
+
+def test_a_new_policy_rules_new_connections():
+    with Agents() as agents:
+        agents.start(flow(1, 0.0), flow(2, 6.0), flow(3, 6.1))
+        agents.records(1)
+        agents.web.settings |= {"congestion_control": "cubic", "scheme": "tcp", "policy_version": 2}
+        wait_until(lambda: agents.status("h1").get("policy_version") == 2, "h1 has the policy")
+        wait_until(lambda: agents.status("h2").get("policy_version") == 2, "h2 has the policy")
+        records = agents.records(3)
+        by_flow = [(r.congestion_control, r.scheme) for _, r in sorted(records.items())]
+        assert by_flow == [("sluice_dctcp", "dctcp"), ("cubic", "tcp"), ("cubic", "tcp")]
+
+
+def egress_filters(agents: Agents, host: str) -> int:
+    text = agents.cable.exec(host, ["tc", "filter", "show", "dev", f"{host}-eth0", "egress"])
+    return text.count("sluice_tag")
+
+
+def test_killed_in_the_middle__every_flow_has_one_record():
+    flows = [flow(i, 0.01 * i, 300_000) for i in range(800)]
+    with Agents(rate="200mbit") as agents:
+        agents.start(*flows)
+        agents.records(100)
+        agents.processes["h1"].kill()
+        agents.processes["h1"].wait()
+        assert egress_filters(agents, "h1") == 1, "what a killed agent leaves"
+        agents.start_agent("h1")
+        records = agents.records(800)
+        assert egress_filters(agents, "h1") == 1, "replaced, not doubled"
+        reasons = {record.reason for record in records.values()}
+        assert set(records) == {f.id for f in flows}
+        assert reasons <= {"", "agent restarted", "agent was down at the start time"}
+        late = [r for r in records.values() if r.started_at > agents.start_at + 7]
+        assert {r.status for r in late} == {FINISHED}, "flows after the restart run normally"
+        assert sum(r.status == FINISHED for r in records.values()) > 200
+    # A record that was delivered twice is the same record: the fake web process keeps the first.
+
+
+def test_the_receiver_is_killed__its_flows_are_recorded_and_later_ones_run():
+    with Agents(rate="20mbit") as agents:
+        agents.start(flow(1, 0.0, 50_000_000), flow(2, 6.0))
+        wait_until(lambda: agents.status("h1").get("flows_active") == 1, "flow 1 runs")
+        agents.processes["h2"].kill()
+        agents.processes["h2"].wait()
+        assert agents.records(1)["run/1"].reason == "connection reset by the receiver"
+        agents.start_agent("h2")
+        assert agents.records(2)["run/2"].status == FINISHED
+
+
+def test_the_web_process_is_away_for_five_seconds__nothing_is_lost():
+    flows = [flow(i, 0.02 * i) for i in range(350)]
+    with Agents() as agents:
+        agents.start(*flows)
+        agents.records(10)
+        agents.web.stop()
+        away_until = time.monotonic() + 5
+        wait_until(lambda: time.monotonic() > away_until, "five seconds", timeout_s=10)
+        before = len(agents.web.records)
+        agents.web.start()
+        wait_until(lambda: len(agents.web.records) > before + 150, "what waited arrives", timeout_s=5)
+        records = agents.records(350)
+        assert {record.status for record in records.values()} == {FINISHED}
+        assert set(agents.web.deliveries.values()) == {1}
+
+
+def test_sigterm__active_flows_recorded_all_delivered_nothing_left():
+    with Agents(rate="20mbit") as agents:
+        before = agents.cable.exec("h1", ["cat", "/proc/sys/net/ipv4/tcp_congestion_control"])
+        agents.start(flow(1, 0.0), flow(2, 0.0, 50_000_000), flow(3, 60.0))
+        wait_until(lambda: agents.status("h1").get("flows_finished") == 1, "flow 1 is over")
+        agents.processes["h1"].terminate()
+        assert agents.processes["h1"].wait(10) == 0
+        records = agents.web.records
+        assert {(r.id, r.status, r.reason) for r in records.values()} == {
+            ("run/1", FINISHED, ""),
+            ("run/2", UNFINISHED, "agent stopped"),
+        }
+        assert egress_filters(agents, "h1") == 0
+        assert agents.cable.exec("h1", ["cat", "/proc/sys/net/ipv4/tcp_congestion_control"]) == before
+        assert agents.cable.exec("h1", ["ss", "-tanH"]).strip() == ""
+
+
+def test_without_bpf__falls_back_and_says_so():
+    with Agents() as agents:
+        agents.start(flow(1, 0.0), arguments=("--no-bpf",))
+        assert agents.records(1)["run/1"].congestion_control == "cubic"
+        status = agents.status("h1")
+        assert status["fallback"]
+        assert "switched off" in status["fallback_reason"]
+        assert (status["congestion_control"], status["tagger"]) == ("cubic", False)
+
+
+def test_a_wrong_interface_is_said(tmp_path):
+    with Agents() as agents:
+        argv = [
+            "python3",
+            "-m",
+            "hostagent",
+            "--name",
+            "h1",
+            "--interface",
+            "nope",
+            "--run-dir",
+            str(tmp_path),
+        ]
+        log = tmp_path / "log"
+        child = agents.cable.spawn(
+            "h1", [f"{sys.prefix}/bin/python", *argv[1:], "--web", agents.web.target], log
+        )
+        assert child.wait(20) == 1
+        assert "there is no interface nope" in log.read_text()
+
+
+def test_background__iperf_runs_with_our_congestion_control_at_the_links_rate():
+    with Agents(rate="50mbit") as agents:
+        agents.start()
+
+        def spawn(host: str, argv: list[str], log_file: Path) -> subprocess.Popen[bytes]:
+            return agents.cable.spawn(host, argv, log_file)
+
+        load = Load("h1", "h2", ADDRESSES["h2"], "sluice_dctcp")
+        with BackgroundLoad(spawn, load, agents.folder / "background") as background:
+            wait_until(lambda: len(background.intervals()) >= 3, "three seconds of reports", timeout_s=20)
+            for host in ("h1", "h2"):
+                sockets = agents.cable.exec(host, ["ss", "-tinH", "state", "established"])
+                assert "sluice_dctcp" in sockets
+            assert background.running()
+            assert 0.85 * 50e6 < background.rate_bps(last=2) < 1.02 * 50e6
+        assert not background.running()
+        background.stop()

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scheduled flows and records for tests."""
+
+from __future__ import annotations
+
+from hostagent.records import unfinished
+from hostagent.schedule import Schedule, ScheduledFlow
+from policy.records import FlowRecord
+
+
+def flow(
+    number: int, start_s: float = 0.0, size_bytes: int = 10_000, deadline_us: float | None = None
+) -> ScheduledFlow:
+    return ScheduledFlow(f"run/{number}", start_s, "h1", "h2", size_bytes, "small", 1000.0, deadline_us)
+
+
+def schedule(*flows: ScheduledFlow, persistent: bool = False, address: str = "127.0.0.1") -> Schedule:
+    return Schedule(tuple(flows), {"h2": address}, persistent, "dctcp")
+
+
+def record(number: int, reason: str = "test") -> FlowRecord:
+    return unfinished(flow(number), reason, started_at=1.0, scheme="dctcp", congestion_control="cubic")

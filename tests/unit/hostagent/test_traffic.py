@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sender and receiver in one process over the loopback interface: real TCP, no root."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from hostagent.journal import Journal
+from hostagent.loop import Loop
+from hostagent.receiver import Receiver
+from hostagent.records import RESTARTED, RUN_ENDED, STOPPED
+from hostagent.sender import Sender
+from hostagent.spool import Spool
+from hostagent.traffic import Traffic
+from hostagent.wire import HEADER_BYTES
+from policy.records import FINISHED, UNFINISHED, FlowRecord
+from tests.unit.hostagent.flows import flow, schedule
+from tests.unit.hostagent.test_spool import drain
+
+TIMEOUT_S = 30.0
+
+
+class Kept(Spool):
+    """A spool that also hands out what it was given."""
+
+    def __init__(self, folder) -> None:
+        super().__init__(folder)
+        self.records: list[FlowRecord] = []
+
+    def append(self, record: FlowRecord) -> None:
+        self.records.append(record)
+        super().append(record)
+
+
+class Bench:
+    """One loop with a sender, and a receiver unless the test brings its own."""
+
+    def __init__(self, folder, run, port: int | None = None, grace_s: float = 20.0) -> None:
+        self.loop = Loop()
+        self.receiver = None if port else Receiver(self.loop, None, port=0)
+        self.sender = Sender(self.loop, run.persistent, port or self.receiver.port)
+        self.spool = Kept(folder / "spool")
+        self.traffic = Traffic(self.loop, run, self.sender, self.spool, Journal(folder), grace_s)
+
+    def run(self, until=None, start_at: float | None = None) -> dict[str, FlowRecord]:
+        """Serve until all flows are recorded (or `until` holds); the records, which are one for each id."""
+        self.traffic.begin(time.time() if start_at is None else start_at)
+        until = until or (lambda: self.traffic.done)
+        give_up = time.monotonic() + TIMEOUT_S
+
+        def look() -> None:
+            assert time.monotonic() < give_up, "the flows did not end"
+            if until():
+                self.loop.stop()
+            else:
+                self.loop.call_at(time.monotonic_ns() + 10**6, look)
+
+        look()
+        self.loop.run()
+        return self.by_id()
+
+    def by_id(self) -> dict[str, FlowRecord]:
+        ids = [record.id for record in self.spool.records]
+        assert len(ids) == len(set(ids))
+        return {record.id: record for record in self.spool.records}
+
+
+@contextmanager
+def peer(behaviour):
+    """A receiver of the test's own: behaviour(connection) runs for each connection. Yields the port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                behaviour(connection)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(5)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_every_flow_finishes_with_its_size(tmp_path, persistent):
+    sizes = [HEADER_BYTES, HEADER_BYTES + 1, 1448, 10_000, 3_000_000]
+    flows = [flow(i, 0.01 * (i // 3), sizes[i % 5], deadline_us=10e6) for i in range(30)]
+    bench = Bench(tmp_path, schedule(*flows, persistent=persistent))
+    records = bench.run()
+    assert len(records) == 30
+    for record in records.values():
+        assert (record.status, record.met) == (FINISHED, True), record
+        assert 0 < record.fct_us < 10e6
+        assert record.congestion_control != "default"  # as the kernel says
+    assert bench.receiver.statistics.flows == 30
+    assert bench.receiver.statistics.bytes == sum(f.bytes for f in flows)
+    assert bench.receiver.statistics.kernel_stamped == 30
+    assert bench.traffic.statistics.finished == bench.traffic.statistics.started == 30
+
+
+def test_connections__new_ones_are_closed_after_their_flow(tmp_path):
+    bench = Bench(tmp_path, schedule(*(flow(i, 0.03 * (i // 2)) for i in range(10))))
+    bench.run(until=lambda: bench.traffic.done and not bench.receiver.connections)
+    assert not any(bench.sender._idle.values())
+
+
+def test_connections__persistent_ones_are_shared_by_flows_that_do_not_overlap(tmp_path):
+    bench = Bench(tmp_path, schedule(*(flow(i, 0.05 * (i // 2)) for i in range(10)), persistent=True))
+    bench.run()
+    assert 1 <= bench.receiver.connections < 10
+    assert len(bench.sender._idle["127.0.0.1"]) == bench.receiver.connections
+
+
+def test_a_flow_starts_at_its_time(tmp_path):
+    start_at = time.time() + 0.05
+    bench = Bench(tmp_path, schedule(flow(1, 0.05), flow(2, 0.1)))
+    records = bench.run(start_at=start_at)
+    for number, start_s in ((1, 0.05), (2, 0.1)):
+        lag_s = records[f"run/{number}"].started_at - start_at - start_s
+        assert 0 <= lag_s < 0.5  # not before; after as the machine allows
+    assert bench.traffic.statistics.start_lag_max_us >= 0
+
+
+def test_refused(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    records = Bench(tmp_path, schedule(flow(1)), port).run()
+    assert records["run/1"].status == UNFINISHED
+    assert records["run/1"].reason == "connection refused"
+
+
+def test_reset_by_the_receiver(tmp_path):
+    def reset(connection: socket.socket) -> None:
+        connection.recv(1)
+        connection.close()  # with bytes unread: RST
+
+    with peer(reset) as port:
+        records = Bench(tmp_path, schedule(flow(1, size_bytes=2_000_000)), port).run()
+    assert records["run/1"].reason == "connection reset by the receiver"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [(b"", "connection reset by the receiver"), (b"x" * 32, "no notice: starts with")],
+)
+def test_an_answer_that_is_no_notice(tmp_path, answer, reason):
+    def talk(connection: socket.socket) -> None:
+        while connection.recv(100_000):
+            pass
+        connection.sendall(answer)
+        connection.close()
+
+    with peer(talk) as port:
+        records = Bench(tmp_path, schedule(flow(1)), port).run()
+    assert records["run/1"].status == UNFINISHED
+    assert records["run/1"].reason.startswith(reason)
+
+
+def test_the_grace_ends(tmp_path):
+    held = []
+    with peer(held.append) as port:
+        bench = Bench(tmp_path, schedule(flow(1), flow(2, 0.01)), port, grace_s=0.05)
+        records = bench.run()
+    assert {record.reason for record in records.values()} == {RUN_ENDED}
+    assert len(records) == 2
+    assert bench.sender.active == {}
+
+
+def test_stop__active_flows_are_recorded_and_no_other_starts(tmp_path):
+    held = []
+    with peer(held.append) as port:
+        bench = Bench(tmp_path, schedule(flow(1), flow(2, 60.0)), port)
+        bench.run(until=lambda: bench.traffic.active)
+        bench.traffic.stop(STOPPED)
+    assert [(r.id, r.reason) for r in bench.by_id().values()] == [("run/1", STOPPED)]
+
+
+def test_killed_and_started_again__every_flow_has_one_record(tmp_path):
+    """The first process finishes one flow, is killed with one under way, is down while one is due."""
+    start_at = time.time()
+    run = schedule(flow(1), flow(2, 0.05), flow(3, 0.3), flow(4, 60.0))
+    held = []
+    with peer(held.append) as port:
+        first = Bench(tmp_path, run, port)
+        first.run(until=lambda: first.traffic.active == 2, start_at=start_at)
+    while time.time() < start_at + 0.3:
+        time.sleep(0.01)  # the time of flow 3 passes while nobody is there
+    second = Bench(tmp_path, replace(run, flows=(*run.flows[:3], replace(run.flows[3], start_s=0.5))))
+    records = second.run(start_at=start_at)
+    assert records["run/1"].reason == RESTARTED
+    assert records["run/2"].reason == RESTARTED
+    assert records["run/3"].reason == "agent was down at the start time"
+    assert records["run/4"].status == FINISHED
+    assert sorted(drain(second.spool)) == [f"run/{i}" for i in range(1, 5)]
+
+
+def test_checkpoints__journal_and_spool_stay_small(tmp_path, monkeypatch):
+    monkeypatch.setattr("hostagent.traffic.CHECKPOINT_LINES", 20)
+    flows = [flow(i, 0.001 * i) for i in range(200)]
+    bench = Bench(tmp_path, schedule(*flows))
+    records = bench.run()
+    assert len(records) == 200
+    assert len((tmp_path / "journal.jsonl").read_text().splitlines()) <= 21
+    assert sorted(drain(bench.spool)) == sorted(records)
+    assert len(bench.spool.ids()) <= 20
+    again = Bench(tmp_path, schedule(*flows))
+    again.traffic.begin(bench.traffic._start_at)
+    assert again.spool.records == []
+
+
+def test_receiver__strangers_are_dropped(tmp_path):
+    bench = Bench(tmp_path, schedule(flow(1, 0.1)))
+    strangers = [socket.create_connection(("127.0.0.1", bench.receiver.port)) for _ in range(3)]
+    strangers[0].sendall(b"GET / HTTP/1.1\r\nHost: nobody.example.com\r\n\r\n")
+    strangers[1].close()
+    records = bench.run()
+    assert records["run/1"].status == FINISHED
+    strangers[0].settimeout(5)
+    with pytest.raises(ConnectionResetError):
+        strangers[0].recv(1)

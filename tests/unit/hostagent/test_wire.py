@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, BadMessage, Header, Notice
+from policy.workload import MIN_FLOW_BYTES
+
+U64 = st.integers(0, 2**64 - 1)
+
+
+@given(U64, st.integers(HEADER_BYTES, 2**64 - 1), U64, U64, st.booleans())
+def test_header_comes_back(sequence, size_bytes, started_ns, deadline_us, ends_with_fin):
+    header = Header(sequence, size_bytes, started_ns, deadline_us, ends_with_fin)
+    assert len(header.pack()) == HEADER_BYTES
+    assert Header.unpack(header.pack()) == header
+
+
+@given(U64, U64, U64, st.booleans())
+def test_notice_comes_back(sequence, arrived_ns, read_ns, kernel_stamp):
+    notice = Notice(sequence, arrived_ns, read_ns, kernel_stamp)
+    assert len(notice.pack()) == NOTICE_BYTES
+    assert Notice.unpack(notice.pack()) == notice
+
+
+def test_the_shortest_flow_of_a_workload_has_room_for_the_header():
+    assert HEADER_BYTES <= MIN_FLOW_BYTES
+
+
+@given(st.binary(min_size=HEADER_BYTES, max_size=HEADER_BYTES))
+def test_unpack__garbage_is_told_apart(data):
+    with pytest.raises(BadMessage):
+        Header.unpack(data)
+
+
+def test_unpack__another_version_is_named():
+    data = bytearray(Notice(1, 2, 3, True).pack())
+    data[4] = 9
+    with pytest.raises(BadMessage, match="version 9"):
+        Notice.unpack(data)
+
+
+def test_unpack__a_flow_shorter_than_its_header():
+    data = Header(1, HEADER_BYTES, 0, 0, True).pack()
+    with pytest.raises(BadMessage, match="shorter"):
+        Header.unpack(data[:16] + (HEADER_BYTES - 1).to_bytes(8, "big") + data[24:])
