@@ -30,7 +30,9 @@ from topologies.settings import Settings, load_start, write_json
 
 log = logging.getLogger(__name__)
 
-TICK_S = 0.05
+TICK_S = 0.1
+SOCKETS_S = 1.0
+"""New packet sockets come with new ports and a new ovs-vswitchd; the latter is seen to at once."""
 READY_TIMEOUT_S = 20.0
 
 DATABASE, SWITCH, PORT_AGENT = "ovsdb-server", "ovs-vswitchd", "port-agent"
@@ -138,12 +140,15 @@ class Inside:
 
     def supervise(self) -> None:
         """Until the end of the process."""
+        next_look = 0.0
         while True:
             time.sleep(TICK_S)
             for service in self.services:
                 if service.died():
                     self._restart(service)
-            self.enlarge_new_sockets()
+            if time.monotonic() >= next_look and self.datapath_type == "netdev":
+                self.enlarge_new_sockets()
+                next_look = time.monotonic() + SOCKETS_S
 
     def _restart(self, service: Service) -> None:
         log.warning(

@@ -34,9 +34,10 @@ def tool_argv(argv: Sequence[str], folder: Path) -> list[str]:
     return list(argv)
 
 
-def tool(argv: Sequence[str], folder: Path, *, timeout_s: float = 30.0) -> str:
+def tool(argv: Sequence[str], folder: Path, *, stdin: str | None = None, timeout_s: float = 30.0) -> str:
     """Run ovs-vsctl, ovs-ofctl, ovs-appctl, … against the instance in a folder, from any namespace."""
-    return run(tool_argv(argv, folder), env={**os.environ, **environment(folder)}, timeout_s=timeout_s)
+    env = {**os.environ, **environment(folder)}
+    return run(tool_argv(argv, folder), stdin=stdin, env=env, timeout_s=timeout_s)
 
 
 def make_database(folder: Path) -> None:

@@ -2,7 +2,7 @@
 """Keeps the port program on every switch port, with its rate, marking threshold and buffer; reports to the web process.
 
 Open vSwitch removes the clsact hook of its ports when it starts anew: the agent hears of it from the kernel and
-attaches again within milliseconds; twice a second it looks at every port in any case. Without the web process it goes
+attaches again within milliseconds; once a second it looks at every port in any case. Without the web process it goes
 on with what it has.
 """
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 NAME = "port-agent"
 LOOK_S = 0.1
-RECONCILE_S = 0.5
+RECONCILE_S = 1.0
 HEARTBEAT_S = 1.0
 
 _RTMGRP_LINK, _RTMGRP_TC = 1, 8

@@ -169,9 +169,9 @@ class Testbed:
         """Start a process in a host's network namespace (None: the switches'); it dies with the calling thread."""
         return spawn([*self.enter(host), *argv], log_file=log_file, env=env)
 
-    def ovs(self, argv: Sequence[str]) -> str:
+    def ovs(self, argv: Sequence[str], *, stdin: str | None = None) -> str:
         """Run ovs-vsctl, ovs-ofctl (say -O OpenFlow13) or ovs-appctl against this testbed's Open vSwitch."""
-        return ovs.tool(argv, self.settings.ovs_dir)
+        return ovs.tool(argv, self.settings.ovs_dir, stdin=stdin)
 
     def set_marking(self, mark_bytes: int | None, buffer_bytes: int = DEFAULT_BUFFER_BYTES) -> None:
         """Marking threshold (None: no marking) and buffer of every port; returns when they stand.
@@ -209,11 +209,14 @@ class Testbed:
 
     def stop(self) -> None:
         """End everything. Stopping twice changes nothing."""
+        inits = [Path(f"/proc/{pid}") for pid in processes.children(self._process.pid)]
         self._process.kill()
         self._process.wait()
-        if self._init_pid:
-            init = Path(f"/proc/{self._init_pid}")
-            wait_until(lambda: not init.exists(), "the testbed has ended", timeout_s=STOP_TIMEOUT_S)
+        wait_until(
+            lambda: not any(init.exists() for init in inits),
+            "the testbed has ended",
+            timeout_s=STOP_TIMEOUT_S,
+        )
 
     def __enter__(self) -> Testbed:
         return self

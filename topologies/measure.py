@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measurements on a running testbed, with `probe` traffic: what a receiver got, what each queue counted."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from runtime.command import CommandFailed
+from runtime.process import stop
+from runtime.wait import wait_until
+from topologies.probe import Received
+from topologies.testbed import Testbed
+
+_QUEUE_LINE = re.compile(r"port \"?([\w-]+)\"? queue (\d+): bytes=(\d+), pkts=(\d+)")
+_RULE_PACKETS = re.compile(r"\bn_packets=(\d+)")
+_PROBE = [sys.executable, "-m", "topologies.probe"]
+
+RESULT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Sender:
+    """`probe send` on a host."""
+
+    host: str
+    address: str
+    tag: int = 0
+    ecn: int = 0
+    size_bytes: int = 1000
+    count: int | None = None
+    for_s: float = 30.0
+    pause_s: float = 0.0
+
+    def argv(self) -> list[str]:
+        argv = [*_PROBE, "send", self.address, "--tag", str(self.tag), "--ecn", str(self.ecn)]
+        argv += ["--bytes", str(self.size_bytes), "--for-s", str(self.for_s), "--pause-s", str(self.pause_s)]
+        return argv + (["--count", str(self.count)] if self.count is not None else [])
+
+
+def transmit(bed: Testbed, to: str, senders: Sequence[Sender], *, idle_s: float = 0.5) -> Received:
+    """Run the senders at the same time and return what arrived at a host."""
+    with Receiver(bed, to, idle_s) as receiver:
+        running = [
+            bed.spawn(sender.host, sender.argv(), log_file=_log(bed, sender.host)) for sender in senders
+        ]
+        for sender, process in zip(senders, running, strict=True):
+            code = process.wait(sender.for_s + RESULT_S)
+            if code:
+                raise CommandFailed(sender.argv(), code, _log(bed, sender.host).read_text())
+        return receiver.result()
+
+
+def _log(bed: Testbed, host: str) -> Path:
+    return bed.settings.log_dir / f"probe-send-{host}.log"
+
+
+class Receiver:
+    """`probe receive` on a host: ready on entry."""
+
+    def __init__(self, bed: Testbed, host: str, idle_s: float = 0.5) -> None:
+        self._log = bed.settings.log_dir / f"probe-receive-{host}.log"
+        self._log.unlink(missing_ok=True)
+        argv = [*_PROBE, "receive", "--idle-s", str(idle_s)]
+        self._process: subprocess.Popen[bytes] = bed.spawn(host, argv, log_file=self._log)
+
+    def _lines(self) -> list[str]:
+        return self._log.read_text().splitlines()
+
+    def __enter__(self) -> Receiver:
+        wait_until(lambda: "ready" in self._lines(), "the receiver is ready")
+        return self
+
+    def result(self) -> Received:
+        """Wait for its end. CommandFailed with its words when nothing came."""
+        code = self._process.wait(RESULT_S)
+        if code:
+            raise CommandFailed(_PROBE, code, self._log.read_text())
+        return Received.from_json(self._lines()[-1])
+
+    def __exit__(self, *_: object) -> None:
+        stop(self._process)
+
+
+def queue_packets(bed: Testbed, port_id: str) -> dict[int, int]:
+    """Packets that each queue of a port has sent, by OpenFlow queue statistics."""
+    port = bed.topology.port_by_id[port_id]
+    text = bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "queue-stats", port.switch, str(port.number)])
+    return {int(queue): int(packets) for _, queue, _, packets in _QUEUE_LINE.findall(text)}
+
+
+def rule_packets(bed: Testbed, switch: str, match: str) -> int:
+    """Packets that the rules of this match have counted, by OpenFlow flow statistics."""
+    text = bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", switch, match])
+    return sum(int(packets) for packets in _RULE_PACKETS.findall(text))
+
+
+def counter_gaps_s(bed: Testbed, switch: str, match: str, *, changes: int) -> list[float]:
+    """Times between consecutive changes of a rule's packet counter, while traffic flows that it matches."""
+    moments: list[float] = []
+    last = rule_packets(bed, switch, match)
+    deadline = time.monotonic() + 2.0 * changes
+    while len(moments) <= changes:
+        now, packets = time.monotonic(), rule_packets(bed, switch, match)
+        if packets != last:
+            moments.append(now)
+            last = packets
+        if now > deadline:
+            raise TimeoutError(f"the counter of {match} moved {len(moments)} times in {2 * changes} s")
+    return [b - a for a, b in pairwise(moments)]

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""UDP traffic with a chosen tag, and what arrives of it: the instrument of the doctor and of the network tests.
+
+    python -m topologies.probe send 10.0.0.2 --tag 7 --ecn 2 --count 100 --bytes 1000
+    python -m topologies.probe receive --idle-s 0.5
+
+`receive` prints "ready", and at the end one line of JSON (`Received`). Both end by themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+
+PORT = 5201
+HEADER_BYTES = {socket.AF_INET: 14 + 20 + 8, socket.AF_INET6: 14 + 40 + 8}
+"""Ethernet, IP and UDP in front of the payload: what the queues count."""
+
+FIRST_PACKET_S = 10.0
+_RECEIVE_BYTES = 8 << 20
+_SO_RCVBUFFORCE = 33
+
+
+@dataclass
+class Received:
+    """What arrived."""
+
+    packets: int = 0
+    frame_bytes: int = 0
+    """With headers, but for the first packet's: those of the time span."""
+    first_ns: int = 0
+    last_ns: int = 0
+    tos: dict[int, int] = field(default_factory=dict)
+    """Packets by DSCP and ECN (the whole byte)."""
+
+    @property
+    def rate_bps(self) -> float:
+        """Between the first and the last packet."""
+        return self.frame_bytes * 8e9 / max(self.last_ns - self.first_ns, 1)
+
+    @classmethod
+    def from_json(cls, line: str) -> Received:
+        document = json.loads(line)
+        document["tos"] = {int(tos): count for tos, count in document["tos"].items()}
+        return cls(**document)
+
+
+def family_of(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def send(address: str, *, tos: int, size_bytes: int, count: int, for_s: float, pause_s: float) -> int:
+    """Send datagrams of this payload until `count` are out or the time is over; returns how many.
+
+    Without a pause the host's own queue sets the pace: the socket blocks when it is full.
+    """
+    family = family_of(address)
+    with socket.socket(family, socket.SOCK_DGRAM) as out:
+        if family == socket.AF_INET:
+            out.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+        else:
+            out.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, tos)
+        out.connect((address, PORT))
+        payload, sent, end = bytes(size_bytes), 0, time.monotonic() + for_s
+        while sent < count and time.monotonic() < end:
+            out.send(payload)
+            sent += 1
+            if pause_s:
+                time.sleep(pause_s)
+    return sent
+
+
+def receive(idle_s: float) -> Received:
+    """Count until nothing has come for a while after the first packet. TimeoutError when none comes at all."""
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as inbox:
+        inbox.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BYTES)
+        inbox.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+        inbox.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS, 1)
+        inbox.bind(("::", PORT))
+        print("ready", flush=True)
+        inbox.settimeout(FIRST_PACKET_S)
+        return _tally(inbox, idle_s)
+
+
+def _tally(inbox: socket.socket, idle_s: float) -> Received:
+    seen = Received()
+    for size_bytes, tos, header_bytes in _datagrams(inbox):
+        seen.last_ns = time.monotonic_ns()
+        seen.packets += 1
+        seen.tos[tos] = seen.tos.get(tos, 0) + 1
+        if seen.packets == 1:
+            seen.first_ns = seen.last_ns
+            inbox.settimeout(idle_s)
+        else:
+            seen.frame_bytes += size_bytes + header_bytes
+    if not seen.packets:
+        raise TimeoutError(f"no packet within {FIRST_PACKET_S:.0f} s")
+    return seen
+
+
+def _datagrams(inbox: socket.socket) -> Iterator[tuple[int, int, int]]:
+    """Payload size, TOS byte and header size of each datagram, until the socket's timeout."""
+    while True:
+        try:
+            payload, control, _, source = inbox.recvmsg(2048, 64)
+        except TimeoutError:
+            return
+        tos = next(
+            (int.from_bytes(value, sys.byteorder) for level, kind, value in control if _is_tos(level, kind)),
+            0,
+        )
+        family = socket.AF_INET if source[0].startswith("::ffff:") else socket.AF_INET6
+        yield len(payload), tos, HEADER_BYTES[family]
+
+
+def _is_tos(level: int, kind: int) -> bool:
+    return (level, kind) in {
+        (socket.IPPROTO_IP, socket.IP_TOS),
+        (socket.IPPROTO_IPV6, socket.IPV6_TCLASS),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m topologies.probe")
+    modes = parser.add_subparsers(dest="mode", required=True)
+    sender = modes.add_parser("send")
+    sender.add_argument("address")
+    sender.add_argument("--tag", type=int, default=0)
+    sender.add_argument("--ecn", type=int, default=0)
+    sender.add_argument("--bytes", type=int, default=1000)
+    sender.add_argument("--count", type=int, default=1 << 40)
+    sender.add_argument("--for-s", type=float, default=30.0)
+    sender.add_argument("--pause-s", type=float, default=0.0)
+    receiver = modes.add_parser("receive")
+    receiver.add_argument("--idle-s", type=float, default=0.5)
+    given = parser.parse_args()
+    if given.mode == "receive":
+        print(json.dumps(asdict(receive(given.idle_s))), flush=True)
+        return
+    tos = given.tag << 2 | given.ecn
+    sent = send(
+        given.address,
+        tos=tos,
+        size_bytes=given.bytes,
+        count=given.count,
+        for_s=given.for_s,
+        pause_s=given.pause_s,
+    )
+    print(sent)
+
+
+if __name__ == "__main__":
+    main()
