@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenFlow 1.3 bytes as they come from the network, before anyone trusts a length in them.
+
+os-ken 4.2's parsers advance by the length fields that they read, and never end on a length of 0; so whatever comes
+from outside is checked here first: frames, entries of a statistics reply, and the lists nested in those. Counters are
+read as numpy columns: a poll's cost is one copy, not one object a rule.
+
+Pure: bytes in, values out. Everything malformed raises ProtocolViolation, which ends that connection alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+VERSION = 0x04
+HEADER_BYTES = 8
+MULTIPART_HEADER_BYTES = 16
+MAX_REPLY_BYTES = 64 << 20
+"""More than any switch holds for us; a reply that grows beyond it is an attack or a fault."""
+
+HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY, EXPERIMENTER = 0, 1, 2, 3, 4
+FEATURES_REPLY, PACKET_IN, FLOW_REMOVED, PORT_STATUS = 6, 10, 11, 12
+MULTIPART_REPLY, BARRIER_REPLY = 19, 21
+
+STATS_FLOW, STATS_QUEUE, STATS_GROUP_DESC, STATS_PORT_DESC = 1, 5, 7, 13
+
+_REPLY_MORE = 0x0001
+
+
+class ProtocolViolation(Exception):
+    """The peer does not speak OpenFlow 1.3 as we can understand it."""
+
+
+class Frame(NamedTuple):
+    """One OpenFlow message with its header."""
+
+    version: int
+    kind: int
+    xid: int
+    data: bytes
+
+
+@dataclass
+class Framer:
+    """Cuts a byte stream into messages."""
+
+    _buffer: bytearray = field(default_factory=bytearray)
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Take what has arrived and yield the messages that are complete."""
+        self._buffer += data
+        start, end = 0, len(self._buffer)
+        while end - start >= HEADER_BYTES:
+            frame_end = start + _length(self._buffer, start)
+            if frame_end > end:
+                break
+            yield _frame(bytes(self._buffer[start:frame_end]))
+            start = frame_end
+        del self._buffer[:start]
+
+    @property
+    def partial(self) -> bool:
+        """A message has begun and has not ended."""
+        return bool(self._buffer)
+
+
+def _u16(data: bytes | bytearray, at: int) -> int:
+    return data[at] << 8 | data[at + 1]
+
+
+def _length(data: bytes | bytearray, start: int) -> int:
+    length = _u16(data, start + 2)
+    if length < HEADER_BYTES:
+        raise ProtocolViolation(f"a message says that it is {length} bytes long; a header has {HEADER_BYTES}")
+    return length
+
+
+def _frame(data: bytes) -> Frame:
+    return Frame(data[0], data[1], int.from_bytes(data[4:8], "big"), data)
+
+
+# ── Replies in several parts ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Part(NamedTuple):
+    stats: int
+    more: bool
+    body: bytes
+
+
+def multipart(frame: Frame) -> Part:
+    """Statistics type, whether more parts follow, and the body."""
+    if len(frame.data) < MULTIPART_HEADER_BYTES:
+        raise ProtocolViolation("a statistics reply ends within its header")
+    flags = _u16(frame.data, 10)
+    return Part(_u16(frame.data, 8), bool(flags & _REPLY_MORE), frame.data[MULTIPART_HEADER_BYTES:])
+
+
+@dataclass
+class Replies:
+    """Joins the parts of statistics replies; at most a few are under way at once."""
+
+    _parts: dict[tuple[int, int], bytearray] = field(default_factory=dict)
+
+    def add(self, xid: int, part: Part) -> bytes | None:
+        """The whole body once the last part is there."""
+        key = (xid, part.stats)
+        body = self._parts.setdefault(key, bytearray())
+        body += part.body
+        if sum(map(len, self._parts.values())) > MAX_REPLY_BYTES or len(self._parts) > 8:
+            raise ProtocolViolation("statistics replies without end")
+        return None if part.more else bytes(self._parts.pop(key))
+
+
+# ── Lists of variable length ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _items(data: bytes, start: int, end: int, *, length_at: int, at_least: int, what: str) -> Iterator[int]:
+    """Offsets of the items of a list, each of which carries its own length."""
+    while start < end:
+        if end - start < at_least:
+            raise ProtocolViolation(f"{what} is cut off")
+        length = _u16(data, start + length_at)
+        if length < at_least or start + length > end:
+            raise ProtocolViolation(f"{what} says that it is {length} bytes long")
+        yield start
+        start += length
+
+
+def _check_actions(data: bytes, start: int, end: int) -> None:
+    for _ in _items(data, start, end, length_at=2, at_least=8, what="an action"):
+        pass
+
+
+_FLOW_FIXED = 48
+_APPLY_OR_WRITE_ACTIONS = (3, 4)
+
+
+def flow_entries(body: bytes) -> Iterator[int]:
+    """Offsets of the entries of a flow statistics reply, each checked throughout."""
+    for start in _items(
+        body, 0, len(body), length_at=0, at_least=_FLOW_FIXED + 8, what="a flow statistics entry"
+    ):
+        end = start + _u16(body, start)
+        match = start + _FLOW_FIXED
+        match_length = _u16(body, match + 2)
+        instructions = match + (match_length + 7) // 8 * 8
+        if match_length < 4 or instructions > end:
+            raise ProtocolViolation(f"a match says that it is {match_length} bytes long")
+        _check_fields(body, match + 4, match + match_length)
+        for at in _items(body, instructions, end, length_at=2, at_least=8, what="an instruction"):
+            if _u16(body, at) in _APPLY_OR_WRITE_ACTIONS:
+                _check_actions(body, at + 8, at + _u16(body, at + 2))
+        yield start
+
+
+def _check_fields(data: bytes, start: int, end: int) -> None:
+    while start < end:
+        if end - start < 4 or start + 4 + data[start + 3] > end:
+            raise ProtocolViolation("a match field is cut off")
+        start += 4 + data[start + 3]
+
+
+def group_entries(body: bytes) -> Iterator[int]:
+    """Offsets of the entries of a group description reply, each checked throughout."""
+    for start in _items(body, 0, len(body), length_at=0, at_least=8, what="a group"):
+        end = start + _u16(body, start)
+        for bucket in _items(body, start + 8, end, length_at=0, at_least=16, what="a bucket"):
+            _check_actions(body, bucket + 16, bucket + _u16(body, bucket))
+        yield start
+
+
+# ── Counters as columns ────────────────────────────────────────────────────────────────────────────────────────────
+
+_QUEUE = np.dtype(
+    [
+        ("port", ">u4"),
+        ("queue", ">u4"),
+        ("bytes", ">u8"),
+        ("packets", ">u8"),
+        ("errors", ">u8"),
+        ("duration_s", ">u4"),
+        ("duration_ns", ">u4"),
+    ]
+)
+
+
+def flow_counters(body: bytes) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Cookies and packet counts of a flow statistics reply."""
+    if not body:
+        return np.empty(0, np.uint64), np.empty(0, np.uint64)
+    rows = _equal_rows(body)
+    if rows is None:
+        starts = np.fromiter(flow_entries(body), np.int64)
+        rows = np.frombuffer(b"".join(body[s : s + _FLOW_FIXED] for s in starts), _row_of(_FLOW_FIXED))
+    return rows["cookie"].astype(np.uint64), rows["packets"].astype(np.uint64)
+
+
+def _row_of(size: int) -> np.dtype[np.void]:
+    """The start of a flow statistics entry of that size; version 1.3.5, section 7.3.5.2."""
+    return np.dtype(
+        {
+            "names": ["length", "cookie", "packets"],
+            "formats": [">u2", ">u8", ">u8"],
+            "offsets": [0, 24, 32],
+            "itemsize": size,
+        }
+    )
+
+
+def _equal_rows(body: bytes) -> npt.NDArray[np.void] | None:
+    """The reply as one array when all of its entries are equally long, as those of one table of ours are."""
+    size = _u16(body, 0) if len(body) >= 2 else 0
+    if size < _FLOW_FIXED or len(body) % size:
+        return None
+    rows = np.frombuffer(body, _row_of(size))
+    return rows if (rows["length"] == size).all() else None
+
+
+def queue_counters(body: bytes) -> npt.NDArray[np.void]:
+    """Rows (port, queue, bytes, packets, …) of a queue statistics reply."""
+    if len(body) % _QUEUE.itemsize:
+        raise ProtocolViolation("a queue statistics entry is cut off")
+    return np.frombuffer(body, _QUEUE)
