@@ -123,10 +123,14 @@ class Agent:
     def _use_control(self, name: str, scheme: str) -> None:
         self._control.want(name)
         transport = Transport(self._control.in_force, scheme)
-        if transport != self._traffic.transport:
-            self._receiver.use_congestion_control(transport.congestion_control or name)
-            self._traffic.transport = transport
-            log.info("new connections use %s (scheme %s)", transport.congestion_control, scheme)
+        if transport == self._traffic.transport:
+            return
+        try:
+            self._receiver.use_congestion_control(self._control.in_force)
+        except FileNotFoundError:
+            return  # the process that had registered it ended just now; the next heartbeat registers it again
+        self._traffic.transport = transport
+        log.info("new connections use %s (scheme %s)", self._control.in_force, scheme)
 
     def _status(self) -> Mapping[str, Any]:
         sent, received = self._traffic.statistics, self._receiver.statistics
@@ -134,6 +138,7 @@ class Agent:
             "pid": os.getpid(),
             "policy_version": self._policy_version,
             "congestion_control": self._control.in_force,
+            "default_congestion_control": self._control.default,
             "fallback": bool(self._control.fallback_reason or self._edge.problem),
             "fallback_reason": "; ".join(filter(None, (self._control.fallback_reason, self._edge.problem))),
             "tagger": self._edge.attached,
@@ -149,6 +154,7 @@ class Agent:
             "bytes_received": received.bytes,
             "retransmissions": sent.retransmissions,
             "timeouts": sent.timeouts,
+            "controls_refused": self._sender.refused_controls,
             "start_lag_max_us": round(sent.start_lag_max_us),
             "user_space_mean_us": round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
         }

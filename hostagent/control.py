@@ -29,6 +29,8 @@ class HostControl:
         self._before = _DEFAULT.read_text().strip()
         self.wanted: str | None = None
         self.in_force: str = self._before
+        self.default: str = self._before
+        """The namespace's default: `in_force`, or the nearest that the kernel allows as a default."""
         self.fallback_reason = ""
         """Why `in_force` is not what was wanted; empty when it is."""
 
@@ -38,7 +40,12 @@ class HostControl:
             self._release()
             self.wanted = name
         self.in_force = self._provide(name)
-        _set_default(self.in_force)
+        default = _set_default(self.in_force)
+        if default != self.in_force and default != self.default:
+            log.warning(
+                "%s cannot be the default here, %s is: see tcp_allowed_congestion_control", name, default
+            )
+        self.default = default
 
     def restore(self) -> None:
         """Leave the namespace as it was found. A default of ours was left by a killed agent: that goes too."""
@@ -93,12 +100,25 @@ def _usable(name: str) -> bool:
     return True
 
 
-def _set_default(name: str) -> None:
-    if _DEFAULT.read_text().strip() == name:
-        return
-    try:
-        _DEFAULT.write_text(name)
-    except OSError as error:
-        raise EnvironmentLacking(
-            f"cannot make {name} the default congestion control here: {error.strerror}"
-        ) from None
+def _set_default(name: str) -> str:
+    """Make `name` the namespace's default if it may be; what the default is then.
+
+    In a namespace only a control without restriction can be the default: ours are, the kernel's own are when
+    net.ipv4.tcp_allowed_congestion_control of the machine lists them, reno always is. The agent's own flows and
+    anything else run by root select their control on the socket, for which there is no such limit.
+    """
+    for candidate in (name, "reno"):
+        if _DEFAULT.read_text().strip() == candidate:
+            return candidate
+        try:
+            _DEFAULT.write_text(candidate)
+            return candidate
+        except PermissionError:
+            continue
+        except FileNotFoundError:
+            break  # the process that had registered it ended just now; the next heartbeat registers it again
+        except OSError as error:
+            raise EnvironmentLacking(
+                f"cannot make {candidate} the default congestion control here: {error.strerror}"
+            ) from None
+    return _DEFAULT.read_text().strip()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hostagent import control
@@ -67,3 +69,20 @@ def test_restore__a_default_of_ours_was_left_by_a_killed_agent(default, kernel):
     default.write_text("sluice_dctcp\n")
     HostControl().restore()
     assert default.read_text() == "cubic"
+
+
+def test_set_default__what_may_not_be_the_default_leaves_reno(default, kernel, monkeypatch):
+    """A control that the machine does not allow in namespaces."""
+    default.write_text("sluice_dctcp")
+    write = Path.write_text
+
+    def restricted(path: Path, text: str) -> int:
+        if text == "cubic":
+            raise PermissionError(1, "Operation not permitted")
+        return write(path, text)
+
+    monkeypatch.setattr(Path, "write_text", restricted)
+    host = HostControl()
+    host.want("cubic")
+    assert (host.in_force, host.default, host.fallback_reason) == ("cubic", "reno", "")
+    assert default.read_text() == "reno"
