@@ -26,7 +26,7 @@ QUEUE_PACKETS = 10_000
 """Length of the kernel's queues: never the limit, that is the buffer in bytes of the port program."""
 
 REVALIDATE_MS = 100
-"""Open vSwitch carries datapath counters into OpenFlow statistics this often (100 is the least it accepts)."""
+"""Open vSwitch carries datapath counters into OpenFlow statistics this often. Less than 100 is refused: 500 then."""
 
 HOST_PREFIX_V4 = 16
 HOST_PREFIX_V6 = 64

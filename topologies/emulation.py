@@ -20,6 +20,7 @@ from policy.graph import Host, Topology
 from runtime.command import run
 from topologies import commands
 from topologies.commands import Command
+from topologies.ovs import controller_target
 from topologies.settings import Settings
 
 RTO_SYSCTL = Path("/proc/sys/net/ipv4/tcp_rto_min_us")
@@ -60,7 +61,8 @@ def start(
     _run_all(commands.switch_ports(graph.ports))
     for host in graph.hosts:
         _run_all(_host_commands(host, graph, settings), pid=pids[host.name])
-    ovs(commands.network(graph, controller=settings.controller, datapath_type=datapath_type).argv)
+    controller = controller_target(settings.controller, settings.ovs_dir)
+    ovs(commands.network(graph, controller=controller, datapath_type=datapath_type).argv)
     return pids
 
 

@@ -7,7 +7,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +32,7 @@ class Sender:
 
     host: str
     address: str
-    tag: int = 0
+    tags: Sequence[int] = (0,)
     ecn: int = 0
     size_bytes: int = 1000
     count: int | None = None
@@ -39,7 +40,7 @@ class Sender:
     pause_s: float = 0.0
 
     def argv(self) -> list[str]:
-        argv = [*_PROBE, "send", self.address, "--tag", str(self.tag), "--ecn", str(self.ecn)]
+        argv = [*_PROBE, "send", self.address, "--tags", *map(str, self.tags), "--ecn", str(self.ecn)]
         argv += ["--bytes", str(self.size_bytes), "--for-s", str(self.for_s), "--pause-s", str(self.pause_s)]
         return argv + (["--count", str(self.count)] if self.count is not None else [])
 
@@ -55,6 +56,16 @@ def transmit(bed: Testbed, to: str, senders: Sequence[Sender], *, idle_s: float 
             if code:
                 raise CommandFailed(sender.argv(), code, _log(bed, sender.host).read_text())
         return receiver.result()
+
+
+@contextmanager
+def sending(bed: Testbed, sender: Sender) -> Iterator[None]:
+    """A sender runs meanwhile."""
+    process = bed.spawn(sender.host, sender.argv(), log_file=_log(bed, sender.host))
+    try:
+        yield
+    finally:
+        stop(process)
 
 
 def _log(bed: Testbed, host: str) -> Path:

@@ -90,6 +90,15 @@ def _succeeds(argv: Sequence[str], folder: Path) -> bool:
     return True
 
 
+def controller_target(controller: str | None, folder: Path) -> str | None:
+    """What the switches are told. Open vSwitch connects to Unix sockets in its own folder only: a link there will do."""
+    if controller is None or not controller.startswith("unix:"):
+        return controller
+    link = folder / "openflow.sock"
+    link.symlink_to(controller.removeprefix("unix:"))
+    return f"unix:{link}"
+
+
 def kernel_datapath() -> bool:
     """Does this kernel have Open vSwitch's own datapath? Loads the module where there is one."""
     from pyroute2.netlink.exceptions import NetlinkError

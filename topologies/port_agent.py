@@ -101,23 +101,23 @@ class PortAgent:
             "mark_bytes": self.mark_bytes,
             "buffer_bytes": self.buffer_bytes,
             "policy_version": self.policy_version,
-            "attached": self.attached,
+            "attached": dict(self.attached),
         }
 
     def report(self) -> dict[str, Any]:
-        """The heartbeat: state, and counters by port id and queue."""
+        """The heartbeat: state, and counters by port id and queue. `at` is CLOCK_MONOTONIC, the machine's."""
         counters = {
             port.id: [asdict(queue) for queue in self.program.counters(port.interface)]
             for port in self.graph.ports
             if port.interface in self.attached
         }
-        return {"kind": "port", **self.state(), "ports": counters}
+        return {"kind": "port", **self.state(), "at": time.monotonic(), "ports": counters}
 
 
 def run(agent: PortAgent) -> None:
     """Until the process is ended."""
     web = Path(agent.settings.web.removeprefix("unix:")) if agent.settings.web else None
-    next_look = next_heartbeat = 0.0
+    next_look = next_report = 0.0
     said: dict[str, Any] = {}
     with listen_to_kernel() as changes:
         while True:
@@ -125,12 +125,13 @@ def run(agent: PortAgent) -> None:
                 agent.reconcile()
                 next_look = time.monotonic() + RECONCILE_S
             agent.read_marking_file()
-            if web and time.monotonic() >= next_heartbeat:
-                agent.obey(post_heartbeat(web, NAME, agent.report()) or {})
-                next_heartbeat = time.monotonic() + HEARTBEAT_S
-            if (state := agent.state()) != said:
-                said = {**state, "attached": dict(state["attached"])}
-                write_json(agent.settings.port_agent_file, said)
+            if agent.state() == said and time.monotonic() < next_report:
+                continue
+            report = agent.report()
+            write_json(agent.settings.port_agent_file, report)
+            said, next_report = agent.state(), time.monotonic() + HEARTBEAT_S
+            if web:
+                agent.obey(post_heartbeat(web, NAME, report) or {})
 
 
 def listen_to_kernel() -> socket.socket:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """UDP traffic with a chosen tag, and what arrives of it: the instrument of the doctor and of the network tests.
 
-    python -m topologies.probe send 10.0.0.2 --tag 7 --ecn 2 --count 100 --bytes 1000
+    python -m topologies.probe send 10.0.0.2 --tags 7 8 --ecn 2 --count 100 --bytes 1000
     python -m topologies.probe receive --idle-s 0.5
 
 `receive` prints "ready", and at the end one line of JSON (`Received`). Both end by themselves.
@@ -14,7 +14,7 @@ import json
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
 PORT = 5201
@@ -54,25 +54,33 @@ def family_of(address: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def send(address: str, *, tos: int, size_bytes: int, count: int, for_s: float, pause_s: float) -> int:
-    """Send datagrams of this payload until `count` are out or the time is over; returns how many.
+def send(
+    address: str, *, tags: Sequence[int], ecn: int, size_bytes: int, count: int, for_s: float, pause_s: float
+) -> int:
+    """Send datagrams of this payload, the tags in turn, until `count` are out or the time is over; returns how many.
 
     Without a pause the host's own queue sets the pace: the socket blocks when it is full.
     """
     family = family_of(address)
     with socket.socket(family, socket.SOCK_DGRAM) as out:
-        if family == socket.AF_INET:
-            out.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
-        else:
-            out.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, tos)
         out.connect((address, PORT))
         payload, sent, end = bytes(size_bytes), 0, time.monotonic() + for_s
         while sent < count and time.monotonic() < end:
+            if sent < len(tags) or len(tags) > 1:
+                set_tos(out, tags[sent % len(tags)] << 2 | ecn)
             out.send(payload)
             sent += 1
             if pause_s:
                 time.sleep(pause_s)
     return sent
+
+
+def set_tos(out: socket.socket, tos: int) -> None:
+    """DSCP and ECN of what a socket sends from now on."""
+    if out.family == socket.AF_INET:
+        out.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+    else:
+        out.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, tos)
 
 
 def receive(idle_s: float) -> Received:
@@ -130,7 +138,7 @@ def main() -> None:
     modes = parser.add_subparsers(dest="mode", required=True)
     sender = modes.add_parser("send")
     sender.add_argument("address")
-    sender.add_argument("--tag", type=int, default=0)
+    sender.add_argument("--tags", type=int, nargs="+", default=[0])
     sender.add_argument("--ecn", type=int, default=0)
     sender.add_argument("--bytes", type=int, default=1000)
     sender.add_argument("--count", type=int, default=1 << 40)
@@ -142,10 +150,10 @@ def main() -> None:
     if given.mode == "receive":
         print(json.dumps(asdict(receive(given.idle_s))), flush=True)
         return
-    tos = given.tag << 2 | given.ecn
     sent = send(
         given.address,
-        tos=tos,
+        tags=given.tags,
+        ecn=given.ecn,
         size_bytes=given.bytes,
         count=given.count,
         for_s=given.for_s,

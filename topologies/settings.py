@@ -23,7 +23,7 @@ class Settings:
     run_dir: Path
     log_dir: Path
     controller: str | None = "tcp:127.0.0.1:6653"
-    """OpenFlow target of all switches, as seen in the switches' network namespace; None: no controller."""
+    """OpenFlow target of all switches: "unix:/PATH", or "tcp:…" as seen in their network namespace; None: none."""
     datapath: str = "auto"
     """"netdev" (userspace), "system" (kernel), or "auto": the kernel's where it has one."""
     web: str | None = None

@@ -16,6 +16,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -189,6 +190,16 @@ class Testbed:
     def port_agent_state(self) -> dict[str, Any]:
         """What the port agent last said: mark_bytes, buffer_bytes, attached ports, how often it had to attach."""
         return read_json(self.settings.port_agent_file) or {}
+
+    def port_counters(self, port_id: str) -> list[dict[str, int]]:
+        """By queue, what the port program has counted until now at least: packets, bytes, marked, dropped, …
+
+        The port agent writes it once a second: this waits for the next time.
+        """
+        called_at = time.monotonic()
+        wait_until(lambda: self.port_agent_state().get("at", 0.0) > called_at, "the port agent reports")
+        counters: list[dict[str, int]] = self.port_agent_state()["ports"][port_id]
+        return counters
 
     def crash(self, service: str) -> None:
         """kill -9 one of `pids`; the testbed starts it again (`wait_restarted`)."""
