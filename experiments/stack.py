@@ -13,32 +13,38 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import requests
 import requests_unixsocket
 from sqlalchemy import Engine
-from topologies.testbed import Testbed
 
+from dataplane.congestion import CongestionControl, register_congestion_control
 from experiments.services import Process, Services
+from policy.errors import EnvironmentLacking
 from policy.graph import Topology
 from policy.scenario import Scenario
+from policy.schemes import SCHEMES
 from policy.workload import Flow, by_source
 from runtime.process import spawn
 from runtime.wait import wait_until
 from store import desired, observed
 from store.engine import open_store
+from topologies.testbed import Testbed
 
 log = logging.getLogger(__name__)
 
 READY_TIMEOUT_S = 30.0
+REQUEST_TIMEOUT_S = 10.0
 HEARTBEAT_FRESH_S = 3.0
 
 
@@ -49,22 +55,34 @@ class Stack:
     scenario: Scenario
     topology: Topology
     out: Path
-    """Store, logs and spools; stays."""
-    sockets: Path
-    """A short path for Unix sockets (their names are limited to 107 bytes); goes."""
+    """Store, logs, schedules and spools; stays."""
+    meeting: Path
+    """Folder of the sockets over which switches and agents are managed. Short: such names have room for 107 bytes."""
     listen: str | None
+    external: bool
+    """Web process and controller are somebody else's, and so is the store: they all meet in `meeting`."""
     services: Services = field(default_factory=Services)
     bed: Testbed | None = None
+    _controls: list[CongestionControl] = field(default_factory=list)
 
     @classmethod
-    def start(cls, scenario: Scenario, topology: Topology, out: Path, *, listen: str | None = None) -> Stack:
+    def start(
+        cls,
+        scenario: Scenario,
+        topology: Topology,
+        out: Path,
+        *,
+        listen: str | None = None,
+        external: Path | None = None,
+    ) -> Stack:
         """Start web, testbed and controller and wait until the switches stand at the scenario's policy.
 
-        `listen` is a TCP address for the web process; without it only agents can reach it.
+        `listen` is a TCP address for the web process; without it only agents can reach it. `external` is the folder
+        where a web process and a controller run already (the services of docker-compose.yml).
         """
         out.mkdir(parents=True, exist_ok=True)
-        sockets = Path(tempfile.mkdtemp(prefix="sluice-"))
-        stack = cls(scenario, topology, out, sockets, listen)
+        meeting = external or Path(tempfile.mkdtemp(prefix="sluice-"))
+        stack = cls(scenario, topology, out, meeting, listen, external is not None)
         try:
             stack._start()
         except BaseException:
@@ -74,11 +92,11 @@ class Stack:
 
     @property
     def store_url(self) -> str:
-        return f"sqlite:///{self.out.resolve()}/store.db"
+        return f"sqlite:///{(self.meeting if self.external else self.out).resolve()}/store.db"
 
-    @property
+    @cached_property
     def engine(self) -> Engine:
-        return self._engine
+        return open_store(self.store_url)
 
     @property
     def testbed(self) -> Testbed:
@@ -86,22 +104,48 @@ class Stack:
         return self.bed
 
     @property
-    def token_file(self) -> Path:
-        return self.sockets / "token"
+    def web_socket(self) -> Path:
+        return self.meeting / "web.sock"
+
+    @property
+    def openflow_socket(self) -> Path:
+        return self.meeting / "openflow.sock"
+
+    @property
+    def token(self) -> str:
+        """What changing the policy takes."""
+        path = self.meeting / ("sluice/token" if self.external else "token")
+        return path.read_text().strip() if path.exists() else ""
 
     def _start(self) -> None:
-        self._engine = open_store(self.store_url)
-        desired.put_topology(self._engine, self.topology)
-        version = desired.put_policy(self._engine, self.scenario.policy, "scenario")
-        self.services.start("web", self._spawn_web)
-        self.bed = Testbed.start(self.topology, self.sockets / "testbed", **self._testbed_settings())
-        self.services.start("controller", self._spawn_controller)
+        desired.put_topology(self.engine, self.topology)
+        version = desired.put_policy(self.engine, self.scenario.policy, "scenario")
+        if not self.external:
+            (self.meeting / "token").touch(mode=0o600)
+            (self.meeting / "token").write_text(secrets.token_urlsafe(24))
+            self.services.start("web", self._spawn_web)
+            self.services.start("controller", self._spawn_controller)
+        self._register_controls()
+        self.bed = Testbed.start(self.topology, self._testbed_folder(), **self._testbed_settings())
         wait_until(self._web_answers, "the web process answers", timeout_s=READY_TIMEOUT_S)
         self.wait_applied(version)
 
+    def _register_controls(self) -> None:
+        """Hold our congestion controls for as long as the stack runs: an agent that dies must not take one along."""
+        for name in sorted({scheme.congestion_control for scheme in SCHEMES.values()}):
+            if name.startswith("sluice_"):
+                try:
+                    self._controls.append(register_congestion_control(name))
+                except EnvironmentLacking as lacking:
+                    log.warning("%s; agents fall back, and the run says so", lacking)
+
+    def _testbed_folder(self) -> Path:
+        return self.meeting / "testbed"
+
     def _testbed_settings(self) -> Mapping[str, Any]:
         return {
-            "web": f"unix:{self.sockets}/web.sock",
+            "controller": f"unix:{self.openflow_socket}",
+            "web": f"unix:{self.web_socket}",
             "log_dir": self.out / "log",
             "mark_bytes": self.scenario.policy.mark_at,
             "buffer_bytes": self.scenario.policy.buffer,
@@ -115,33 +159,40 @@ class Stack:
         return path
 
     def _spawn_web(self) -> Process:
-        argv = [
-            sys.executable,
-            "-m",
-            "webui",
-            "--store",
-            self.store_url,
-            "--unix",
-            f"{self.sockets}/web.sock",
-        ]
-        argv += ["--token-file", str(self.token_file)]
+        argv = [sys.executable, "-m", "webui", "--store", self.store_url, "--unix", str(self.web_socket)]
+        argv += ["--token-file", str(self.meeting / "token")]
         argv += ["--listen", self.listen] if self.listen else []
         return spawn(argv, log_file=self._log("web"))
 
     def _spawn_controller(self) -> Process:
-        argv = [sys.executable, "-m", "controller", "--store", self.store_url, "--listen", "127.0.0.1:6653"]
-        return self.testbed.spawn(None, argv, log_file=self._log("controller"))
+        listen = f"unix:{self.openflow_socket}"
+        argv = [sys.executable, "-m", "controller", "--store", self.store_url, "--listen", listen]
+        return spawn(argv, log_file=self._log("controller"))
 
     def _web_answers(self) -> bool:
+        self.check()
         try:
-            return bool(self._get("health").ok)
+            return self.get("health").ok
         except requests.RequestException:
             return False
 
-    def _get(self, what: str) -> requests.Response:
-        session = requests_unixsocket.Session()
-        host = str(self.sockets / "web.sock").replace("/", "%2F")
-        return session.get(f"http+unix://{host}/api/v1/{what}", timeout=5)
+    def get(self, what: str) -> requests.Response:
+        """GET from the REST API, over the Unix socket."""
+        return self._session().get(self._url(what), timeout=REQUEST_TIMEOUT_S)
+
+    def put_policy(self, document: Mapping[str, Any]) -> requests.Response:
+        """PUT a policy as a user does, with the token."""
+        headers = {"Authorization": f"Bearer {self.token}"}
+        return self._session().put(
+            self._url("policy"), json=document, headers=headers, timeout=REQUEST_TIMEOUT_S
+        )
+
+    def _session(self) -> requests.Session:
+        return requests_unixsocket.Session()  # type: ignore[no-untyped-call, no-any-return]
+
+    def _url(self, what: str) -> str:
+        host = str(self.web_socket).replace("/", "%2F")
+        return f"http+unix://{host}/api/v1/{what}"
 
     def check(self) -> None:
         """Restart what has died; call this a few times a second."""
@@ -152,7 +203,7 @@ class Stack:
 
         def applied() -> bool:
             self.check()
-            newest = desired.current_policy(self._engine)
+            newest = desired.current_policy(self.engine)
             return newest is not None and newest.version >= version and newest.applied_at is not None
 
         wait_until(applied, f"the switches stand at policy version {version}", timeout_s=READY_TIMEOUT_S)
@@ -188,7 +239,7 @@ class Stack:
     def _spawn_agent(self, name: str, schedule: Path, start_at: float) -> Process:
         host = self.topology.host_by_name[name]
         argv = [sys.executable, "-m", "hostagent", "--name", name, "--interface", host.interface]
-        argv += ["--run-dir", str(self.out / "spool" / name), "--web", f"unix:{self.sockets}/web.sock"]
+        argv += ["--run-dir", str(self.out / "spool" / name), "--web", f"unix:{self.web_socket}"]
         argv += ["--schedule", str(schedule), "--start-at", repr(start_at)]
         argv += ["--congestion-control", self.scenario.policy.definition.congestion_control]
         return self.testbed.spawn(name, argv, log_file=self._log(f"agent-{name}"))
@@ -196,7 +247,7 @@ class Stack:
     def _reporting(self) -> set[str]:
         self.check()
         fresh = time.time() - HEARTBEAT_FRESH_S
-        return {agent["name"] for agent in observed.all_agents(self._engine) if agent["seen_at"] > fresh}
+        return {agent["name"] for agent in observed.all_agents(self.engine) if agent["seen_at"] > fresh}
 
     def stop_agents(self) -> None:
         """Stop the agents; each records its active flows as unfinished and delivers what it has."""
@@ -209,9 +260,10 @@ class Stack:
         if self.bed is not None:
             self.bed.stop()
         self.services.stop()
-        if hasattr(self, "_engine"):
-            self._engine.dispose()
-        shutil.rmtree(self.sockets, ignore_errors=True)
+        for control in self._controls:
+            control.close()
+        self.engine.dispose()
+        shutil.rmtree(self._testbed_folder() if self.external else self.meeting, ignore_errors=True)
 
     def __enter__(self) -> Stack:
         return self

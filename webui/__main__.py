@@ -16,7 +16,8 @@ from webui.server import Server
 
 def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
-    arguments.listen = arguments.listen or ["127.0.0.1:8080"]
+    if not arguments.listen:
+        arguments.listen = [] if arguments.unix else ["127.0.0.1:8080"]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         open_store(arguments.store).dispose()
@@ -40,9 +41,9 @@ def _parser() -> argparse.ArgumentParser:
         "--listen",
         action="append",
         metavar="HOST:PORT",
-        help="address to serve on (127.0.0.1:8080); repeatable",
+        help="address to serve on, repeatable; 127.0.0.1:8080 when there is no --unix either",
     )
-    parser.add_argument("--unix", type=Path, metavar="PATH", help="also serve on this unix socket")
+    parser.add_argument("--unix", type=Path, metavar="PATH", help="serve on this unix socket")
     parser.add_argument(
         "--token-file", type=Path, metavar="FILE", help="file with the token for changing the policy"
     )
