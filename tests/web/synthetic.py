@@ -108,7 +108,9 @@ class Network:
 
     def samples(self, at: float, policy: Policy) -> Iterator[PortSample]:
         for index, port in enumerate(self.topology.ports):
-            load = min(0.98, max(0.02, 0.5 + 0.38 * math.sin(at / 31 + index * 1.7) + self.random.gauss(0, 0.06)))
+            load = min(
+                0.98, max(0.02, 0.5 + 0.38 * math.sin(at / 31 + index * 1.7) + self.random.gauss(0, 0.06))
+            )
             weights = [0.6 ** abs(q - policy.queues * 0.4) for q in range(policy.queues)]
             for queue, weight in enumerate(weights):
                 gained = load * port.rate_bps / 8 * weight / sum(weights)
@@ -134,10 +136,17 @@ class Network:
         for node in self.topology.hosts:
             if node.name != without:
                 put_agent(self.engine, node.name, "host", {"policy_version": version, "flows": self.number})
-        put_agent(self.engine, "ports", "port", {"policy_version": version, "ports": len(self.topology.ports)})
+        put_agent(
+            self.engine, "ports", "port", {"policy_version": version, "ports": len(self.topology.ports)}
+        )
 
 
-HISTORY = ({"scheme": "tcp"}, {"scheme": "dctcp"}, {"scheme": "pias"}, {"scheme": "mlfq-adaptive", "queues": 4})
+HISTORY = (
+    {"scheme": "tcp"},
+    {"scheme": "dctcp"},
+    {"scheme": "pias"},
+    {"scheme": "mlfq-adaptive", "queues": 4},
+)
 
 
 def fill(network: Network, now: float, seconds: int) -> None:
@@ -148,9 +157,7 @@ def fill(network: Network, now: float, seconds: int) -> None:
         version = put_policy(network.engine, policy, "synthetic")
         began = now - seconds + turn * share
         with network.engine.begin() as connection:
-            connection.execute(
-                update(policies).where(policies.c.version == version).values(created_at=began)
-            )
+            connection.execute(update(policies).where(policies.c.version == version).values(created_at=began))
             connection.execute(insert(applied).values(version=version, applied_at=began + 0.4))
         add_event(network.engine, "policy-applied", version=version, scheme=policy.scheme)
         for second in range(int(share)):

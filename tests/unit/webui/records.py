@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A valid flow record as a document, to be varied."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+
+def record(identity: str, **changes: Any) -> dict[str, Any]:
+    document = {
+        "id": identity,
+        "src": "h1",
+        "dst": "h2",
+        "bytes": 10_000,
+        "size_class": "small",
+        "started_at": time.time() - 0.002,
+        "fct_us": 2_000.0,
+        "ideal_us": 900.0,
+        "deadline_us": None,
+        "met": None,
+        "retransmissions": 0,
+        "congestion_control": "sluice_dctcp",
+        "scheme": "pias",
+        "status": "finished",
+        "reason": "",
+    }
+    return {**document, **changes}

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import stat
+
+import pytest
+
+from policy.errors import EnvironmentLacking
+from webui.auth import default_token_path, find_token
+
+
+@pytest.fixture(autouse=True)
+def own_state(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("SLUICE_TOKEN", raising=False)
+
+
+def test_find_token__the_file_comes_first(monkeypatch, tmp_path):
+    (tmp_path / "token").write_text("from-file\n")
+    monkeypatch.setenv("SLUICE_TOKEN", "from-environment")
+    assert find_token(tmp_path / "token")[0] == "from-file"
+    assert find_token(None)[0] == "from-environment"
+
+
+def test_find_token__generated_once_for_its_owner_alone():
+    token, source = find_token(None)
+    assert len(token) >= 24
+    assert source == str(default_token_path())
+    assert stat.S_IMODE(default_token_path().stat().st_mode) == 0o600
+    assert find_token(None)[0] == token
+
+
+@pytest.mark.parametrize("content", [None, "", " \n"])
+def test_find_token__a_file_without_a_token_is_an_error_with_its_remedy(tmp_path, content):
+    if content is not None:
+        (tmp_path / "token").write_text(content)
+    with pytest.raises(EnvironmentLacking, match="write a token into it"):
+        find_token(tmp_path / "token")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer wrong",
+        "Basic the-token",
+        "the-token",
+        "Bearer the-token x",
+        "Bearer \xe4",
+    ],
+)
+def test_changing_the_policy_without_the_token_is_a_401_and_changes_nothing(client, header):
+    headers = {} if header is None else {"Authorization": header}
+    answer = client.put("/api/v1/policy", json={"scheme": "tcp"}, headers=headers)
+    assert answer.status_code == 401
+    assert answer.json["error"]["code"] == "unauthorised"
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+    assert client.get("/api/v1/policy").json == {"current": None, "history": []}

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES, parse_json
+from webui.errors import ApiError
+
+JSON = {"content_type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"{",
+        b"{'scheme': 1}",
+        b'{"a": NaN}',
+        b"[Infinity]",
+        b"[-Infinity]",
+        b"[1e999]",
+        b"\xff\xfe",
+        b'["\\ud800"]',
+        b"1" * 5000,
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"[1] [2]",
+    ],
+)
+def test_parse_json__what_is_no_json_is_a_400(raw):
+    with pytest.raises(ApiError) as caught:
+        parse_json(raw)
+    assert (caught.value.status, caught.value.code) == (400, "malformed-json")
+
+
+def test_parse_json__a_whole_number_is_whole_however_it_is_written():
+    value = parse_json(b'[3.0, 3, 1e2, 2.5, "\\ud83d\\ude00"]')
+    assert value == [3, 3, 100, 2.5, "😀"]
+    assert [type(x) for x in value] == [int, int, int, float, str]
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "", "application/x-www-form-urlencoded", "multipart/form-data"]
+)
+def test_other_content_types_are_a_415(client, content_type):
+    answer = client.post("/api/v1/flows", data=b"[]", content_type=content_type)
+    assert answer.status_code == 415
+    assert answer.json["error"]["code"] == "unsupported-media-type"
+
+
+def test_compressed_bodies_are_a_415(client):
+    assert (
+        client.post("/api/v1/flows", data=b"[]", headers={"Content-Encoding": "gzip"}, **JSON).status_code
+        == 415
+    )
+
+
+class Unread(io.RawIOBase):
+    """A body that says how much of it was asked for at once."""
+
+    def __init__(self, size):
+        self.left, self.largest = size, 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        self.largest = max(self.largest, len(buffer))
+        count = min(len(buffer), self.left)
+        self.left -= count
+        buffer[:count] = b" " * count
+        return count
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "limit"),
+    [
+        ("PUT", "/api/v1/policy", MAX_BODY_BYTES),
+        ("POST", "/api/v1/agents/h1", MAX_BODY_BYTES),
+        ("POST", "/api/v1/flows", MAX_FLOWS_BODY_BYTES),
+    ],
+)
+def test_a_body_over_the_limit_is_a_413_and_never_in_memory(client, bearer, method, path, limit):
+    body = Unread(10_000_000)
+    environ = {"wsgi.input": body, "CONTENT_LENGTH": "10000000"}
+    answer = client.open(path, method=method, headers=bearer, environ_overrides=environ, **JSON)
+    assert answer.status_code == 413
+    assert answer.json["error"]["code"] == "too-large"
+    assert body.left == 0, "the sender would be cut off while it still sends"
+    assert body.largest <= 65_536
+    fits = client.open(path, method=method, data=b" " * limit, headers=bearer, **JSON)
+    assert fits.status_code == 400
+
+
+def test_a_streamed_body_over_the_limit_is_a_413(client):
+    environ = {"wsgi.input": Unread(10_000_000), "wsgi.input_terminated": True}
+    answer = client.post("/api/v1/flows", environ_overrides=environ, **JSON)
+    assert answer.status_code == 413
+
+
+def test_deep_nesting_is_a_400(client):
+    body = b'{"kind":"host","x":' + b"[" * 30 + b"]" * 30 + b"}"
+    assert client.post("/api/v1/agents/h1", data=body, **JSON).status_code == 400

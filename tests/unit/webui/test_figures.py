@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.flows import FlowColumns
+from store.observed import PortSample, ThresholdChange
+from webui import figures
+
+
+def columns(rows):
+    """Rows of (at, fct_us or None, size class, met or None)."""
+    at, fct, size_class, met = zip(*rows, strict=True) if rows else ((),) * 4
+    return FlowColumns(
+        at=np.array(at, dtype=float),
+        fct_us=np.array(fct, dtype=float),
+        size_class=np.array(size_class, dtype=np.str_),
+        scheme=np.array(["pias"] * len(at), dtype=np.str_),
+        has_deadline=np.array([m is not None for m in met], dtype=bool),
+        missed=np.array([m is False for m in met], dtype=bool),
+    )
+
+
+FLOWS = st.lists(
+    st.tuples(
+        st.floats(1000, 1060),
+        st.one_of(st.none(), st.floats(1, 1e7)),
+        st.sampled_from(["small", "medium", "large"]),
+        st.sampled_from([None, True, False]),
+    ),
+    max_size=80,
+)
+
+
+@given(FLOWS, st.sampled_from([0.5, 2.0, 7.0]))
+def test_fct_series__each_bin_is_what_numpy_says_of_its_flows(rows, bin_s):
+    series = figures.fct_series(columns(rows), 1000, 1060, bin_s)
+    for i, start in enumerate(series["at"]):
+        inside = [
+            f for at, f, c, _ in rows if at // bin_s == start // bin_s and f is not None and c == "small"
+        ]
+        assert series["small"]["n"][i] == len(inside)
+        if not inside:
+            assert series["small"]["mean"][i] is series["small"]["p99"][i] is None
+            continue
+        assert series["small"]["mean"][i] == pytest.approx(np.mean(inside), rel=1e-6, abs=0.1)
+        for share in (50, 95, 99):
+            assert series["small"][f"p{share}"][i] == pytest.approx(
+                np.percentile(inside, share), rel=1e-9, abs=0.1
+            )
+
+
+@given(FLOWS)
+def test_series__no_flow_is_lost_between_bins(rows):
+    flows = columns(rows)
+    assert sum(figures.fct_series(flows, 1000, 1060, 2)["all"]["n"]) == sum(
+        f is not None for _, f, _, _ in rows
+    )
+    series = figures.deadline_series(flows, 1000, 1060, 2)
+    totals = figures.deadline_totals(flows)
+    assert (sum(series["n"]), sum(series["missed"])) == (totals["n"], totals["missed"])
+
+
+def test_fct_series__bins_of_two_answers_are_the_same_bins():
+    flows = columns([(1003.0, 5.0, "small", None)])
+    early, late = figures.fct_series(flows, 1000.3, 1010, 2), figures.fct_series(flows, 1002.1, 1012, 2)
+    assert set(early["at"]) & set(late["at"]) == {1002.0, 1004.0, 1006.0, 1008.0, 1010.0}
+
+
+def test_fct_by_class__unfinished_flows_do_not_count():
+    summary = figures.fct_by_class(
+        columns([(1, 10.0, "small", None), (1, None, "small", False), (1, 30.0, "large", None)])
+    )
+    assert summary["small"]["n"] == 1
+    assert summary["all"] == pytest.approx({"n": 2, "mean": 20, "p50": 20, "p95": 29, "p99": 29.8})
+    assert summary["medium"] == {"n": 0, "mean": None, "p50": None, "p95": None, "p99": None}
+
+
+def test_deadline_totals__without_deadline_flows_there_is_no_ratio():
+    assert figures.deadline_totals(columns([(1, 10.0, "small", None)])) == {
+        "n": 0,
+        "missed": 0,
+        "miss_ratio": None,
+    }
+    rows = [
+        (1, 10.0, "small", True),
+        (1, None, "small", False),
+        (1, 1.0, "small", True),
+        (1, 1.0, "small", True),
+    ]
+    assert figures.deadline_totals(columns(rows))["miss_ratio"] == 0.25
+
+
+def sample(at, *counts):
+    return PortSample(at, "s1:1", counts, counts)
+
+
+def test_port_rates__bits_per_second_between_samples():
+    rates = figures.port_rates([sample(10, 0, 0), sample(12, 250, 1000)])["s1:1"]
+    assert rates == [{"at": 12, "rate_bps": 5000, "queue_rates_bps": [1000, 4000]}]
+
+
+def test_port_rates__a_counter_that_went_back_gives_no_rate():
+    rates = figures.port_rates([sample(1, 500, 10), sample(2, 0, 0), sample(3, 125, 0), sample(3, 250, 0)])[
+        "s1:1"
+    ]
+    assert [rate["rate_bps"] for rate in rates] == [1000]
+
+
+def test_loads__share_of_the_capacity():
+    rates = figures.port_rates([sample(10, 0), sample(11, 125)])
+    assert figures.loads(rates, {"s1:1": 4000})["s1:1"]["load"] == 0.25
+    assert figures.loads(rates, {})["s1:1"]["load"] is None
+
+
+def test_thinned__keeps_the_last_of_each_port_and_interval():
+    changes = [
+        ThresholdChange(at, port, 1, (1000,), 9) for at in (0.1, 0.2, 0.9, 1.5) for port in ("s1:1", "s1:2")
+    ]
+    kept = figures.thinned(changes, 1)
+    assert [(c.at, c.port) for c in kept] == [(0.9, "s1:1"), (0.9, "s1:2"), (1.5, "s1:1"), (1.5, "s1:2")]
+    assert figures.thinned(changes, 0) == changes

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from store.flows import count_flows
+from tests.unit.webui.records import record
+
+PATH = "/api/v1/flows"
+
+
+def test_deliver__counts_what_was_new_and_what_was_known(client, engine):
+    batch = [record(f"f{i}") for i in range(5)]
+    assert client.post(PATH, json=batch).json == {"accepted": 5, "known": 0}
+    assert client.post(PATH, json=[*batch, record("f9")]).json == {"accepted": 1, "known": 5}
+    assert client.post(PATH, json=[]).json == {"accepted": 0, "known": 0}
+    assert count_flows(engine) == 6
+
+
+def test_deliver__twice_in_one_batch_is_once(client):
+    assert client.post(PATH, json=[record("f1"), record("f1")]).json == {"accepted": 1, "known": 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"bytes": 0}, "bytes"),
+        ({"bytes": "10"}, "bytes"),
+        ({"bytes": True}, "bytes"),
+        ({"bytes": 10**30}, "bytes"),
+        ({"id": "a b"}, "id"),
+        ({"id": ""}, "id"),
+        ({"id": None}, "id"),
+        ({"src": {"a": 1}}, "src"),
+        ({"size_class": "tiny"}, "size_class"),
+        ({"fct_us": None}, "fct_us"),
+        ({"fct_us": -1}, "fct_us"),
+        ({"met": True}, "met"),
+        ({"deadline_us": 5.0}, "met"),
+        ({"status": "lost"}, "status"),
+        ({"reason": "\x00"}, "reason"),
+        ({"reason": "x" * 201}, "reason"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_deliver__one_bad_record_refuses_the_batch_and_is_named(client, engine, changes, field):
+    answer = client.post(PATH, json=[record("f1"), record("f2", **changes)])
+    assert answer.status_code == 422
+    assert (answer.json["error"]["index"], answer.json["error"]["field"]) == (1, field)
+    assert count_flows(engine) == 0
+
+
+@pytest.mark.parametrize("body", [{}, "x", 1, None, True])
+def test_deliver__anything_but_a_list_is_a_422(client, body):
+    answer = client.post(PATH, data=json.dumps(body), content_type="application/json")
+    assert answer.status_code == 422
+
+
+@pytest.mark.parametrize("element", [None, 1, "x", []])
+def test_deliver__elements_must_be_objects(client, element):
+    answer = client.post(PATH, json=[element])
+    assert (answer.status_code, answer.json["error"]["index"]) == (422, 0)
+
+
+def test_list__pages_newest_first_without_gap_or_overlap(client):
+    client.post(PATH, json=[record(f"f{i}") for i in range(25)])
+    seen, cursor = [], None
+    while True:
+        page = client.get(PATH, query_string={"limit": 10, **({"before": cursor} if cursor else {})}).json
+        seen += [row["id"] for row in page["flows"]]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert seen == [f"f{i}" for i in reversed(range(25))]
+
+
+def test_list__filters(client):
+    late = {"deadline_us": 1000.0}
+    client.post(
+        PATH,
+        json=[
+            record("small"),
+            record("large", size_class="large", scheme="dctcp"),
+            record("met", met=True, **late),
+            record("missed", met=False, **late),
+            record("lost", status="unfinished", fct_us=None, src="h7"),
+        ],
+    )
+
+    def ids(**query):
+        return {row["id"] for row in client.get(PATH, query_string=query).json["flows"]}
+
+    assert ids(size_class="large") == {"large"}
+    assert ids(scheme="dctcp") == {"large"}
+    assert ids(met="true") == {"met"}
+    assert ids(met="false") == {"missed"}
+    assert ids(status="unfinished", src="h7") == {"lost"}
+    assert ids(dst="h9") == set()
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=1001", "limit=x", "before=-1", "size_class=tiny", "met=maybe", "src=a%20b", "src="],
+)
+def test_list__bad_queries_are_a_422(client, query):
+    answer = client.get(f"{PATH}?{query}")
+    assert answer.status_code == 422
+    assert answer.json["error"]["field"] == query.split("=")[0]
+
+
+def test_fct__by_class_and_scheme(client):
+    now = time.time()
+    flows = [record(f"p{i}", fct_us=1000.0 * (i + 1), started_at=now - 2) for i in range(9)]
+    flows += [record("d1", scheme="dctcp", fct_us=50_000.0, started_at=now - 2)]
+    flows += [record("u1", status="unfinished", fct_us=None)]
+    client.post(PATH, json=flows)
+    answer = client.get("/api/v1/fct?window_s=30").json
+    assert answer["classes"]["small"]["n"] == 10
+    assert answer["schemes"]["pias"]["small"]["mean"] == pytest.approx(5000)
+    assert answer["schemes"]["pias"]["small"]["p50"] == pytest.approx(5000)
+    assert answer["schemes"]["dctcp"]["all"]["n"] == 1
+    assert answer["flows_per_s"] == pytest.approx(11 / 30)
+    assert answer["series"] is None
+
+
+def test_fct__series_holds_each_flow_when_it_finished(client):
+    now = time.time()
+    client.post(
+        PATH, json=[record("f1", started_at=now - 10, fct_us=3e6), record("old", started_at=now - 100)]
+    )
+    series = client.get("/api/v1/fct?window_s=60&bin_s=2").json["series"]
+    assert sum(series["all"]["n"]) == 1
+    at = series["at"][series["all"]["n"].index(1)]
+    assert at <= now - 7 < at + 2
+    assert len(series["at"]) in (30, 31, 32)
+
+
+def test_fct__a_long_window_has_no_more_bins_than_allowed(client):
+    answer = client.get("/api/v1/fct?window_s=86400&bin_s=0.1").json
+    assert len(answer["series"]["at"]) <= 5001
+
+
+def test_deadlines(client):
+    flows = [record(f"m{i}", deadline_us=1e4, met=i > 0) for i in range(4)] + [record("none")]
+    client.post(PATH, json=flows)
+    answer = client.get("/api/v1/deadlines?bin_s=5").json
+    assert (answer["n"], answer["missed"], answer["miss_ratio"]) == (4, 1, 0.25)
+    assert sum(answer["series"]["missed"]) == 1
+
+
+@pytest.mark.parametrize("path", ["fct", "deadlines"])
+@pytest.mark.parametrize("query", ["window_s=0", "window_s=inf", "bin_s=0", "bin_s=nan", "window_s=1e9"])
+def test_windows__bad_ones_are_a_422(client, path, query):
+    assert client.get(f"/api/v1/{path}?{query}").status_code == 422

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import pytest
+from sqlalchemy import text
+
+from policy.desired import Policy
+from store.desired import put_policy
+from store.observed import add_event
+from webui import live as live_module
+from webui.live import GREETING_EVENTS, Live, sse_frame
+
+
+def messages(raw: bytes):
+    """(event name, id or None, document) of each message; comments and retry lines left out."""
+    found = []
+    for block in raw.decode().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines())
+        if "data" in fields:
+            found.append((fields["event"], fields.get("id"), json.loads(fields["data"])))
+    return found
+
+
+@pytest.fixture
+def stopping():
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_sse_frame__one_message():
+    assert sse_frame("event", {"a": "x\ny"}, 7) == b'id: 7\nevent: event\ndata: {"a":"x\\ny"}\n\n'
+
+
+def test_events__a_snapshot_has_every_part(client):
+    answer = client.get("/api/v1/events?count=1")
+    assert answer.mimetype == "text/event-stream"
+    [(name, _, snapshot)] = messages(answer.data)
+    assert name == "snapshot"
+    assert set(snapshot) == {"at", "health", "policy", "thresholds", "ports", "fct", "deadlines"}
+
+
+def test_events__start_with_the_past_ones_and_resume_after_the_last_seen(client, engine):
+    for number in range(GREETING_EVENTS + 5):
+        add_event(engine, "tick", number=number)
+    ids = [int(i) for name, i, _ in messages(client.get("/api/v1/events?count=1").data) if name == "event"]
+    assert ids == list(range(6, GREETING_EVENTS + 6))
+    resumed = client.get("/api/v1/events?count=1", headers={"Last-Event-ID": str(GREETING_EVENTS + 3)})
+    assert [i for name, i, _ in messages(resumed.data) if name == "event"] == [
+        str(GREETING_EVENTS + 4),
+        str(GREETING_EVENTS + 5),
+    ]
+
+
+@pytest.mark.parametrize("header", ["x", "-1", "1e3", "9" * 400, "²"])
+def test_events__a_strange_last_event_id_counts_as_absent(client, engine, header):
+    add_event(engine, "tick")
+    answer = client.get(
+        "/api/v1/events?count=1", headers={"Last-Event-ID": header.encode("utf-8").decode("latin-1")}
+    )
+    assert [name for name, _, _ in messages(answer.data)] == ["event", "snapshot"]
+
+
+def test_live__an_event_reaches_a_client_once(engine, stopping, monkeypatch):
+    monkeypatch.setattr(live_module, "INTERVAL_S", 0.05)
+    stream = Live(engine, stopping).stream(count=6)
+    seen = []
+    for number, chunk in enumerate(stream):
+        seen += messages(chunk)
+        if number == 2:
+            add_event(engine, "tick")
+            put_policy(engine, Policy.from_document({"scheme": "tcp"}), "test")
+    assert [name for name, _, _ in seen].count("event") == 1
+    assert seen[-1][2]["policy"]["policy"]["scheme"] == "tcp"
+
+
+def test_live__many_clients_cost_one_look_a_second(engine, stopping, monkeypatch):
+    looks = []
+    live = Live(engine, stopping)
+    look = live._look
+    monkeypatch.setattr(live, "_look", lambda: looks.append(1) or look())
+    threads = [threading.Thread(target=lambda: list(live.stream(count=3))) for _ in range(25)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(looks) <= time.monotonic() - began + 3
+
+
+def test_live__a_store_that_fails_is_told_and_survived(engine, stopping, monkeypatch):
+    monkeypatch.setattr(live_module, "INTERVAL_S", 0.05)
+    stream = Live(engine, stopping).stream()
+    names = []
+    for chunk in stream:
+        names += [name for name, _, _ in messages(chunk)]
+        if names == ["snapshot"]:
+            with engine.begin() as connection:
+                connection.execute(text("ALTER TABLE switches RENAME TO gone"))
+        if "trouble" in names and names[-1] == "trouble" and names.count("trouble") == 1:
+            with engine.begin() as connection:
+                connection.execute(text("ALTER TABLE gone RENAME TO switches"))
+        if names[-1:] == ["snapshot"] and "trouble" in names:
+            break
+    stream.close()
+    assert "trouble" in names
+
+
+def test_live__ends_when_the_process_stops(engine, stopping):
+    live = Live(engine, stopping)
+    done = []
+    thread = threading.Thread(target=lambda: done.append(list(live.stream())))
+    thread.start()
+    threading.Timer(0.2, stopping.set).start()
+    thread.join(20)
+    assert done

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Health, topology, schemes, thresholds, ports, agents, errors."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from sqlalchemy import text
+
+from policy.desired import Policy
+from policy.schemes import SCHEMES
+from store.desired import put_policy, put_topology
+from store.observed import (
+    PortSample,
+    ThresholdChange,
+    add_port_samples,
+    add_thresholds,
+    all_agents,
+    put_agent,
+    put_switch,
+)
+from tests.web.synthetic import leaf_spine
+
+
+def test_health__nobody_is_there_yet(client):
+    health = client.get("/api/v1/health").json
+    assert health["status"] == "degraded"
+    assert health["store"] == {"reachable": True, "kind": "sqlite"}
+    assert health["controller"]["alive"] is False
+    assert health["agents"] == []
+
+
+def everyone(engine):
+    put_topology(engine, leaf_spine())
+    for node in leaf_spine().switches:
+        put_switch(engine, node.dpid, node.name, connected=True, policy_version=1)
+    put_agent(engine, "h1", "host", {"flows": 3})
+
+
+def test_health__ok_when_all_are_there(client, engine):
+    everyone(engine)
+    health = client.get("/api/v1/health").json
+    assert health["status"] == "ok"
+    assert (health["controller"]["connected"], health["controller"]["expected"]) == (6, 6)
+    assert health["agents"][0]["status"] == {"flows": 3}
+    assert 0 <= health["agents"][0]["age_s"] < 60
+
+
+def test_health__a_silent_agent_is_away(client, engine):
+    everyone(engine)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE agents SET seen_at = seen_at - 60"))
+    health = client.get("/api/v1/health").json
+    assert health["status"] == "degraded"
+    assert health["agents"][0]["alive"] is False
+
+
+def test_health__the_switches_of_a_silent_controller_are_not_connected(client, engine):
+    everyone(engine)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE switches SET seen_at = seen_at - 60"))
+    controller = client.get("/api/v1/health").json["controller"]
+    assert (controller["alive"], controller["connected"]) == (False, 0)
+    add_port_samples(engine, [PortSample(time.time(), "s1:1", (0,), (0,))])
+    controller = client.get("/api/v1/health").json["controller"]
+    assert (controller["alive"], controller["connected"]) == (True, 6)
+
+
+def test_health__a_store_that_fails_is_a_503(client, engine):
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE switches"))
+    answer = client.get("/api/v1/health")
+    assert (answer.status_code, answer.json["error"]["code"]) == (503, "store-unavailable")
+
+
+def test_topology(client, engine):
+    assert client.get("/api/v1/topology").json == {"topology": None}
+    put_topology(engine, leaf_spine())
+    document = client.get("/api/v1/topology").json["topology"]
+    assert document["kind"] == "leaf-spine"
+    assert len(document["hosts"]) == 16
+
+
+def test_schemes__all_of_them_with_their_colours(client):
+    answer = client.get("/api/v1/schemes").json["schemes"]
+    assert {row["name"]: row["colour"] for row in answer} == {s.name: s.colour for s in SCHEMES.values()}
+
+
+def test_thresholds__now_and_since(client, engine):
+    now = time.time()
+    add_thresholds(
+        engine,
+        [
+            ThresholdChange(now - 50, "s1:1", 1, (1000,), 0),
+            ThresholdChange(now - 5, "s1:1", 1, (10_000,), 12),
+            ThresholdChange(now - 4, "s1:2", 1, (7_499,), 9),
+        ],
+    )
+    answer = client.get("/api/v1/thresholds").json
+    assert {port: row["thresholds_bytes"] for port, row in answer["now"].items()} == {
+        "s1:1": [10_000],
+        "s1:2": [7_499],
+    }
+    assert answer["history"] == []
+    answer = client.get("/api/v1/thresholds", query_string={"since": now - 10}).json
+    assert [row["port"] for row in answer["history"]] == ["s1:1", "s1:2"]
+    answer = client.get("/api/v1/thresholds", query_string={"since": now - 100, "port": ["s1:1"]}).json
+    assert [row["thresholds_bytes"] for row in answer["history"]] == [[1000], [10_000]]
+    assert list(answer["now"]) == ["s1:1"]
+    answer = client.get("/api/v1/thresholds", query_string={"since": now - 100, "resolution_s": 3600}).json
+    assert len(answer["history"]) <= 4
+
+
+def test_ports__rate_load_and_history(client, engine):
+    put_topology(engine, leaf_spine())
+    now = time.time()
+    counts = [(0, 0), (1_250_000, 0), (1_250_000, 2_500_000)]
+    add_port_samples(engine, [PortSample(now - 2 + i, "s1:1", c, c) for i, c in enumerate(counts)])
+    add_port_samples(engine, [PortSample(now - 500, "s1:2", (7, 7), (1, 1))])
+    answer = client.get("/api/v1/ports", query_string={"since": now - 60}).json
+    assert answer["now"]["s1:1"]["rate_bps"] == pytest.approx(20e6, rel=0.01)
+    assert answer["now"]["s1:1"]["load"] == pytest.approx(1.0, rel=0.01)
+    assert answer["now"]["s1:1"]["queue_bytes"] == [1_250_000, 2_500_000]
+    assert answer["now"]["s1:2"]["rate_bps"] is None
+    assert [row["queue_rates_bps"][0] for row in answer["history"]["s1:1"]] == [
+        pytest.approx(10e6, rel=0.01),
+        0,
+    ]
+    assert list(client.get("/api/v1/ports?port=s1:2").json["now"]) == ["s1:2"]
+
+
+@pytest.mark.parametrize("path", ["thresholds", "ports"])
+@pytest.mark.parametrize("query", ["since=-1", "since=x", "since=nan", "port=s1", "port=%27;--", "port=s1:x"])
+def test_ports__bad_queries_are_a_422(client, path, query):
+    assert client.get(f"/api/v1/{path}?{query}").status_code == 422
+
+
+def test_heartbeat__before_the_first_policy_there_is_nothing_to_set(client):
+    answer = client.post("/api/v1/agents/h1", json={"kind": "host"})
+    assert answer.json["policy_version"] == 0
+    assert set(answer.json.values()) == {0, None}
+
+
+def test_heartbeat__answers_what_the_policy_wants(client, engine):
+    put_policy(engine, Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "idle_gap_ms": 5}), "test")
+    answer = client.post("/api/v1/agents/h1", json={"kind": "host", "flows": 5}).json
+    assert answer == {
+        "policy_version": 1,
+        "scheme": "pias",
+        "congestion_control": "sluice_dctcp",
+        "fallback_control": "dctcp",
+        "mark_bytes": 30_000,
+        "buffer_bytes": 360_000,
+        "idle_gap_ns": 5_000_000,
+    }
+    assert all_agents(engine)[0]["status"] == {"flows": 5}
+    put_policy(engine, Policy.from_document({"scheme": "tcp"}), "test")
+    answer = client.post("/api/v1/agents/ports", json={"kind": "port"}).json
+    assert (answer["congestion_control"], answer["mark_bytes"]) == ("cubic", None)
+
+
+@pytest.mark.parametrize("body", [{}, {"kind": "router"}, {"kind": ["host"]}, [], None, "host"])
+def test_heartbeat__without_a_kind_is_a_422(client, engine, body):
+    answer = client.post("/api/v1/agents/h1", data=json.dumps(body), content_type="application/json")
+    assert answer.status_code == 422
+    assert all_agents(engine) == []
+
+
+@pytest.mark.parametrize("name", ["a%20b", "x" * 65, "%00", "%F0%9F%98%80"])
+def test_heartbeat__bad_names_are_a_422(client, name):
+    assert client.post(f"/api/v1/agents/{name}", json={"kind": "host"}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/api/v1/nothing", 404, "not-found"),
+        ("GET", "/nothing", 404, "not-found"),
+        ("DELETE", "/api/v1/policy", 405, "method-not-allowed"),
+        ("GET", "/api/v1/agents/h1", 405, "method-not-allowed"),
+        ("POST", "/api/v1/agents/a/b", 404, "not-found"),
+    ],
+)
+def test_errors__one_shape(client, method, path, status, code):
+    answer = client.open(path, method=method)
+    assert answer.status_code == status
+    assert answer.json["error"]["code"] == code
+    assert set(answer.json["error"]) == {"code", "problem", "field", "index"}
+    if status == 405:
+        assert answer.headers["Allow"]
+
+
+def test_errors__a_bug_is_a_500_that_tells_nothing(app, client):
+    app.add_url_rule("/boom", "boom", lambda: 1 // 0)
+    answer = client.get("/boom")
+    assert (answer.status_code, answer.json["error"]["code"]) == (500, "internal")
+    assert "division" not in answer.text
+
+
+def test_page__is_served_with_no_foreign_sources(client):
+    answer = client.get("/")
+    assert answer.status_code == 200
+    assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+    assert "http://" not in answer.text
+    assert "https://" not in answer.text
+    assert "the-token" not in answer.text

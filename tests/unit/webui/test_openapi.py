@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The OpenAPI document is true: schemathesis sends what it allows and what it forbids, and checks every answer."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import threading
+import time
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+
+from store.desired import current_version, mark_applied
+from store.engine import open_store
+from tests.unit.webui.conftest import TOKEN
+from tests.web.synthetic import Network, fill
+from webui.app import create_app
+
+EXAMPLES = 40
+
+
+def configuration():
+    """All checks, with one thing that JSON Schema cannot say: thresholds increase and are one fewer than the queues.
+
+    So a policy that the schema allows may be refused with a 422, and only there.
+    """
+    accepted = {"positive_data_acceptance": {"expected-statuses": ["2xx", "422"]}}
+    return schemathesis.Config.from_dict(
+        {
+            "auth": {"openapi": {"bearer": {"bearer": TOKEN}}},
+            "operations": [{"include-path": "/api/v1/policy", "include-method": "PUT", "checks": accepted}],
+        }
+    )
+
+
+# The test is collected from the document, so the application stands before any fixture does.
+FOLDER = tempfile.TemporaryDirectory(prefix="sluice-openapi-")
+ENGINE = open_store(f"sqlite:///{FOLDER.name}/store.db")
+APP = create_app(ENGINE, TOKEN)
+# The stream has no end; test_live.py covers it.
+schema = schemathesis.openapi.from_wsgi("/openapi/openapi.json", APP, config=configuration()).exclude(
+    path="/api/v1/events"
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def some_of_everything():
+    network = Network(ENGINE)
+    fill(network, time.time(), 8)
+    network.heartbeats(1)
+    stop = threading.Event()
+    controller = threading.Thread(target=apply_at_once, args=(stop,))
+    controller.start()
+    yield
+    stop.set()
+    controller.join()
+
+
+def apply_at_once(stop):
+    """A controller that is always there: a PUT need not wait for its time to be over."""
+    while not stop.wait(0.01):
+        mark_applied(ENGINE, current_version(ENGINE))
+
+
+@schema.parametrize()
+@settings(max_examples=EXAMPLES, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+def test_api(case):
+    case.call_and_validate()
+
+
+def test_document__describes_every_route():
+    described = {(path, method.upper()) for path, item in APP.api_doc["paths"].items() for method in item}
+    rules = [rule for rule in APP.url_map.iter_rules() if rule.rule.startswith("/api/")]
+    routes = {
+        (rule.rule.replace("<", "{").replace(">", "}"), method)
+        for rule, method in itertools.chain.from_iterable(
+            [(rule, method) for method in rule.methods - {"HEAD", "OPTIONS"}] for rule in rules
+        )
+    }
+    assert described == routes

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import pytest
+
+from policy.desired import Policy
+from store.desired import current_version, mark_applied, put_policy
+from store.observed import newest_events
+from webui.api.policies import wait_applied
+
+PATH = "/api/v1/policy"
+
+
+def test_read_policy__none_before_the_first(client):
+    assert client.get(PATH).json == {"current": None, "history": []}
+
+
+def test_change_policy__pending_until_the_controller_applies_it(client, engine, bearer):
+    answer = client.put(f"{PATH}?wait_s=0", json={"scheme": "pias"}, headers=bearer)
+    assert answer.status_code == 202
+    assert answer.json["state"] == "pending"
+    assert answer.json["applied_at"] is None
+    assert answer.json["policy"]["queues"] == 8
+    mark_applied(engine, answer.json["version"])
+    current = client.get(PATH).json["current"]
+    assert current["state"] == "applied"
+    assert current["version"] == answer.json["version"]
+
+
+def test_change_policy__answers_200_once_it_is_applied(client, engine, bearer):
+    def controller():
+        while not current_version(engine):
+            time.sleep(0.01)
+        mark_applied(engine, current_version(engine))
+
+    thread = threading.Thread(target=controller)
+    thread.start()
+    answer = client.put(f"{PATH}?wait_s=20", json={"scheme": "dctcp"}, headers=bearer)
+    thread.join()
+    assert answer.status_code == 200
+    assert answer.json["state"] == "applied"
+    assert answer.json["applied_at"] >= answer.json["created_at"]
+
+
+def test_change_policy__versions_count_up_and_old_ones_are_superseded(client, bearer):
+    for scheme in ("tcp", "dctcp", "mlfq-adaptive"):
+        client.put(f"{PATH}?wait_s=0", json={"scheme": scheme}, headers=bearer)
+    history = client.get(PATH).json["history"]
+    assert [row["policy"]["scheme"] for row in history] == ["mlfq-adaptive", "dctcp", "tcp"]
+    assert [row["state"] for row in history] == ["pending", "superseded", "superseded"]
+    assert [row["version"] for row in history] == [3, 2, 1]
+    assert len(client.get(f"{PATH}?limit=2").json["history"]) == 2
+
+
+def test_change_policy__leaves_an_event(client, engine, bearer):
+    client.put(f"{PATH}?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
+    event = newest_events(engine, 1)[0]
+    assert (event["kind"], event["document"]) == ("policy-requested", {"version": 1, "scheme": "tcp"})
+
+
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [
+        ({}, "scheme"),
+        ({"scheme": "magic"}, "scheme"),
+        ({"scheme": None}, "scheme"),
+        ({"scheme": ["tcp"]}, "scheme"),
+        ([], "policy"),
+        ("tcp", "policy"),
+        (None, "policy"),
+        ({"scheme": "tcp", "speed": 1}, "speed"),
+        ({"scheme": "tcp", "queues": 2}, "queues"),
+        ({"scheme": "pias", "queues": 9}, "queues"),
+        ({"scheme": "pias", "queues": True}, "queues"),
+        ({"scheme": "pias", "queues": 3}, "thresholds"),
+        ({"scheme": "pias", "queues": 3, "thresholds": [5000, 5000]}, "thresholds"),
+        ({"scheme": "pias", "queues": 3, "thresholds": ["20KB", "10KB"]}, "thresholds"),
+        ({"scheme": "pias", "queues": 2, "thresholds": ["1" + "0" * 5000 + "KB"]}, "thresholds"),
+        ({"scheme": "mlfq-adaptive", "window_ms": -1}, "window_ms"),
+        ({"scheme": "mlfq-adaptive", "percentiles": [101]}, "percentiles"),
+        ({"scheme": "pias", "percentiles": False}, "percentiles"),
+        ({"scheme": "tcp", "mark_at": 1000}, "mark_at"),
+    ],
+)
+def test_change_policy__a_bad_document_is_a_422_that_names_the_field(client, bearer, document, field):
+    answer = client.put(PATH, data=json.dumps(document), content_type="application/json", headers=bearer)
+    assert answer.status_code == 422
+    assert answer.json["error"]["field"] == field
+    assert 0 < len(answer.json["error"]["problem"]) <= 400
+    assert client.get(PATH).json["current"] is None
+
+
+@pytest.mark.parametrize("query", ["wait_s=-1", "wait_s=31", "wait_s=nan", "wait_s=x", "wait_s="])
+def test_change_policy__a_bad_wait_is_a_422(client, bearer, query):
+    answer = client.put(f"{PATH}?{query}", json={"scheme": "tcp"}, headers=bearer)
+    assert answer.status_code == 422
+    assert answer.json["error"]["field"] == "wait_s"
+    assert client.get(PATH).json["current"] is None
+
+
+def test_wait_applied__ends_when_a_newer_policy_replaces_it(engine):
+    old = put_policy(engine, Policy.from_document({"scheme": "tcp"}), "test")
+    put_policy(engine, Policy.from_document({"scheme": "dctcp"}), "test")
+    began = time.monotonic()
+    assert wait_applied(engine, old, 30, threading.Event()).applied_at is None
+    assert time.monotonic() - began < 10
+
+
+def test_wait_applied__ends_when_the_process_stops(engine):
+    version = put_policy(engine, Policy.from_document({"scheme": "tcp"}), "test")
+    stopping = threading.Event()
+    stopping.set()
+    began = time.monotonic()
+    assert wait_applied(engine, version, 30, stopping).version == version
+    assert time.monotonic() - began < 10
