@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from policy.desired import Policy
+from policy.errors import FieldError
+from store.desired import (
+    current_policy,
+    current_topology,
+    current_version,
+    mark_applied,
+    policy_history,
+    policy_version,
+    put_policy,
+    put_topology,
+)
+from store.engine import open_store
+from tests.web.synthetic import leaf_spine
+
+TCP = Policy.from_document({"scheme": "tcp"})
+PIAS = Policy.from_document({"scheme": "pias"})
+
+
+def test_open_store__a_bad_url_names_what_to_write():
+    with pytest.raises(FieldError, match="sqlite:////"):
+        open_store("nonsense")
+
+
+def test_put_policy__versions_count_up_and_none_is_used_twice(engine):
+    assert current_version(engine) == 0
+    assert current_policy(engine) is None
+    assert [put_policy(engine, TCP, "a"), put_policy(engine, PIAS, "b")] == [1, 2]
+    assert current_version(engine) == 2
+    assert current_policy(engine).policy == PIAS
+    assert [v.author for v in policy_history(engine)] == ["b", "a"]
+
+
+def test_mark_applied__the_first_time_stays(engine):
+    put_policy(engine, TCP, "a")
+    assert policy_version(engine, 1).applied_at is None
+    mark_applied(engine, 1)
+    first = policy_version(engine, 1).applied_at
+    mark_applied(engine, 1)
+    assert policy_version(engine, 1).applied_at == first
+    assert policy_version(engine, 2) is None
+
+
+def test_put_topology__the_last_one_counts(engine):
+    assert current_topology(engine) is None
+    put_topology(engine, leaf_spine())
+    put_topology(engine, leaf_spine())
+    assert current_topology(engine) == leaf_spine()
+
+
+def test_store__survives_being_opened_again(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.db"
+    put_policy(open_store(url), PIAS, "a")
+    assert current_policy(open_store(url)).policy == PIAS

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from policy.records import FlowRecord
+from store.flows import add_flows, all_flows, count_flows, find_flows, flow_columns, recent_flows
+from tests.unit.webui.records import record
+
+
+def flow(identity, **changes):
+    return FlowRecord.from_document(record(identity, **changes))
+
+
+def test_add_flows__at_least_once_delivery_is_kept_exactly_once(engine):
+    assert add_flows(engine, [flow("a"), flow("b")]) == 2
+    assert add_flows(engine, [flow("b"), flow("c"), flow("c")]) == 1
+    assert add_flows(engine, []) == 0
+    assert count_flows(engine) == 3
+    assert [f.id for f in all_flows(engine)] == ["a", "b", "c"]
+    assert [f.id for f in recent_flows(engine, limit=2)] == ["c", "b"]
+
+
+def test_add_flows__many_at_once(engine):
+    assert add_flows(engine, [flow(f"f{i}") for i in range(5000)]) == 5000
+    assert add_flows(engine, [flow(f"f{i}") for i in range(4990, 5010)]) == 10
+
+
+def test_flow_columns__in_the_window_by_the_time_a_flow_finished(engine):
+    now = time.time()
+    add_flows(
+        engine,
+        [
+            flow("in", started_at=now - 5, fct_us=2e6, deadline_us=1e6, met=False),
+            flow("before", started_at=now - 50, fct_us=2e6),
+            flow(
+                "unfinished", started_at=now - 50, fct_us=None, status="unfinished", deadline_us=1e3, met=True
+            ),
+        ],
+    )
+    columns = flow_columns(engine, now - 10)
+    assert len(columns) == 2
+    finished = ~np.isnan(columns.fct_us)
+    assert columns.at[finished][0] == now - 3
+    assert columns.has_deadline.all()
+    assert columns.missed.tolist().count(True) == 1
+    assert len(flow_columns(engine, now + 100)) == 0
+
+
+def test_find_flows__older_than_a_sequence(engine):
+    add_flows(engine, [flow(f"f{i}") for i in range(4)])
+    rows = find_flows(engine, {}, limit=2)
+    assert [row["id"] for row in rows] == ["f3", "f2"]
+    assert [row["id"] for row in find_flows(engine, {"src": "h1"}, rows[-1]["sequence"])] == ["f1", "f0"]
+    assert find_flows(engine, {"src": "h2"}) == []

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import time
+
+from store.observed import (
+    PortSample,
+    ThresholdChange,
+    add_event,
+    add_port_samples,
+    add_thresholds,
+    all_agents,
+    all_switches,
+    events_after,
+    last_sample_at,
+    latest_thresholds,
+    newest_events,
+    newest_port_samples,
+    port_history,
+    prune,
+    put_agent,
+    put_switch,
+    recent_events,
+    threshold_history,
+)
+
+
+def test_put__one_row_a_switch_and_an_agent(engine):
+    for connected in (True, False):
+        put_switch(engine, 2**63 - 1, "s1", connected=connected, policy_version=None)
+        put_agent(engine, "h1", "host", {"n": int(connected)})
+    assert [(row["dpid"], row["connected"]) for row in all_switches(engine)] == [(2**63 - 1, False)]
+    assert [(row["name"], row["status"]) for row in all_agents(engine)] == [("h1", {"n": 0})]
+
+
+def test_events__by_id_in_order(engine):
+    for number in range(5):
+        add_event(engine, "tick", number=number)
+    assert [row["document"]["number"] for row in newest_events(engine, 2)] == [3, 4]
+    assert [row["document"]["number"] for row in events_after(engine, newest_events(engine, 3)[0]["id"])] == [
+        3,
+        4,
+    ]
+    assert len(recent_events(engine, 0)) == 5
+    assert recent_events(engine, time.time() + 60) == []
+
+
+def change(at, port, *edges):
+    return ThresholdChange(at, port, 1, edges, 7)
+
+
+def test_thresholds__history_oldest_first_and_the_newest_when_there_are_too_many(engine):
+    changes = [change(float(at), f"s1:{1 + at % 2}", 1000 + at) for at in range(1, 9)]
+    add_thresholds(engine, changes)
+    assert threshold_history(engine, 0) == changes
+    assert threshold_history(engine, 2, limit=3) == changes[-3:]
+    assert threshold_history(engine, 0, ["s1:1"]) == changes[1::2]
+    assert latest_thresholds(engine) == {"s1:1": changes[7], "s1:2": changes[6]}
+
+
+def test_port_samples__history_and_the_newest_of_each_port(engine):
+    assert last_sample_at(engine) == 0
+    samples = [PortSample(float(at), f"s1:{1 + at % 2}", (at, 0), (1, 0)) for at in range(1, 7)]
+    add_port_samples(engine, samples)
+    assert port_history(engine, 1) == samples[1:]
+    assert port_history(engine, 0, ["s1:2"], limit=2) == [samples[2], samples[4]]
+    assert newest_port_samples(engine) == [samples[5], samples[4]]
+    assert last_sample_at(engine) == 6
+
+
+def test_prune__the_thresholds_in_force_stay(engine):
+    add_thresholds(engine, [change(1.0, "s1:1", 1000), change(2.0, "s1:1", 2000)])
+    add_port_samples(engine, [PortSample(1.0, "s1:1", (1,), (1,))])
+    add_event(engine, "tick")
+    prune(engine, time.time() + 60)
+    assert latest_thresholds(engine) == {"s1:1": change(2.0, "s1:1", 2000)}
+    assert len(threshold_history(engine, 0)) == 1
+    assert port_history(engine, 0) == []
+    assert newest_events(engine, 5) == []
