@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An OpenFlow switch in memory: takes changes as strictly as a real one, and says what becomes of a packet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.pipeline import (
+    Action,
+    Changes,
+    FlowRule,
+    GroupKind,
+    GroupRule,
+    LoadMetadata,
+    Output,
+    PushVlan,
+    Resubmit,
+    RuleKey,
+    SetPriority,
+    SetQueue,
+    SwitchRules,
+    ToGroup,
+)
+
+IPV4, IPV6, ARP = 0x0800, 0x86DD, 0x0806
+
+
+@dataclass(frozen=True)
+class Packet:
+    in_port: int
+    eth_dst: str
+    eth_type: int = IPV4
+    dscp: int = 0
+    fin: bool = False
+    flow_hash: int = 0
+    """What a select group chooses by."""
+
+    def fields(self, metadata: int) -> Mapping[str, Any]:
+        """The packet as match fields see it; a field that it does not have is absent."""
+        fields: dict[str, Any] = {
+            "in_port": self.in_port,
+            "eth_dst": self.eth_dst,
+            "eth_type": self.eth_type,
+            "metadata": metadata,
+        }
+        if self.eth_type in (IPV4, IPV6):
+            fields |= {"ip_dscp": self.dscp, "ip_proto": 6, "tcp_flags_nxm": 0x10 | self.fin}
+        return fields
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A packet that left."""
+
+    port: int
+    queue: int
+    pcp: int
+
+
+@dataclass
+class _Walk:
+    """A packet on its way through the tables."""
+
+    packet: Packet
+    metadata: int = 0
+    queue: int = 0
+    pcp: int | None = None
+    sent: list[Sent] = field(default_factory=list)
+
+
+def _number(value: Any) -> int:
+    return int(value.replace(":", ""), 16) if isinstance(value, str) else value
+
+
+def _matches(rule: FlowRule, fields: Mapping[str, Any]) -> bool:
+    for name, wanted in rule.match:
+        if name not in fields:
+            return False
+        value, mask = wanted if isinstance(wanted, tuple) else (wanted, -1)
+        if _number(fields[name]) & _number(mask) != _number(value) & _number(mask):
+            return False
+    return True
+
+
+_EMPTY = SwitchRules((), ())
+
+
+class FakeSwitch:
+    def __init__(self, rules: SwitchRules = _EMPTY) -> None:
+        self.flows: dict[RuleKey, FlowRule] = {rule.key: rule for rule in rules.flows}
+        self.groups: dict[int, GroupRule] = {group.group: group for group in rules.groups}
+        self.packets: Counter[RuleKey] = Counter()
+        """Packets that matched each rule; lost when the rule is, as on a real switch."""
+
+    @property
+    def rules(self) -> SwitchRules:
+        return SwitchRules(tuple(self.groups.values()), tuple(self.flows.values()))
+
+    # ── Changes ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def apply(self, changes: Changes) -> None:
+        """Take a bundle. AssertionError where a real switch would refuse, or where a change would change nothing."""
+        for group in changes.add_groups:
+            assert group.group not in self.groups, f"group {group.group} exists"
+            self.groups[group.group] = group
+        for group in changes.modify_groups:
+            assert self.groups[group.group] != group
+            self.groups[group.group] = group
+        for rule in changes.delete:
+            del self.flows[rule.key]
+            del self.packets[rule.key]
+        for rule in changes.add:
+            assert self.flows.get(rule.key) != rule, f"{rule} was right"
+            self._install(rule)
+            del self.packets[rule.key]
+        for rule in changes.modify:
+            assert self.flows[rule.key].cookie == rule.cookie, "a cookie cannot be modified"
+            assert self.flows[rule.key] != rule, f"{rule} was right"
+            self._install(rule)
+        for number in changes.delete_groups:
+            del self.groups[number]
+            self._check_groups(self.flows.values())
+
+    def _install(self, rule: FlowRule) -> None:
+        self._check_groups([rule])
+        assert rule.goto is None or rule.goto > rule.table, "goto only leads forward"
+        self.flows[rule.key] = rule
+
+    def _check_groups(self, rules: Iterable[FlowRule]) -> None:
+        for rule in rules:
+            for action in rule.actions:
+                if isinstance(action, ToGroup):
+                    assert action.group in self.groups, f"no group {action.group}"
+
+    # ── Packets ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def send(self, packet: Packet) -> list[Sent]:
+        """Where the packet goes, and in which queue."""
+        walk = _Walk(packet)
+        self._table(0, walk)
+        return walk.sent
+
+    def _table(self, table: int, walk: _Walk) -> None:
+        fields = walk.packet.fields(walk.metadata)
+        matching = [rule for rule in self.flows.values() if rule.table == table and _matches(rule, fields)]
+        if not matching:
+            return
+        best = max(rule.priority for rule in matching)
+        rules = [rule for rule in matching if rule.priority == best]
+        assert len(rules) == 1, f"ambiguous: {rules}"
+        self._rule(rules[0], walk)
+
+    def _rule(self, rule: FlowRule, walk: _Walk) -> None:
+        self.packets[rule.key] += 1
+        for action in rule.actions:
+            self._act(action, walk)
+        if rule.write_metadata:
+            value, mask = rule.write_metadata
+            walk.metadata = walk.metadata & ~mask | value & mask
+        if rule.goto is not None:
+            self._table(rule.goto, walk)
+
+    def _act(self, action: Action, walk: _Walk) -> None:
+        match action:
+            case SetQueue(queue):
+                walk.queue = queue
+            case PushVlan():
+                walk.pcp = 0
+            case SetPriority(pcp):
+                assert walk.pcp is not None, "no 802.1Q header to set a priority in"
+                walk.pcp = pcp
+            case LoadMetadata(value, bits):
+                mask = (1 << bits) - 1
+                walk.metadata = walk.metadata & ~mask | value
+            case Resubmit(table):
+                self._table(table, walk)
+            case Output(port) if port != walk.packet.in_port:
+                assert walk.pcp is not None
+                walk.sent.append(Sent(port, walk.queue, walk.pcp))
+            case ToGroup(number):
+                self._group(self.groups[number], walk)
+
+    def _group(self, group: GroupRule, walk: _Walk) -> None:
+        """What a bucket does to the packet ends with the bucket."""
+        buckets = group.buckets
+        if group.kind is GroupKind.SELECT:
+            buckets = (buckets[walk.packet.flow_hash % len(buckets)],)
+        for bucket in buckets:
+            copy = _Walk(walk.packet, walk.metadata, sent=walk.sent)
+            for action in bucket.actions:
+                self._act(action, copy)

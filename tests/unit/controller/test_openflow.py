@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from os_ken.ofproto import ofproto_protocol
+
+from controller import openflow
+from controller.openflow import OFP_VERSION
+from controller.pipeline import Changes, Foreign, SwitchRules, Table, cookie, diff, switch_rules
+from controller.wire import Framer
+from policy import tags
+from policy.queue_map import mlfq_map
+from tests.unit.controller.networks import leaf_spine
+from tests.unit.controller.test_wire import flow_entry
+
+EXPERIMENTER, BUNDLE_ADD, BUNDLE_CONTROL = 4, 2301, 2300
+FLOW_MOD, GROUP_MOD, BARRIER = 14, 15, 20
+
+
+class FakeDatapath(ofproto_protocol.ProtocolDesc):
+    def __init__(self):
+        super().__init__(version=OFP_VERSION)
+        self.next_xid = 0
+
+    def set_xid(self, message):
+        self.next_xid += 1
+        message.set_xid(self.next_xid)
+        return self.next_xid
+
+
+def wanted(edge_bytes=10_000):
+    topology = leaf_spine()
+    queue_of = mlfq_map([edge_bytes], queues=2, untagged_queue=1)
+    return switch_rules(topology, "s1", {port.number: queue_of for port in topology.ports_of["s1"]})
+
+
+def frames(data):
+    return list(Framer().feed(data))
+
+
+def inner(frame):
+    """The message within a bundle-add."""
+    if frame.kind != EXPERIMENTER or struct.unpack_from("!I", frame.data, 12)[0] != BUNDLE_ADD:
+        return None
+    return frames(frame.data[24:])[0]
+
+
+def as_stats(flow_mod):
+    """What a switch that holds this rule answers: match and instructions are encoded alike."""
+    cookie_, table = struct.unpack_from("!Q8xB", flow_mod.data, 8)
+    priority = struct.unpack_from("!H", flow_mod.data, 30)[0]
+    tail = flow_mod.data[48:]
+    head = struct.pack("!HBxIIHHHHxxxxQQQ", 48 + len(tail), table, 1, 0, priority, 0, 0, 0, cookie_, 0, 0)
+    return head + tail
+
+
+def as_group_stats(group_mod):
+    kind, number = struct.unpack_from("!xxBxI", group_mod.data, 8)
+    tail = group_mod.data[16:]
+    return struct.pack("!HBxI", 8 + len(tail), kind, number) + tail
+
+
+def test_rules_survive_the_way_to_the_switch_and_back():
+    """So that a controller that reads what it installed finds no difference."""
+    rules = wanted()
+    (fill, _) = openflow.change_requests(FakeDatapath(), diff(SwitchRules((), ()), rules), 1)
+    messages = [m for frame in frames(fill.data) if (m := inner(frame))]
+    flows = b"".join(as_stats(m) for m in messages if m.kind == FLOW_MOD)
+    groups = b"".join(as_group_stats(m) for m in messages if m.kind == GROUP_MOD)
+    read = openflow.read_rules(flows, groups)
+    assert set(read.flows) == set(rules.flows)
+    assert set(read.groups) == set(rules.groups)
+    assert len(diff(read, rules)) == 0
+
+
+def test_change_requests__one_bundle_filled_and_then_committed_each_step_closed_by_a_barrier():
+    changes = diff(wanted(10_000), wanted(20_000))
+    fill, commit = openflow.change_requests(FakeDatapath(), changes, 9)
+    kinds = [(frame.kind, struct.unpack_from("!I", frame.data, 12)[0]) for frame in frames(fill.data)[:-1]]
+    assert kinds == [(EXPERIMENTER, BUNDLE_CONTROL)] + [(EXPERIMENTER, BUNDLE_ADD)] * len(changes)
+    assert [frame.kind for frame in frames(commit.data)] == [EXPERIMENTER, BARRIER]
+    for request in (fill, commit):
+        assert frames(request.data)[-1].xid == request.last_xid
+        assert frames(request.data)[-1].kind == BARRIER
+
+
+def test_change_requests__every_message_is_known_by_its_transaction_id():
+    changes = diff(wanted(10_000), wanted(20_000))
+    fill, _ = openflow.change_requests(FakeDatapath(), changes, 9)
+    added = [frame for frame in frames(fill.data) if inner(frame)]
+    assert [fill.subjects[frame.xid] for frame in added] == [str(rule) for rule in changes.modify]
+    assert all(inner(frame).xid == frame.xid for frame in added)
+
+
+def test_change_requests__a_modification_is_strict_and_resets_no_counter():
+    fill, _ = openflow.change_requests(FakeDatapath(), diff(wanted(10_000), wanted(20_000)), 9)
+    for message in filter(None, map(inner, frames(fill.data))):
+        command, flags = message.data[25], struct.unpack_from("!H", message.data, 44)[0]
+        assert (command, flags) == (2, 0)
+
+
+def test_change_requests__nothing_to_change_is_a_barrier():
+    (only,) = openflow.change_requests(FakeDatapath(), Changes(), 9)
+    assert [frame.kind for frame in frames(only.data)] == [BARRIER]
+
+
+def test_read_rules__a_rule_that_would_expire_is_not_ours():
+    entry = bytearray(flow_entry(cookie(Table.COMPLETED)))
+    struct.pack_into("!H", entry, 14, 60)
+    (rule,) = openflow.read_rules(bytes(entry), b"").flows
+    assert rule.cookie != cookie(Table.COMPLETED)
+
+
+def test_read_rules__an_action_that_we_never_use_is_foreign():
+    to_controller = struct.pack("!HHIHxxxxxx", 0, 16, 0xFFFFFFFD, 128)
+    meter = struct.pack("!HHI", 6, 8, 1)
+    apply = struct.pack("!HHxxxx", 4, 24) + to_controller
+    first, second = openflow.read_rules(
+        flow_entry(instructions=apply) + flow_entry(instructions=meter), b""
+    ).flows
+    assert first.actions[0].port == 0xFFFFFFFD
+    assert isinstance(second.actions[0], Foreign)
+
+
+def test_completed_counts__adds_families_and_leaves_out_what_is_no_size():
+    rows = [
+        (cookie(Table.COMPLETED, 1, 9, 0), 3),
+        (cookie(Table.COMPLETED, 1, 9, 1), 4),
+        (cookie(Table.COMPLETED, 2, 40, 0), 5),
+        (cookie(Table.COMPLETED, 2, tags.UNTAGGED), 100),
+        (cookie(Table.COMPLETED, 2, tags.BACKGROUND), 100),
+        (cookie(Table.COMPLETED), 1000),
+    ]
+    counts = openflow.completed_counts(b"".join(flow_entry(c, n) for c, n in rows))
+    expected = {port: np.zeros(tags.ATTAINED_BUCKETS, np.int64) for port in (1, 2)}
+    expected[1][8], expected[2][39] = 7, 5
+    assert counts.keys() == expected.keys()
+    assert all(np.array_equal(counts[port], expected[port]) for port in counts)
+
+
+def test_queue_counts__by_port_with_the_queues_in_order():
+    rows = [(2, 1, 150, 1), (1, 0, 10, 1), (2, 0, 300, 2)]
+    body = b"".join(struct.pack("!IIQQQII", p, q, b, n, 0, 0, 0) for p, q, b, n in rows)
+    counts = openflow.queue_counts(body)
+    assert (counts[2].size_bytes, counts[2].packets) == ((300, 150), (2, 1))
+    assert counts[1].size_bytes == (10,)
+
+
+@pytest.mark.parametrize(("kind", "code", "words"), [(4, 9, "BAD_PREREQ"), (4, 999, "999"), (77, 1, "77")])
+def test_error_text__says_what_it_can(kind, code, words):
+    class Message:
+        type = kind
+
+    Message.code = code
+    assert words in openflow.error_text(Message)
