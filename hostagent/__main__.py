@@ -44,6 +44,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         congestion_control=options.congestion_control or (scheme.congestion_control if scheme else None),
         use_bpf=not options.no_bpf,
         grace_s=options.grace,
+        realtime=not options.no_realtime,
     )
 
 
@@ -61,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--congestion-control", help="until the web process says what the policy wants")
     parser.add_argument("--no-bpf", action="store_true", help="no tagger, no congestion control of ours")
+    parser.add_argument("--no-realtime", action="store_true", help="no priority over other processes")
     parser.add_argument(
         "--grace", type=float, default=GRACE_S, help="seconds after the last start until flows are given up"
     )

@@ -50,6 +50,8 @@ class Settings:
     """Until the web process says what the policy wants; None: the namespace's default."""
     use_bpf: bool = True
     grace_s: float = GRACE_S
+    realtime: bool = True
+    """Run the traffic's thread before ordinary processes, see _take_priority."""
 
 
 class Agent:
@@ -59,6 +61,7 @@ class Agent:
         """Attach and listen. Raises SluiceError."""
         self._settings = settings
         self._policy_version = 0
+        self._realtime = False
         web = Web(settings.web)
         self._spool = Spool(settings.run_dir / "spool")
         self._courier = Courier(self._spool, web.post)
@@ -84,6 +87,7 @@ class Agent:
                 self._use_control(self._settings.congestion_control, self._settings.schedule.scheme)
             self._traffic.begin(self._settings.start_at)
             self._reporter.start()
+            self._realtime = self._settings.realtime and _take_priority()
             gc.freeze()  # the schedule lives as long as we do: no collection needs to walk it
             self._loop.run()
         finally:
@@ -154,7 +158,25 @@ class Agent:
             "bytes_received": received.bytes,
             "retransmissions": sent.retransmissions,
             "timeouts": sent.timeouts,
+            "realtime": self._realtime,
             "controls_refused": self._sender.refused_controls,
             "start_lag_max_us": round(sent.start_lag_max_us),
             "user_space_mean_us": round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
         }
+
+
+def _take_priority() -> bool:
+    """Let the endpoints run as soon as they have something to do, as on a host of their own; False if refused.
+
+    On a machine that the switches keep busy an ordinary process waits milliseconds for its turn, which would pass for
+    network delay: idle 10 KB flows beside two busy loops on two cores took 5.1 ms at the 99th percentile, and 0.4 ms
+    with this. A flow costs half a millisecond; the kernel keeps 5 % of the time for others whatever happens.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except OSError as error:
+        log.warning(
+            "no real-time priority (%s): on a busy machine flows look slower than they are", error.strerror
+        )
+        return False
+    return True

@@ -228,6 +228,19 @@ def test_sigterm__active_flows_recorded_all_delivered_nothing_left():
         assert agents.cable.exec("h1", ["ss", "-tanH"]).strip() == ""
 
 
+def test_the_traffic_runs_before_other_processes_and_the_reporting_does_not():
+    with Agents() as agents:
+        agents.start()
+        wait_until(lambda: agents.status("h1").get("realtime"), "real-time priority")
+        pid = agents.processes["h1"].pid
+        policies = {
+            int(task.name): os.sched_getscheduler(int(task.name)) & ~os.SCHED_RESET_ON_FORK
+            for task in Path(f"/proc/{pid}/task").iterdir()
+        }
+        assert policies.pop(pid) == os.SCHED_RR
+        assert set(policies.values()) == {os.SCHED_OTHER}
+
+
 def test_without_bpf__falls_back_and_says_so():
     with Agents() as agents:
         agents.start(flow(1, 0.0), arguments=("--no-bpf",))
