@@ -69,8 +69,8 @@ class Reporter(threading.Thread):
         while not self._stopping.is_set():
             try:
                 if time.monotonic() >= next_heartbeat:
-                    next_heartbeat = time.monotonic() + HEARTBEAT_S
                     self._heartbeat()
+                    next_heartbeat = time.monotonic() + HEARTBEAT_S
                 while self._courier.deliver() and not self._stopping.is_set():
                     pass
                 self._present()

@@ -18,7 +18,7 @@ from runtime.wait import wait_until
 from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.namespaces import ADDRESSES, HOSTS, Cable
 
-START_DELAY_S = 4.0
+START_DELAY_S = 5.0
 """From the agents' start to the first flow; loading BPF on a busy machine takes a second or two."""
 
 

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hostagent.courier import Courier
+from hostagent.reporter import LAST_RETRY_S, Reporter
+from hostagent.spool import Spool
+from hostagent.web import Web
+from runtime.wait import wait_until
+from tests.unit.hostagent.fake_web import FakeWeb
+from tests.unit.hostagent.flows import record
+
+
+@pytest.fixture
+def web():
+    folder = Path(tempfile.mkdtemp(prefix="sluice-"))  # a short name: socket paths end at 107 bytes
+    server = FakeWeb(folder / "web.sock")
+    server.settings = {"congestion_control": "cubic"}
+    yield server
+    server.stop()
+    shutil.rmtree(folder)
+
+
+class Bench:
+    """A reporter with a spool, and what it was told to apply."""
+
+    def __init__(self, web: FakeWeb, folder: Path, apply=None) -> None:
+        self.spool = Spool(folder)
+        self.applied: list = []
+        self.failures = 0
+        client = Web(web.target)
+        self.reporter = Reporter(
+            "h1",
+            client,
+            Courier(self.spool, client.post),
+            lambda: {"pid": 7},
+            apply or self.applied.append,
+            self._failed,
+        )
+
+    def _failed(self) -> None:
+        self.failures += 1
+
+
+def test_heartbeats_carry_the_status_and_their_answers_are_applied(web, tmp_path):
+    bench = Bench(web.start(), tmp_path)
+    bench.reporter.start()
+    wait_until(lambda: len(bench.applied) >= 2, "two heartbeats")
+    bench.reporter.finish()
+    assert web.heartbeats[0] == {"kind": "host", "pid": 7}
+    assert bench.applied[0] == {"congestion_control": "cubic"}
+
+
+def test_records_are_delivered_while_it_runs_and_when_it_ends(web, tmp_path):
+    bench = Bench(web.start(), tmp_path)
+    bench.spool.append(record(1))
+    bench.reporter.start()
+    wait_until(lambda: "run/1" in web.records, "the first record")
+    bench.spool.append(record(2))
+    bench.reporter.finish()
+    assert set(web.records) == {"run/1", "run/2"}
+    assert bench.spool.depth == 0
+
+
+def test_web_away__said_once_and_taken_up_again(web, tmp_path, caplog):
+    caplog.set_level(logging.INFO, logger="hostagent.reporter")
+    bench = Bench(web, tmp_path)
+    bench.spool.append(record(1))
+    bench.reporter.start()
+    wait_until(lambda: bench.reporter._retry_s == LAST_RETRY_S, "it backs off")
+    assert [entry.levelname for entry in caplog.records] == ["WARNING"]
+    web.start()
+    wait_until(lambda: "run/1" in web.records, "the record arrives")
+    wait_until(lambda: len(caplog.records) == 2, "it says so")
+    assert "answers again" in caplog.text
+    bench.reporter.finish()
+
+
+def test_finish__does_not_wait_for_ever(web, tmp_path):
+    bench = Bench(web, tmp_path)
+    bench.spool.append(record(1))
+    bench.reporter.start()
+    bench.reporter.finish()
+    assert not bench.reporter.is_alive()
+    assert bench.spool.depth == 1
+
+
+def test_an_error_ends_the_agent_and_is_kept(web, tmp_path):
+    def broken(wanted: object) -> None:
+        raise RuntimeError("a bug")
+
+    bench = Bench(web.start(), tmp_path, broken)
+    bench.reporter.start()
+    bench.reporter.join(10)
+    assert isinstance(bench.reporter.error, RuntimeError)
+    assert bench.failures == 1
+
+
+@pytest.mark.parametrize("answer", [[], "text", None])
+def test_an_answer_that_is_no_object_is_not_applied(web, tmp_path, answer):
+    web.settings = answer
+    bench = Bench(web.start(), tmp_path)
+    bench.reporter.start()
+    wait_until(lambda: bench.reporter._away, "it takes that for no answer")
+    bench.reporter.finish()
+    assert bench.applied == []
