@@ -19,6 +19,7 @@ from store.schema import flows
 FILTERS = ("scheme", "size_class", "status", "src", "dst", "met")
 """Columns that `find_flows` can be asked to match."""
 
+_FIGURES = ("sequence", "received_at", "started_at", "fct_us", "size_class", "scheme", "met")
 _COLUMNS = [flows.c[field.name] for field in fields(FlowRecord)]
 
 
@@ -48,28 +49,45 @@ class FlowColumns:
     def __len__(self) -> int:
         return len(self.at)
 
+    @classmethod
+    def from_rows(cls, rows: Sequence[tuple[Any, ...]]) -> FlowColumns:
+        """Rows of the columns _FIGURES."""
+        columns = zip(*rows, strict=True) if rows else ((),) * len(_FIGURES)
+        _, received, started, fct, size_class, scheme, met = columns
+        fct_us = np.array(fct, dtype=np.float64)
+        finished = np.array(started, dtype=np.float64) + fct_us / 1e6
+        return cls(
+            at=np.where(np.isnan(fct_us), np.array(received, dtype=np.float64), finished),
+            fct_us=fct_us,
+            size_class=np.array(size_class, dtype=np.str_),
+            scheme=np.array(scheme, dtype=np.str_),
+            has_deadline=np.array([m is not None for m in met], dtype=np.bool_),
+            missed=np.array([m is not None and not m for m in met], dtype=np.bool_),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[FlowColumns]) -> FlowColumns:
+        """One after the other; `parts` holds at least one."""
+        return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
+
     def where(self, mask: NDArray[np.bool_]) -> FlowColumns:
         return FlowColumns(*(getattr(self, f.name)[mask] for f in fields(self)))
 
 
 def flow_columns(engine: Engine, since: float) -> FlowColumns:
-    """The flows that finished after `since` and whose record was received after it, in the order of reception."""
-    columns = ("received_at", "started_at", "fct_us", "size_class", "scheme", "met")
-    query = select(*(flows.c[name] for name in columns)).where(flows.c.received_at > since)
-    with engine.connect() as connection:
-        rows = connection.execute(query.order_by(flows.c.received_at)).fetchall()
-    received, started, fct, size_class, scheme, met = zip(*rows, strict=True) if rows else ((),) * 6
-    fct_us = np.array(fct, dtype=np.float64)
-    finished = np.array(started, dtype=np.float64) + fct_us / 1e6
-    every = FlowColumns(
-        at=np.where(np.isnan(fct_us), np.array(received, dtype=np.float64), finished),
-        fct_us=fct_us,
-        size_class=np.array(size_class, dtype=np.str_),
-        scheme=np.array(scheme, dtype=np.str_),
-        has_deadline=np.array([m is not None for m in met], dtype=np.bool_),
-        missed=np.array([m is not None and not m for m in met], dtype=np.bool_),
+    """The flows that finished after `since` and whose record was received after it."""
+    columns, _ = flow_columns_after(engine, 0, since)
+    return columns.where(columns.at > since)
+
+
+def flow_columns_after(engine: Engine, sequence: int, received_after: float) -> tuple[FlowColumns, int]:
+    """The records after that sequence number received after that time, and the last one's sequence number."""
+    query = select(*(flows.c[name] for name in _FIGURES)).where(
+        flows.c.received_at > received_after, flows.c.sequence > sequence
     )
-    return every.where(every.at > since)
+    with engine.connect() as connection:
+        rows = [tuple(row) for row in connection.execute(query)]
+    return FlowColumns.from_rows(rows), max((row[0] for row in rows), default=sequence)
 
 
 def find_flows(

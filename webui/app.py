@@ -16,6 +16,7 @@ from webui.errors import query_error, register_errors
 from webui.live import Live
 from webui.models import Error
 from webui.pages import pages
+from webui.recent import RecentFlows
 from webui.services import EXTENSION, Services
 
 _HEADERS = {
@@ -38,7 +39,8 @@ def create_app(engine: Engine, token: str, stopping: threading.Event | None = No
         doc_ui=False,
     )
     stopping = stopping or threading.Event()
-    app.extensions[EXTENSION] = Services(engine, token, Live(engine, stopping), stopping)
+    recent = RecentFlows(engine)
+    app.extensions[EXTENSION] = Services(engine, token, recent, Live(engine, recent, stopping), stopping)
     app.json.sort_keys = False  # type: ignore[attr-defined]
     for module in (network, policies, observed, flows, agents, events):
         app.register_api(module.api)

@@ -13,7 +13,6 @@ from policy.desired import Policy
 from policy.graph import Topology
 from policy.schemes import Scheme
 from store.desired import PolicyVersion, current_policy, current_topology, current_version
-from store.flows import flow_columns
 from store.observed import (
     ThresholdChange,
     all_agents,
@@ -24,6 +23,7 @@ from store.observed import (
     port_history,
 )
 from webui import __version__, figures
+from webui.recent import RecentFlows
 
 AGENT_LATE_S = 5.0
 """An agent that has not been heard for this long counts as away; agents report about every second."""
@@ -189,7 +189,7 @@ SNAPSHOT_BIN_S = 2.0
 SNAPSHOT_TAIL_S = 12.0
 
 
-def snapshot(engine: Engine) -> dict[str, Any]:
+def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
     """The live picture that every dashboard gets each second.
 
     `fct` and `deadlines` are over the last SNAPSHOT_WINDOW_S; their `series` are the last bins (SNAPSHOT_BIN_S each),
@@ -197,7 +197,7 @@ def snapshot(engine: Engine) -> dict[str, Any]:
     """
     now = time.time()
     topology = current_topology(engine)
-    flows = flow_columns(engine, now - SNAPSHOT_WINDOW_S)
+    flows = recent.since(now - SNAPSHOT_WINDOW_S)
     tail = now - SNAPSHOT_TAIL_S
     return {
         "at": now,

@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from store.observed import events_after, newest_events
 from webui.documents import event_document, snapshot
+from webui.recent import RecentFlows
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +34,9 @@ _LINGER_S = 10.0
 class Live:
     """The shared picture. Its thread runs while there are clients."""
 
-    def __init__(self, engine: Engine, stopping: threading.Event) -> None:
+    def __init__(self, engine: Engine, recent: RecentFlows, stopping: threading.Event) -> None:
         self._engine = engine
+        self._recent = recent
         self._stopping = stopping
         self._condition = threading.Condition()
         self._tick = 0
@@ -115,7 +117,7 @@ class Live:
 
     def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         try:
-            frame = sse_frame("snapshot", snapshot(self._engine))
+            frame = sse_frame("snapshot", snapshot(self._engine, self._recent))
             return frame, [(row["id"], event_frame(row)) for row in self._fresh_events()]
         except SQLAlchemyError as error:
             log.error("the store failed: %s", error)

@@ -9,7 +9,7 @@ from flask import Response, jsonify
 
 from policy.errors import FieldError
 from policy.records import FlowRecord
-from store.flows import FILTERS, add_flows, find_flows, flow_columns
+from store.flows import FILTERS, add_flows, find_flows
 from webui import figures
 from webui.api import blueprint
 from webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
@@ -39,7 +39,8 @@ MAX_BINS = 5000
 def deliver_flows() -> Response:
     """Take a batch of records: all of them, or none when one is bad. Delivering a record again changes nothing."""
     records = _records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None))
-    accepted = add_flows(services().engine, records)
+    with services().ingestion:
+        accepted = add_flows(services().engine, records)
     return jsonify(accepted=accepted, known=len(records) - accepted)
 
 
@@ -71,7 +72,7 @@ def fct(query: WindowQuery) -> Response:
     """Flow completion times in microseconds by size class and scheme, and over time."""
     now, bin_s = time.time(), _checked_bin_s(query)
     since = now - query.window_s
-    flows = flow_columns(services().engine, since)
+    flows = services().recent.since(since)
     return jsonify(
         window_s=query.window_s,
         flows_per_s=len(flows) / query.window_s,
@@ -87,7 +88,7 @@ def deadlines(query: WindowQuery) -> Response:
     """How many flows with a deadline missed it, and over time."""
     now, bin_s = time.time(), _checked_bin_s(query)
     since = now - query.window_s
-    flows = flow_columns(services().engine, since)
+    flows = services().recent.since(since)
     return jsonify(
         window_s=query.window_s,
         **figures.deadline_totals(flows),

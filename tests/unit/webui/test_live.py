@@ -13,6 +13,7 @@ from store.desired import put_policy
 from store.observed import add_event
 from webui import live as live_module
 from webui.live import GREETING_EVENTS, Live, sse_frame
+from webui.recent import RecentFlows
 
 
 def messages(raw: bytes):
@@ -67,7 +68,7 @@ def test_events__a_strange_last_event_id_counts_as_absent(client, engine, header
 
 def test_live__an_event_reaches_a_client_once(engine, stopping, monkeypatch):
     monkeypatch.setattr(live_module, "INTERVAL_S", 0.05)
-    stream = Live(engine, stopping).stream(count=6)
+    stream = Live(engine, RecentFlows(engine), stopping).stream(count=6)
     seen = []
     for number, chunk in enumerate(stream):
         seen += messages(chunk)
@@ -80,7 +81,7 @@ def test_live__an_event_reaches_a_client_once(engine, stopping, monkeypatch):
 
 def test_live__many_clients_cost_one_look_a_second(engine, stopping, monkeypatch):
     looks = []
-    live = Live(engine, stopping)
+    live = Live(engine, RecentFlows(engine), stopping)
     look = live._look
     monkeypatch.setattr(live, "_look", lambda: looks.append(1) or look())
     threads = [threading.Thread(target=lambda: list(live.stream(count=3))) for _ in range(25)]
@@ -94,7 +95,7 @@ def test_live__many_clients_cost_one_look_a_second(engine, stopping, monkeypatch
 
 def test_live__a_store_that_fails_is_told_and_survived(engine, stopping, monkeypatch):
     monkeypatch.setattr(live_module, "INTERVAL_S", 0.05)
-    stream = Live(engine, stopping).stream()
+    stream = Live(engine, RecentFlows(engine), stopping).stream()
     names = []
     for chunk in stream:
         names += [name for name, _, _ in messages(chunk)]
@@ -111,7 +112,7 @@ def test_live__a_store_that_fails_is_told_and_survived(engine, stopping, monkeyp
 
 
 def test_live__ends_when_the_process_stops(engine, stopping):
-    live = Live(engine, stopping)
+    live = Live(engine, RecentFlows(engine), stopping)
     done = []
     thread = threading.Thread(target=lambda: done.append(list(live.stream())))
     thread.start()

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from policy.records import FlowRecord
+from store import flows as store_flows
+from store.flows import add_flows, flow_columns
+from tests.unit.webui.records import record
+from webui import recent as recent_module
+from webui.recent import RecentFlows
+
+
+def add(engine, first, count, **changes):
+    add_flows(
+        engine, [FlowRecord.from_document(record(f"f{i}", **changes)) for i in range(first, first + count)]
+    )
+
+
+def same(one, other):
+    return all(
+        sorted(getattr(one, name)) == sorted(getattr(other, name))
+        for name in ("at", "size_class", "scheme", "has_deadline", "missed")
+    )
+
+
+def test_since__is_what_the_store_says(engine):
+    recent = RecentFlows(engine)
+    assert len(recent.since(time.time() - 60)) == 0
+    for turn in range(4):
+        add(engine, turn * 10, 10, started_at=time.time() - 30 * turn, scheme=f"scheme{'x' * turn}")
+        for window_s in (10, 45, 100):
+            at = time.time() - window_s
+            assert same(recent.since(at), flow_columns(engine, at))
+    assert len(recent.since(time.time() - 200)) == 40
+
+
+def test_since__reads_each_record_once(engine, monkeypatch):
+    recent = RecentFlows(engine)
+    add(engine, 0, 50)
+    read = []
+    original = store_flows.FlowColumns.from_rows.__func__
+    monkeypatch.setattr(
+        store_flows.FlowColumns,
+        "from_rows",
+        classmethod(lambda cls, rows: read.append(len(rows)) or original(cls, rows)),
+    )
+    for _ in range(5):
+        assert len(recent.since(time.time() - 60)) == 50
+    add(engine, 50, 1)
+    assert len(recent.since(time.time() - 60)) == 51
+    assert sum(read) == 51
+
+
+def test_since__what_is_older_than_the_memory_comes_from_the_store(engine, monkeypatch):
+    monkeypatch.setattr(recent_module, "SPAN_S", 0.0)
+    recent = RecentFlows(engine)
+    add(engine, 0, 5)
+    assert len(recent.since(time.time() - 60)) == 5
+
+
+@pytest.mark.parametrize("turns", [1, 3])
+def test_since__forgets_what_is_older_than_the_span(engine, monkeypatch, turns):
+    clock = [time.time()]
+    monkeypatch.setattr(recent_module.time, "time", lambda: clock[0])
+    recent = RecentFlows(engine)
+    for turn in range(turns):
+        add(engine, turn, 1)
+        recent.since(clock[0] - 10)
+        clock[0] += 1
+    clock[0] += recent_module.SPAN_S
+    recent.since(clock[0] - 10)
+    assert not recent._chunks
