@@ -114,11 +114,22 @@ def vmlinux_header() -> Path:
 
 
 def _compile(name: str) -> None:
-    include = vmlinux_header().parent
-    target = object_path(name)
+    _clang(SOURCES / f"{name}.bpf.c", object_path(name))
+
+
+def compile_source(name: str, source: str, directory: Path) -> Path:
+    """Build a program that is not one of ours, from its text; it may include our headers. Returns the object file."""
+    path = directory / f"{name}.bpf.c"
+    path.write_text(source)
+    target = path.with_suffix(".o")
+    _clang(path, target)
+    return target
+
+
+def _clang(source: Path, target: Path) -> None:
+    includes = [f"-I{path}" for path in (vmlinux_header().parent, SOURCES)]
     partial = target.with_suffix(".partial")
-    source = SOURCES / f"{name}.bpf.c"
-    run([_tool("clang"), *_CLANG_FLAGS, "-I", str(include), "-c", str(source), "-o", str(partial)])
+    run([_tool("clang"), *_CLANG_FLAGS, *includes, "-c", str(source), "-o", str(partial)])
     partial.replace(target)
 
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from dataplane import build
 from dataplane.libbpf import ATTACH_STRUCT_OPS, failure, ffi, forget_messages, lib
-from dataplane.loader import BpfObject, kernel_has_struct_ops_links, load
+from dataplane.loader import BpfObject, kernel_has_struct_ops_links, open_object
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +29,13 @@ def available() -> list[str]:
     return _AVAILABLE.read_text().split()
 
 
-def register_congestion_control(name: str) -> CongestionControl:
+def register_congestion_control(name: str, object_file: Path | None = None) -> CongestionControl:
     """Make `name` ("sluice_dctcp") available; a handle, which must live as long as the control is wanted.
 
+    From cc_dctcp of ours, or from another object file that holds a control of this name.
     Raises EnvironmentLacking when the kernel has no struct_ops or we may not use it.
     """
-    control = CongestionControl(name)
+    control = CongestionControl(name, object_file)
     control.ensure()
     return control
 
@@ -41,10 +43,10 @@ def register_congestion_control(name: str) -> CongestionControl:
 class CongestionControl:
     """Our interest in a congestion control. `owned`: we registered it; else another process had, and keeps it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, object_file: Path | None = None) -> None:
         if not name.startswith(_PREFIX):
             raise ValueError(f"{name} is not one of ours: they are called {_PREFIX}…")
-        self.name = name
+        self.name, self._object_file = name, object_file
         self._registration: _Registration | None = None
 
     @property
@@ -58,7 +60,7 @@ class CongestionControl:
                 log.info("congestion control %s is registered by another process: using that one", self.name)
             return False
         self.close()
-        self._registration = _Registration.make(self.name)
+        self._registration = _Registration.make(self.name, self._object_file)
         return self.owned
 
     def close(self) -> None:
@@ -83,9 +85,9 @@ class _Registration:
         self._loaded, self._handle, self._link_fd = loaded, handle, link_fd
 
     @classmethod
-    def make(cls, name: str) -> _Registration | None:
+    def make(cls, name: str, object_file: Path | None) -> _Registration | None:
         """None when another process was quicker."""
-        loaded = load(f"cc_{name.removeprefix(_PREFIX)}")
+        loaded = open_object(object_file or build.ensure(f"cc_{name.removeprefix(_PREFIX)}"))
         forget_messages()
         handle = lib().bpf_map__attach_struct_ops(loaded.map_handle(name))
         if handle == ffi.NULL:

@@ -20,7 +20,7 @@ from cffi import FFI
 from dataplane import build
 from policy.errors import EnvironmentLacking
 
-_HEADERS = ("tag.h", "mark.h", "dctcp.h")
+_HEADERS = ("tag.h", "mark.h", "dctcp.h", "reduction.h")
 
 _DECLARATIONS = """
 #define SL_TAG_COUNT ...
@@ -52,6 +52,10 @@ int sl_window_ended(struct sl_window *w, unsigned int snd_una, unsigned int snd_
 unsigned int sl_dctcp_alpha(unsigned int alpha_q20, unsigned int acked, unsigned int marked);
 unsigned int sl_dctcp_cwnd(unsigned int cwnd, unsigned int alpha_q20);
 unsigned int sl_loss_cwnd(unsigned int cwnd);
+
+struct sl_reduction { unsigned int cwnd_before, target, delivered, newly_delivered, sent; };
+unsigned int sl_reduced_cwnd(const struct sl_reduction *r, unsigned int in_flight);
+unsigned int sl_idle_cwnd(unsigned int cwnd, unsigned int initial_cwnd, unsigned int timeouts);
 """
 
 

@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* What every ECN-based congestion control here shares: the receiver's echo, the fallback without ECN, kernel names. */
+/*
+ * What every ECN-based congestion control here shares: the receiver's echo, the course of a reduction, the fallback
+ * without ECN, names of the kernel's.
+ *
+ * A control owns its window (`cong_control`), and trusts nothing that the kernel may have put there instead of it.
+ * For a kernel may leave out a call of ours: those before 6.1 do so whenever a soft interrupt meets the same program on
+ * its CPU, some patched ones still do. What `ssthresh` or `undo_cwnd` then seems to return is what lay on the stack,
+ * billions of packets, and with the kernel's own reduction the whole send buffer goes out at once (measured: every few
+ * seconds of two flows on one 6.18 kernel). So each ACK checks that nobody else has raised the window and that a cut
+ * has taken place, and makes up for it.
+ */
 #ifndef SLUICE_CC_BPF_H
 #define SLUICE_CC_BPF_H
 
 #include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "../laws/dctcp.h"
+#include "../laws/reduction.h"
 
 /* include/net/tcp.h: macros, so not in BTF. */
 #define TCP_CONG_NON_RESTRICTED 0x1
@@ -15,6 +27,8 @@
 #define TCP_ECN_DEMAND_CWR 0x4
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
+#define TCP_INIT_CWND 10
+#define USEC_PER_SEC 1000000ULL
 
 /* A listener or a closed socket cannot know yet whether ECN will be agreed on. */
 #define SL_CC_UNCONNECTED (1 << TCP_LISTEN | 1 << TCP_CLOSE)
@@ -73,7 +87,7 @@ static __always_inline void cc_receive(struct sock *sk, struct cc_receiver *r, _
 	cc_echo(tp, ce);
 }
 
-/* To be called from cwnd_event. */
+/* For `cwnd_event`. */
 static __always_inline void cc_receiver_event(struct sock *sk, struct cc_receiver *r, enum tcp_ca_event event)
 {
 	if (event == CA_EVENT_ECN_IS_CE || event == CA_EVENT_ECN_NO_CE)
@@ -93,17 +107,160 @@ static __always_inline int cc_fell_back(struct sock *sk)
 	return !bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
 }
 
-/*
- * One halving a window for loss, whatever was cut before in it (RFC 8257, section 3.5): called when the connection
- * enters Recovery or Loss, with the window before the cut that `ssthresh` made.
- */
-static __always_inline void cc_loss(struct sock *sk, __u32 cwnd_before_cut)
+/* The sender's side, beside what a control adds. All zero: not begun. */
+struct cc_sender {
+	struct sl_window window;
+	__u32 cwnd;		/* as we left it; the kernel may lower it, nobody raises it */
+	__u32 cwnd_before_cut;	/* of the last cut, as all with _cut */
+	__u32 ssthresh;		/* target of that cut */
+	__u32 snd_nxt_at_cut;	/* the kernel's high_seq, unless a call was left out */
+	__u32 delivered_at_cut; /* running count before it */
+	__u32 delivered;	/* running count at the last ACK */
+	__u32 snd_una;		/* at the last ACK */
+	__u8 state;		/* enum tcp_ca_state at the last ACK */
+	__u8 cut_pending;	/* a cut that no ACK has seen yet */
+	__u8 begun;
+};
+
+static __always_inline int cc_in_reduction(__u8 state)
+{
+	return state == TCP_CA_CWR || state == TCP_CA_Recovery;
+}
+
+static __always_inline __u32 cc_in_flight(const struct tcp_sock *tp)
+{
+	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+}
+
+static __always_inline void cc_begin(struct sock *sk, struct cc_sender *s)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	__u32 halved = sl_loss_cwnd(cwnd_before_cut);
 
-	if (halved < tp->snd_ssthresh)
-		tp->snd_ssthresh = halved;
+	sl_window_begin(&s->window, tp->snd_nxt, tp->delivered, tp->delivered_ce);
+	s->cwnd = tp->snd_cwnd;
+	s->delivered = tp->delivered;
+	s->snd_una = tp->snd_una;
+	s->snd_nxt_at_cut = tp->snd_nxt - 1; /* no cut yet: high_seq never lies there */
+	s->begun = 1;
+}
+
+/* For `ssthresh`: a congestion event begins; the window shall become cwnd * (1 - penalty / 2). */
+static __always_inline __u32 cc_cut(struct sock *sk, struct cc_sender *s, __u32 penalty_q20)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	/* A reduction that ended with this very ACK has reached its target. */
+	s->cwnd_before_cut = cc_in_reduction(s->state) ? s->ssthresh : tp->snd_cwnd;
+	if (s->begun && s->cwnd_before_cut > s->cwnd)
+		s->cwnd_before_cut = s->cwnd;
+	s->ssthresh = sl_dctcp_cwnd(s->cwnd_before_cut, penalty_q20);
+	s->snd_nxt_at_cut = tp->snd_nxt;
+	s->delivered_at_cut = s->delivered;
+	s->cut_pending = 1;
+	return s->ssthresh;
+}
+
+/* For `undo_cwnd`: the losses were none; the window is what it was. */
+static __always_inline __u32 cc_undo(struct sock *sk, struct cc_sender *s)
+{
+	__u32 cwnd = tcp_sk(sk)->snd_cwnd;
+
+	s->cwnd = cwnd > s->cwnd_before_cut ? cwnd : s->cwnd_before_cut;
+	s->state = TCP_CA_Open;
+	s->cut_pending = 0;
+	return s->cwnd;
+}
+
+/* Has the kernel begun a congestion event without our `ssthresh` having been called? */
+static __always_inline int cc_missed_cut(const struct tcp_sock *tp, const struct cc_sender *s, __u8 state)
+{
+	return state >= TCP_CA_CWR && tp->high_seq != s->snd_nxt_at_cut &&
+	       (state == TCP_CA_CWR || s->state < TCP_CA_CWR);
+}
+
+static __always_inline __u32 cc_reduced(const struct tcp_sock *tp, const struct cc_sender *s)
+{
+	struct sl_reduction r = {
+		.cwnd_before = s->cwnd_before_cut,
+		.target = s->ssthresh,
+		.delivered = tp->delivered - s->delivered_at_cut,
+		.newly_delivered = tp->delivered - s->delivered,
+		.sent = tp->prr_out,
+	};
+
+	return sl_reduced_cwnd(&r, cc_in_flight(tp));
+}
+
+/* What the kernel paces by, and bounds a socket's bytes in its own queues by: as tcp_update_pacing_rate does. */
+static __always_inline void cc_update_pacing(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	__u32 packets = tp->snd_cwnd > tp->packets_out ? tp->snd_cwnd : tp->packets_out;
+	__u32 percent = tp->snd_cwnd < tp->snd_ssthresh / 2 ? 200 : 120;
+	__u64 rate_bytes_per_s = (__u64)tp->mss_cache * (8 * USEC_PER_SEC / 100) * percent * packets;
+
+	if (tp->srtt_us)
+		rate_bytes_per_s /= tp->srtt_us;
+	if (rate_bytes_per_s > sk->sk_max_pacing_rate)
+		rate_bytes_per_s = sk->sk_max_pacing_rate;
+	sk->sk_pacing_rate = rate_bytes_per_s;
+}
+
+/* The window after this ACK, in a state that the kernel has settled by now. */
+static __always_inline void cc_move(struct sock *sk, struct cc_sender *s, __u8 state)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (state >= TCP_CA_CWR)
+		tp->snd_ssthresh = s->ssthresh;
+	if (cc_in_reduction(state)) {
+		tp->snd_cwnd = cc_reduced(tp, s);
+	} else if (state < TCP_CA_CWR && (cc_in_reduction(s->state) || s->cut_pending)) {
+		tp->snd_ssthresh = s->ssthresh;
+		tp->snd_cwnd = s->ssthresh;
+	} else if (tp->snd_una != s->snd_una) {
+		tcp_reno_cong_avoid(sk, tp->snd_una, tp->delivered - s->delivered);
+	}
+}
+
+/*
+ * For `cong_control`, after the control has looked at its window of data: move the congestion window.
+ * penalty_q20: for a cut that was missed. A loss halves from the window before the cut, whatever was cut already
+ * (RFC 8257, section 3.5: one reduction a window; the larger one counts).
+ */
+static __always_inline void cc_control(struct sock *sk, struct cc_sender *s, __u32 penalty_q20)
+{
+	__u8 state = BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state);
+	struct tcp_sock *tp = tcp_sk(sk);
+	__u32 halved;
+
+	if (tp->snd_cwnd > s->cwnd)
+		tp->snd_cwnd = s->cwnd;
+	if (cc_missed_cut(tp, s, state))
+		cc_cut(sk, s, penalty_q20);
+	halved = sl_loss_cwnd(s->cwnd_before_cut);
+	if (state > TCP_CA_CWR && s->ssthresh > halved)
+		s->ssthresh = halved;
+	cc_move(sk, s, state);
+	cc_update_pacing(sk);
+	s->cwnd = tp->snd_cwnd;
+	s->delivered = tp->delivered;
+	s->snd_una = tp->snd_una;
+	s->state = state;
+	s->cut_pending = 0;
+}
+
+/* For `cwnd_event`: the first packet after an idle time. The kernel leaves the restart to controls like ours. */
+static __always_inline void cc_restart(struct sock *sk, struct cc_sender *s)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	__u32 idle_jiffies = (__u32)bpf_jiffies64() - tp->lsndtime, timeout_jiffies = inet_csk(sk)->icsk_rto;
+
+	if (!sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_slow_start_after_idle || !timeout_jiffies ||
+	    (__s32)idle_jiffies < (__s32)timeout_jiffies)
+		return;
+	tp->snd_cwnd = sl_idle_cwnd(tp->snd_cwnd, TCP_INIT_CWND, idle_jiffies / timeout_jiffies);
+	s->cwnd = tp->snd_cwnd;
 }
 
 #endif

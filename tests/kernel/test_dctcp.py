@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sluice_dctcp over a real bottleneck: HTB queues and the port program on a router between two hosts."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import statistics
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from dataplane import build
+from dataplane.congestion import CongestionControl, register_congestion_control
+from dataplane.port import PortProgram, PortSettings
+from runtime.wait import wait_until
+from tests.kernel.conftest import V4, Pair
+from tests.kernel.controls import private_copy, private_name
+from tests.kernel.htb import make_queues, sent_and_backlog_bytes
+from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and_receive
+
+RATE_BPS = 100_000_000
+K_BYTES = 97_500
+BUFFER_BYTES = 360_000
+CONTROL = private_name()
+PORT = "east"
+SERVER = "10.2.0.1"
+
+TCP_INFO_DELIVERED = 192  # offsets in struct tcp_info, include/uapi/linux/tcp.h
+TCP_INFO_LAYOUT, TCP_INFO_BYTES = "=II", 232
+TCP_INFO_TOTAL_RETRANS, TCP_INFO_SND_CWND = 100, 80
+
+
+@pytest.fixture(scope="module")
+def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CongestionControl]:
+    object_file = private_copy("cc_dctcp", tmp_path_factory.mktemp("control"))
+    with register_congestion_control(CONTROL, object_file) as registered:
+        assert registered.owned
+        yield registered
+
+
+@dataclass
+class Dumbbell:
+    """Hosts a and b, and a router whose port east is the bottleneck towards b."""
+
+    a: Namespace
+    router: Namespace
+    b: Namespace
+    ports: PortProgram
+
+
+@pytest.fixture
+def dumbbell(namespaces: list[Namespace], control: CongestionControl) -> Iterator[Dumbbell]:
+    a, router, b = Namespace(), Namespace(), Namespace()
+    namespaces += [a, router, b]
+    connect(a, "eth0", router, "west")
+    connect(b, "eth0", router, PORT)
+    address(a, "eth0", "10.1.0.1/24")
+    address(router, "west", "10.1.0.254/24")
+    address(router, PORT, "10.2.0.254/24")
+    address(b, "eth0", f"{SERVER}/24")
+    router.sysctl("net.ipv4.ip_forward", 1)
+    a.run("ip", "route", "add", "default", "via", "10.1.0.254")
+    b.run("ip", "route", "add", "default", "via", "10.2.0.254")
+    for host in (a, b):
+        host.sysctl("net.ipv4.tcp_ecn", 1)
+        host.sysctl("net.ipv4.tcp_congestion_control", CONTROL)
+    make_queues(router, PORT, RATE_BPS)
+    with PortProgram() as ports:
+        with router:
+            ports.attach(PORT, PortSettings(RATE_BPS, K_BYTES, BUFFER_BYTES))
+        yield Dumbbell(a, router, b, ports)
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A sender's own account: packets delivered, those of them that the echo called marked, retransmissions."""
+
+    packets: int
+    marked: int
+    retransmitted: int
+
+
+def delivered(sender: socket.socket) -> Delivered:
+    info = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+    packets, marked = struct.unpack_from(TCP_INFO_LAYOUT, info, TCP_INFO_DELIVERED)
+    return Delivered(packets, marked, struct.unpack_from("=I", info, TCP_INFO_TOTAL_RETRANS)[0])
+
+
+@dataclass
+class Flows:
+    """Saturating flows, driven by this thread."""
+
+    senders: list[socket.socket]
+    receivers: list[socket.socket]
+    received_bytes: dict[int, int] = field(default_factory=dict)
+
+    def run(self, duration_s: float, every: Callable[[], None] | None = None, every_s: float = 0.02) -> None:
+        """Keep every sender busy and every receiver empty; call `every` now and then."""
+        data, end = bytes(65536), time.monotonic() + duration_s
+        due = time.monotonic()
+        while (now := time.monotonic()) < end:
+            readable, writable, _ = select.select(self.receivers, self.senders, [], every_s)
+            for receiver in readable:
+                count = len(receiver.recv(1 << 18))
+                self.received_bytes[receiver.fileno()] = self.received_bytes.get(receiver.fileno(), 0) + count
+            for sender in writable:
+                sender.send(data)
+            if every and now >= due:
+                every()
+                due = now + every_s
+
+    def drain(self) -> None:
+        """Stop sending and take what is under way."""
+        for sender in self.senders:
+            sender.shutdown(socket.SHUT_WR)
+        for receiver in self.receivers:
+            receiver.setblocking(True)
+            while receiver.recv(1 << 18):
+                pass
+
+    def close(self) -> None:
+        for end in (*self.senders, *self.receivers):
+            end.close()
+
+
+def flows(bell: Dumbbell, count: int) -> Flows:
+    with listen(bell.b, socket.AF_INET, SERVER) as listener:
+        pairs = [dial(bell.a, listener) for _ in range(count)]
+    for pair in pairs:
+        pair[0].setblocking(False)
+        pair[1].setblocking(False)
+    return Flows([p[0] for p in pairs], [p[1] for p in pairs])
+
+
+def test_two_flows_keep_the_link_full_and_the_queue_near_k(dumbbell: Dumbbell):
+    backlogs: list[tuple[int, int]] = []
+
+    def sample() -> None:
+        real = sent_and_backlog_bytes(dumbbell.router, PORT)[1]
+        backlogs.append((real, dumbbell.ports.backlog_bytes(PORT)))
+
+    two = flows(dumbbell, 2)
+    two.run(1.0)  # slow start
+    sent_before, began = sent_and_backlog_bytes(dumbbell.router, PORT)[0], time.monotonic()
+    two.run(4.0, sample)
+    sent, took_s = sent_and_backlog_bytes(dumbbell.router, PORT)[0] - sent_before, time.monotonic() - began
+    accounts = [delivered(s) for s in two.senders]
+    shares = sorted(two.received_bytes.values())
+    two.close()
+
+    used = sent * 8 / took_s / RATE_BPS
+    real, virtual = (statistics.fmean(column) for column in zip(*backlogs, strict=True))
+    print(f"link used {used:.1%}, backlog real {real:.0f} B, virtual {virtual:.0f} B, shares {shares}")
+    assert 0.95 <= used <= 1.02
+    assert 0.5 * K_BYTES <= virtual <= 1.3 * K_BYTES
+    assert 0.4 * K_BYTES <= real <= 1.4 * K_BYTES
+    assert sum(c.dropped for c in dumbbell.ports.counters(PORT)) == 0
+    # A stalled CPU makes TCP probe for a lost tail: a packet or two, never a burst.
+    assert sum(a.retransmitted for a in accounts) < 0.001 * sum(a.packets for a in accounts)
+    assert shares[0] > 0.5 * shares[1], "neither flow starves"
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_the_sender_is_told_of_every_mark_and_of_no_other(dumbbell: Dumbbell, count: int):
+    """RFC 8257, section 3.2: delayed ACKs must not blur which packets were marked."""
+    some = flows(dumbbell, count)
+    some.run(3.0)
+    some.drain()
+    wait_until(lambda: all(_all_acknowledged(s) for s in some.senders), "every packet acknowledged")
+    told = sum(delivered(s).marked for s in some.senders)
+    sent = sum(delivered(s).packets for s in some.senders)
+    some.close()
+    marked = sum(c.marked for c in dumbbell.ports.counters(PORT))
+    print(f"{count} flows: {sent} packets, {marked} marked at the port, {told} told to the senders")
+    assert marked > 50
+    assert told == pytest.approx(marked, rel=0.02)
+
+
+def test_calls_that_the_kernel_leaves_out_do_no_harm(dumbbell: Dumbbell, tmp_path: Path):
+    """A build in which every third cut is left out and returns what one such kernel was seen to return."""
+    name = f"sluice_x{os.getpid() % 10_000:04}"
+    source = (build.SOURCES / "cc_dctcp.bpf.c").read_text().replace("sluice_dctcp", name)
+    whole = "\treturn cc_cut(sk, &ca->sender, ca->alpha_q20);\n"
+    assert source.count(whole) == 1
+    changed = source.replace(whole, f"\tif (bpf_get_prandom_u32() % 3 == 0)\n\t\treturn 0x81104110;\n{whole}")
+    object_file = build.compile_source("cc_dctcp_x", changed, tmp_path)
+    with register_congestion_control(name, object_file):
+        for host in (dumbbell.a, dumbbell.b):
+            host.sysctl("net.ipv4.tcp_congestion_control", name)
+        two, backlogs = flows(dumbbell, 2), []
+        two.run(0.5)
+        two.run(2.5, lambda: backlogs.append(dumbbell.ports.backlog_bytes(PORT)))
+        accounts = [delivered(s) for s in two.senders]
+        two.close()
+        for host in (dumbbell.a, dumbbell.b):
+            host.sysctl("net.ipv4.tcp_congestion_control", CONTROL)
+    print(f"backlog mean {statistics.fmean(backlogs):.0f} B, largest {max(backlogs)} B, {accounts}")
+    assert sum(c.dropped for c in dumbbell.ports.counters(PORT)) == 0
+    assert max(backlogs) < 2 * K_BYTES
+    assert statistics.fmean(backlogs) > 0.5 * K_BYTES
+
+
+def _all_acknowledged(sender: socket.socket) -> bool:
+    unacked: int = struct.unpack_from("=I", sender.getsockopt(6, socket.TCP_INFO, TCP_INFO_BYTES), 24)[0]
+    return unacked == 0
+
+
+def test_without_marks_the_window_grows_until_the_buffer_is_full_and_losses_halve_it(dumbbell: Dumbbell):
+    with dumbbell.router:
+        dumbbell.ports.set(PORT, PortSettings(RATE_BPS, None, 150_000))
+    one = flows(dumbbell, 1)
+    one.run(3.0)
+    after = delivered(one.senders[0])
+    goodput = sum(one.received_bytes.values()) * 8 / 3.0
+    one.close()
+    print(f"goodput {goodput / 1e6:.1f} Mb/s, {after}")
+    assert after.marked == 0
+    assert after.retransmitted > 0
+    assert goodput > 0.85 * RATE_BPS, "a loss costs half a window, not a timeout"
+
+
+def test_a_lower_k_gives_a_shorter_queue(dumbbell: Dumbbell):
+    means = []
+    for k_bytes in (30_000, 150_000):
+        with dumbbell.router:
+            dumbbell.ports.set(PORT, PortSettings(RATE_BPS, k_bytes, BUFFER_BYTES))
+        two, seen = flows(dumbbell, 2), []
+        two.run(0.7)
+        two.run(1.5, lambda seen=seen: seen.append(dumbbell.ports.backlog_bytes(PORT)))  # type: ignore[misc]
+        two.drain()
+        two.close()
+        means.append(statistics.fmean(seen))
+    print(f"mean backlog {means[0]:.0f} B at K = 30 KB, {means[1]:.0f} B at 150 KB")
+    assert means[0] < 60_000
+    assert means[1] > 90_000
+
+
+def test_a_peer_without_ecn_gets_reno_and_packets_that_are_not_ecn_capable(
+    pair: Pair, control: CongestionControl
+):
+    pair.b.sysctl("net.ipv4.tcp_ecn", 0)
+    with listen(pair.b, socket.AF_INET, V4["b"], "reno") as listener:
+        client, server = dial(pair.a, listener, CONTROL)
+        send_and_receive(client, server, 10_000)
+        used = client.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
+        client.close()
+        server.close()
+    assert used == b"reno"
+
+
+def test_a_namespace_may_have_it_as_its_default(pair: Pair, control: CongestionControl):
+    pair.a.sysctl("net.ipv4.tcp_congestion_control", CONTROL)
+    with pair.a, socket.socket() as any_socket:
+        used = any_socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
+        assert Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip() == CONTROL
+    assert used == CONTROL.encode()

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""laws/reduction.h against RFC 6937 and RFC 2861."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+U32 = 2**32 - 1
+u32 = st.one_of(st.integers(0, 200), st.integers(0, U32))
+
+
+def rfc6937_cwnd(before: int, target: int, delivered: int, newly: int, sent: int, in_flight: int) -> int:
+    """Section 3 in packets, and at least one packet at the start (the fast retransmit)."""
+    if in_flight > target:
+        may_send = -(-delivered * target // max(before, 1)) - sent
+    else:
+        may_send = min(target - in_flight, max(delivered - sent, newly) + 1)
+    may_send = max(may_send, 0)
+    if sent == 0:
+        may_send = max(may_send, 1)
+    return min(in_flight + may_send, U32)
+
+
+@given(before=u32, target=u32, delivered=u32, newly=u32, sent=u32, in_flight=u32)
+def test_reduced_cwnd__is_the_rfcs(laws, before, target, delivered, newly, sent, in_flight):
+    reduction = laws.ffi.new("struct sl_reduction *", (before, target, delivered, newly, sent))
+    want = rfc6937_cwnd(before, target, delivered, newly, sent, in_flight)
+    assert laws.lib.sl_reduced_cwnd(reduction, in_flight) == want
+
+
+@given(before=st.integers(4, 1000), share=st.floats(0.5, 1.0))
+def test_reduced_cwnd__reaches_the_target_within_one_window(laws, before, share):
+    target = ceil(before * share)
+    in_flight, sent = before, 0
+    for acked in range(1, before + 1):
+        in_flight -= 1
+        reduction = laws.ffi.new("struct sl_reduction *", (before, target, acked, 1, sent))
+        cwnd = laws.lib.sl_reduced_cwnd(reduction, in_flight)
+        sent, in_flight = sent + max(0, cwnd - in_flight), max(cwnd, in_flight)
+    assert target - 1 <= in_flight <= target + 1
+
+
+@given(cwnd=u32, initial=st.integers(1, 100), timeouts=u32)
+def test_idle_cwnd__halves_for_each_timeout_down_to_the_initial_window(laws, cwnd, initial, timeouts):
+    want = max(min(initial, cwnd), cwnd >> min(timeouts, 40))
+    assert laws.lib.sl_idle_cwnd(cwnd, initial, timeouts) == want
