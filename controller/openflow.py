@@ -81,12 +81,6 @@ def _instructions(rule: FlowRule) -> list[Any]:
     return instructions
 
 
-def _ofp_match(match: Match) -> Any:
-    """os-ken orders fields by number, which puts Nicira's before the standard ones that they depend on."""
-    fields = parser.OFPMatch(**dict(match)).items()
-    return parser.OFPMatch(_ordered_fields=sorted(fields, key=lambda item: item[0].endswith("_nxm")))
-
-
 def _flow_mod(datapath: Any, command: int, rule: FlowRule) -> Any:
     """Counters stay with a modified rule: OFPFF_RESET_COUNTS is not set."""
     return parser.OFPFlowMod(
@@ -97,7 +91,7 @@ def _flow_mod(datapath: Any, command: int, rule: FlowRule) -> Any:
         priority=rule.priority,
         out_port=ofp.OFPP_ANY,
         out_group=ofp.OFPG_ANY,
-        match=_ofp_match(rule.match),
+        match=parser.OFPMatch(**dict(rule.match)),
         instructions=[] if command == ofp.OFPFC_DELETE_STRICT else _instructions(rule),
     )
 

@@ -55,7 +55,7 @@ PIPELINE: tuple[TableSpec, ...] = (
     ),
     TableSpec(
         Table.COMPLETED,
-        ("metadata", "eth_type", "ip_proto", "tcp_flags_nxm"),
+        ("metadata", "eth_type", "ip_proto", "tcp_flags"),
         "egress port × tag: count FIN",
         "not the end of a flow: map",
     ),
@@ -301,8 +301,9 @@ def forward_rules(topology: Topology, switch: str) -> Iterator[FlowRule]:
 def group_rules(topology: Topology, switch: str) -> tuple[GroupRule, ...]:
     """One select group for each set of equal-cost ports, and the one that floods.
 
-    Open vSwitch hashes the addresses and ports of a flow to choose the bucket, not its DSCP: a flow keeps its path
-    while its tag grows. Flooded packets never go back to the port that they came from: OpenFlow drops such an output.
+    Open vSwitch hashes the addresses and TCP ports of a flow to choose the bucket (of UDP only the addresses), not its
+    DSCP: a flow keeps its path while its tag grows. Flooded packets never go back to the port that they came from:
+    OpenFlow drops such an output.
     """
     flood = tuple(
         Bucket((LoadMetadata(_port_and_code(port, NOT_IP), _BITS), Resubmit(Table.MAP)))
@@ -341,7 +342,7 @@ def _fin_rule(port: int, tag: int, index: int, family: int) -> FlowRule:
         metadata=(_port_and_code(port, tag), _PORT_MASK | _CODE_MASK),
         eth_type=family,
         ip_proto=_TCP,
-        tcp_flags_nxm=(_FIN, _FIN),
+        tcp_flags=(_FIN, _FIN),
     )
     code = cookie(Table.COMPLETED, port, tag, index)
     return FlowRule(Table.COMPLETED, 10, match, goto=Table.MAP, cookie=code)

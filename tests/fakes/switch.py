@@ -47,7 +47,7 @@ class Packet:
             "metadata": metadata,
         }
         if self.eth_type in (IPV4, IPV6):
-            fields |= {"ip_dscp": self.dscp, "ip_proto": 6, "tcp_flags_nxm": 0x10 | self.fin}
+            fields |= {"ip_dscp": self.dscp, "ip_proto": 6, "tcp_flags": 0x10 | self.fin}
         return fields
 
 

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A testbed with a real controller process and a store, for the controller's tests."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from policy.desired import Policy
+from policy.graph import Topology
+from runtime.process import stop
+from runtime.wait import wait_until
+from store import desired, observed
+from store.engine import open_store
+from topologies.testbed import Testbed
+
+LISTEN = "127.0.0.1:6653"
+
+
+@dataclass(frozen=True)
+class InstalledRule:
+    """One line of ovs-ofctl dump-flows."""
+
+    cookie: int
+    table: int
+    duration_s: float
+    packets: int
+    actions: str
+
+    @property
+    def queue(self) -> int:
+        found = re.search(r"set_queue:(\d+)", self.actions)
+        assert found, self.actions
+        return int(found[1])
+
+
+_LINE = re.compile(r"cookie=(0x[0-9a-f]+), duration=([0-9.]+)s, table=(\d+), n_packets=(\d+),.* actions=(.*)")
+
+
+class Controlled:
+    """Topology, store, testbed and controller."""
+
+    def __init__(self, topology: Topology, folder: Path, policy: Mapping[str, Any]) -> None:
+        self.topology = topology
+        self.folder = folder
+        self.store_url = f"sqlite:///{folder}/store.db"
+        self.engine = open_store(self.store_url)
+        desired.put_topology(self.engine, topology)
+        self.version = self.put_policy(policy)
+        self.bed = Testbed.start(topology, folder / "bed", controller=f"tcp:{LISTEN}")
+        self.controller: subprocess.Popen[bytes] | None = None
+
+    def close(self) -> None:
+        if self.controller is not None:
+            stop(self.controller)
+        self.bed.stop()
+        self.engine.dispose()
+
+    def put_policy(self, document: Mapping[str, Any]) -> int:
+        self.version = desired.put_policy(self.engine, Policy.from_document(document), "test")
+        return self.version
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "controller.log").read_text()
+
+    def start_controller(self) -> None:
+        argv = [sys.executable, "-m", "controller", "--store", self.store_url, "--listen", LISTEN]
+        self.controller = self.bed.spawn(None, argv, log_file=self.folder / "controller.log")
+
+    def kill_controller(self) -> None:
+        assert self.controller is not None
+        self.controller.kill()
+        self.controller.wait()
+
+    def wait_applied(self, timeout_s: float = 20.0) -> None:
+        """Wait until the newest policy has been applied."""
+
+        def applied() -> bool:
+            newest = desired.current_policy(self.engine)
+            return newest is not None and newest.applied_at is not None
+
+        wait_until(applied, "the policy is applied", timeout_s=timeout_s)
+
+    def wait_standing(self, since: float, timeout_s: float = 5.0) -> None:
+        """Wait until the controller has said after `since` (epoch) that every switch stands at the newest policy."""
+
+        def standing() -> bool:
+            rows = [row for row in observed.all_switches(self.engine) if row["seen_at"] > since]
+            right = [row for row in rows if row["connected"] and row["policy_version"] == self.version]
+            return len(right) == len(self.topology.switches)
+
+        wait_until(standing, "every switch stands at the newest policy", timeout_s=timeout_s)
+
+    def apply(self, document: Mapping[str, Any]) -> None:
+        self.put_policy(document)
+        self.wait_applied()
+
+    def ofctl(self, *argv: str) -> str:
+        return self.bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", *argv])
+
+    def rules(self, switch: str, table: int | None = None) -> dict[int, InstalledRule]:
+        """Installed rules by cookie (those that count nothing share theirs, and the last one is kept)."""
+        text = self.ofctl("dump-flows", switch, *([] if table is None else [f"table={table}"]))
+        rules = {}
+        for line in text.splitlines():
+            if found := _LINE.search(line):
+                cookie, duration, at, packets, actions = found.groups()
+                rules[int(cookie, 16)] = InstalledRule(
+                    int(cookie, 16), int(at), float(duration), int(packets), actions
+                )
+        return rules
+
+    def normal_form(self, switch: str) -> list[str]:
+        """All rules as text without what changes by itself, to compare tables with."""
+        text = self.ofctl("dump-flows", "--no-stats", switch)
+        return sorted(line.strip() for line in text.splitlines() if "actions=" in line)
+
+    def queue_map(self, switch: str, port: int) -> dict[int, int]:
+        """Installed queue of each tag code at a port."""
+        rules = self.rules(switch, table=3).values()
+        return {
+            r.cookie & 0xFF: r.queue
+            for r in rules
+            if "set_queue" in r.actions and r.cookie >> 16 & 0xFFFF == port
+        }
+
+    def queue_packets(self, switch: str, port: int) -> list[int]:
+        """Transmitted packets of each queue, as OpenFlow counts them."""
+        text = self.ofctl("queue-stats", switch, str(port))
+        counts = {int(q): int(n) for q, n in re.findall(r"queue (\d+): bytes=\d+, pkts=(\d+)", text)}
+        return [counts[queue] for queue in sorted(counts)]
+
+    def python(self, host: str, script: str, *argv: object) -> str:
+        """Run a script on a host and return its output."""
+        return self.bed.exec(host, [sys.executable, "-c", script, *map(str, argv)])
+
+    def spawn_python(self, host: str, script: str, *argv: object) -> subprocess.Popen[bytes]:
+        out = self.folder / f"{host}-{time.monotonic_ns()}.out"
+        process = self.bed.spawn(host, [sys.executable, "-u", "-c", script, *map(str, argv)], log_file=out)
+        process.output = out  # type: ignore[attr-defined]
+        return process

@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller and real Open vSwitch: rules, counters, changes under traffic, and every kind of death."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import time
+
+import pytest
+
+from policy import tags
+from policy.desired import Policy
+from policy.queue_map import queue_map
+from runtime.process import stop
+from runtime.wait import wait_until
+from store import observed
+from tests.net.controlled import Controlled
+
+pytestmark = [
+    pytest.mark.net,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a testbed needs root"),
+    pytest.mark.skipif(shutil.which("ovs-vswitchd") is None, reason="Open vSwitch is not installed"),
+]
+
+PIAS = {"scheme": "pias"}
+AT_10KB = {"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}
+AT_1MB = {"scheme": "pias", "queues": 2, "thresholds": ["1000KB"]}
+
+SEND_TAGGED = """
+import socket, sys
+address, family, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+s = socket.socket(family, socket.SOCK_DGRAM)
+for dscp in range(64):
+    if family == socket.AF_INET6:
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, dscp << 2)
+    else:
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
+    for _ in range(count):
+        s.sendto(b"x" * 100, (address, 9))
+"""
+
+ECHO_SERVER = """
+import socket, sys, threading
+s = socket.create_server((sys.argv[1], 5001), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+print("ready", flush=True)
+while True:
+    c, _ = s.accept()
+    while c.recv(65536):
+        pass
+    c.close()
+"""
+
+TAGGED_FLOWS = """
+import socket, sys
+address, dscp, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+for _ in range(count):
+    s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    if ":" in address:
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, dscp << 2)
+    else:
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
+    s.connect((address, 5001))
+    s.sendall(b"x")
+    s.shutdown(socket.SHUT_WR)
+    s.recv(1)
+    s.close()
+"""
+
+NUMBERED_STREAM = """
+import socket, sys, time, pathlib
+address, dscp, rate, stop = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), pathlib.Path(sys.argv[4])
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
+sent, began = 0, time.monotonic()
+while not stop.exists():
+    while sent < (time.monotonic() - began) * rate:
+        s.sendto(sent.to_bytes(8, "big"), (address, 5002)); sent += 1
+    time.sleep(0.002)
+s.sendto((1 << 63 | sent).to_bytes(8, "big"), (address, 5002))
+print(sent)
+"""
+
+NUMBERED_SINK = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+s.bind((sys.argv[1], 5002))
+print("ready", flush=True)
+seen = set()
+while True:
+    number = int.from_bytes(s.recv(64), "big")
+    if number >> 63:
+        break
+    seen.add(number)
+print("received", len(seen), flush=True)
+"""
+
+
+def topologies_build(kind, **parameters):
+    topologies = pytest.importorskip("topologies")
+    return topologies.build(kind, host_rate_bps=100_000_000, **parameters)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """One switch, three hosts, controller running."""
+    controlled = Controlled(topologies_build("single", hosts=3), tmp_path_factory.mktemp("single"), PIAS)
+    try:
+        controlled.start_controller()
+        controlled.wait_applied()
+        yield controlled
+    finally:
+        controlled.close()
+
+
+def wait_line(process, word):
+    return wait_until(
+        lambda: re.search(rf"{word}.*", process.output.read_text()), f"the process says {word}", timeout_s=20
+    )[0]
+
+
+def settled_queue_packets(network, port):
+    """Queue counters once they have stopped moving."""
+    last = network.queue_packets("s1", port)
+
+    def still():
+        nonlocal last
+        now, before = network.queue_packets("s1", port), last
+        last = now
+        return now == before
+
+    wait_until(still, "the queue counters settle", interval_s=0.3)
+    return last
+
+
+def test_the_policy_is_reported_as_applied_with_the_thresholds_of_every_port(network):
+    network.apply(PIAS)
+    thresholds = observed.latest_thresholds(network.engine)
+    snapped = tuple(tags.snap_to_edge(t) for t in Policy.from_document(PIAS).thresholds)
+    assert {port: change.thresholds_bytes for port, change in thresholds.items()} == {
+        f"s1:{i}": snapped for i in (1, 2, 3)
+    }
+    assert {change.policy_version for change in thresholds.values()} == {network.version}
+    (row,) = observed.all_switches(network.engine)
+    assert (row["connected"], row["policy_version"]) == (True, network.version)
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "dctcp", "pias", "mlfq-adaptive"])
+def test_every_port_maps_as_the_policy_says(network, scheme):
+    network.apply({"scheme": scheme})
+    policy = Policy.from_document({"scheme": scheme})
+    wanted = dict(enumerate(queue_map(policy, policy.thresholds)))
+    for port in (1, 2, 3):
+        installed = network.queue_map("s1", port)
+        assert installed.pop(tags.TAG_COUNT) == 0
+        assert installed == wanted
+
+
+@pytest.mark.parametrize("option", ["-4", "-6"])
+def test_hosts_reach_each_other(network, option):
+    for host in network.topology.hosts[1:]:
+        address = host.ipv4 if option == "-4" else host.ipv6
+        said = network.bed.exec("h1", ["ping", option, "-c", "3", "-i", "0.05", "-W", "2", address])
+        assert " 0% packet loss" in said
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_each_queue_counts_what_the_tag_says(network, family):
+    """All 64 code points, 20 packets each; queue 0 may carry a neighbour discovery beside them."""
+    network.apply(PIAS)
+    queue_of = queue_map(Policy.from_document(PIAS), Policy.from_document(PIAS).thresholds)
+    expected = [0] * 8
+    for dscp in range(64):
+        expected[queue_of[dscp if dscp < tags.TAG_COUNT else tags.UNTAGGED]] += 20
+    before = settled_queue_packets(network, 2)
+    receiver = network.topology.hosts[1]
+    address = receiver.ipv6 if family == socket.AF_INET6 else receiver.ipv4
+    network.python("h1", SEND_TAGGED, address, int(family), 20)
+    wait_until(
+        lambda: sum(network.queue_packets("s1", 2)) >= sum(before) + sum(expected), "the packets are counted"
+    )
+    moved = [now - then for now, then in zip(settled_queue_packets(network, 2), before, strict=True)]
+    assert moved[1:] == expected[1:]
+    assert expected[0] <= moved[0] <= expected[0] + 5
+
+
+def test_queue_samples_reach_the_store(network):
+    before = time.time()
+    wait_until(
+        lambda: len({s.port for s in observed.port_history(network.engine, before)}) == 3,
+        "a sample of every port",
+        timeout_s=5,
+    )
+    sample = observed.port_history(network.engine, before)[0]
+    assert len(sample.queue_bytes) == len(sample.queue_packets) == 8
+
+
+def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_done(network, tmp_path):
+    """2000 packets/s in the bucket whose queue changes, twelve changes, and the table read over and over."""
+    network.apply(AT_10KB)
+    maps = {
+        name: dict(enumerate(queue_map(policy, policy.thresholds))) | {tags.TAG_COUNT: 0}
+        for name, policy in (("10KB", Policy.from_document(AT_10KB)), ("1MB", Policy.from_document(AT_1MB)))
+    }
+    tag, until = 12, tmp_path / "stop"
+    address = network.topology.hosts[1].ipv4
+    sink = network.spawn_python("h2", NUMBERED_SINK, address)
+    wait_line(sink, "ready")
+    rule = next(c for c, r in network.rules("s1", 3).items() if c >> 16 & 0xFFFF == 2 and c & 0xFF == tag)
+    counters = [network.rules("s1", 3)[rule]]
+    stream = network.spawn_python("h1", NUMBERED_STREAM, address, tag, 2000, until)
+    seen = set()
+    for turn in range(12):
+        network.put_policy((AT_1MB, AT_10KB)[turn % 2])
+        deadline = time.monotonic() + 0.5
+        while time.monotonic() < deadline:
+            rules = network.rules("s1", 3)
+            counters.append(rules[rule])
+            by_port = {}
+            for r in rules.values():
+                if "set_queue" in r.actions:
+                    by_port.setdefault(r.cookie >> 16 & 0xFFFF, {})[r.cookie & 0xFF] = r.queue
+            assert set(by_port) == {1, 2, 3}
+            (whole,) = {name for name, queues in maps.items() if all(q == queues for q in by_port.values())}
+            seen.add(whole)
+    network.wait_applied()
+    until.touch()
+    stream.wait(10)
+    sent = int(stream.output.read_text())
+    received = int(wait_line(sink, "received").split()[1])
+    assert seen == {"10KB", "1MB"}
+    assert sent > 5_000
+    assert received == sent
+    assert [c.packets for c in counters] == sorted(c.packets for c in counters)
+    assert [c.duration_s for c in counters] == sorted(c.duration_s for c in counters)
+    # A stream of so many packets shows in the rule's counter, which no change has reset.
+    wait_until(
+        lambda: network.rules("s1", 3)[rule].packets >= counters[0].packets + sent, "all packets are counted"
+    )
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_thresholds_follow_the_sizes_of_completed_flows(network, version):
+    """Every flow ends in the bucket up to 10 KB; the port that they leave through adapts and the others do not."""
+    network.apply({"scheme": "mlfq-adaptive", "queues": 2, "thresholds": ["1000KB"], "window_ms": 10_000})
+    host = network.topology.hosts[1]
+    address = host.ipv4 if version == 4 else host.ipv6
+    server = network.spawn_python("h2", ECHO_SERVER, address)
+    try:
+        wait_line(server, "ready")
+        network.python("h1", TAGGED_FLOWS, address, tags.attained_tag(10_000), 30)
+        wait_until(
+            lambda: observed.latest_thresholds(network.engine)["s1:2"].thresholds_bytes == (10_000,),
+            "the threshold is the short flows' edge",
+        )
+    finally:
+        stop(server)
+    changes = observed.latest_thresholds(network.engine)
+    assert changes["s1:2"].flows >= 5
+    assert changes["s1:3"].thresholds_bytes == (1_000_000,)
+    edge = tags.attained_tag(10_000)
+    wait_until(lambda: network.queue_map("s1", 2)[edge + 1] == 1, "the rules stand at the threshold")
+    assert network.queue_map("s1", 2)[edge] == 0
+    assert network.queue_map("s1", 3)[edge + 1] == 0
+
+
+def test_a_restarted_controller_touches_no_rule_that_is_right(network, tmp_path):
+    """kill -9; packets flow meanwhile; afterwards every rule is as old, and has counted as much, as before."""
+    network.apply(AT_10KB)
+    before, form = network.rules("s1"), network.normal_form("s1")
+    died = time.monotonic()
+    network.kill_controller()
+    said = network.bed.exec(
+        "h1", ["ping", "-c", "20", "-i", "0.02", "-W", "2", network.topology.hosts[2].ipv4]
+    )
+    assert " 0% packet loss" in said
+    restarted = time.time()
+    network.start_controller()
+    network.wait_standing(restarted)
+    elapsed = time.monotonic() - died
+    after = network.rules("s1")
+    assert network.normal_form("s1") == form
+    for cookie, rule in before.items():
+        assert after[cookie].duration_s >= rule.duration_s + elapsed * 0.9
+        assert after[cookie].packets >= rule.packets
+
+
+def test_a_restarted_controller_goes_on_with_the_thresholds_it_had_learned(network):
+    network.apply({"scheme": "mlfq-adaptive", "queues": 2, "thresholds": ["100KB"], "window_ms": 10_000})
+    address = network.topology.hosts[1].ipv4
+    server = network.spawn_python("h2", ECHO_SERVER, address)
+    try:
+        wait_line(server, "ready")
+        network.python("h1", TAGGED_FLOWS, address, tags.attained_tag(10_000), 30)
+    finally:
+        stop(server)
+    wait_until(
+        lambda: observed.latest_thresholds(network.engine)["s1:2"].thresholds_bytes == (10_000,),
+        "it has learned",
+    )
+    form = network.normal_form("s1")
+    network.kill_controller()
+    restarted = time.time()
+    network.start_controller()
+    network.wait_standing(restarted)
+    assert network.normal_form("s1") == form
+    assert observed.latest_thresholds(network.engine)["s1:2"].thresholds_bytes == (10_000,)
+
+
+def test_a_restarted_controller_mends_what_is_wrong_and_only_that(network):
+    """Rules deleted, changed, and of somebody else; a group lost."""
+    network.apply(AT_10KB)
+    before, form = network.rules("s1"), network.normal_form("s1")
+    groups = network.ofctl("dump-groups", "s1")
+    network.kill_controller()
+    wrong = {c for c in before if c >> 40 & 0xFF == 3 and c >> 16 & 0xFFFF == 1}
+    network.ofctl("del-flows", "s1", f"cookie={0x51CE << 48 | 3 << 40 | 1 << 16:#x}/0xffffffffffff0000")
+    network.ofctl("add-flow", "s1", "table=0,priority=999,udp,actions=drop")
+    network.ofctl("mod-flows", "--strict", "s1", "table=1,priority=0,actions=NORMAL")
+    network.ofctl("del-groups", "s1", "group_id=1")
+    assert network.normal_form("s1") != form
+    mended_from = time.time()
+    network.start_controller()
+    network.wait_standing(mended_from)
+    assert network.normal_form("s1") == form
+    assert network.ofctl("dump-groups", "s1").split("\n")[1:] == groups.split("\n")[1:]
+    after = network.rules("s1")
+    untouched = [c for c in before if c not in wrong and c >> 40 & 0xFF != 1]
+    assert len(untouched) > 500
+    assert all(after[cookie].duration_s > before[cookie].duration_s for cookie in untouched)
+
+
+def test_rules_are_back_after_open_vswitch_died(network):
+    network.apply(AT_10KB)
+    form = network.normal_form("s1")
+    restarts = network.bed.restarts["ovs-vswitchd"]
+    network.bed.crash("ovs-vswitchd")
+    network.bed.wait_restarted("ovs-vswitchd", restarts + 1)
+    back = time.time()
+    network.wait_standing(back)
+    assert network.normal_form("s1") == form
+    said = network.bed.exec(
+        "h1", ["ping", "-c", "5", "-i", "0.05", "-W", "2", network.topology.hosts[1].ipv4]
+    )
+    assert " 0% packet loss" in said
+
+
+GARBAGE = """
+import os, socket, struct
+def talk(data, read=False):
+    s = socket.create_connection(("127.0.0.1", 6653)); s.sendall(data)
+    return s
+kept = [
+    talk(os.urandom(4096)), talk(b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"), talk(b""), talk(b"\\x04"),
+    talk(struct.pack("!BBHI", 4, 0, 0, 1) * 100), talk(struct.pack("!BBHI", 4, 0, 8, 1) + bytes(64)),
+    talk(struct.pack("!BBHI", 4, 19, 65535, 1)), talk(struct.pack("!BBHI", 1, 0, 8, 1)),
+    talk(struct.pack("!BBHI", 4, 0, 8, 1) + struct.pack("!BBHI", 4, 19, 16, 2) + bytes(8)),
+]
+for s in kept:
+    s.settimeout(15)
+    try:
+        while s.recv(65536): pass
+    except ConnectionError: pass
+print("all closed")
+"""
+
+
+def test_garbage_on_the_port_harms_nobody(network):
+    """Every kind is hung up on; the switch stays connected and takes the next policy."""
+    network.apply(AT_10KB)
+    before = time.time()
+    assert "all closed" in network.python("h1", "print('all closed')")
+    import sys
+
+    said = network.bed.exec(None, [sys.executable, "-c", GARBAGE])
+    assert "all closed" in said
+    network.apply(AT_1MB)
+    kinds = {event["kind"] for event in observed.recent_events(network.engine, before)}
+    assert "switch-disconnected" not in kinds
+    assert "policy-applied" in kinds
+
+
+def test_a_stopped_controller_ends_at_once_and_says_that_its_switches_are_gone(network):
+    began = time.monotonic()
+    assert stop(network.controller) == 0
+    assert time.monotonic() - began < 2
+    (row,) = observed.all_switches(network.engine)
+    assert row["connected"] is False
+    network.start_controller()
+    network.wait_standing(time.time() - 1)
