@@ -103,7 +103,8 @@ def write_bundle(
 
 
 def read_flows(bundle: Path) -> list[dict[str, Any]]:
-    return pq.read_table(bundle / "flows.parquet").to_pylist()
+    rows: list[dict[str, Any]] = pq.read_table(bundle / "flows.parquet").to_pylist()
+    return rows
 
 
 def read_ports(bundle: Path, kind: str) -> list[dict[str, Any]]:

@@ -70,6 +70,12 @@ def _parser() -> argparse.ArgumentParser:
         "--listen", default="127.0.0.1:8080", help="address of the dashboard (default: %(default)s)"
     )
     demo.add_argument("--out", type=Path, default=Path("results/demo"), help="default: %(default)s")
+    demo.add_argument(
+        "--services",
+        type=Path,
+        metavar="FOLDER",
+        help="web process and controller run elsewhere; their store and sockets are in this folder",
+    )
     demo.set_defaults(command=_demo)
 
     doctor = commands.add_parser("doctor", help="check this machine: BPF, queues, marking, shaping")
@@ -107,13 +113,19 @@ def _demo(arguments: argparse.Namespace) -> int:
 
     scenario, document = scenario_from_file(arguments.scenario)
     _need_root()
-    return run_demo(scenario, document, arguments.out, listen=arguments.listen, duration_s=arguments.duration)
+    return run_demo(
+        scenario,
+        document,
+        arguments.out,
+        listen=arguments.listen,
+        duration_s=arguments.duration,
+        external=arguments.services,
+    )
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from topologies.doctor import checks
-
     from experiments.terminal import print_checks
+    from topologies.doctor import checks
 
     return print_checks(checks(measure=not arguments.quick))
 

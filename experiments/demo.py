@@ -34,14 +34,21 @@ DRAIN_S = 3.0
 
 
 def run_demo(
-    scenario: Scenario, document: Mapping[str, Any], out: Path, *, listen: str, duration_s: float | None
+    scenario: Scenario,
+    document: Mapping[str, Any],
+    out: Path,
+    *,
+    listen: str,
+    duration_s: float | None,
+    external: Path | None = None,
 ) -> int:
     """Run until `duration_s` is over or Ctrl-C; prints the summary; exit code 0 either way."""
     topology = build_topology(scenario)
     console.print(
         f"[bold]Sluice[/] starts {len(topology.switches)} switches and {len(topology.hosts)} hosts …"
     )
-    with Stack.start(scenario, topology, out / f"run-{int(time.time())}", listen=listen) as stack:
+    run_folder = out / f"run-{int(time.time())}"
+    with Stack.start(scenario, topology, run_folder, listen=listen, external=external) as stack:
         _print_where(stack, listen)
         watch = CpuWatch(stack.testbed.pids["ovs-vswitchd"])
         scheduled: list[Flow] = []
@@ -68,10 +75,8 @@ def run_demo(
 
 
 def _print_where(stack: Stack, listen: str) -> None:
-    token = stack.token_file.read_text().strip() if stack.token_file.exists() else ""
-    console.print(
-        f"dashboard: [bold]http://{listen}/[/]   to change the scheme there: http://{listen}/#token={token}"
-    )
+    console.print(f"dashboard: [bold]http://{listen}/[/]")
+    console.print(f"  with the right to change the scheme: http://{listen}/#token={stack.token}")
     console.print("Ctrl-C ends the demonstration and leaves nothing behind.\n")
 
 

@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from sqlalchemy import Engine
 
 from dataplane.congestion import CongestionControl, register_congestion_control
 from experiments.services import Process, Services
+from hostagent.background import FIRST_PORT, BackgroundLoad, Load
 from policy.errors import EnvironmentLacking
 from policy.graph import Topology
 from policy.scenario import Scenario
@@ -63,6 +64,7 @@ class Stack:
     """Web process and controller are somebody else's, and so is the store: they all meet in `meeting`."""
     services: Services = field(default_factory=Services)
     bed: Testbed | None = None
+    background: list[BackgroundLoad] = field(default_factory=list)
     _controls: list[CongestionControl] = field(default_factory=list)
 
     @classmethod
@@ -188,7 +190,7 @@ class Stack:
         )
 
     def _session(self) -> requests.Session:
-        return requests_unixsocket.Session()  # type: ignore[no-untyped-call, no-any-return]
+        return requests_unixsocket.Session()  # type: ignore[no-untyped-call]
 
     def _url(self, what: str) -> str:
         host = str(self.web_socket).replace("/", "%2F")
@@ -217,11 +219,10 @@ class Stack:
         parts = by_source(flows)
         for host in self.topology.hosts:
             path = self._schedule_file(host.name, parts.get(host.name, []))
-            self.services.start(
-                f"agent-{host.name}", lambda n=host.name, p=path: self._spawn_agent(n, p, start_at)
-            )
+            self.services.start(f"agent-{host.name}", partial(self._spawn_agent, host.name, path, start_at))
         names = {host.name for host in self.topology.hosts}
-        wait_until(lambda: self._reporting() >= names, "the agents report", timeout_s=start_at - time.time())
+        timeout_s = start_at - time.time()
+        wait_until(partial(self._all_report, names), "the agents report", timeout_s=timeout_s)
         return start_at
 
     def _schedule_file(self, host: str, flows: Sequence[Flow]) -> Path:
@@ -244,10 +245,24 @@ class Stack:
         argv += ["--congestion-control", self.scenario.policy.definition.congestion_control]
         return self.testbed.spawn(name, argv, log_file=self._log(f"agent-{name}"))
 
-    def _reporting(self) -> set[str]:
+    def _all_report(self, names: set[str]) -> bool:
         self.check()
         fresh = time.time() - HEARTBEAT_FRESH_S
-        return {agent["name"] for agent in observed.all_agents(self.engine) if agent["seen_at"] > fresh}
+        return names <= {
+            agent["name"] for agent in observed.all_agents(self.engine) if agent["seen_at"] > fresh
+        }
+
+    def start_background(self) -> list[BackgroundLoad]:
+        """Start the scenario's long flows; they end with the stack."""
+        control = self.scenario.policy.definition.congestion_control
+        for number, flow in enumerate(self.scenario.background):
+            address = self.topology.host_by_name[flow.to].ipv4
+            load = Load(flow.source, flow.to, address, control, flow.rate_bps, FIRST_PORT + number)
+            self.background.append(BackgroundLoad(self._spawn_on, load, self.out / "background"))
+        return self.background
+
+    def _spawn_on(self, host: str, argv: Sequence[str], log_file: Path) -> Process:
+        return self.testbed.spawn(host, argv, log_file=log_file)
 
     def stop_agents(self) -> None:
         """Stop the agents; each records its active flows as unfinished and delivers what it has."""
@@ -255,6 +270,8 @@ class Stack:
 
     def stop(self) -> None:
         """Stop everything. Stopping twice changes nothing."""
+        for load in self.background:
+            load.stop()
         self.stop_agents()
         self.services.stop("controller")
         if self.bed is not None:

@@ -14,6 +14,7 @@ import numpy as np
 import topologies
 from experiments.bundle import machine_meta, write_bundle
 from experiments.stack import Stack
+from experiments.tcp_counters import difference, tcp_counters
 from experiments.validity import CpuWatch
 from policy.graph import Topology
 from policy.records import UNFINISHED, FlowRecord
@@ -59,10 +60,12 @@ def run_on_testbed(
     flows = schedule(scenario.workload, topology, np.random.default_rng(scenario.seed), run_id)
     with Stack.start(scenario, topology, out / "run") as stack:
         watch = CpuWatch(stack.testbed.pids["ovs-vswitchd"])
+        background = stack.start_background()
         start_at = stack.start_agents(flows)
-        losses_before = stack.testbed.losses()
+        losses_before, tcp_before = stack.testbed.losses(), tcp_counters(stack.testbed)
         with watch:
             follow(stack, flows, start_at, report)
+        background_bps = {f"{b.load.source}-{b.load.to}": b.rate_bps() for b in background}
         reasons = [*watch.reasons(), *loss_reasons(losses_before, stack.testbed.losses())]
         reasons += fallback_reasons(stack)
         stack.stop_agents()
@@ -75,6 +78,8 @@ def run_on_testbed(
                 "run_id": run_id,
                 "start_at": start_at,
                 "cpu": watch.summary(),
+                "tcp": difference(tcp_before, tcp_counters(stack.testbed)),
+                "background_bps": background_bps,
             },
             flows=records,
             thresholds=observed.threshold_history(stack.engine, 0.0),

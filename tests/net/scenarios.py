@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small scenarios for whole runs: one switch, h1 receives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+RATE = "50Mbit"
+
+
+def scenario(name: str, **tables: Any) -> dict[str, Any]:
+    """10 KB flows from h3 to h1 on an idle network; tables replace the default ones."""
+    document: dict[str, Any] = {
+        "name": name,
+        "seed": 1,
+        "fabric": {"topology": "single", "hosts": 4, "host_rate": RATE, "buffer": "200KB"},
+        "scheme": {"name": "pias", "queues": 2, "thresholds": ["10KB"], "mark_at": "20pkt"},
+        "transport": {"rto_min": "40ms"},
+        "workload": {
+            "mix": [{"bytes": "10KB", "share": 1.0, "from": ["h3"]}],
+            "pattern": "many-to-one",
+            "to": "h1",
+            "load": 0.03,
+            "flows": 100,
+        },
+    }
+    return document | tables

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No false tails: before an FCT of the testbed is believed, the emulation has to behave like the network it stands for.
+
+The limits leave room for a busy machine; what they would not let pass is what a broken emulation does: timeouts of
+200 ms, silent drops, a queue that does not obey its priority.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from experiments.bundle import read_flows
+from experiments.files import scenario_with
+from experiments.testbed_run import run_on_testbed
+from tests.net.scenarios import scenario
+
+LINK_BPS = 50e6
+LONG_FLOWS = [{"from": "h2", "to": "h1"}, {"from": "h4", "to": "h1"}]
+
+
+def run(document, out):
+    checked, resolved = scenario_with(document)
+    summary = run_on_testbed(checked, resolved, out)
+    return summary, json.loads((out / "meta.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory):
+    out = tmp_path_factory.mktemp("idle")
+    return *run(scenario("idle"), out), out
+
+
+@pytest.fixture(scope="module")
+def saturated(tmp_path_factory):
+    """The same flows beside two endless ones that fill the link."""
+    out = tmp_path_factory.mktemp("saturated")
+    return *run(scenario("saturated", background=LONG_FLOWS), out), out
+
+
+def test_idle_network__a_short_flow_takes_its_few_round_trips(idle):
+    summary, _, out = idle
+    small = summary["fct_us"]["small"]
+    ideal_us = read_flows(out)[0]["ideal_us"]
+    assert small["n"] == 100
+    assert ideal_us == pytest.approx(1940, rel=0.1)
+    assert small["p50"] < ideal_us + 3_000
+    assert small["p95"] < ideal_us + 10_000
+
+
+def test_idle_network__nothing_is_lost_and_nobody_times_out(idle):
+    """A tail loss probe (a last segment repeated because an ACK was late) may happen on a busy machine."""
+    summary, meta, _ = idle
+    assert summary["unfinished"] == 0
+    assert meta["tcp"]["retransmission_timeouts"] == 0
+    assert meta["tcp"]["syn_retransmissions"] == 0
+    assert meta["tcp"]["retransmitted_segments"] <= meta["tcp"]["tail_loss_probes"]
+    assert not [reason for reason in summary["valid"]["reasons"] if "lost" in reason]
+
+
+def test_strict_priority__protects_short_flows_beside_saturating_ones(idle, saturated):
+    alone, beside = idle[0]["fct_us"]["small"], saturated[0]["fct_us"]["small"]
+    assert beside["n"] == 100
+    assert beside["p50"] <= 2 * alone["p50"]
+    assert beside["mean"] <= 2 * alone["mean"] + 1_000
+
+
+def test_long_flows__fill_the_link(saturated):
+    """Payload of both at 95 % of what the short flows (3 % of the link) leave them."""
+    rates = saturated[1]["background_bps"]
+    left_bps = 0.97 * LINK_BPS * 1448 / 1514
+    assert 0.95 * left_bps <= sum(rates.values()) <= 1.03 * left_bps
+
+
+def test_long_flows__beside_them_nothing_is_lost_outside_the_queues(saturated):
+    summary = saturated[0]
+    assert not [reason for reason in summary["valid"]["reasons"] if "lost" in reason]
+    assert summary["unfinished"] == 0
+
+
+def test_one_fifo__does_not_protect(idle, saturated, tmp_path):
+    """The other side of the coin: without priorities the same flows wait behind the long ones' queue."""
+    document = scenario("fifo", scheme={"name": "dctcp", "mark_at": "20pkt"}, background=LONG_FLOWS)
+    fifo = run(document, tmp_path)[0]["fct_us"]["small"]
+    assert fifo["p50"] > 1.5 * saturated[0]["fct_us"]["small"]["p50"]
