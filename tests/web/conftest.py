@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real server process and a real browser."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+import requests
+
+from runtime.process import spawn, stop
+from runtime.wait import wait_until
+from store.engine import open_store
+from tests.web.synthetic import Network
+
+TOKEN = "the-token"
+CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM_ARGUMENTS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE_S = 60.0
+"""How long a condition may take on a busy machine."""
+
+
+class Server:
+    """`python -m webui` on a port and a unix socket of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store_url = f"sqlite:///{folder}/store.db"
+        self.socket_path = folder / "web.sock"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        (folder / "token").write_text(TOKEN)
+        self.process = None
+
+    def start(self) -> None:
+        arguments = ["--store", self.store_url, "--listen", f"127.0.0.1:{self.port}"]
+        arguments += ["--unix", str(self.socket_path), "--token-file", str(self.folder / "token")]
+        self.process = spawn([sys.executable, "-m", "webui", *arguments], log_file=self.folder / "web.log")
+        wait_until(self.answers, "the web process answers", timeout_s=PATIENCE_S)
+
+    def answers(self) -> bool:
+        if self.process.poll() is not None:
+            raise RuntimeError(f"the web process ended:\n{(self.folder / 'web.log').read_text()}")
+        try:
+            return requests.get(f"{self.url}/api/v1/health", timeout=5).ok
+        except requests.RequestException:
+            return False
+
+    def kill(self) -> None:
+        """As the kernel would: no chance to tidy up."""
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        return stop(self.process, grace_s=20)
+
+    def get(self, path: str, **query):
+        answer = requests.get(f"{self.url}/api/v1/{path}", params=query, timeout=30)
+        answer.raise_for_status()
+        return answer.json()
+
+
+@pytest.fixture
+def server(tmp_path):
+    server = Server(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def engine(server):
+    engine = open_store(server.store_url)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def network(engine):
+    """A network that writes when told to."""
+    return Network(engine)
+
+
+@pytest.fixture
+def traffic(server, engine):
+    """A network that lives: some history, then rows as fast as the clock."""
+    process = spawn(
+        [sys.executable, "-m", "tests.web.synthetic", "--store", server.store_url, "--history-s", "60"],
+        log_file=server.folder / "synthetic.log",
+    )
+    wait_until(lambda: server.get("policy")["current"], "traffic", timeout_s=PATIENCE_S)
+    yield process
+    stop(process)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is missing; on Debian: apt-get install chromium")
+    playwright_api = pytest.importorskip(
+        "playwright.sync_api", reason="the Python package playwright is missing"
+    )
+    with playwright_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=CHROMIUM_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, server):
+    """A page in a context of its own that lets no error of the page pass, and no request to elsewhere."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(PATIENCE_S * 1000)
+    page = context.new_page()
+    errors, foreign = [], []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on(
+        "request",
+        lambda request: request.url.startswith((server.url, "data:")) or foreign.append(request.url),
+    )
+    yield page
+    context.close()
+    assert errors == []
+    assert foreign == []

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The web process as others meet it: killed, stopped, crowded, abused."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import random
+import signal
+import socket
+import threading
+import time
+
+import pytest
+import requests
+import requests_unixsocket
+
+from runtime.wait import wait_until
+from store.flows import all_flows
+from tests.unit.webui.records import record
+from tests.web.conftest import PATIENCE_S, TOKEN
+
+CLIENTS = 25
+
+
+@pytest.fixture
+def listeners(server):
+    """Dashboards: each reads the live stream for as long as there is one."""
+    frames = [0] * CLIENTS
+
+    def listen(number):
+        with requests.get(f"{server.url}/api/v1/events", stream=True, timeout=PATIENCE_S) as answer:
+            try:
+                for _ in answer.iter_content(None):
+                    frames[number] += 1
+            except requests.RequestException:
+                return
+
+    threads = [threading.Thread(target=listen, args=(number,), daemon=True) for number in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: all(frames), "every dashboard has its first frame", timeout_s=PATIENCE_S)
+    return threads, frames
+
+
+def test_many_dashboards_leave_room_for_agents(server, listeners):
+    _, frames = listeners
+    before = list(frames)
+    for number in range(20):
+        answer = requests.post(f"{server.url}/api/v1/flows", json=[record(f"f{number}")], timeout=PATIENCE_S)
+        assert answer.json() == {"accepted": 1, "known": 0}
+    wait_until(
+        lambda: all(n > b + 1 for n, b in zip(frames, before, strict=True)),
+        "frames go on",
+        timeout_s=PATIENCE_S,
+    )
+
+
+def test_sigterm__ends_in_order_though_dashboards_listen(server, listeners):
+    threads, _ = listeners
+    began = time.monotonic()
+    os.kill(server.process.pid, signal.SIGTERM)
+    assert server.process.wait(20) == 0
+    took_s = time.monotonic() - began
+    # Two seconds by design; the rest is for a machine that does other things besides.
+    assert took_s < 5, f"took {took_s:.1f} s"
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def deliver(session, url, batch, until):
+    """As an agent does: again and again until it is acknowledged."""
+    while time.monotonic() < until:
+        try:
+            answer = session.post(f"{url}/api/v1/flows", json=batch, timeout=10)
+        except requests.RequestException:
+            time.sleep(0.05)
+            continue
+        assert answer.status_code == 200, answer.text
+        return
+    raise TimeoutError("a batch was never acknowledged")
+
+
+def test_kill_9__amid_deliveries_no_record_is_lost_or_doubled(server, engine):
+    senders, batches, size = 4, 60, 40
+    until = time.monotonic() + 3 * PATIENCE_S
+    url = "http+unix://" + str(server.socket_path).replace("/", "%2F")
+    failures = []
+
+    def send(sender):
+        try:
+            session = requests_unixsocket.Session()
+            for batch in range(batches):
+                deliver(session, url, [record(f"{sender}.{batch}.{i}") for i in range(size)], until)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=send, args=(sender,)) for sender in range(senders)]
+    for thread in threads:
+        thread.start()
+    chance = random.Random(7)
+    kills = 0
+    while any(thread.is_alive() for thread in threads) and kills < 5:
+        have = len(all_flows(engine))
+        goal = have + chance.randint(100, 900)
+        wait_until(
+            lambda goal=goal: len(all_flows(engine)) >= goal or not any(t.is_alive() for t in threads),
+            "deliveries go on",
+            timeout_s=PATIENCE_S,
+        )
+        server.kill()
+        kills += 1
+        server.start()
+    for thread in threads:
+        thread.join(3 * PATIENCE_S)
+    assert failures == []
+    assert kills >= 2, "the deliveries were over before the server could be killed amid them"
+    kept = [flow.id for flow in all_flows(engine)]
+    assert len(kept) == len(set(kept))
+    assert set(kept) == {f"{s}.{b}.{i}" for s in range(senders) for b in range(batches) for i in range(size)}
+
+
+def test_kill_9__leaves_nothing_that_holds_the_port(server):
+    server.kill()
+
+    def refused():
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", server.port)) != 0
+
+    wait_until(refused, "the worker has gone with its parent", timeout_s=PATIENCE_S)
+    server.start()
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_10_mb_body_is_a_413_and_the_server_lives(server, chunked):
+    body = b"[" + b" " * 10_000_000 + b"]"
+    data = iter([body[i : i + 50_000] for i in range(0, len(body), 50_000)]) if chunked else body
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
+    for method, path in (("POST", "flows"), ("PUT", "policy")):
+        if chunked and method == "PUT":
+            continue
+        answer = requests.request(
+            method, f"{server.url}/api/v1/{path}", data=data, headers=headers, timeout=PATIENCE_S
+        )
+        assert answer.status_code == 413
+        assert answer.json()["error"]["code"] == "too-large"
+    assert server.get("policy")["current"] is None
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x00" * 1000,
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST /api/v1/flows HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+        b"POST /api/v1/flows HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n[",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        os.urandom(64) * 100,
+    ],
+    ids=["zeros", "version", "length", "cut short", "http2", "noise"],
+)
+def test_garbage_on_the_port_harms_nobody(server, garbage):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
+        connection.sendall(garbage)
+        connection.shutdown(socket.SHUT_WR)
+    assert server.get("health")["store"]["reachable"]
+    assert server.process.poll() is None
+
+
+def test_a_connection_serves_many_requests(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
+    for _ in range(5):
+        connection.request("GET", "/api/v1/schemes")
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == 200
+        assert not answer.will_close
+    connection.close()
