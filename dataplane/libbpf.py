@@ -23,6 +23,10 @@ BPF_F_LINK = 1 << 13
 ATTACH_STRUCT_OPS = 44
 """enum bpf_attach_type BPF_STRUCT_OPS; libbpf 1.1 does not know it, the system call takes it."""
 
+_LIBBPF_ERRNO_START = 4000
+"""From here on libbpf's own errors: not an ELF file, wrong byte order, a relocation that fails."""
+_DAMAGED = (errno.ENOENT, errno.EINVAL, errno.ENOEXEC, errno.ESRCH, errno.ENODATA)
+
 _LEVEL_DEBUG = 2
 _LAST_LINES = 60
 
@@ -32,6 +36,7 @@ ffi.cdef(
     typedef int (*libbpf_print_fn_t)(int level, const char *format, void *arguments);
     libbpf_print_fn_t libbpf_set_print(libbpf_print_fn_t print);
     int libbpf_num_possible_cpus(void);
+    int libbpf_strerror(int error, char *text, size_t size);
 
     void *bpf_object__open_file(const char *path, const void *options);
     int bpf_object__load(void *object);
@@ -57,6 +62,7 @@ ffi.cdef(
     void bpf_link__disconnect(void *link);
     int bpf_link__destroy(void *link);
     int bpf_link_create(int program_fd, int target_fd, int attach_type, const void *options);
+    int bpf_prog_get_fd_by_id(uint32_t id);
     int bpf_obj_get_info_by_fd(int fd, void *info, uint32_t *info_len);
 
     struct bpf_test_run_opts {
@@ -123,8 +129,14 @@ def failure(what: str, code: int | None = None) -> EnvironmentLacking:
     said = "\n".join(f"  {line}" for line in _messages)
     _messages.clear()
     return EnvironmentLacking(
-        f"{what}: {os.strerror(number)}. {_remedy(number)}" + (f"\nlibbpf said:\n{said}" if said else "")
+        f"{what}: {_reason(number)}. {_remedy(number)}" + (f"\nlibbpf said:\n{said}" if said else "")
     )
+
+
+def _reason(number: int) -> str:
+    reason = ffi.new("char[]", 256)
+    lib().libbpf_strerror(number, reason, len(reason))
+    return text(reason)
 
 
 def _remedy(number: int) -> str:
@@ -132,7 +144,7 @@ def _remedy(number: int) -> str:
         return "Run as root (or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)."
     if number in (errno.EPERM, errno.EACCES):
         return "The kernel refused: its verifier's reason is below, or a capability is missing in this container."
-    if number in (errno.ENOENT, errno.EINVAL, errno.ENOEXEC, errno.ESRCH):
+    if number in _DAMAGED or number >= _LIBBPF_ERRNO_START:
         return "The object file is damaged or not for this kernel: run `python -m dataplane.build` here."
     return "Run `sluice doctor` to see what this machine lacks."
 

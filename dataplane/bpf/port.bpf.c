@@ -122,14 +122,16 @@ static __always_inline void count(__u32 port, __u32 queue, __u32 len_bytes, enum
 SEC("tc")
 int sluice_port(struct __sk_buff *skb)
 {
-	__u32 port = skb->ifindex, queue = take_queue(skb), len_bytes = skb->len;
+	/* HTB goes by the length from before this hook, with the priority tag: so must its virtual counterpart, or
+	 * the real queue grows beyond it by 4 bytes a packet for as long as the port is busy. */
+	__u32 port = skb->ifindex, htb_bytes = skb->wire_len, queue = take_queue(skb), len_bytes = skb->len;
 	struct port_settings *set = bpf_map_lookup_elem(&settings, &port);
 	enum sl_vq_verdict verdict = SL_VQ_PASS;
 	int marked = 0;
 
 	skb->priority = HTB_MAJOR | (queue + 1);
 	if (set)
-		verdict = arrive(port, set, len_bytes);
+		verdict = arrive(port, set, htb_bytes);
 	if (verdict == SL_VQ_MARK)
 		marked = mark(skb);
 	count(port, queue, len_bytes, verdict, marked);

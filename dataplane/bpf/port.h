@@ -14,10 +14,10 @@ struct port_settings {
 };
 
 struct queue_counters {
-	__u64 packets;	     /* passed on, marked or not */
-	__u64 bytes;	     /* of those, with the Ethernet header, without the priority tag */
-	__u64 marked;	     /* set to CE here */
-	__u64 dropped;	     /* beyond the buffer */
+	__u64 packets;	    /* passed on, marked or not */
+	__u64 bytes;	    /* of those, with the Ethernet header, without the priority tag */
+	__u64 marked;	    /* set to CE here */
+	__u64 dropped;	    /* beyond the buffer */
 	__u64 not_markable; /* due for a mark, but not ECN-capable (or already CE) */
 };
 

@@ -147,8 +147,9 @@ static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport
 	if (!flow)
 		return -ENOMEM;
 	headers = t->offset + tcp.doff * 4;
-	return sl_attained_tag(sl_tag_segment(&flow->tag, bpf_ntohl(tcp.seq), skb->len > headers ? skb->len - headers : 0,
-					      bpf_ktime_get_ns(), idle_gap_ns()));
+	return sl_attained_tag(sl_tag_segment(&flow->tag, bpf_ntohl(tcp.seq),
+					      skb->len > headers ? skb->len - headers : 0, bpf_ktime_get_ns(),
+					      idle_gap_ns()));
 }
 
 /* Tag of a datagram or a fragment of one, or a negative error. */

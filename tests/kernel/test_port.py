@@ -14,7 +14,7 @@ from policy.errors import SluiceError
 from runtime.wait import wait_until
 from tests.kernel.capture import Capture, ones_complement_sum
 from tests.kernel.conftest import Pair
-from tests.kernel.htb import make_queues, packets_by_queue
+from tests.kernel.htb import make_queues, packets_by_queue, sent_and_backlog_bytes
 from tests.kernel.lab import Namespace, connect
 
 MACS = bytes.fromhex("0200000000020200000000aa")
@@ -176,6 +176,21 @@ def test_drops_what_does_not_fit_the_buffer_whatever_its_queue(port):
     assert sorted(f for f, _ in received(capture, 5)) == sorted(f[:12] + f[16:] for f in sent[:5])
     assert sum(c.dropped for c in program.counters(PORT)) == 7
     assert sum(c.packets for c in program.counters(PORT)[1:]) == 4
+
+
+def test_the_virtual_queue_counts_a_packet_as_htb_does(port, pair):
+    """With the priority tag: the qdisc was told the length before the tag was taken off."""
+    program, sender, capture = port
+    program.set(PORT, PortSettings(SLOW_BPS, mark_bytes=None, buffer_bytes=10**9))
+    sent = [frame(ipv4(0, bytes(900)), 6 << 13) for _ in range(5)]
+    before = sent_and_backlog_bytes(pair.a, PORT)[0]
+    for data in sent:
+        sender.send(data)
+    received(capture, len(sent))
+    by_htb = sent_and_backlog_bytes(pair.a, PORT)[0] - before
+    assert by_htb == sum(map(len, sent))
+    assert 0 <= by_htb - program.backlog_bytes(PORT) < 100, "but for what has drained meanwhile"
+    assert program.counters(PORT)[6].bytes == by_htb - 4 * len(sent)
 
 
 def test_settings_change_while_packets_flow(port):

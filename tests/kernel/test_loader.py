@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loading, unloading, registering: nothing stays behind, and refusals say why."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from dataplane import bench, build, congestion
+from dataplane.congestion import available, register_congestion_control
+from dataplane.libbpf import lib
+from dataplane.loader import load, open_object
+from policy.errors import EnvironmentLacking
+from runtime import process
+from runtime.wait import wait_until
+from tests.kernel.conftest import Pair
+from tests.kernel.controls import private_copy, private_name
+
+ROUNDS = 100
+PORTS_MAX = 1024
+
+
+def program_exists(program_id: int) -> bool:
+    fd = lib().bpf_prog_get_fd_by_id(program_id)
+    if fd >= 0:
+        os.close(fd)
+    return fd >= 0
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.fixture
+def control_file(tmp_path: Path) -> Path:
+    return private_copy("cc_dctcp", tmp_path)
+
+
+def test_load__a_hundred_times_leaves_nothing(pair: Pair):
+    ids, files = [], 0
+    with pair.a:
+        for round_ in range(ROUNDS):
+            with load("tag") as tag, load("port") as port:
+                ids += [tag.program("sluice_tag").id, port.program("sluice_port").id]
+            files = files or open_files()
+            assert open_files() == files, f"round {round_}"
+    assert len(set(ids)) == 2 * ROUNDS
+    wait_until(lambda: not any(program_exists(i) for i in ids), "the kernel frees every program")
+
+
+def test_register__a_hundred_times_leaves_nothing(control_file: Path):
+    name, files = private_name(), 0
+    for round_ in range(ROUNDS):
+        with register_congestion_control(name, control_file) as control:
+            assert control.owned
+            assert name in available()
+        assert name not in available()
+        files = files or open_files()
+        assert open_files() == files, f"round {round_}"
+
+
+def test_register__a_second_interest_uses_the_first_registration(control_file: Path):
+    name = private_name()
+    with register_congestion_control(name, control_file) as first:
+        second = register_congestion_control(name, control_file)
+        assert (first.owned, second.owned) == (True, False)
+        assert not second.ensure()
+        first.close()
+        assert name not in available()
+        assert second.ensure(), "it takes over when the first has gone"
+        assert second.owned
+        assert name in available()
+        second.close()
+        second.close()
+    assert name not in available()
+
+
+def test_register__loses_the_race_and_uses_the_winners(control_file: Path, monkeypatch: pytest.MonkeyPatch):
+    name = private_name()
+    with register_congestion_control(name, control_file), monkeypatch.context() as patch:
+        patch.setattr(congestion, "available", list)  # as it was a moment ago
+        with register_congestion_control(name, control_file) as late:
+            assert not late.owned
+        patch.undo()
+        assert name in available()
+
+
+def test_register__goes_with_its_process(control_file: Path):
+    name = private_name()
+    script = (
+        "import sys, signal, pathlib; from dataplane.congestion import register_congestion_control as r;"
+        "handle = r(sys.argv[1], pathlib.Path(sys.argv[2])); signal.pause()"
+    )
+    holder = process.spawn([sys.executable, "-c", script, name, str(control_file)])
+    wait_until(lambda: name in available(), "the control of the other process")
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    wait_until(lambda: name not in available(), "the control to go with its process")
+
+
+def test_load__a_damaged_object_says_so(tmp_path: Path):
+    whole = build.ensure("port").read_bytes()
+    for name, data in (
+        ("empty", b""),
+        ("text", b"no object at all\n" * 40),
+        ("half", whole[: len(whole) // 2]),
+    ):
+        path = tmp_path / f"{name}.bpf.o"
+        path.write_bytes(data)
+        with pytest.raises(EnvironmentLacking, match=r"damaged or not for this kernel") as raised:
+            open_object(path)
+        assert str(path) in str(raised.value)
+
+
+def test_load__a_refused_program_shows_the_verifiers_words(tmp_path: Path):
+    source = """
+    #include "packet.bpf.h"
+    SEC("tc") int sluice_wrong(struct __sk_buff *skb) { return *(int *)(long)skb->data; }
+    char LICENSE[] SEC("license") = "GPL";
+    """
+    path = build.compile_source("wrong", source, tmp_path)
+    with pytest.raises(EnvironmentLacking) as raised:
+        open_object(path)
+    assert "invalid access to packet" in str(raised.value)
+    assert "verifier" in str(raised.value)
+
+
+def test_maps__lookup_update_delete_and_their_errors():
+    with load("port") as port:
+        settings, counters = port.map("settings"), port.map("counters")
+        value = struct.pack("=QQQ", 1, 2, 3)
+        assert settings.lookup(7) is None
+        assert settings.update(7, value)
+        assert not settings.update(7, bytes(24), only_new=True)
+        assert settings.lookup(7) == value
+        assert list(settings.keys()) == [struct.pack("=I", 7)]
+        assert settings.delete(7)
+        assert not settings.delete(7)
+        assert counters.lookup_sum(7, "=40Q") is None
+        counters.update(7, struct.pack("=40Q", *range(40)))
+        cpus = len(counters.lookup_per_cpu(7) or [])
+        assert counters.lookup_sum(7, "=40Q") == tuple(n * cpus for n in range(40))
+        for wrong in (b"", bytes(23)):
+            with pytest.raises(ValueError, match="24 bytes"):
+                settings.update(7, wrong)
+        with pytest.raises(ValueError, match="a key has 4 bytes"):
+            settings.lookup(b"123")
+        with pytest.raises(TypeError):
+            settings.lookup_per_cpu(7)
+        for key in range(PORTS_MAX):
+            settings.update(key, value)
+        with pytest.raises(OSError, match="BPF map settings"):
+            settings.update(PORTS_MAX, value)
+        with pytest.raises(KeyError):
+            port.map("nothing")
+        with pytest.raises(KeyError):
+            port.program("nothing")
+    with pytest.raises(ValueError, match="closed"):
+        port.map("settings")
+
+
+def test_bench__measures_more_than_an_empty_program():
+    costs = bench.measure()
+    assert [cost.program for cost in costs] == ["tag", "port"]
+    for cost in costs:
+        assert 0 <= cost.empty_ns_per_packet < cost.ns_per_packet < 20_000

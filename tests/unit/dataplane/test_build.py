@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from dataplane import build
+from policy.errors import EnvironmentLacking
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A source tree with one program, and an object that is newer than all of it."""
+    for name in ("bpf", "laws", "build"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(build, "SOURCES", tmp_path / "bpf")
+    monkeypatch.setattr(build, "LAWS", tmp_path / "laws")
+    monkeypatch.setattr(build, "BUILD", tmp_path / "build")
+    (tmp_path / "bpf" / "one.bpf.c").write_text("int x;")
+    (tmp_path / "bpf" / "one.h").write_text("")
+    (tmp_path / "laws" / "law.h").write_text("")
+    (tmp_path / "build" / "one.bpf.o").write_text("")
+    return tmp_path
+
+
+def test_names__every_program_has_an_entry():
+    assert {"tag", "port", "cc_dctcp"} <= set(build.names())
+
+
+def test_is_stale__only_when_an_input_is_newer(tree):
+    assert not build.is_stale("one")
+    later = (tree / "build" / "one.bpf.o").stat().st_mtime_ns + 10**9
+    for changed in ("bpf/one.bpf.c", "bpf/one.h", "laws/law.h"):
+        times = (tree / changed).stat().st_mtime_ns
+        os.utime(tree / changed, ns=(later, later))
+        assert build.is_stale("one"), changed
+        os.utime(tree / changed, ns=(times, times))
+    assert not build.is_stale("one")
+    (tree / "build" / "one.bpf.o").unlink()
+    assert build.is_stale("one")
+
+
+def test_ensure__an_object_that_is_not_stale_needs_no_compiler(tree, monkeypatch):
+    monkeypatch.setattr(build.shutil, "which", lambda *_, **__: None)
+    assert build.ensure("one") == tree / "build" / "one.bpf.o"
+
+
+def test_ensure__says_what_to_install(tree, monkeypatch):
+    monkeypatch.setattr(build.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(build, "KERNEL_BTF", tree)
+    (tree / "build" / "one.bpf.o").unlink()
+    with pytest.raises(EnvironmentLacking, match="apt-get install"):
+        build.ensure("one")
+
+
+def test_ensure__says_when_the_kernel_has_no_btf(tree, monkeypatch):
+    monkeypatch.setattr(build, "KERNEL_BTF", tree / "nothing")
+    (tree / "build" / "one.bpf.o").unlink()
+    with pytest.raises(EnvironmentLacking, match="BTF"):
+        build.ensure("one")
+
+
+def test_ensure__no_such_program():
+    with pytest.raises(ValueError, match="cc_dctcp, port, tag"):
+        build.ensure("none")
