@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents on a testbed's hosts: their tags choose the queues of a real switch, their completion times are its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+
+import pytest
+
+from hostagent.background import BackgroundLoad, Load
+from hostagent.schedule import ScheduledFlow
+from policy.records import FINISHED
+from policy.tags import attained_tag
+from policy.workload import ideal_fct_us
+from runtime.process import stop
+from runtime.wait import wait_until
+from tests.net.conftest import RATE_BPS, install
+from tests.unit.hostagent.fake_web import FakeWeb
+
+HOSTS = ("h1", "h2", "h3")
+SPLIT_BYTES = 10_000
+START_DELAY_S = 6.0
+
+
+@pytest.fixture
+def web(testbed):
+    with FakeWeb(testbed.settings.run_dir / "fake.sock") as server:
+        server.settings = {"policy_version": 1, "congestion_control": "sluice_dctcp", "scheme": "pias"}
+        yield server
+
+
+@pytest.fixture
+def run(testbed, web, tmp_path):
+    """run(flows): an agent on every host; the records, once all flows have one."""
+    agents = []
+    install(testbed, lambda tag: 0 if tag <= attained_tag(SPLIT_BYTES) else 1)
+
+    def run(flows):
+        schedule = tmp_path / "schedule.json"
+        addresses = {host.name: host.ipv4 for host in testbed.topology.hosts}
+        document = {"scheme": "pias", "addresses": addresses, "flows": [asdict(f) for f in flows]}
+        schedule.write_text(json.dumps(document))
+        start_at = time.time() + START_DELAY_S
+        for host in HOSTS:
+            argv = [sys.executable, "-m", "hostagent", "--name", host, "--interface", f"{host}-eth0"]
+            argv += ["--run-dir", str(tmp_path / host), "--web", web.target]
+            argv += ["--schedule", str(schedule), "--start-at", repr(start_at)]
+            agents.append(testbed.spawn(host, argv, log_file=tmp_path / f"{host}.log"))
+        wait_until(lambda: len(web.records) >= len(flows), "all records", timeout_s=60)
+        assert {record.status for record in web.records.values()} == {FINISHED}
+        return web.records
+
+    yield run
+    for agent in agents:
+        stop(agent)
+
+
+def flow(testbed, number, start_s, src, dst, size_bytes):
+    ideal_us = ideal_fct_us(testbed.topology.one_path(src, dst), size_bytes)
+    return ScheduledFlow(f"run/{number}", start_s, src, dst, size_bytes, "small", ideal_us, None)
+
+
+def test_idle_flows_take_their_time_on_the_links_and_little_more(testbed, run):
+    pairs = [(a, b) for a in HOSTS for b in HOSTS if a != b]
+    flows = [flow(testbed, i, 0.05 * i, *pairs[i % 6], 10_000) for i in range(60)]
+    records = run(flows)
+    extra_us = sorted(record.fct_us - record.ideal_us for record in records.values())
+    # The shapers of the host and of the port let a few frames go at once after a pause: that much may be gained.
+    assert all(record.fct_us > record.ideal_us / 2 for record in records.values())
+    # The handshake's round trip, the switch's and the endpoints' user space: 0.3 ms measured on two busy cores.
+    assert extra_us[30] < 4000
+
+
+def test_the_tag_of_each_packet_chooses_its_queue(testbed, run):
+    """100 KB are 70 segments: 7 begin within the first 10 KB, 63 beyond, with the RST that closes the connection."""
+    before = testbed.port_counters("s1:1")
+    run([flow(testbed, i, 0.1 * i, "h2", "h1", 100_000) for i in range(20)])
+    after = testbed.port_counters("s1:1")
+    first, second = (after[q]["packets"] - before[q]["packets"] for q in (0, 1))
+    assert 20 * 63 <= second <= 20 * 65
+    assert first >= 20 * 9  # and the SYN, and the ACK of the handshake
+    assert all(after[q]["packets"] == before[q]["packets"] for q in range(2, 8))
+
+
+def test_iperf_beside_the_agents_uses_what_the_link_has(testbed, run, web, tmp_path):
+    run([flow(testbed, 1, 0.0, "h2", "h1", 10_000)])
+    load = Load("h2", "h1", testbed.topology.host_by_name["h1"].ipv4, "sluice_dctcp")
+    testbed.set_marking(30_000)
+    try:
+        with BackgroundLoad(
+            lambda host, argv, log: testbed.spawn(host, argv, log_file=log), load, tmp_path / "background"
+        ) as background:
+            wait_until(lambda: len(background.intervals()) >= 4, "four seconds of reports", timeout_s=30)
+            assert "sluice_dctcp" in testbed.exec("h2", ["ss", "-tinH", "dport = 5100"])
+            assert background.rate_bps(last=2) > 0.9 * RATE_BPS * 1448 / 1514
+    finally:
+        testbed.set_marking(None)
