@@ -10,6 +10,7 @@
  *   TCP of an established (or closing) connection    by sequence numbers
  *   SYN, SYN-ACK, RST without a connection,
  *   last ACKs of a connection in TIME-WAIT           1, without state
+ *   FIN of a direction that has carried no data      none: no flow ends with it
  *   UDP                                              by the sum of the payloads that the socket sent
  *   forwarded (no local socket), other protocols,
  *   TCP that is not a first fragment                 left as they are
@@ -131,11 +132,12 @@ static __always_inline int is_connection(const struct bpf_sock *sk)
 	       sk->state != BPF_TCP_TIME_WAIT;
 }
 
-/* Tag of a TCP segment, or a negative error. */
+/* Tag of a TCP segment, SL_TAG_UNTAGGED, or a negative error. */
 static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport *t, struct bpf_sock *sk)
 {
 	struct tcphdr tcp;
 	struct flow *flow;
+	__u64 attained;
 	__u32 headers;
 	int err = bpf_skb_load_bytes(skb, t->offset, &tcp, sizeof(tcp));
 
@@ -147,9 +149,9 @@ static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport
 	if (!flow)
 		return -ENOMEM;
 	headers = t->offset + tcp.doff * 4;
-	return sl_attained_tag(sl_tag_segment(&flow->tag, bpf_ntohl(tcp.seq),
-					      skb->len > headers ? skb->len - headers : 0, bpf_ktime_get_ns(),
-					      idle_gap_ns()));
+	attained = sl_tag_segment(&flow->tag, bpf_ntohl(tcp.seq), skb->len > headers ? skb->len - headers : 0,
+				  bpf_ktime_get_ns(), idle_gap_ns());
+	return tcp.fin && !sl_tag_carried_data(&flow->tag) ? SL_TAG_UNTAGGED : sl_attained_tag(attained);
 }
 
 /* Tag of a datagram or a fragment of one, or a negative error. */
@@ -171,7 +173,7 @@ static __always_inline int udp_tag(struct __sk_buff *skb, const struct transport
 	return sl_attained_tag(attained);
 }
 
-/* Tag of the packet, or a negative number when it is to be left as it is. */
+/* Tag of the packet, or zero or a negative number when it is to be left as it is. */
 static __always_inline int packet_tag(struct __sk_buff *skb, struct bpf_sock *full)
 {
 	struct transport t;

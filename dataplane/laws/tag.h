@@ -83,7 +83,16 @@ SL_LAW sl_u64 sl_tag_segment(struct sl_tag_state *s, sl_u32 seq, sl_u32 data_byt
 	return from > s->start ? from - s->start : 0;
 }
 
-/* The same for datagrams, which have no sequence number: the sum of the payloads since the last gap. */
+/*
+ * Has this direction carried data yet? One that has not is no flow: its FIN ends nothing, and is left untagged, so that the
+ * switches, which take FINs for completed flows, do not count the idle half of every connection as a tiny one.
+ */
+SL_LAW int sl_tag_carried_data(const struct sl_tag_state *s)
+{
+	return s->end != s->start;
+}
+
+/* sl_tag_segment for datagrams, which have no sequence number: the sum of the payloads since the last gap. */
 SL_LAW sl_u64 sl_tag_datagram(struct sl_tag_state *s, sl_u32 data_bytes, sl_u64 now_ns, sl_u64 idle_gap_ns)
 {
 	sl_u64 attained;

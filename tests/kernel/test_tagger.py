@@ -78,6 +78,27 @@ def test_acks_carry_the_tag_of_their_own_direction(pair: Pair, family, host):
     assert {p.dscp for p in acks} == {attained_tag(50_000)}
 
 
+@FAMILIES
+def test_the_fin_of_a_direction_without_data_is_untagged(pair: Pair, family, host):
+    """The receiver of a flow closes its silent half: no flow has completed there."""
+    with Tagger(LONG_GAP_NS) as tagger, listen(pair.b, family, host) as listener:
+        tagger_attach(tagger, pair.b)
+        client, server = dial(pair.a, listener)
+        with Capture(pair.a, "eth0") as capture:
+            send_and_receive(client, server, 30_000)
+            client.close()
+            wait_until(lambda: server.recv(1) == b"", "the end of the flow arrives")
+            server.close()
+            packets = []
+            wait_until(
+                lambda: packets.extend(capture.packets()) or any(p.flags & FIN for p in packets),
+                "a FIN comes back",
+            )
+    silent = [p for p in packets if p.protocol == socket.IPPROTO_TCP]
+    assert {p.dscp for p in silent if p.flags & FIN} == {0}
+    assert {p.dscp for p in silent if not p.flags & (FIN | SYN)} == {1}
+
+
 def tagger_attach(tagger: Tagger, ns: Namespace) -> None:
     with ns:
         tagger.attach("eth0")
@@ -184,7 +205,7 @@ def test_two_sockets_do_not_share_a_flow(pair: Pair):
     assert [p.dscp for p in data] == [ATTAINED_FIRST, attained_tag(100_000)]
 
 
-def test_a_reset_for_no_connection_carries_tag_1_and_keeps_no_state(pair: Pair):
+def test_a_reset_for_no_connection_carries_tag_1(pair: Pair):
     with Tagger(LONG_GAP_NS) as tagger, Capture(pair.a, "eth0") as capture:
         tagger_attach(tagger, pair.b)
         for _ in range(3):

@@ -94,3 +94,11 @@ def test_drain__loses_nothing_to_rounding(laws):
         laws.lib.sl_vq_drain(often, 3, 7 * i)
     laws.lib.sl_vq_drain(once, 3, 700_000)
     assert often.level == once.level == 10**15 - 3 * 700_000
+
+
+def test_drain__keeps_what_is_less_than_a_nanoseconds_worth(laws):
+    state = laws.ffi.new("struct sl_vq_state *", (7 * 10**9 + 3, 0))
+    laws.lib.sl_vq_drain(state, 10**9, 7)
+    assert state.level == 3
+    laws.lib.sl_vq_drain(state, 10**9, 8)
+    assert state.level == 0

@@ -121,6 +121,17 @@ def test_segment__fin_carries_the_flows_size_and_the_ack_behind_it_too(laws):
     assert send(laws, state, 10_001, 0, 2) == 10_000, "the FIN's own sequence number is no byte of the flow"
 
 
+def test_carried_data__tells_a_flow_from_the_idle_half_of_a_connection(laws):
+    state = laws.ffi.new("struct sl_tag_state *")
+    assert not laws.lib.sl_tag_carried_data(state)
+    send(laws, state, 77, 0, 0)
+    assert not laws.lib.sl_tag_carried_data(state), "pure ACKs are no data"
+    send(laws, state, 77, 1, 1)
+    assert laws.lib.sl_tag_carried_data(state)
+    send(laws, state, 78, 1, 5 * GAP_NS)
+    assert laws.lib.sl_tag_carried_data(state), "also when a new flow has begun after a gap"
+
+
 def test_segment__clock_of_another_cpu_may_be_behind(laws):
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 1000, 10**12)
