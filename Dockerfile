@@ -1,15 +1,18 @@
-# One image for the three services of docker-compose.yml.
+# One image for the services of docker-compose.yml.
 FROM debian:bookworm-slim
 
-COPY debian-packages.txt tools/install-packages /tmp/setup/tools/
-RUN mv /tmp/setup/tools/debian-packages.txt /tmp/setup/ && /tmp/setup/tools/install-packages && rm -rf /tmp/setup /var/lib/apt/lists/*
+COPY debian-packages.txt /opt/sluice/
+COPY tools/install-packages /opt/sluice/tools/
+RUN /opt/sluice/tools/install-packages --runtime && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /opt/sluice
-COPY pyproject.toml constraints.txt README.md ./
+COPY constraints.txt ./
 RUN /usr/bin/python3 -m venv --system-site-packages .venv
+COPY webui/package.json webui/package-lock.json webui/fetch_vendor.py webui/
+RUN /usr/bin/python3 webui/fetch_vendor.py
 
 COPY . .
-RUN .venv/bin/pip install --quiet --no-cache-dir -c constraints.txt -e . && /usr/bin/python3 webui/fetch_vendor.py
+RUN .venv/bin/pip install --quiet --no-cache-dir -c constraints.txt -e .
 
 ENV PATH=/opt/sluice/.venv/bin:$PATH PYTHONUNBUFFERED=1
 RUN useradd --system --uid 10001 --home-dir /run/sluice sluice

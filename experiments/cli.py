@@ -65,7 +65,12 @@ def _parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="the live demonstration, with the dashboard")
     demo.add_argument("--scenario", type=Path, default=Path("demo"), help="default: %(default)s")
-    demo.add_argument("--duration", type=float, help="seconds; without it, until Ctrl-C")
+    demo.add_argument(
+        "--duration",
+        type=float,
+        default=os.environ.get("SLUICE_DEMO_SECONDS") or None,
+        help="seconds (or SLUICE_DEMO_SECONDS); without it, until Ctrl-C",
+    )
     demo.add_argument(
         "--listen", default="127.0.0.1:8080", help="address of the dashboard (default: %(default)s)"
     )
