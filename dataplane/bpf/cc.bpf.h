@@ -4,11 +4,10 @@
  * without ECN, names of the kernel's.
  *
  * A control owns its window (`cong_control`), and trusts nothing that the kernel may have put there instead of it.
- * For a kernel may leave out a call of ours: those before 6.1 do so whenever a soft interrupt meets the same program on
- * its CPU, some patched ones still do. What `ssthresh` or `undo_cwnd` then seems to return is what lay on the stack,
- * billions of packets, and with the kernel's own reduction the whole send buffer goes out at once (measured: every few
- * seconds of two flows on one 6.18 kernel). So each ACK checks that nobody else has raised the window and that a cut
- * has taken place, and makes up for it.
+ * For a kernel may leave out a call of ours: one 6.18 kernel with changes of its own did so in 4 of 10 two-second runs
+ * of two flows (2026-11). What `ssthresh` or `undo_cwnd` then seems to return is what lay on the stack, billions of
+ * packets, and with the kernel's own reduction the whole send buffer goes out at once. So each ACK checks that nobody
+ * else has raised the window and that a cut has taken place, and makes up for it.
  */
 #ifndef SLUICE_CC_BPF_H
 #define SLUICE_CC_BPF_H
