@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import sys
 
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
+from controller import END_SIGNALS
 from policy.errors import FieldError, SluiceError
 
 
@@ -39,6 +41,8 @@ def configure_logging(*, verbose: bool) -> None:
 
 def main() -> int:
     options = arguments()
+    # Before any library starts a thread (numpy's do), so that every thread inherits it. `Launcher.run` waits for them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
     configure_logging(verbose=options.verbose)
     try:
         check_url(options.store)

@@ -156,7 +156,7 @@ class Controller(DaemonLoop):
         self._connections[datapath.id] = datapath
         if earlier is not None:
             log.warning("switch %#x has connected again", datapath.id)
-            earlier.close()
+            earlier.hang_up()
         self._open_session(datapath.id, datapath)
 
     def _open_session(self, dpid: int, datapath: Any) -> None:

@@ -185,7 +185,7 @@ class Connection(Datapath):  # type: ignore[misc]
             self._outbox.put_nowait((bytes(buf), close_socket))
         except queue.Full:
             log.warning("closing the connection of %s: it does not read", self.peer)
-            self._hang_up()
+            self.hang_up()
             return False
         return True
 
@@ -198,24 +198,27 @@ class Connection(Datapath):  # type: ignore[misc]
                     break
         except OSError as error:
             log.debug("sending to %s: %s", self.peer, error)
-        self._hang_up()
+        self.hang_up()
 
     # ── Ending ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _hang_up(self) -> None:
-        """Make both threads' socket calls return."""
+    def hang_up(self) -> None:
+        """Make both threads' socket calls return; the reader then closes. Never blocks."""
         try:
             self.socket.shutdown(socket.SHUT_RDWR)
         except OSError as error:
             log.debug("hanging up on %s: %s", self.peer, error)
 
     def close(self) -> None:
-        """Announce the end (once), and have both threads finish."""
+        """Announce the end (once), and have both threads finish.
+
+        Not for the application's own thread, which would wait for room in its own queue: it hangs up.
+        """
         with self._closing:
             if self.state == DEAD_DISPATCHER:
                 return
             self.set_state(DEAD_DISPATCHER)
-        self._hang_up()
+        self.hang_up()
         while True:
             try:
                 self._outbox.put_nowait(None)

@@ -8,12 +8,13 @@ thread is a daemon or has a time limit, and the process ends within STOP_LIMIT_S
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
-import threading
 
 from os_ken.base.app_manager import AppManager
 
+from controller import END_SIGNALS
 from controller.app import Controller
 from controller.connection import Handshake, Listener
 
@@ -30,24 +31,26 @@ class Launcher:
         self._handshake: Handshake = manager.instantiate(Handshake)
         self._controller: Controller = manager.instantiate(Controller, store_url)
         self._listener = Listener(listening)
-        self._ended = threading.Event()
         self._failed = False
         self._handshake.failed = self._controller.failed = self._fail
 
     def run(self) -> int:
-        """Serve until SIGTERM, SIGINT or a bug; returns the exit code."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._ended.set())
+        """Serve until SIGTERM, SIGINT or a bug; returns the exit code.
+
+        The caller has blocked END_SIGNALS before the first thread began. They are waited for, not handled: a handler
+        could interrupt this thread while it holds a lock, and another thread could take the signal.
+        """
         self._handshake.start()
         self._controller.start()
         self._listener.start()
-        self._ended.wait()
+        signal.sigwait(END_SIGNALS)
         self._stop()
         return 1 if self._failed else 0
 
     def _fail(self) -> None:
+        """Called by a thread whose handler has a bug."""
         self._failed = True
-        self._ended.set()
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def _stop(self) -> None:
         log.info("stopping")

@@ -47,6 +47,9 @@ class Recorder:
         self._topology: Topology | None = None
         self._version = 0
         self._said = ""
+        """The last remark on what is in the store."""
+        self._away = ""
+        """Why the store could not be used the last time; empty when it could."""
         self._stopping = threading.Event()
         self._topology_due = self._poll_due = 0.0
         self._prune_due = time.monotonic() + PRUNE_EVERY_S
@@ -98,9 +101,9 @@ class Recorder:
         except (OperationalError, InterfaceError) as error:
             self._lost(error)
         else:
-            if self._said.startswith("the store"):
+            if self._away:
                 log.info("the store is back")
-                self._said = ""
+            self._away = ""
 
     def _opened(self) -> Engine:
         """The engine; opening makes tables that are missing."""
@@ -109,7 +112,9 @@ class Recorder:
         return self._engine
 
     def _lost(self, error: DBAPIError) -> None:
-        self._say_once(f"the store cannot be used, trying again: {error.orig}")
+        if self._away != str(error.orig):
+            self._away = str(error.orig)
+            log.warning("the store cannot be used, trying again: %s", self._away)
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None

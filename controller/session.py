@@ -94,7 +94,7 @@ class Session:
     def _give_up(self, why: str) -> None:
         log.warning("%s: %s; closing the connection", self.state.name, why)
         self._under_way = None
-        self.datapath.close()
+        self.datapath.hang_up()
 
     # ── Answers ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 VERSION = 0x04
+_VERSIONS = range(0x01, 0x07)
 HEADER_BYTES = 8
 MULTIPART_HEADER_BYTES = 16
 MAX_REPLY_BYTES = 64 << 20
@@ -74,6 +75,9 @@ def _u16(data: bytes | bytearray, at: int) -> int:
 
 
 def _length(data: bytes | bytearray, start: int) -> int:
+    """The length of a message from its header, as soon as that is there: whoever speaks HTTP is told apart by it."""
+    if data[start] not in _VERSIONS:
+        raise ProtocolViolation(f"a message begins with {data[start]:#04x}, which is no version of OpenFlow")
     length = _u16(data, start + 2)
     if length < HEADER_BYTES:
         raise ProtocolViolation(f"a message says that it is {length} bytes long; a header has {HEADER_BYTES}")

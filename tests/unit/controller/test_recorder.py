@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import logging
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError, OperationalError
+
+from controller.recorder import Recorder
+from policy.desired import Policy
+from runtime.wait import wait_until
+from store import desired, observed
+from store.engine import open_store
+from tests.unit.controller.networks import single
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+@pytest.fixture
+def engine(url):
+    engine = open_store(url)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def recorder(url, engine):
+    assert engine is not None, "the tables are there before two open the store at once"
+    delivered = []
+    recorder = Recorder(url, delivered.append)
+    recorder.delivered = delivered
+    recorder.start()
+    yield recorder
+    recorder.stop(5)
+
+
+def put(engine, **document):
+    return desired.put_policy(engine, Policy.from_document({"scheme": "pias", **document}), "test")
+
+
+def test_delivers_the_newest_policy_with_the_topology_and_each_change_once(recorder, engine):
+    desired.put_topology(engine, single())
+    put(engine)
+    wait_until(lambda: recorder.delivered, "the policy arrives")
+    put(engine, queues=2, thresholds=["1KB"])
+    newest = put(engine, queues=2, thresholds=["10KB"])
+    wait_until(lambda: recorder.delivered[-1].version == newest, "the change arrives")
+    assert recorder.delivered[-1].policy.thresholds == (10_000,)
+    assert recorder.delivered[-1].topology == single()
+    versions = [d.version for d in recorder.delivered]
+    assert versions == sorted(set(versions))
+
+
+def test_delivers_a_new_topology(recorder, engine):
+    desired.put_topology(engine, single(2))
+    put(engine)
+    wait_until(lambda: recorder.delivered, "the policy arrives")
+    desired.put_topology(engine, single(3))
+    wait_until(lambda: recorder.delivered[-1].topology == single(3), "the topology arrives", timeout_s=20)
+
+
+def test_thresholds_learned_under_this_version_are_delivered_and_those_of_another_are_not(engine, url):
+    desired.put_topology(engine, single())
+    put(engine)
+    version = put(engine)
+    rows = [(f"s1:{i}", v, (1000 * i,)) for i, v in ((1, version), (2, version - 1), (3, version))]
+    observed.add_thresholds(engine, [observed.ThresholdChange(1.0, p, v, t, 0) for p, v, t in rows])
+    delivered = []
+    recorder = Recorder(url, delivered.append)
+    recorder.start()
+    wait_until(lambda: delivered, "the policy arrives")
+    recorder.stop(5)
+    assert delivered[0].learned == {"s1:1": (1000,), "s1:3": (3000,)}
+
+
+def test_a_policy_that_is_none_is_named_and_the_one_before_it_stays(recorder, engine, caplog):
+    desired.put_topology(engine, single())
+    put(engine)
+    wait_until(lambda: recorder.delivered, "the policy arrives")
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                "insert into policies (document, author, created_at) values ('{\"scheme\": \"new\"}', 'x', 0)"
+            )
+        )
+    wait_until(lambda: "not one" in caplog.text, "it is logged")
+    assert len(recorder.delivered) == 1
+    newest = put(engine)
+    wait_until(lambda: recorder.delivered[-1].version == newest, "a good one follows")
+
+
+def test_rows_wait_out_an_outage_in_order_and_it_is_logged_once(recorder, engine, caplog):
+    caplog.set_level(logging.INFO)
+    away, written = [True], []
+
+    def write(_engine, number):
+        if away:
+            raise OperationalError("insert", {}, Exception("database is locked"))
+        written.append(number)
+
+    for number in range(50):
+        recorder.record(write, number)
+    wait_until(lambda: "locked" in caplog.text, "the outage is logged")
+    away.clear()
+    wait_until(lambda: len(written) == 50, "the rows are written")
+    assert written == list(range(50))
+    assert caplog.text.count("locked") == 1
+    wait_until(lambda: "the store is back" in caplog.text, "its end is logged")
+
+
+def test_a_row_that_the_store_will_never_take_does_not_hold_up_the_others(recorder, engine, caplog):
+    def poison(_engine):
+        raise IntegrityError("insert", {}, Exception("constraint"))
+
+    recorder.record(poison)
+    recorder.record(observed.add_event, "after")
+    wait_until(lambda: observed.recent_events(engine, 0), "the next row is written")
+    assert "never take" in caplog.text
+
+
+def test_stop_writes_what_is_waiting(url, engine):
+    recorder = Recorder(url, lambda _: None)
+    recorder.start()
+    for _ in range(20):
+        recorder.record(observed.add_event, "last")
+    recorder.stop(10)
+    assert len(observed.recent_events(engine, 0)) == 20
+
+
+def test_it_starts_without_a_store_and_uses_it_when_it_is_there(tmp_path):
+    delivered, folder = [], tmp_path / "later"
+    recorder = Recorder(f"sqlite:///{folder}/store.db", delivered.append)
+    recorder.start()
+    recorder.record(observed.add_event, "early")
+    folder.mkdir()
+    engine = open_store(f"sqlite:///{folder}/store.db")
+    wait_until(lambda: observed.recent_events(engine, 0), "the row is written")
+    recorder.stop(5)
+    engine.dispose()
