@@ -4,7 +4,7 @@
  * without ECN, names of the kernel's.
  *
  * A control owns its window (`cong_control`), and trusts nothing that the kernel may have put there instead of it.
- * For a kernel may leave out a call of ours: one 6.18 kernel with changes of its own did so in 4 of 10 two-second runs
+ * For a kernel may leave out a call of ours: one 6.18 kernel with changes of its own did so in 3 of 8 two-second runs
  * of two flows (2026-11). What `ssthresh` or `undo_cwnd` then seems to return is what lay on the stack, billions of
  * packets, and with the kernel's own reduction the whole send buffer goes out at once. So each ACK checks that nobody
  * else has raised the window and that a cut has taken place, and makes up for it.
