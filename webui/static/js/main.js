@@ -41,7 +41,9 @@ const charts = {
 const topology = new TopologyView(byId("topology"), choosePort);
 const control = new Control(model, () => model.loadPolicies().then(redraw));
 
+/** Nobody sees a hidden tab: it keeps its data up to date and draws when it is shown again. */
 function redraw() {
+  if (document.hidden) return;
   charts.fct.draw(fctView(model));
   charts.misses.draw(missesView(model));
   charts.thresholds.draw(thresholdsView(model, choice.thresholds));
@@ -125,6 +127,7 @@ const handlers = {
 };
 
 function listen() {
+  document.addEventListener("visibilitychange", redraw);
   byId("window").addEventListener("change", (event) => {
     model.windowS = Number(event.target.value);
     report(loadHistory().then(redraw));

@@ -6,13 +6,21 @@ import { colour } from "./theme.js";
 
 const GRID_POINTS = 300;
 const QUEUES = 8;
+const SHORTEST_S = 60;
 
 function frame(model) {
   const marks = model.marks().map((mark) => {
     const scheme = model.scheme(mark.scheme);
     return { at: mark.at, scheme: mark.scheme, label: scheme.title, colour: scheme.colour };
   });
-  return { from: model.now - model.windowS, to: model.now, marks };
+  return { from: start(model), to: model.now, marks };
+}
+
+/** The window's start, or that of what there is to show when it is younger. */
+function start(model) {
+  const begun = model.policies.length ? model.policies[model.policies.length - 1].created_at : model.now;
+  const first = Math.min(begun, ...[...model.fct].filter(([, bin]) => CLASSES.some((name) => bin[name].n)).map(([at]) => at));
+  return Math.max(model.now - model.windowS, Math.min(first - 3, model.now - SHORTEST_S));
 }
 
 const ascending = (bins) => [...bins.keys()].sort((a, b) => a - b);
