@@ -19,8 +19,12 @@ MIN_RATE_BPS = 12_000
 """The least that linux-htb takes. A class below its min-rate goes before all priorities, so it must be tiny."""
 
 MTU_BYTES = 1500
-SWITCH_MTU_BYTES = MTU_BYTES + 4
-"""The priority tag is on the frame until the port program takes it off."""
+
+HOST_BURST_BYTES = 3_100
+"""Two frames: a host's packets leave it paced."""
+
+LATE_NS = 2_000_000
+"""How late the timer of a switch port's HTB may fire without loss of rate, on a busy machine."""
 
 QUEUE_PACKETS = 10_000
 """Length of the kernel's queues: never the limit, that is the buffer in bytes of the port program."""
@@ -41,9 +45,13 @@ class Command(NamedTuple):
     stdin: str | None = None
 
 
-def shaper_burst_bytes(rate_bps: int) -> int:
-    """Bytes that an HTB class may send at once: two frames, or 0.2 ms of the rate: a late timer loses nothing."""
-    return max(3_100, rate_bps // 8 // 5000)
+def port_burst_bytes(rate_bps: int) -> int:
+    """Credit of a port's HTB classes, in bytes: two frames, or what the link carries in LATE_NS.
+
+    A port that loses rate whenever a timer is late sends less than its virtual queue (dataplane/laws/mark.h) supposes,
+    and the difference is a queue that nothing marks and nothing bounds: it grew by some 50 KB a second at 100 Mb/s.
+    """
+    return min(max(HOST_BURST_BYTES, rate_bps * LATE_NS // 8_000_000_000), 65_000)
 
 
 def ovs_settings() -> Command:
@@ -126,7 +134,7 @@ def queues(port: Port) -> list[str]:
     for q, row in enumerate(rows):
         argv += ["--", f"--id={row}", "create", "Queue", f"other_config:priority={q}"]
         argv += [f"other_config:min-rate={MIN_RATE_BPS}", f"other_config:max-rate={port.rate_bps}"]
-        argv += [f"other_config:burst={shaper_burst_bytes(port.rate_bps) * 8}"]
+        argv += [f"other_config:burst={port_burst_bytes(port.rate_bps) * 8}"]
     return argv
 
 
@@ -147,11 +155,14 @@ def switch_namespace() -> list[Command]:
 
 
 def switch_ports(ports: Sequence[Port]) -> list[Command]:
-    """Before the ports are given to Open vSwitch: its queues take their length from the interface."""
-    lines = [
-        f"link set {port.interface} mtu {SWITCH_MTU_BYTES} txqueuelen {QUEUE_PACKETS} gso_max_segs 1 up\n"
-        for port in ports
-    ]
+    """Before the ports are given to Open vSwitch, whose queues take two things from the interface.
+
+    Their length; and the credit of the root class, which is the MTU whatever the QoS row says: so the switch's side of
+    a link has that as its MTU. Nobody sends such frames, for the hosts' side has the true one; there is room for the
+    priority tag that is on a frame until the port program takes it off.
+    """
+    common = f"txqueuelen {QUEUE_PACKETS} gso_max_segs 1 up"
+    lines = [f"link set {p.interface} mtu {port_burst_bytes(p.rate_bps)} {common}\n" for p in ports]
     return [Command(["ip", "-batch", "-"], "".join(lines)), *(offloads(port.interface) for port in ports)]
 
 
@@ -251,7 +262,7 @@ def neighbours(host: Host, peers: Iterable[Host]) -> str:
 
 def shaper(interface: str, rate_bps: int) -> str:
     """`tc -batch`: the host's end of the link sends at the link rate, first in first out; TCP itself keeps it short."""
-    burst = shaper_burst_bytes(rate_bps)
+    burst = HOST_BURST_BYTES
     return (
         f"qdisc replace dev {interface} root handle 1: htb default 1\n"
         f"class replace dev {interface} parent 1: classid 1:1 htb rate {rate_bps}bit burst {burst} cburst {burst}\n"

@@ -27,19 +27,19 @@ _HOST_COUNTERS = (
 def count(bed: Testbed) -> dict[str, int]:
     """By place, since the testbed (or the process that counts there) started; only places where there are any."""
     found = {
-        **_interface_drops("switch side", bed.exec(None, ["ip", "-s", "-j", "link", "show"])),
-        **_qdisc_drops("queues of", bed.exec(None, ["tc", "-s", "-j", "qdisc", "show"])),
+        **interface_drops("switch side", bed.exec(None, ["ip", "-s", "-j", "link", "show"])),
+        **qdisc_drops("queues of", bed.exec(None, ["tc", "-s", "-j", "qdisc", "show"])),
         **socket_drops(bed.exec(None, ["ss", "-0", "-H", "-n", "-m", "-O"])),
         "upcalls of the switches": lost_upcalls(bed.ovs(["ovs-appctl", "dpctl/show"])),
     }
     for host in bed.topology.hosts:
-        found |= _interface_drops("host side", bed.exec(host.name, ["ip", "-s", "-j", "link", "show"]))
-        found |= _qdisc_drops("send queue of", bed.exec(host.name, ["tc", "-s", "-j", "qdisc", "show"]))
+        found |= interface_drops("host side", bed.exec(host.name, ["ip", "-s", "-j", "link", "show"]))
+        found |= qdisc_drops("send queue of", bed.exec(host.name, ["tc", "-s", "-j", "qdisc", "show"]))
         found |= host_counters(host.name, bed.exec(host.name, ["nstat", "-a", "-s", "-z", "-j"]))
     return {place: packets for place, packets in found.items() if packets}
 
 
-def _interface_drops(side: str, text: str) -> dict[str, int]:
+def interface_drops(side: str, text: str) -> dict[str, int]:
     """A veth counts as dropped in sending what the other end's backlog did not take."""
     return {
         f"{side} of the link at {link['ifname']}": link["stats64"]["tx"]["dropped"]
@@ -48,7 +48,7 @@ def _interface_drops(side: str, text: str) -> dict[str, int]:
     }
 
 
-def _qdisc_drops(what: str, text: str) -> dict[str, int]:
+def qdisc_drops(what: str, text: str) -> dict[str, int]:
     drops: dict[str, int] = {}
     for qdisc in json.loads(text):
         place = f"{what} {qdisc['dev']}"

@@ -49,26 +49,27 @@ def transmit(bed: Testbed, to: str, senders: Sequence[Sender], *, idle_s: float 
     """Run the senders at the same time and return what arrived at a host."""
     with Receiver(bed, to, idle_s) as receiver:
         running = [
-            bed.spawn(sender.host, sender.argv(), log_file=_log(bed, sender.host)) for sender in senders
+            bed.spawn(sender.host, sender.argv(), log_file=log_of(bed, sender.host)) for sender in senders
         ]
         for sender, process in zip(senders, running, strict=True):
             code = process.wait(sender.for_s + RESULT_S)
             if code:
-                raise CommandFailed(sender.argv(), code, _log(bed, sender.host).read_text())
+                raise CommandFailed(sender.argv(), code, log_of(bed, sender.host).read_text())
         return receiver.result()
 
 
 @contextmanager
 def sending(bed: Testbed, sender: Sender) -> Iterator[None]:
     """A sender runs meanwhile."""
-    process = bed.spawn(sender.host, sender.argv(), log_file=_log(bed, sender.host))
+    process = bed.spawn(sender.host, sender.argv(), log_file=log_of(bed, sender.host))
     try:
         yield
     finally:
         stop(process)
 
 
-def _log(bed: Testbed, host: str) -> Path:
+def log_of(bed: Testbed, host: str) -> Path:
+    """What a sender on this host says."""
     return bed.settings.log_dir / f"probe-send-{host}.log"
 
 

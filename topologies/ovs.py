@@ -91,7 +91,7 @@ def _succeeds(argv: Sequence[str], folder: Path) -> bool:
 
 
 def controller_target(controller: str | None, folder: Path) -> str | None:
-    """What the switches are told. Open vSwitch connects to Unix sockets in its own folder only: a link there will do."""
+    """What the switches are told. Open vSwitch connects to Unix sockets in its own folder only: a link there does."""
     if controller is None or not controller.startswith("unix:"):
         return controller
     link = folder / "openflow.sock"

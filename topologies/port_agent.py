@@ -90,7 +90,7 @@ class PortAgent:
 
     def obey(self, answer: Mapping[str, Any]) -> None:
         """Take up the answer to a heartbeat; before the first policy there is no buffer in it, and nothing to do."""
-        self.policy_version = answer.get("policy_version", 0)
+        self.policy_version = answer.get("policy_version", self.policy_version)
         if answer.get("buffer_bytes"):
             self.set_marking(answer.get("mark_bytes"), answer["buffer_bytes"])
 

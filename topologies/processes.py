@@ -24,10 +24,10 @@ def status_field(pid: int, name: str) -> list[str]:
 
 
 def namespace(pid: int, kind: str) -> str | None:
-    """Identity of a process's namespace ("net:[4026531840]"), None when the process is gone."""
+    """Identity of a process's namespace ("net:[4026531840]"), None when the process is gone, or not ours to look at."""
     try:
         return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
 
 

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network that a testbed makes: reachability, frames, rates, and what its hosts are set to."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.net.conftest import RATE_BPS, install
+from topologies import measure, packet_sockets
+from topologies.measure import Sender
+
+
+def counter(bed, host, name):
+    """Of the host's network namespace since it was made."""
+    return json.loads(bed.exec(host, ["nstat", "-a", "-s", "-z", "-j", name]))["kernel"][name]
+
+
+def test_all_hosts_reach_each_other_by_both_families(testbed):
+    for source in testbed.topology.hosts:
+        for to in testbed.topology.hosts:
+            for address in (to.ipv4, to.ipv6):
+                testbed.exec(source.name, ["ping", "-c", "1", "-W", "2", address])
+
+
+def test_without_rules_nothing_passes(start_testbed):
+    with start_testbed("single", parameters={"hosts": 2}) as bed:
+        text = bed.exec("h1", ["sh", "-c", "ping -c 2 -i 0.1 -W 1 10.0.0.2 || true"])
+        assert "100% packet loss" in text
+
+
+@pytest.mark.parametrize(("address", "headers"), [("10.0.0.1", 28), ("fd00::1", 48)])
+def test_full_packets_pass_unfragmented_and_longer_ones_do_not_leave(testbed, address, headers):
+    ping = ["ping", "-M", "do", "-c", "3", "-i", "0.05", "-W", "2"]
+    testbed.exec("h2", [*ping, "-s", str(1500 - headers), address])
+    text = testbed.exec("h2", ["sh", "-c", f"{' '.join(ping)} -s {1501 - headers} {address} 2>&1 || true"])
+    assert "100% packet loss" in text
+
+
+def test_checksums_survive_tag_queue_and_mark(testbed, tmp_path):
+    """Marking changes the IPv4 header on the way. The kernel counts bad sums, tcpdump computes them anew."""
+    testbed.set_marking(3_000)
+    capture = tmp_path / "capture.txt"
+    tcpdump = ["tcpdump", "-l", "-n", "-vv", "--immediate-mode", "-i", "h1-eth0", "-c", "400", "udp or tcp"]
+    watching = testbed.spawn("h1", tcpdump, log_file=capture)
+    measure.wait_until(lambda: "listening on" in capture.read_text(), "tcpdump listens")
+    for to in ("10.0.0.1", "fd00::1"):
+        senders = [Sender(host, to, tags=range(1, 41), ecn=2, count=400) for host in ("h2", "h3")]
+        got = measure.transmit(testbed, "h1", senders)
+        assert got.packets == 800
+        assert any(tos & 3 == 3 for tos in got.tos), "some were marked"
+    assert watching.wait(10) == 0
+    text = capture.read_text()
+    assert "udp sum ok" in text
+    assert "bad" not in text
+    assert counter(testbed, "h1", "IpExtInCsumErrors") == 0
+    assert counter(testbed, "h1", "UdpInCsumErrors") == 0
+    assert counter(testbed, "h1", "Udp6InCsumErrors") == 0
+    testbed.set_marking(None)
+
+
+def test_tcp_carries_data_at_the_link_rate_without_loss_or_bad_sums(testbed):
+    server = testbed.spawn("h1", ["iperf", "-s"])
+    measure.wait_until(lambda: ":5001" in testbed.exec("h1", ["ss", "-ltn"]), "iperf listens")
+    before = counter(testbed, "h2", "TcpRetransSegs")
+    text = testbed.exec("h2", ["iperf", "-c", "10.0.0.1", "-t", "3", "-f", "k", "-y", "C"])
+    server.kill()
+    server.wait()
+    goodput_bps = int(text.strip().split(",")[-1])
+    assert goodput_bps == pytest.approx(RATE_BPS * 1448 / 1514, rel=0.05)
+    assert counter(testbed, "h1", "TcpInCsumErrors") == 0
+    assert counter(testbed, "h2", "TcpRetransSegs") - before <= 1, "nothing is lost on an idle path"
+
+
+def test_shaping_equals_the_rate(testbed):
+    senders = [Sender(host, "10.0.0.1", size_bytes=1400, for_s=3.0) for host in ("h2", "h3")]
+    assert measure.transmit(testbed, "h1", senders).rate_bps == pytest.approx(RATE_BPS, rel=0.03)
+
+
+def test_a_host_sends_at_its_link_rate(testbed):
+    got = measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", size_bytes=1400, for_s=2.0)])
+    # Less on a busy machine: a host's shaper makes no credit of a timer that was late.
+    assert 0.9 * RATE_BPS < got.rate_bps < 1.03 * RATE_BPS
+
+
+def test_nothing_is_lost_outside_the_queues(testbed):
+    before = testbed.losses()
+    senders = [Sender(host, "10.0.0.1", size_bytes=100, for_s=1.0) for host in ("h2", "h3")]
+    measure.transmit(testbed, "h1", senders)
+    assert testbed.losses() == before
+
+
+def test_losses__a_loss_outside_the_queues_is_seen(start_testbed):
+    """The count that guards every result must not be blind: take away a queue's room."""
+    with start_testbed("single", parameters={"hosts": 2, "host_rate_bps": 1_000_000}) as bed:
+        install(bed)
+        assert bed.losses() == {}
+        bed.exec(None, ["tc", "qdisc", "replace", "dev", "s1-eth1", "parent", "1:1", "pfifo", "limit", "2"])
+        bed.exec("h2", ["tc", "qdisc", "del", "dev", "h2-eth0", "root"])
+        got = measure.transmit(bed, "h1", [Sender("h2", "10.0.0.1", count=100)])
+        assert got.packets < 100
+        assert bed.losses()["queues of s1-eth1"] > 0
+
+
+def test_offloads_are_off_and_every_segment_is_one_packet(testbed):
+    for host, interface in ((None, "s1-eth1"), ("h1", "h1-eth0")):
+        features = testbed.exec(host, ["ethtool", "-k", interface])
+        for name in (
+            "tx-checksumming",
+            "tcp-segmentation-offload",
+            "generic-segmentation-offload",
+            "generic-receive-offload",
+        ):
+            assert f"{name}: off" in features
+        (link,) = json.loads(testbed.exec(host, ["ip", "-d", "-j", "link", "show", interface]))
+        assert link["gso_max_segs"] == 1
+        assert link["mtu"] == (12_500 if host is None else 1500)
+
+
+def test_hosts_have_the_transport_of_the_settings(start_testbed):
+    with start_testbed("single", parameters={"hosts": 2}, rto_min_ms=7, initial_window=3) as bed:
+        read = bed.exec("h1", ["sysctl", "-n", "net.ipv4.tcp_ecn", "net.ipv4.tcp_no_metrics_save"])
+        assert read.split() == ["1", "1"]
+        for family in ("-4", "-6"):
+            (route,) = json.loads(bed.exec("h1", ["ip", family, "-j", "route", "get", _peer(family)]))
+            routes = bed.exec("h1", ["ip", family, "route", "show", "dev", "h1-eth0"])
+            assert "initcwnd 3" in routes, route
+        rto = bed.exec(
+            "h1", ["sh", "-c", "sysctl -n net.ipv4.tcp_rto_min_us 2>&1 || ip route show dev h1-eth0"]
+        )
+        assert rto.strip() == "7000" or "rto_min 7ms" in rto
+
+
+def _peer(family: str) -> str:
+    return "10.0.0.2" if family == "-4" else "fd00::2"
+
+
+def test_the_switch_has_room_in_its_packet_sockets(testbed):
+    pid = testbed.pids["ovs-vswitchd"]
+    assert packet_sockets.smallest_send_buffer(pid) >= packet_sockets.SEND_BYTES
+    text = testbed.exec(None, ["ss", "-0", "-H", "-n", "-m", "-O"])
+    assert len(re.findall(r"rb(\d+)", text)) == 5, "one for each port, and the one that sends"
+    assert min(map(int, re.findall(r"rb(\d+)", text))) >= packet_sockets.RECEIVE_BYTES
+
+
+def test_the_machine_is_left_as_it_is(testbed):
+    """The defaults of new sockets are the whole machine's: a testbed must not change them."""
+    assert int(Path("/proc/sys/net/core/wmem_default").read_text()) < packet_sockets.SEND_BYTES
+
+
+def test_counters_move_every_100_ms(testbed):
+    sender = Sender("h2", "10.0.0.1", tags=(3,), pause_s=0.002)
+    with measure.Receiver(testbed, "h1", idle_s=2.0), measure.sending(testbed, sender):
+        gaps_s = sorted(measure.counter_gaps_s(testbed, "s1", "table=1,metadata=1,ip,ip_dscp=3", changes=30))
+    assert gaps_s[len(gaps_s) // 2] < 0.11, "Open vSwitch's least interval, and the time to read the counter"
+    assert gaps_s[-1] < 0.25
+
+
+def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected(start_testbed):
+    begin = time.monotonic()
+    with start_testbed("leaf-spine", parameters={"leaves": 4, "spines": 2, "hosts_per_leaf": 2}) as bed:
+        assert time.monotonic() - begin < 10
+        install(bed)
+        names = [host.name for host in bed.topology.hosts]
+        for source, to in zip(names, names[3:] + names[:3], strict=True):
+            bed.exec(source, ["ping", "-c", "1", "-W", "2", bed.topology.host_by_name[to].ipv6])
+        assert set(bed.port_agent_state()["attached"]) == {port.interface for port in bed.topology.ports}
+
+
+def test_two_testbeds_side_by_side_do_not_meet(start_testbed, testbed):
+    with start_testbed("single", parameters={"hosts": 3}) as other:
+        install(other)
+        assert other.pids.keys() == testbed.pids.keys()
+        assert not set(other.pids.values()) & set(testbed.pids.values())
+        before = measure.queue_packets(testbed, "s1:1")
+        measure.transmit(other, "h1", [Sender("h2", "10.0.0.1", tags=(5,), count=50)])
+        assert measure.queue_packets(other, "s1:1")[5] == 50
+        assert measure.queue_packets(testbed, "s1:1")[5] == before[5]

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What dies comes back, and what ends leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import topologies
+from policy.errors import SluiceError
+from runtime.wait import wait_until
+from tests.net.conftest import install
+from topologies import measure, packet_sockets, processes
+from topologies.measure import Sender
+from topologies.testbed import Testbed
+
+RECOVERY_S = 2.0
+
+
+@pytest.fixture
+def bed(start_testbed):
+    """Failures change a testbed: each test has its own."""
+    with start_testbed("single", parameters={"hosts": 2}, mark_bytes=30_000) as bed:
+        install(bed)
+        yield bed
+
+
+def qdiscs(bed, interface):
+    return {q["kind"] for q in json.loads(bed.exec(None, ["tc", "-j", "qdisc", "show", "dev", interface]))}
+
+
+def classes(bed, interface):
+    text = bed.exec(None, ["tc", "class", "show", "dev", interface])
+    return sorted(line.split(" burst")[0] for line in text.splitlines())
+
+
+def attached(bed, interface):
+    return "sluice_port" in bed.exec(None, ["tc", "filter", "show", "dev", interface, "egress"])
+
+
+def test_ovs_vswitchd_killed__queues_program_and_room_are_back(bed):
+    before = classes(bed, "s1-eth1")
+    pid = bed.pids["ovs-vswitchd"]
+    begin = time.monotonic()
+    bed.crash("ovs-vswitchd")
+    bed.wait_restarted("ovs-vswitchd", 1)
+    wait_until(lambda: attached(bed, "s1-eth1") and attached(bed, "s1-eth2"), "the program is on the ports")
+    assert time.monotonic() - begin < RECOVERY_S
+    assert bed.pids["ovs-vswitchd"] != pid
+    assert classes(bed, "s1-eth1") == before
+    assert packet_sockets.smallest_send_buffer(bed.pids["ovs-vswitchd"]) >= packet_sockets.SEND_BYTES
+    install(bed)
+    measure.transmit(bed, "h1", [Sender("h2", "10.0.0.1", tags=(5,), count=30)])
+    assert measure.queue_packets(bed, "s1:1")[5] == 30
+
+
+def test_port_agent_killed__the_program_stays_and_a_new_agent_takes_over(bed):
+    bed.crash("port-agent")
+    assert attached(bed, "s1-eth1"), "what is attached does not need the agent"
+    bed.wait_restarted("port-agent", 1)
+    bed.set_marking(20_000)
+    measure.transmit(bed, "h1", [Sender("h2", "10.0.0.1", tags=(5,), count=30)])
+    assert bed.port_counters("s1:1")[5]["packets"] == 30, "the new agent's program counts"
+
+
+def test_ovsdb_server_killed__configuration_is_back(bed):
+    bed.crash("ovsdb-server")
+    bed.wait_restarted("ovsdb-server", 1)
+    assert bed.ovs(["ovs-vsctl", "list-ports", "s1"]).split() == ["s1-eth1", "s1-eth2"]
+    bed.exec("h1", ["ping", "-c", "1", "-W", "2", "10.0.0.2"])
+
+
+def test_the_hook_removed__the_agent_attaches_again(bed):
+    """Open vSwitch does that when policing of a port is set."""
+    began = bed.port_agent_state()["attached"]["s1-eth1"]
+    begin = time.monotonic()
+    bed.exec(None, ["tc", "qdisc", "del", "dev", "s1-eth1", "clsact"])
+    wait_until(lambda: attached(bed, "s1-eth1"), "the program is on the port again", interval_s=0.005)
+    assert time.monotonic() - begin < 0.5, "it hears of it, and does not wait for its next look"
+    wait_until(lambda: bed.port_agent_state()["attached"]["s1-eth1"] == began + 1, "the agent says so")
+
+
+def test_port_agent__works_with_a_web_process_that_is_away(start_testbed, tmp_path):
+    with start_testbed("single", parameters={"hosts": 2}, web=f"unix:{tmp_path}/web.sock") as bed:
+        bed.set_marking(12_345, 67_890)
+        assert bed.port_agent_state()["mark_bytes"] == 12_345
+
+
+def test_start__a_failure_is_said_and_nothing_stays(tmp_path, monkeypatch):
+    graph = topologies.build("single", hosts=2)
+    monkeypatch.setattr("topologies.testbed.Settings.save", lambda self, topology: None)
+    with pytest.raises(SluiceError, match=r"(?s)did not start.*testbed\.log"):
+        Testbed.start(graph, tmp_path / "bed")
+    assert leftovers(str(tmp_path)) == []
+
+
+def leftovers(text: str) -> list[str]:
+    """Command lines of running processes that contain a text; ours are started with the run folder in theirs."""
+    found = []
+    for pid in processes.process_ids():
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if text in line and pid != os.getpid():
+            found.append(line)
+    return found
+
+
+def identity(path: str) -> str:
+    return str(Path(path).readlink())
+
+
+def temporary_files() -> set[str]:
+    return {path.name for path in Path("/tmp").iterdir()}
+
+
+def namespaces_in_use() -> set[str | None]:
+    return {processes.namespace(pid, "net") for pid in processes.process_ids()}
+
+
+def our_interfaces() -> list[str]:
+    """Names of ours among the interfaces of the root namespace, where none ever belongs."""
+    names = [path.name for path in Path("/sys/class/net").iterdir()]
+    return [name for name in names if re.fullmatch(r"[hs]\d+(-eth\d+)?|ovs-(netdev|system)", name)]
+
+
+def test_start_and_stop_five_times_leaves_nothing(tmp_path):
+    graph = topologies.build("single", hosts=2)
+    for round_ in range(5):
+        bed = Testbed.start(graph, tmp_path / "bed", controller=None)
+        spaces = {identity(bed.netns), *(identity(bed.host_netns(h.name)) for h in graph.hosts)}
+        assert len(spaces) == 3
+        install(bed)
+        bed.exec("h1", ["ping", "-c", "1", "-W", "2", "10.0.0.2"])
+        bed.stop()
+        bed.stop()
+        assert leftovers(str(tmp_path)) == [], round_
+        assert not spaces & namespaces_in_use()
+    assert our_interfaces() == []
+
+
+_VICTIM = """
+import sys, time
+from pathlib import Path
+import topologies
+from topologies.testbed import Testbed
+bed = Testbed.start(topologies.build("single", hosts=2), Path(sys.argv[1]), controller=None)
+bed.spawn("h1", ["sleep", "1234"])
+print(bed.netns, *(bed.host_netns(h.name) for h in bed.topology.hosts), flush=True)
+bed.exec("h2", ["sleep", "1234"], timeout_s=1000)
+"""
+
+
+def test_the_starter_killed__nothing_is_left(tmp_path):
+    files = temporary_files()
+    run_dir = tmp_path / "bed"
+    argv = [sys.executable, "-c", _VICTIM, str(run_dir)]
+    victim = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert victim.stdout is not None
+    paths = victim.stdout.readline().split()
+    assert len(paths) == 3
+    spaces = {identity(path) for path in paths}
+    wait_until(lambda: in_namespaces(spaces, "sleep 1234") == 2, "both sleepers are in their namespaces")
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.wait()
+    victim.stdout.close()
+    wait_until(lambda: leftovers(str(run_dir)) == [], "its processes are gone")
+    wait_until(lambda: not spaces & namespaces_in_use(), "its namespaces are gone")
+    assert our_interfaces() == []
+    assert not [name for name in temporary_files() - files if "sluice" in name or "ovs" in name]
+
+
+def in_namespaces(spaces: set[str], command: str) -> int:
+    pids = [pid for pid in processes.process_ids() if processes.namespace(pid, "net") in spaces]
+    lines = [Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip() for pid in pids]
+    return lines.count(command)
+
+
+def test_a_run_folder_with_a_long_name(start_testbed, tmp_path):
+    """Names of Unix sockets have room for 107 bytes; folders may be longer."""
+    folder = tmp_path / ("long" * 30)
+    with Testbed.start(topologies.build("single", hosts=2), folder, controller=None) as bed:
+        install(bed)
+        assert len(str(bed.settings.ovs_dir)) > 120
+        bed.exec("h1", ["ping", "-c", "1", "-W", "2", "10.0.0.2"])
+        bed.set_marking(10_000)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queues: each counts what the tag says, priority is strict, marking and buffer do what they are set to."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from policy.tags import TAG_COUNT
+from tests.net.conftest import RATE_BPS, install, queue_of_tag
+from topologies import measure
+from topologies.measure import Sender
+
+FRAME_BYTES = 1442
+"""1400 bytes of payload."""
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "fd00::1"])
+def test_each_queue_counts_what_the_tag_says(testbed, address):
+    before = measure.queue_packets(testbed, "s1:1")
+    tags = range(TAG_COUNT)
+    got = measure.transmit(
+        testbed, "h1", [Sender("h2", address, tags=tags, size_bytes=100, count=4 * TAG_COUNT)]
+    )
+    after = measure.queue_packets(testbed, "s1:1")
+    assert got.tos == {tag << 2: 4 for tag in tags}, "the tag arrives as it was sent"
+    for queue in range(8):
+        assert after[queue] - before[queue] == 4 * sum(queue_of_tag(tag) == queue for tag in tags)
+
+
+def test_the_port_program_counts_the_same(testbed):
+    before = testbed.port_counters("s1:1")
+    measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", tags=(6,), size_bytes=958, count=40)])
+    after = testbed.port_counters("s1:1")
+    assert after[6]["packets"] - before[6]["packets"] == 40
+    assert after[6]["bytes"] - before[6]["bytes"] == 40 * 1000
+    assert after[6]["dropped"] == before[6]["dropped"]
+
+
+def round_trips_ms(bed, tag, count=60):
+    text = bed.exec(
+        "h3", ["ping", "-c", str(count), "-i", "0.02", "-Q", str(tag << 2), "-W", "2", "10.0.0.1"]
+    )
+    found = sorted(float(ms) for ms in re.findall(r"time=([\d.]+) ms", text))
+    assert len(found) == count, "none is lost"
+    return found
+
+
+def test_strict_priority_protects(testbed):
+    """Two lowest-priority senders hold a standing queue; packets of the first queue pass it by."""
+    install(testbed, queue_of_tag=lambda tag: 0 if tag == 1 else 7)
+    idle = round_trips_ms(testbed, tag=1)
+    with StandingQueue(testbed):
+        first = round_trips_ms(testbed, tag=1)
+        last = round_trips_ms(testbed, tag=2)
+    install(testbed)
+    frame_ms = FRAME_BYTES * 8e3 / RATE_BPS
+    assert last[len(last) // 2] > 10, "there was a queue to pass by"
+    # The frame in transmission cannot be interrupted, and HTB lets a burst of two frames go ahead.
+    assert first[len(first) // 2] < idle[len(idle) // 2] + 3 * frame_ms + 1
+    assert first[-3] < last[0], "95 of 100 of the first queue are faster than the fastest of the last"
+
+
+class StandingQueue:
+    """iperf from h2 and h3 to h1, tagged 2: TCP windows of 128 KB, so that the queue stands and never overflows."""
+
+    def __init__(self, bed):
+        self._bed = bed
+        server = bed.spawn("h1", ["iperf", "-s", "-w", "64K"])
+        measure.wait_until(lambda: ":5001" in bed.exec("h1", ["ss", "-ltn"]), "iperf listens")
+        argv = ["iperf", "-c", "10.0.0.1", "-t", "60", "-S", "0x08"]
+        self._processes = [server, *(bed.spawn(host, argv) for host in ("h2", "h3"))]
+
+    def __enter__(self):
+        measure.wait_until(lambda: backlog_bytes(self._bed, 7) > 50_000, "the queue stands")
+
+    def __exit__(self, *_):
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+
+def test_marking__what_can_be_marked_is_and_arrives_so(testbed):
+    testbed.set_marking(10_000)
+    before = testbed.port_counters("s1:1")
+    senders = [
+        Sender("h2", "10.0.0.1", tags=(1,), ecn=2, for_s=1.0),
+        Sender("h3", "fd00::1", tags=(2,), for_s=1.0),
+    ]
+    got = measure.transmit(testbed, "h1", senders)
+    after = testbed.port_counters("s1:1")
+    testbed.set_marking(None)
+    marked = after[1]["marked"] - before[1]["marked"]
+    assert marked > 100
+    assert got.tos[1 << 2 | 3] == marked
+    assert after[2]["marked"] == before[2]["marked"]
+    assert after[2]["not_markable"] - before[2]["not_markable"] > 100
+
+
+def test_marking__none_below_the_threshold(testbed):
+    testbed.set_marking(100_000)
+    got = measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", tags=(1,), ecn=2, for_s=1.0)])
+    testbed.set_marking(None)
+    assert set(got.tos) == {1 << 2 | 2}, "one sender at the link rate makes no queue"
+
+
+def test_buffer__bounds_the_waiting_time(testbed):
+    buffer_bytes = 50_000
+    testbed.set_marking(None, buffer_bytes)
+    before = testbed.port_counters("s1:1")
+    senders = [Sender(host, "10.0.0.1", tags=(1,), size_bytes=1400, for_s=1.5) for host in ("h2", "h3")]
+    got = measure.transmit(testbed, "h1", senders)
+    after = testbed.port_counters("s1:1")
+    testbed.set_marking(None)
+    dropped = after[1]["dropped"] - before[1]["dropped"]
+    assert after[1]["packets"] - before[1]["packets"] == got.packets
+    sent = sum(int(measure.log_of(testbed, host).read_text().split()[-1]) for host in ("h2", "h3"))
+    assert sent == got.packets + dropped, "every packet is either delivered or counted as dropped"
+    assert dropped > 0.3 * sent
+
+
+def test_the_real_queue_is_the_virtual_one(testbed):
+    """Marking and buffer go by a virtual queue. Were the port's real rate less than its nominal one, a queue that
+    nothing marks and nothing bounds would stand beside it, and grow for as long as the port is busy."""
+    buffer_bytes = 100_000
+    testbed.set_marking(None, buffer_bytes)
+    with measure.Receiver(testbed, "h1"), ExitStack() as senders:
+        for host in ("h2", "h3"):
+            sender = Sender(host, "10.0.0.1", tags=(1,), size_bytes=1400, for_s=12.0)
+            senders.enter_context(measure.sending(testbed, sender))
+        measure.wait_until(lambda: backlog_bytes(testbed, 1) > buffer_bytes / 2, "the queue fills")
+        samples = []
+        end = time.monotonic() + 6
+        while time.monotonic() < end:
+            samples.append(backlog_bytes(testbed, 1))
+    testbed.set_marking(None)
+    frames_on_their_way = 4 * FRAME_BYTES
+    assert sorted(samples)[len(samples) // 2] < buffer_bytes + frames_on_their_way
+    assert sorted(samples)[len(samples) // 2] > buffer_bytes / 2
+
+
+def backlog_bytes(bed, queue):
+    """What waits in a queue of s1:1 now."""
+    text = bed.exec(None, ["tc", "-s", "class", "show", "dev", "s1-eth1", "classid", f"1:{queue + 1}"])
+    amount, kilo = re.search(r"backlog (\d+)(K?)b", text).groups()
+    return int(amount) * (1024 if kilo else 1)
+
+
+def test_rules_replaced_under_traffic_lose_nothing(testbed):
+    """Each change of the whole map is one bundle: there is no moment without rules."""
+    sender = Sender("h2", "10.0.0.1", tags=(1, 9, 20), size_bytes=200, pause_s=0.0005, for_s=3.0)
+    with measure.Receiver(testbed, "h1", idle_s=1.0) as receiver:
+        process = testbed.spawn("h2", sender.argv(), log_file=measure.log_of(testbed, "h2"))
+        changes = 0
+        while process.poll() is None:
+            install(testbed, queue_of_tag=lambda tag, shift=changes: (tag + shift) % 8)
+            changes += 1
+        received = receiver.result().packets
+    install(testbed)
+    assert changes >= 5
+    assert received == int(measure.log_of(testbed, "h2").read_text().split()[-1])

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import topologies
+from policy.graph import host
+from topologies import commands
+
+
+def rows(argv: list[str], table: str) -> list[list[str]]:
+    """The `create` clauses of a table in an ovs-vsctl transaction."""
+    text = "\0".join(argv).split("\0--\0")
+    clauses = [clause.split("\0") for clause in text]
+    return [clause for clause in clauses if "create" in clause and table in clause]
+
+
+def test_queues__eight_in_strict_priority_up_to_the_link_rate():
+    port = topologies.build("single", host_rate_bps=20_000_000).ports[0]
+    argv = commands.queues(port)
+    (qos,) = rows(argv, "QoS")
+    assert "type=linux-htb" in qos
+    assert "other_config:max-rate=20000000" in qos
+    assert [f"queues:{q}=@s1_1_q{q}" in qos for q in range(8)] == [True] * 8
+    queues = rows(argv, "Queue")
+    assert len(queues) == commands.QUEUES == 8
+    for q, row in enumerate(queues):
+        assert row[0] == f"--id=@s1_1_q{q}"
+        assert f"other_config:priority={q}" in row
+        assert "other_config:max-rate=20000000" in row
+
+
+def test_queues__what_the_classes_own_is_too_little_to_break_strictness():
+    rate_bps = topologies.build("single", host_rate_bps=10_000_000).ports[0].rate_bps
+    assert rate_bps / 100 > commands.QUEUES * commands.MIN_RATE_BPS
+
+
+def test_network__every_port_has_its_number_and_every_bridge_is_secure():
+    graph = topologies.build("leaf-spine")
+    argv = commands.network(graph, controller="tcp:127.0.0.1:6653", datapath_type="netdev").argv
+    for port in graph.ports:
+        at = argv.index(f"ofport_request={port.number}", argv.index(port.interface))
+        assert argv[at - 3 : at] == ["set", "Interface", port.interface]
+    assert argv.count("fail_mode=secure") == len(graph.switches)
+    assert argv.count("protocols=OpenFlow13") == len(graph.switches)
+    assert argv.count("datapath_type=netdev") == len(graph.switches)
+    assert argv.count('target="tcp:127.0.0.1:6653"') == len(graph.switches)
+    assert [f"other_config:datapath-id={s.dpid:016x}" in argv for s in graph.switches] == [True] * 6
+
+
+def test_network__without_a_controller_there_is_no_target():
+    argv = commands.network(topologies.build("single"), controller=None, datapath_type="system").argv
+    assert "Controller" not in argv
+
+
+def test_host_links__the_transport_is_in_the_routes():
+    lines = commands.host_links(host(1), rto_min_ms=10, initial_window=12).splitlines()
+    routes = [line for line in lines if line.startswith("route")]
+    assert [route.split()[2] for route in routes] == ["10.0.0.0/16", "fd00::/64"]
+    for route in routes:
+        assert route.endswith("initcwnd 12 rto_min 10ms")
+
+
+def test_host_links__no_minimum_rto_in_the_routes_where_the_kernel_has_a_sysctl():
+    assert "rto_min" not in commands.host_links(host(1), rto_min_ms=None, initial_window=10)
+    assert commands.host_sysctls(10)["net.ipv4.tcp_rto_min_us"] == "10000"
+    assert "net.ipv4.tcp_rto_min_us" not in commands.host_sysctls(None)
+
+
+def test_neighbours__all_others_with_both_families():
+    peers = [host(i) for i in (1, 2, 300)]
+    lines = commands.neighbours(peers[0], peers).splitlines()
+    assert len(lines) == 4
+    assert "neigh replace fd00::12c lladdr 02:00:00:00:01:2c dev h1-eth0 nud permanent" in lines
+
+
+def test_shaper__a_host_paces_its_frames():
+    assert "rate 10000000bit burst 3100 cburst 3100" in commands.shaper("h1-eth0", 10_000_000)
+
+
+def test_port_burst__two_frames_at_least_and_what_the_timer_may_be_late():
+    assert commands.port_burst_bytes(1_000_000) == 3_100
+    assert commands.port_burst_bytes(50_000_000) == 12_500
+    assert commands.port_burst_bytes(100_000_000_000) < 65_536, "an MTU"
+
+
+def test_switch_ports__the_credit_of_the_root_class_is_the_mtu():
+    ports = topologies.build("single", hosts=2, host_rate_bps=50_000_000).ports
+    (batch, *offloads) = commands.switch_ports(ports)
+    assert batch.stdin is not None
+    assert batch.stdin.count("mtu 12500 ") == 2
+    assert f"other_config:burst={12_500 * 8}" in commands.queues(ports[0])
+    assert [c.argv[:3] for c in offloads] == [["ethtool", "-K", "s1-eth1"], ["ethtool", "-K", "s1-eth2"]]
+    assert "tx off" in " ".join(offloads[0].argv)

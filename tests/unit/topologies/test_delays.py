@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import topologies
+from topologies.delays import HOP_NS, delay_warnings
+
+
+def test_no_warning_for_delays_that_a_hop_has_by_itself():
+    assert delay_warnings(topologies.build("leaf-spine", link_delay_ns=200, host_delay_ns=20_000)) == []
+
+
+def test_a_warning_with_the_longest_delay_beyond_that():
+    (warning,) = delay_warnings(topologies.build("single", link_delay_ns=5_000_000, host_delay_ns=HOP_NS))
+    assert "5050 us" in warning

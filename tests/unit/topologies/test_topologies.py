@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+import topologies
+from policy.errors import FieldError
+from policy.graph import Topology
+
+EVERY_KIND = sorted(topologies.TOPOLOGIES)
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_every_link_between_switches_appears_as_two_ports_that_name_each_other(kind):
+    graph = topologies.build(kind)
+    for port in graph.ports:
+        if not port.edge:
+            other = graph.port_by_id[f"{port.peer}:{port.peer_port}"]
+            assert (other.peer, other.peer_port) == (port.switch, port.number)
+            assert (other.rate_bps, other.delay_ns) == (port.rate_bps, port.delay_ns)
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_port_numbers_run_from_one_without_holes(kind):
+    graph = topologies.build(kind)
+    for ports in graph.ports_of.values():
+        assert [port.number for port in ports] == list(range(1, len(ports) + 1))
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_every_host_hangs_on_one_port_and_reaches_every_other(kind):
+    graph = topologies.build(kind)
+    assert sorted(port.peer for port in graph.ports if port.edge) == sorted(graph.host_by_name)
+    for source in graph.hosts:
+        for to in graph.hosts:
+            if source != to:
+                assert graph.one_path(source.name, to.name)[-1].peer == to.name
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_a_graph_survives_its_document(kind):
+    graph = topologies.build(kind, host_rate_bps=20_000_000)
+    assert Topology.from_document(graph.to_document()) == graph
+
+
+def test_single__host_n_is_on_port_n():
+    graph = topologies.build("single", hosts=3)
+    assert [(port.number, port.peer) for port in graph.ports] == [(1, "h1"), (2, "h2"), (3, "h3")]
+
+
+def test_dumbbell__all_traffic_between_the_sides_crosses_the_one_core_link():
+    graph = topologies.build("dumbbell", left=3, right=2, host_rate_bps=10**8, core_rate_bps=10**7)
+    path = graph.one_path("h1", "h5")
+    assert [port.id for port in path] == ["s1:4", "s2:2"]
+    assert [port.rate_bps for port in path] == [10**7, 10**8]
+
+
+def test_leaf_spine__as_many_equal_paths_as_spines():
+    graph = topologies.build("leaf-spine", leaves=3, spines=4, hosts_per_leaf=2)
+    assert len(graph.hosts) == 6
+    assert len(graph.switches) == 7
+    assert len(graph.next_ports("s1", "h6")) == 4
+    assert len(graph.next_ports("s4", "h6")) == 1
+    assert [port.id for port in graph.next_ports("s1", "h2")] == ["s1:2"]
+
+
+def test_delays__a_host_link_has_both():
+    graph = topologies.build("dumbbell", link_delay_ns=200, host_delay_ns=20_000)
+    assert {port.delay_ns for port in graph.ports if port.edge} == {20_200}
+    assert {port.delay_ns for port in graph.ports if not port.edge} == {200}
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "field"),
+    [
+        ("ring", {}, "topology"),
+        ("single", {"hosts": 1}, "hosts"),
+        ("single", {"hosts": 10**6}, "hosts"),
+        ("single", {"hosts": "3"}, "hosts"),
+        ("single", {"hosts": True}, "hosts"),
+        ("single", {"hosts": 2.0}, "hosts"),
+        ("single", {"leaves": 2}, "leaves"),
+        ("dumbbell", {"left": 0}, "left"),
+        ("dumbbell", {"right": -1}, "right"),
+        ("leaf-spine", {"spines": 0}, "spines"),
+        ("leaf-spine", {"host_rate_bps": 0}, "host_rate_bps"),
+        ("leaf-spine", {"core_rate_bps": 10**15}, "core_rate_bps"),
+        ("leaf-spine", {"link_delay_ns": -1}, "link_delay_ns"),
+        ("leaf-spine", {"host_delay_ns": None}, "host_delay_ns"),
+    ],
+)
+def test_build__refuses_and_names_the_field(kind, parameters, field):
+    with pytest.raises(FieldError) as error:
+        topologies.build(kind, **parameters)
+    assert error.value.field == field
