@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from policy.errors import FieldError
@@ -58,7 +58,7 @@ class FlowRecord:
         return None if self.fct_us is None else self.fct_us / self.ideal_us
 
     def to_document(self) -> dict[str, Any]:
-        return asdict(self)
+        return dict(vars(self))
 
     @classmethod
     def from_document(cls, document: object) -> FlowRecord:

@@ -135,7 +135,7 @@ class Inside:
     def enlarge_new_sockets(self) -> None:
         process = self.service(SWITCH).process
         assert process is not None
-        # `nice` becomes ovs-vswitchd: one process id for both.
+        # `chrt` becomes ovs-vswitchd: one process id for both.
         self.known_sockets |= packet_sockets.enlarge(process.pid, self.known_sockets)
 
     def supervise(self) -> None:

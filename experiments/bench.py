@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Sluice costs: the data plane per packet and in throughput, the control loop per port; ratios side by side.
+
+`sluice bench` (make bench) prints a table and writes bench.json: name → value, unit, baseline, ratio.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+
+from dataplane.bench import measure as packet_costs
+from experiments.bench_throughput import Throughput, measure_throughput
+from experiments.terminal import console
+from policy import tags
+from policy.desired import Policy
+from policy.queue_map import queue_map
+from policy.records import FlowRecord
+from policy.thresholds import CompletedFlows, percentile_thresholds
+from store.engine import open_store
+from store.flows import add_flows
+
+ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line. `baseline` is what it is compared with in the same run; ratio = value / baseline."""
+
+    name: str
+    value: float
+    unit: str
+    baseline: float | None = None
+    baseline_name: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        return self.value / self.baseline if self.baseline else None
+
+
+def run_benchmarks(out: Path) -> int:
+    """Measure everything, print the table, write the file."""
+    results = []
+    for part in (_packet_results, _throughput_results, _policy_results, _store_results):
+        for result in part():
+            results.append(result)
+            console.print(f"{result.name}: {result.value:,.4g} {result.unit}", highlight=False)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    document = {r.name: {**asdict(r), "ratio": r.ratio} for r in results}
+    out.write_text(json.dumps(document, indent=2) + "\n")
+    console.print(_table(results))
+    console.print(f"results: {out}")
+    return 0
+
+
+def _packet_results() -> Iterator[Result]:
+    for cost in packet_costs():
+        name = f"{cost.program} program"
+        yield Result(name, cost.ns_per_packet, "ns/packet", cost.empty_ns_per_packet, "an empty program")
+
+
+def _throughput_results() -> Iterator[Result]:
+    """An unmarked fat path: two namespaces and a virtual cable, one flow, the variants in turn."""
+    rates: dict[Throughput, float] = measure_throughput(ROUNDS)
+    cubic = rates[Throughput("cubic", tagged=False)]
+    for variant, rate_bps in rates.items():
+        yield Result(f"throughput {variant.label}", rate_bps / 1e9, "Gb/s", cubic / 1e9, "cubic")
+
+
+def _median_s(work: Callable[[], object]) -> float:
+    times = []
+    for _ in range(ROUNDS):
+        begin = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def _policy_results() -> Iterator[Result]:
+    """One adjustment of one port: counters in, thresholds and queue map out."""
+    policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 8})
+    rng = np.random.default_rng(1)
+    steps = rng.integers(0, 5, (1000, tags.ATTAINED_BUCKETS)).cumsum(axis=0)
+
+    def adjust() -> None:
+        window = CompletedFlows(window_ns=500_000_000)
+        for i, counters in enumerate(steps):
+            window.observe(i * 100_000_000, counters)
+            queue_map(policy, percentile_thresholds(window.completed + 1, policy.percentiles))
+
+    yield Result("adjustment of one port", _median_s(adjust) / len(steps) * 1e6, "us")
+
+
+def _store_results() -> Iterator[Result]:
+    """Flow records into SQLite, in batches as agents deliver them."""
+    batch = 200
+
+    def records(base: int) -> list[FlowRecord]:
+        return [
+            FlowRecord(
+                f"b/{base + i}",
+                "h1",
+                "h2",
+                10_000,
+                "small",
+                1.0,
+                2e3,
+                1e3,
+                None,
+                None,
+                0,
+                "cubic",
+                "tcp",
+                "finished",
+            )
+            for i in range(batch)
+        ]
+
+    with tempfile.TemporaryDirectory() as folder:
+        engine = open_store(f"sqlite:///{folder}/store.db")
+        batches = iter(range(0, 10**9, batch))
+
+        def ingest() -> None:
+            for _ in range(20):
+                add_flows(engine, records(next(batches)))
+
+        yield Result("flow records kept", 20 * batch / _median_s(ingest), "records/s")
+        engine.dispose()
+
+
+def _table(results: list[Result]) -> Table:
+    table = Table(title="sluice bench", title_justify="left")
+    for heading in ("what", "value", "unit", "baseline", "ratio"):
+        table.add_column(heading, justify="right" if heading in ("value", "ratio") else "left")
+    for r in results:
+        baseline = f"{r.baseline:,.4g} ({r.baseline_name})" if r.baseline is not None else "–"
+        table.add_row(r.name, f"{r.value:,.4g}", r.unit, baseline, f"{r.ratio:.2f}" if r.ratio else "–")
+    return table
