@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from policy.errors import FieldError
 from store.schema import metadata
@@ -30,8 +31,17 @@ def open_store(url: str) -> Engine:
     engine = create_engine(parsed)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
-    metadata.create_all(engine)
+    _make_tables(engine)
     return engine
+
+
+def _make_tables(engine: Engine) -> None:
+    """In statements that are right when another process makes the tables at the same moment."""
+    with engine.begin() as connection:
+        for table in metadata.sorted_tables:
+            connection.execute(CreateTable(table, if_not_exists=True))
+            for index in table.indexes:
+                connection.execute(CreateIndex(index, if_not_exists=True))
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

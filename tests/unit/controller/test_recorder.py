@@ -28,8 +28,7 @@ def engine(url):
 
 
 @pytest.fixture
-def recorder(url, engine):
-    assert engine is not None, "the tables are there before two open the store at once"
+def recorder(url):
     delivered = []
     recorder = Recorder(url, delivered.append)
     recorder.delivered = delivered
