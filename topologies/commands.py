@@ -121,6 +121,21 @@ def _controller(bridge: str, target: str) -> list[str]:
     ]
 
 
+def configure_once_connected(switch: str) -> list[Command]:
+    """Have Open vSwitch look at its controller's settings again as soon as it is connected; the second command waits.
+
+    Open vSwitch 3.1 heeds max_backoff only when it is configured while it is connected. Until then it lets up to 8 s
+    pass between two attempts, and so long a controller that has come back would wait for its switches.
+    """
+    again = ["set", "Controller", switch, "external_ids:configured=while-connected"]
+    # What an ovs-vswitchd that is no more has left in the database must not count as connected.
+    forget = ["remove", "Controller", switch, "external_ids", "configured"]
+    return [
+        Command(["ovs-vsctl", *forget, "--", "set", "Controller", switch, "is_connected=false"]),
+        Command(["ovs-vsctl", "wait-until", "Controller", switch, "is_connected=true", "--", *again]),
+    ]
+
+
 def queues(port: Port) -> list[str]:
     """Part of an OVSDB transaction: the QoS of a port and its queues, in strict priority up to the link rate.
 

@@ -91,8 +91,8 @@ class Inside:
         self.ovs(commands.ovs_settings().argv)
         self._add(SWITCH, ovs.switch_argv(folder), lambda: ovs.switch_answers(folder))
         self.hosts = emulation.start(self.graph, self.settings, self.datapath_type, self.ovs)
-        self.service(SWITCH).after = self.make_room
-        self.make_room()
+        self.service(SWITCH).after = self._prepare_switches
+        self._prepare_switches()
         self._check_ports()
         self._add(PORT_AGENT, self._port_agent_argv(), self._port_agent_stands)
         self.say("ready")
@@ -121,6 +121,21 @@ class Inside:
             if number != str(port.number):
                 error = self.ovs(["ovs-vsctl", "get", "Interface", port.interface, "error"]).strip()
                 raise RuntimeError(f"port {port.id} has OpenFlow number {number}: {error}")
+
+    def _prepare_switches(self) -> None:
+        self.make_room()
+        if self.settings.controller:
+            self._configure_once_connected()
+
+    def _configure_once_connected(self) -> None:
+        for switch in self.graph.switches:
+            now, when_connected = commands.configure_once_connected(switch.name)
+            self.ovs(now.argv)
+            spawn(
+                when_connected.argv,
+                log_file=self.settings.log_dir / "ovs-vsctl.log",
+                env=ovs.environment(self.settings.ovs_dir),
+            )
 
     def make_room(self) -> None:
         """Have ovs-vswitchd open its sending socket, which it does with the first packet, and enlarge its sockets."""
