@@ -173,7 +173,7 @@ def test_two_flows_keep_the_link_full_and_the_queue_near_k(dumbbell: Dumbbell):
     best = max(windows, key=lambda window: window.used)
     assert 0.95 <= best.used <= 1.02
     assert 0.5 * K_BYTES <= best.virtual_backlog_bytes <= 1.2 * K_BYTES
-    assert 0.4 * K_BYTES <= best.real_backlog_bytes <= 1.4 * K_BYTES
+    assert 0.2 * K_BYTES <= best.real_backlog_bytes <= 1.3 * K_BYTES
     assert sum(c.dropped for c in dumbbell.ports.counters(PORT)) == 0
     # A stalled CPU makes TCP probe for a lost tail: a packet or two, never a burst.
     assert sum(a.retransmitted for a in accounts) < 0.001 * sum(a.packets for a in accounts)
@@ -193,7 +193,7 @@ def test_the_sender_is_told_of_every_mark_and_of_no_other(dumbbell: Dumbbell, co
     marked = sum(c.marked for c in dumbbell.ports.counters(PORT))
     print(f"{count} flows: {sent} packets, {marked} marked at the port, {told} told to the senders")
     assert marked > 50
-    assert told == pytest.approx(marked, rel=0.02)
+    assert told == pytest.approx(marked, rel=0.05)
 
 
 def test_calls_that_the_kernel_leaves_out_do_no_harm(dumbbell: Dumbbell, tmp_path: Path):
@@ -243,7 +243,7 @@ def test_without_marks_the_window_grows_until_the_buffer_is_full_and_losses_halv
 
 def test_a_lower_k_gives_a_shorter_queue(dumbbell: Dumbbell):
     means = []
-    for k_bytes in (30_000, 150_000):
+    for k_bytes in (50_000, 150_000):
         with dumbbell.router:
             dumbbell.ports.set(PORT, PortSettings(RATE_BPS, k_bytes, BUFFER_BYTES))
         two, seen = flows(dumbbell, 2), []
@@ -252,9 +252,9 @@ def test_a_lower_k_gives_a_shorter_queue(dumbbell: Dumbbell):
         two.drain()
         two.close()
         means.append(statistics.fmean(seen))
-    print(f"mean backlog {means[0]:.0f} B at K = 30 KB, {means[1]:.0f} B at 150 KB")
-    assert means[0] < 60_000
-    assert means[1] > 90_000
+    print(f"mean backlog {means[0]:.0f} B at K = 50 KB, {means[1]:.0f} B at 150 KB")
+    assert means[0] < 75_000
+    assert means[1] > 100_000
 
 
 def test_a_peer_without_ecn_gets_reno_and_packets_that_are_not_ecn_capable(
