@@ -31,8 +31,9 @@ _DECLARATIONS = """
 
 struct sl_tag_state { unsigned long long start, end, last_data_ns; };
 unsigned int sl_attained_tag(unsigned long long attained_bytes);
+unsigned long long sl_tag_gap_ns(unsigned long long configured_ns, unsigned int srtt_us);
 unsigned long long sl_tag_segment(struct sl_tag_state *s, unsigned int seq, unsigned int data_bytes,
-                                  unsigned long long now_ns, unsigned long long idle_gap_ns);
+                                  unsigned int acked_seq, unsigned long long now_ns, unsigned long long idle_gap_ns);
 int sl_tag_carried_data(const struct sl_tag_state *s);
 unsigned long long sl_tag_datagram(struct sl_tag_state *s, unsigned int data_bytes,
                                    unsigned long long now_ns, unsigned long long idle_gap_ns);

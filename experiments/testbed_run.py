@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ def run_on_testbed(
     topology = build_topology(scenario)
     run_id = f"{scenario.name}-{scenario.seed}-{int(time.time())}"
     flows = schedule(scenario.workload, topology, np.random.default_rng(scenario.seed), run_id)
+    _clear(out)
     with Stack.start(scenario, topology, out / "run") as stack:
         watch = CpuWatch(stack.testbed.pids["ovs-vswitchd"])
         background = stack.start_background()
@@ -86,6 +88,12 @@ def run_on_testbed(
             samples=observed.port_history(stack.engine, 0.0),
             validity_reasons=reasons,
         )
+
+
+def _clear(out: Path) -> None:
+    """An earlier run's store and summary must not pass for this one's."""
+    (out / "summary.json").unlink(missing_ok=True)
+    shutil.rmtree(out / "run", ignore_errors=True)
 
 
 def follow(stack: Stack, flows: list[Flow], start_at: float, report: Report) -> None:

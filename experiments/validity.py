@@ -79,8 +79,9 @@ def _machine_ticks() -> tuple[int, int]:
 
 
 def _process_ticks(pid: int) -> int:
+    """Ticks of a process's first thread, the one that forwards."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/task/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:
         return 0
     return int(fields[11]) + int(fields[12])

@@ -22,6 +22,7 @@
 #include "../laws/tag.h"
 
 #define IPV6_EXTENSIONS_MAX 4
+#define SRTT_SHIFT 3 /* the kernel keeps eight times the smoothed round-trip time */
 
 struct flow {
 	struct sl_tag_state tag;
@@ -136,6 +137,7 @@ static __always_inline int is_connection(const struct bpf_sock *sk)
 static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport *t, struct bpf_sock *sk)
 {
 	struct tcphdr tcp;
+	struct bpf_tcp_sock *tp;
 	struct flow *flow;
 	__u64 attained;
 	__u32 headers;
@@ -148,9 +150,13 @@ static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport
 	flow = flow_of(sk);
 	if (!flow)
 		return -ENOMEM;
+	tp = bpf_tcp_sock(sk);
+	if (!tp)
+		return -EPROTONOSUPPORT;
 	headers = t->offset + tcp.doff * 4;
 	attained = sl_tag_segment(&flow->tag, bpf_ntohl(tcp.seq), skb->len > headers ? skb->len - headers : 0,
-				  bpf_ktime_get_ns(), idle_gap_ns());
+				  tp->snd_una, bpf_ktime_get_ns(),
+				  sl_tag_gap_ns(idle_gap_ns(), tp->srtt_us >> SRTT_SHIFT));
 	return tcp.fin && !sl_tag_carried_data(&flow->tag) ? SL_TAG_UNTAGGED : sl_attained_tag(attained);
 }
 

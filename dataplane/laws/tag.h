@@ -8,8 +8,11 @@
  * Source: the host tagging of PIAS (Bai et al., NSDI 2015, section 4.1), where a packet's priority follows the bytes
  * its flow has sent; here the bytes themselves are written, on the logarithmic scale of policy/tags.py.
  *
- * A flow is one direction of a 5-tuple between idle gaps: a packet with bytes never sent before, more than idle_gap_ns
- * after the last packet with data, begins a flow, so a connection that carries many messages gets bucket 1 for each.
+ * A flow is one direction of a 5-tuple between idle gaps: new data begins a flow when all data before it has been
+ * acknowledged and the last of it left more than the gap ago; so a connection that carries many messages gets bucket 1
+ * for each. The gap is at least two round trips (sl_tag_gap_ns), and a flow with data under way is never idle: one that
+ * waits in a low queue, or whose window is small beside its round trip, must not be taken for a new one, go to the top
+ * and overtake itself.
  *   - A retransmission carries the tag of its place in the flow, and begins none: after a timeout longer than the gap
  *     the flow is still the same flow. It does count as activity.
  *   - Packets without data (pure ACKs, FIN, probes) carry what the flow has attained and neither begin nor prolong one.
@@ -47,6 +50,14 @@ SL_LAW sl_u32 sl_attained_tag(sl_u64 attained_bytes)
 	return SL_TAG_ATTAINED_FIRST + (below < SL_ATTAINED_BUCKETS ? below : SL_ATTAINED_BUCKETS - 1);
 }
 
+/* Idle gap for a connection of this smoothed round-trip time: the configured one, but at least two round trips. */
+SL_LAW sl_u64 sl_tag_gap_ns(sl_u64 configured_ns, sl_u32 srtt_us)
+{
+	sl_u64 two_trips_ns = 2000ULL * srtt_us;
+
+	return configured_ns > two_trips_ns ? configured_ns : two_trips_ns;
+}
+
 /* Is `now_ns` more than the gap after the last data? A clock read earlier on another CPU is no gap. */
 SL_LAW int sl_tag_idle(const struct sl_tag_state *s, sl_u64 now_ns, sl_u64 idle_gap_ns)
 {
@@ -61,9 +72,11 @@ SL_LAW sl_u64 sl_tag_position(const struct sl_tag_state *s, sl_u32 seq)
 
 /*
  * Bytes that the flow had sent before this TCP segment, and the state after it.
- * seq: sequence number of its first byte (of a SYN, which has no data here: do not ask); data_bytes: its payload.
+ * seq: sequence number of its first byte (of a SYN, which has no data here: do not ask); data_bytes: its payload;
+ * acked_seq: the first byte that the receiver has not acknowledged.
  */
-SL_LAW sl_u64 sl_tag_segment(struct sl_tag_state *s, sl_u32 seq, sl_u32 data_bytes, sl_u64 now_ns, sl_u64 idle_gap_ns)
+SL_LAW sl_u64 sl_tag_segment(struct sl_tag_state *s, sl_u32 seq, sl_u32 data_bytes, sl_u32 acked_seq, sl_u64 now_ns,
+			     sl_u64 idle_gap_ns)
 {
 	sl_u64 from, to;
 
@@ -74,7 +87,7 @@ SL_LAW sl_u64 sl_tag_segment(struct sl_tag_state *s, sl_u32 seq, sl_u32 data_byt
 	if (!data_bytes) { /* a FIN's sequence number is no byte of the flow */
 		from = from < s->end ? from : s->end;
 	} else {
-		if (to > s->end && sl_tag_idle(s, now_ns, idle_gap_ns))
+		if (to > s->end && acked_seq == (sl_u32)s->end && sl_tag_idle(s, now_ns, idle_gap_ns))
 			s->start = from > s->end ? from : s->end;
 		if (to > s->end)
 			s->end = to;

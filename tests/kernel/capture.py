@@ -15,7 +15,7 @@ SO_RCVBUFFORCE = 33
 SOL_PACKET, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING = 263, 8, 23
 AUXDATA_LAYOUT = "=IIIHHHH"  # struct tpacket_auxdata
 TP_STATUS_VLAN_VALID = 1 << 4
-SYN, FIN, ACK = 0x02, 0x01, 0x10
+FIN, SYN, ACK, ECE = 0x01, 0x02, 0x10, 0x40
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Packet:
     protocol: int
     source_port: int
     seq: int
+    ack: int
     flags: int
     data_bytes: int
     checksums_ok: bool
@@ -102,7 +103,7 @@ def parse(frame: bytes) -> Packet | None:
     if protocol not in (socket.IPPROTO_TCP, socket.IPPROTO_UDP):
         return None
     ok = ok and ones_complement_sum(pseudo + struct.pack("!II", len(body), protocol) + body) == 0xFFFF
-    source_port, _, seq = struct.unpack_from("!HHI", body)
-    is_tcp = protocol == socket.IPPROTO_TCP
-    headers, flags = ((body[12] >> 4) * 4, body[13]) if is_tcp else (8, 0)
-    return Packet(version, tos, protocol, source_port, seq, flags, len(body) - headers, ok)
+    if protocol == socket.IPPROTO_UDP:
+        return Packet(version, tos, protocol, struct.unpack_from("!H", body)[0], 0, 0, 0, len(body) - 8, ok)
+    source_port, _, seq, ack, offset, flags = struct.unpack_from("!HHIIBB", body)
+    return Packet(version, tos, protocol, source_port, seq, ack, flags, len(body) - (offset >> 4) * 4, ok)

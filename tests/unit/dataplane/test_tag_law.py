@@ -23,11 +23,11 @@ class Flow:
     start: int
     last_data_ns: int = 0
 
-    def attained(self, position: int, data_bytes: int, now_ns: int) -> int:
+    def attained(self, position: int, data_bytes: int, outstanding: bool, now_ns: int) -> int:
         if data_bytes == 0:
             return max(0, min(position, self.end) - self.start)
         new_bytes = position + data_bytes > self.end
-        if new_bytes and now_ns - self.last_data_ns > GAP_NS:
+        if new_bytes and not outstanding and now_ns - self.last_data_ns > GAP_NS:
             self.start = max(position, self.end)
         self.end = max(self.end, position + data_bytes)
         self.last_data_ns = now_ns
@@ -43,6 +43,7 @@ packets = st.lists(
         st.one_of(
             st.integers(0, 1000), st.integers(GAP_NS - 1, GAP_NS + 1), st.integers(0, 10**12)
         ),  # ns since the last
+        st.booleans(),  # is earlier data still unacknowledged?
     ),
     max_size=60,
 )
@@ -71,15 +72,18 @@ def test_segment__attained_is_the_distance_from_the_flows_first_byte(laws, isn, 
     origin = 2**40 + isn
     flow = Flow(end=origin, start=origin)
     now_ns = 0
-    for behind, data_bytes, later_ns in sent:
+    for behind, data_bytes, later_ns, outstanding in sent:
         now_ns += later_ns
         position = max(origin, flow.end - behind)
-        want = flow.attained(position, data_bytes, now_ns)
-        assert laws.lib.sl_tag_segment(state, position % 2**32, data_bytes, now_ns, GAP_NS) == want
+        acked = (flow.end - outstanding) % 2**32
+        want = flow.attained(position, data_bytes, outstanding, now_ns)
+        assert laws.lib.sl_tag_segment(state, position % 2**32, data_bytes, acked, now_ns, GAP_NS) == want
 
 
-def send(laws, state, seq, data_bytes, now_ns):
-    return laws.lib.sl_tag_segment(state, seq % 2**32, data_bytes, now_ns, GAP_NS)
+def send(laws, state, seq, data_bytes, now_ns, outstanding=0):
+    """Send with all earlier data acknowledged, but for `outstanding` bytes."""
+    acked = (state.end - outstanding) % 2**32
+    return laws.lib.sl_tag_segment(state, seq % 2**32, data_bytes, acked, now_ns, GAP_NS)
 
 
 def test_segment__a_flow_beyond_4_gb_stays_in_the_last_bucket(laws):
@@ -95,6 +99,21 @@ def test_segment__restarts_after_more_than_the_gap(laws):
     assert send(laws, state, 0, 5000, 0) == 0
     assert send(laws, state, 5000, 5000, GAP_NS) == 5000, "the gap itself is not more than the gap"
     assert send(laws, state, 10_000, 5000, 2 * GAP_NS + 1) == 0
+
+
+def test_segment__a_flow_with_data_under_way_is_not_idle(laws):
+    """It waits in a low queue: to take it for a new flow would let its next packets overtake those that wait."""
+    state = laws.ffi.new("struct sl_tag_state *")
+    send(laws, state, 0, 5000, 0)
+    assert send(laws, state, 5000, 1000, 10 * GAP_NS, outstanding=1) == 5000
+    assert send(laws, state, 6000, 1000, 30 * GAP_NS) == 0, (
+        "all of it has arrived: the next data is a new flow"
+    )
+
+
+@given(st.integers(0, U64), st.integers(0, 2**29))
+def test_gap__is_at_least_two_round_trips(laws, configured_ns, srtt_us):
+    assert laws.lib.sl_tag_gap_ns(configured_ns, srtt_us) == max(configured_ns, 2000 * srtt_us)
 
 
 def test_segment__retransmission_after_the_gap_keeps_its_place_and_prolongs_the_flow(laws):
