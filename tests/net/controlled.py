@@ -75,9 +75,15 @@ class Controlled:
         self.controller = self.bed.spawn(None, argv, log_file=self.folder / "controller.log")
 
     def kill_controller(self) -> None:
+        """kill -9, once the switches are set to come back soon (a few seconds after they first connected)."""
         assert self.controller is not None
+        wait_until(self._switches_are_configured, "the switches heed max_backoff", timeout_s=20)
         self.controller.kill()
         self.controller.wait()
+
+    def _switches_are_configured(self) -> bool:
+        said = self.bed.ovs(["ovs-vsctl", "--bare", "--columns=external_ids", "list", "Controller"])
+        return said.count("while-connected") == len(self.topology.switches)
 
     def wait_applied(self, timeout_s: float = 20.0) -> None:
         """Wait until the newest policy has been applied."""
