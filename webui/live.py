@@ -122,6 +122,12 @@ class Live:
         except SQLAlchemyError as error:
             log.error("the store failed: %s", error)
             return sse_frame("trouble", {"problem": "the store does not answer"}), []
+        except Exception:
+            # A defect of ours must not end the stream of every dashboard without a word.
+            log.exception("the live picture could not be drawn")
+            return sse_frame(
+                "trouble", {"problem": "an internal error; the server's log has the details"}
+            ), []
 
     def _fresh_events(self) -> list[Any]:
         if self._last_event_id is None:

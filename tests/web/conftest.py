@@ -127,7 +127,11 @@ def page(browser, server):
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(PATIENCE_S * 1000)
     page = context.new_page()
-    errors, foreign = [], []
+    errors, foreign, pending = [], [], {}
+    page.pending_requests = pending
+    page.on("request", lambda request: pending.update({request: request.url}))
+    for event in ("requestfinished", "requestfailed"):
+        page.on(event, lambda request: pending.pop(request, None))
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on(
         "request",

@@ -32,7 +32,13 @@ def until(page, script, argument=None):
 
 def open_dashboard(page, server, fragment=""):
     page.goto(f"{server.url}/{fragment}")
-    page.wait_for_selector(LIVE)
+    try:
+        page.wait_for_selector(LIVE)
+    except Exception as error:
+        log = (server.folder / "web.log").read_text()
+        raise AssertionError(
+            f"not live; unanswered: {list(page.pending_requests.values())}; log:\n{log}"
+        ) from error
     page.wait_for_selector("#schemes input[value=tcp]", state="attached")
 
 
