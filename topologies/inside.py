@@ -98,7 +98,7 @@ class Inside:
         self.say("ready")
 
     def _add(self, name: str, argv: list[str], ready: Callable[[], bool]) -> None:
-        env = ovs.environment(self.settings.ovs_dir)
+        env = ovs.environment(self.settings.ovs_dir) | (ovs.SWITCH_MEMORY if name == SWITCH else {})
         log_file = self.settings.log_dir / f"{name}.log"
         service = Service(name, lambda: spawn(argv, log_file=log_file, env=env), ready)
         self.services.append(service)

@@ -171,6 +171,22 @@ def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected(start_testbed
         assert set(bed.port_agent_state()["attached"]) == {port.interface for port in bed.topology.ports}
 
 
+def test_leaf_spine__a_hop_is_fast_however_many_ports_there_are(start_testbed):
+    """Open vSwitch handles all ports in one thread: what a turn costs grows with the ports, and every packet pays it."""
+    parameters = {
+        "leaves": 4,
+        "spines": 2,
+        "hosts_per_leaf": 2,
+        "host_rate_bps": 10**9,
+        "core_rate_bps": 10**9,
+    }
+    with start_testbed("leaf-spine", parameters=parameters) as bed:
+        install(bed)
+        text = bed.exec("h1", ["ping", "-c", "100", "-i", "0.01", "-W", "2", bed.topology.hosts[-1].ipv4])
+    round_trips_ms = sorted(float(ms) for ms in re.findall(r"time=([\d.]+) ms", text))
+    assert round_trips_ms[50] < 3, "six hops; 0.9 ms on two busy cores"
+
+
 def test_two_testbeds_side_by_side_do_not_meet(start_testbed, testbed):
     with start_testbed("single", parameters={"hosts": 3}) as other:
         install(other)
