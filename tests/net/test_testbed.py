@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.net.conftest import RATE_BPS, install
-from topologies import measure, packet_sockets
+from topologies import commands, measure, packet_sockets
 from topologies.measure import Sender
 
 
@@ -118,7 +118,7 @@ def test_offloads_are_off_and_every_segment_is_one_packet(testbed):
             assert f"{name}: off" in features
         (link,) = json.loads(testbed.exec(host, ["ip", "-d", "-j", "link", "show", interface]))
         assert link["gso_max_segs"] == 1
-        assert link["mtu"] == (12_500 if host is None else 1500)
+        assert link["mtu"] == (commands.port_burst_bytes(RATE_BPS) if host is None else 1500)
 
 
 def test_hosts_have_the_transport_of_the_settings(start_testbed):
@@ -172,7 +172,7 @@ def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected(start_testbed
 
 
 def test_leaf_spine__a_hop_is_fast_however_many_ports_there_are(start_testbed):
-    """Open vSwitch handles all ports in one thread: what a turn costs grows with the ports, and every packet pays it."""
+    """Open vSwitch sees to all ports in one thread: a turn costs more with more ports, and every packet pays for it."""
     parameters = {
         "leaves": 4,
         "spines": 2,
