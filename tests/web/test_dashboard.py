@@ -199,9 +199,13 @@ def test_a_killed_server_shows_as_stale_and_the_page_recovers(page, server, engi
 
 
 def test_switches_and_agents_that_leave_are_shown(page, server, network):
-    network.heartbeats(1)
     open_dashboard(page, server)
-    until(page, "document.querySelectorAll('#connections .pill[data-state=up]').length >= 23")
+
+    def all_up():
+        network.heartbeats(1)
+        return page.evaluate("document.querySelectorAll('#connections .pill[data-state=up]').length >= 23")
+
+    wait_until(all_up, "switches and agents are shown as up", timeout_s=PATIENCE_S, interval_s=0.5)
     # Nobody speaks any more: after some seconds all count as away.
     until(page, "document.querySelectorAll('#connections .pill[data-state=up]').length === 0")
     until(page, "document.querySelectorAll('#topology .host[data-state=down]').length === 16")
