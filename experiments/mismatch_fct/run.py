@@ -94,7 +94,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("results/mismatch_fct"))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument(
-        "--flows", type=int, default=1000, help="per run (default: %(default)s, about 35 s each)"
+        "--flows", type=int, default=800, help="per run (default: %(default)s, about 35 s each)"
     )
     arguments = parser.parse_args(argv)
     document = read_document(SCENARIOS / "paper-mix.toml")

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from experiments.files import scenario_from_file
+from experiments.tcp_counters import difference
+from experiments.testbed_run import complete, loss_reasons
+from experiments.validity import CpuWatch
+from policy.records import UNFINISHED
+from policy.workload import Flow
+from runtime.wait import wait_until
+
+FLOW = Flow("r/1", 0.5, "h1", "h2", 10_000, "small", 1000.0, 5000.0)
+
+
+def watch(machine, switch):
+    return CpuWatch(os.getpid(), machine, switch)
+
+
+def test_cpu_watch__a_few_busy_moments_are_no_saturation():
+    assert watch([0.99] + [0.5] * 39, [0.3] * 40).reasons() == []
+
+
+def test_cpu_watch__says_what_was_saturated_and_for_how_long():
+    (reason,) = watch([0.5] * 10, [0.99] * 4 + [0.3] * 6).reasons()
+    assert "ovs-vswitchd was saturated" in reason
+    assert "40%" in reason
+
+
+def test_cpu_watch__measures_this_process():
+    with watch([], []) as measured:
+        wait_until(lambda: sum(i * i for i in range(10_000)) and len(measured.switch) >= 2, "two samples")
+    assert max(measured.switch) > 0.1
+    assert max(measured.machine) <= 1.0
+    assert measured.summary()["switch_cpu_peak"] == round(max(measured.switch), 3)
+
+
+def test_loss_reasons__only_what_was_lost_during_the_run():
+    reasons = loss_reasons({"a": 3, "b": 1}, {"a": 3, "b": 4, "c": 1})
+    assert [reason.partition(" ")[0] for reason in reasons] == ["3", "1"]
+    assert loss_reasons({}, {}) == []
+
+
+def test_complete__a_flow_that_nobody_reported_is_unfinished_and_has_missed_its_deadline():
+    scenario, _ = scenario_from_file(Path("paper-mix"))
+    (record,) = complete([], [FLOW], scenario)
+    assert (record.id, record.status, record.met) == ("r/1", UNFINISHED, False)
+    assert complete([record], [FLOW], scenario) == [record]
+
+
+def test_difference__by_counter():
+    assert difference({"a": 1}, {"a": 4}) == {"a": 3}
