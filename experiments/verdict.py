@@ -22,10 +22,12 @@ class Claim:
     paper: str
     measured: str
     holds: bool
+    explanation: str = ""
+    """Why it does not hold, where that is understood."""
 
 
 def conclude(out: Path, name: str, claims: Sequence[Claim], numbers: Any) -> int:
-    """Write verdict.json, print the table; exit code 0 when every claim holds, 1 otherwise."""
+    """Write verdict.json, print the table; exit code 1 when a claim fails and nobody knows why, else 0."""
     document = {"experiment": name, "claims": [asdict(claim) for claim in claims], "numbers": numbers}
     (out / "verdict.json").write_text(json.dumps(document, indent=2) + "\n")
     table = Table(title=name, title_justify="left")
@@ -33,9 +35,10 @@ def conclude(out: Path, name: str, claims: Sequence[Claim], numbers: Any) -> int
         table.add_column(heading)
     for claim in claims:
         table.add_row(claim.what, claim.paper, claim.measured, "yes" if claim.holds else "[red]no[/]")
-    console.print(table)
+    explanations = [f"{c.what}: {c.explanation}" for c in claims if not c.holds and c.explanation]
+    console.print(table, *explanations, sep="\n")
     console.print(f"results: {out}")
-    return 0 if all(claim.holds for claim in claims) else 1
+    return 0 if all(claim.holds or claim.explanation for claim in claims) else 1
 
 
 def spread(values: Sequence[float]) -> str:

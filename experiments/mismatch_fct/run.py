@@ -17,6 +17,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from experiments.files import SCENARIOS, read_document, scenario_with
 from experiments.terminal import progress_bar
@@ -59,6 +60,7 @@ class Comparison:
     figure: str
     paper: str
     limit: float = 1.0
+    explanation: str = ""
 
 
 COMPARISONS = (
@@ -70,7 +72,14 @@ COMPARISONS = (
     ),
     Comparison("small p99, start 1000 KB", "adaptive-from-1000KB", "pias-1000KB", "small_p99", "0.06 … 0.49"),
     Comparison(
-        "long mean, start 1000 KB", "adaptive-from-1000KB", "pias-1000KB", "long_mean", "0.53 … 0.73", 1.1
+        "long mean, start 1000 KB",
+        "adaptive-from-1000KB",
+        "pias-1000KB",
+        "long_mean",
+        "0.53 … 0.73",
+        0.95,
+        "short flows carry 3.8 % of the bytes, and the queue conserves work: their priority can neither cost nor spare "
+        "the long flows more than that; with either threshold the long flows share one FIFO among themselves",
     ),
     Comparison(
         "small mean against the optimal threshold",
@@ -144,32 +153,36 @@ def _claim(comparison: Comparison, figures: dict[str, list[Figures]]) -> Claim:
     ratios = [a[comparison.figure] / b[comparison.figure] for a, b in pairs]
     median = sorted(ratios)[len(ratios) // 2]
     valid = all(run["valid"] for name in (comparison.better, comparison.worse) for run in figures[name])
-    return Claim(comparison.what, comparison.paper, spread(ratios), median <= comparison.limit and valid)
+    holds = median <= comparison.limit and valid
+    explanation = comparison.explanation if valid else ""
+    return Claim(comparison.what, comparison.paper, spread(ratios), holds, explanation)
+
+
+_PANELS = (
+    ("small_mean", "10 KB flows, mean"),
+    ("small_p99", "10 KB flows, p99"),
+    ("long_mean", "1 MB flows, mean"),
+)
 
 
 def _plot(figures: dict[str, list[Figures]], path: Path) -> None:
-    plot, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained", sharey=True)
-    names = list(figures)
-    colours = [SCHEMES[variant.scheme["name"]].colour for variant in VARIANTS]
-    for panel, (figure, title) in zip(
-        axes,
-        (
-            ("small_mean", "10 KB flows, mean"),
-            ("small_p99", "10 KB flows, p99"),
-            ("long_mean", "1 MB flows, mean"),
-        ),
-        strict=True,
-    ):
-        values = [sorted(run[figure] for run in figures[name]) for name in names]
-        middle = [v[len(v) // 2] for v in values]
-        errors = [
-            [m - v[0] for m, v in zip(middle, values, strict=True)],
-            [v[-1] - m for m, v in zip(middle, values, strict=True)],
-        ]
-        panel.barh(names, middle, xerr=errors, color=colours, error_kw={"elinewidth": 1})
-        panel.set(title=title, xlabel="FCT (ms)")
-        panel.invert_yaxis()
+    """Median and range over the seeds; short flows' times span two decades, so their axes are logarithmic."""
+    plot, axes = plt.subplots(1, len(_PANELS), figsize=(12, 4), layout="constrained", sharey=True)
+    for panel, (figure, title, scale) in zip(axes, _PANELS, strict=True):
+        for row, variant in enumerate(VARIANTS):
+            low, *_, high = values = sorted(run[figure] for run in figures[variant.name])
+            colour = SCHEMES[variant.scheme["name"]].colour
+            panel.hlines(row, low, high, color=colour, linewidth=3, alpha=0.5)
+            panel.plot(values[len(values) // 2], row, "o", color=colour, markersize=8)
+        panel.set(title=title, xlabel="FCT (ms)", **scale)
+        panel.xaxis.set_major_formatter(ScalarFormatter())
+        panel.xaxis.set_minor_formatter(NullFormatter())
+        panel.set_yticks(range(len(VARIANTS)), [variant.name for variant in VARIANTS])
+        panel.grid(axis="x", which="both", color="0.92")
+        panel.set_axisbelow(True)
+    axes[0].invert_yaxis()
     plot.savefig(path, dpi=150)
+    plt.close(plot)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ python -m experiments.threshold_convergence.run [--out DIR] [--flows N]
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from experiments.bundle import read_ports
+from experiments.bundle import read_flows, read_ports
 from experiments.files import SCENARIOS, read_document, scenario_with
 from experiments.terminal import progress_bar
 from experiments.testbed_run import run_on_testbed
@@ -78,12 +79,12 @@ def _run(
 
 
 def threshold_series(bundle: Path) -> Series:
-    """The bottleneck port's threshold over time, from the start of the traffic."""
-    import json
-
+    """The bottleneck port's threshold at every change and at the end, by seconds from the start of the traffic."""
     start_at = json.loads((bundle / "meta.json").read_text())["start_at"]
     rows = [row for row in read_ports(bundle, "thresholds") if row["port"] == BOTTLENECK_PORT]
-    return [(row["at"] - start_at, row["thresholds_bytes"][0]) for row in rows]
+    changes = [(row["at"] - start_at, row["thresholds_bytes"][0]) for row in rows]
+    end = max(flow["started_at"] for flow in read_flows(bundle)) - start_at
+    return [*changes, (end, changes[-1][1])]
 
 
 def _converges(start: str, series: Series) -> Claim:

@@ -39,9 +39,11 @@ def test_write_bundle__holds_what_the_run_produced(tmp_path):
     assert read_ports(tmp_path, "queues")[0]["queue_bytes"] == [5, 6]
 
 
-def test_conclude__exit_code_says_whether_all_claims_hold(tmp_path, capsys):
+def test_conclude__exit_code_says_whether_a_claim_failed_unexplained(tmp_path, capsys):
     good, bad = Claim("a", "b", "c", True), Claim("a", "b", "c", False)
     assert conclude(tmp_path, "x", [good], {}) == 0
+    assert conclude(tmp_path, "x", [Claim("a", "b", "c", False, "the queue conserves work")], {}) == 0
+    assert "the queue conserves work" in capsys.readouterr().out
     assert conclude(tmp_path, "x", [good, bad], {}) == 1
     assert json.loads((tmp_path / "verdict.json").read_text())["claims"][1]["holds"] is False
 
