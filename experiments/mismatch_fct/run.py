@@ -158,10 +158,14 @@ def _claim(comparison: Comparison, figures: dict[str, list[Figures]]) -> Claim:
     return Claim(comparison.what, comparison.paper, spread(ratios), holds, explanation)
 
 
-_PANELS = (
-    ("small_mean", "10 KB flows, mean"),
-    ("small_p99", "10 KB flows, p99"),
-    ("long_mean", "1 MB flows, mean"),
+_PANELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("small_mean", "10 KB flows, mean", {"xscale": "log", "xlim": (1, 60), "xticks": [1, 2, 5, 10, 20, 50]}),
+    (
+        "small_p99",
+        "10 KB flows, p99",
+        {"xscale": "log", "xlim": (2, 500), "xticks": [2, 5, 10, 20, 50, 100, 200]},
+    ),
+    ("long_mean", "1 MB flows, mean", {"xlim": (0, 800)}),
 )
 
 
