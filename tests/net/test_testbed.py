@@ -49,9 +49,10 @@ def test_checksums_survive_tag_queue_and_mark(testbed, tmp_path):
     watching = testbed.spawn("h1", tcpdump, log_file=capture)
     measure.wait_until(lambda: "listening on" in capture.read_text(), "tcpdump listens")
     for to in ("10.0.0.1", "fd00::1"):
-        senders = [Sender(host, to, tags=range(1, 41), ecn=2, count=400) for host in ("h2", "h3")]
+        # Half of what two senders bring at once has to wait: 300 KB, within the port's buffer.
+        senders = [Sender(host, to, tags=range(1, 41), ecn=2, count=280) for host in ("h2", "h3")]
         got = measure.transmit(testbed, "h1", senders)
-        assert got.packets == 800
+        assert got.packets == 560
         assert any(tos & 3 == 3 for tos in got.tos), "some were marked"
     assert watching.wait(10) == 0
     text = capture.read_text()
