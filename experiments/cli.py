@@ -6,10 +6,10 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import signal
 import sys
 from pathlib import Path
 
+from experiments.terminal import end_in_order
 from policy.errors import SluiceError
 from runtime.command import CommandFailed
 
@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     level = logging.DEBUG if arguments.verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    end_in_order()
     try:
         return int(arguments.command(arguments))
     except (SluiceError, CommandFailed, TimeoutError) as error:

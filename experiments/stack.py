@@ -46,7 +46,8 @@ log = logging.getLogger(__name__)
 
 READY_TIMEOUT_S = 30.0
 REQUEST_TIMEOUT_S = 10.0
-HEARTBEAT_FRESH_S = 3.0
+AGENT_LEADS = (1, 2, 4)
+"""Multiples of the usual time that agents get to start, one attempt each."""
 
 
 @dataclass
@@ -213,17 +214,33 @@ class Stack:
     def start_agents(self, flows: Sequence[Flow]) -> float:
         """Start an agent on every host with its part of the schedule; returns the epoch second at which traffic begins.
 
-        TimeoutError when the agents are not ready by then.
+        All agents are ready by then; where they were not, they are started again with more time. TimeoutError when
+        even the last attempt was too slow.
         """
-        start_at = time.time() + 3.0 + 0.4 * len(self.topology.hosts)
         parts = by_source(flows)
-        for host in self.topology.hosts:
-            path = self._schedule_file(host.name, parts.get(host.name, []))
-            self.services.start(f"agent-{host.name}", partial(self._spawn_agent, host.name, path, start_at))
-        names = {host.name for host in self.topology.hosts}
-        timeout_s = start_at - time.time()
-        wait_until(partial(self._all_report, names), "the agents report", timeout_s=timeout_s)
-        return start_at
+        schedules = {
+            host.name: self._schedule_file(host.name, parts.get(host.name, []))
+            for host in self.topology.hosts
+        }
+        for lead_s in (lead * (3.0 + 0.4 * len(schedules)) for lead in AGENT_LEADS):
+            start_at = time.time() + lead_s
+            for name, path in schedules.items():
+                self.services.start(f"agent-{name}", partial(self._spawn_agent, name, path, start_at))
+            try:
+                self._wait_agents(set(schedules), start_at)
+            except TimeoutError:
+                log.warning(
+                    "the agents were not ready within %.0f s: starting them again with more time", lead_s
+                )
+                self.stop_agents()
+            else:
+                return start_at
+        raise TimeoutError(f"the agents do not report: see their logs in {self.out / 'log'}")
+
+    def _wait_agents(self, names: set[str], start_at: float) -> None:
+        since = time.time()
+        what = "the agents report"
+        wait_until(partial(self._all_report, names, since), what, timeout_s=start_at - since)
 
     def _schedule_file(self, host: str, flows: Sequence[Flow]) -> Path:
         path = self.out / "schedule" / f"{host}.json"
@@ -245,11 +262,10 @@ class Stack:
         argv += ["--congestion-control", self.scenario.policy.definition.congestion_control]
         return self.testbed.spawn(name, argv, log_file=self._log(f"agent-{name}"))
 
-    def _all_report(self, names: set[str]) -> bool:
+    def _all_report(self, names: set[str], since: float) -> bool:
         self.check()
-        fresh = time.time() - HEARTBEAT_FRESH_S
         return names <= {
-            agent["name"] for agent in observed.all_agents(self.engine) if agent["seen_at"] > fresh
+            agent["name"] for agent in observed.all_agents(self.engine) if agent["seen_at"] > since
         }
 
     def start_background(self) -> list[BackgroundLoad]:

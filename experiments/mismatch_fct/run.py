@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from experiments.files import SCENARIOS, read_document, scenario_with
-from experiments.terminal import progress_bar
+from experiments.terminal import end_in_order, progress_bar
 from experiments.testbed_run import run_on_testbed
 from experiments.verdict import Claim, conclude, spread
 from policy.schemes import SCHEMES
@@ -106,6 +106,7 @@ def main(argv: list[str] | None = None) -> int:
         "--flows", type=int, default=800, help="per run (default: %(default)s, about 35 s each)"
     )
     arguments = parser.parse_args(argv)
+    end_in_order()
     document = read_document(SCENARIOS / "paper-mix.toml")
     figures = {
         variant.name: [_run(document, arguments, variant, seed) for seed in arguments.seeds]

@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 
 from experiments.bundle import read_flows, read_ports
 from experiments.files import SCENARIOS, read_document, scenario_with
-from experiments.terminal import progress_bar
+from experiments.terminal import end_in_order, progress_bar
 from experiments.testbed_run import run_on_testbed
 from experiments.verdict import Claim, conclude
 from policy.tags import EDGES_BYTES, attained_tag
@@ -50,6 +50,7 @@ def main(argv: list[str] | None = None) -> int:
         "--flows", type=int, default=1200, help="per run (default: %(default)s, about 25 s each)"
     )
     arguments = parser.parse_args(argv)
+    end_in_order()
     document = read_document(SCENARIOS / "paper-mix.toml")
     series = {start: _run(document, arguments, f"from-{start}", start) for start in STARTS}
     shift = {"at": 0.5, "mix": SHIFTED_MIX}
