@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from experiments.stack import Stack
 from experiments.terminal import console, print_summary, summary_table
 from experiments.testbed_run import build_topology, complete
 from experiments.validity import CpuWatch
+from policy.errors import FieldError, SluiceError
 from policy.graph import Topology
 from policy.metrics import summarise
 from policy.scenario import Scenario
@@ -44,6 +46,8 @@ def run_demo(
 ) -> int:
     """Run until `duration_s` is over or Ctrl-C; prints the summary; exit code 0 either way."""
     topology = build_topology(scenario)
+    if external is None:
+        check_free(listen)
     console.print(
         f"[bold]Sluice[/] starts {len(topology.switches)} switches and {len(topology.hosts)} hosts …"
     )
@@ -72,6 +76,19 @@ def run_demo(
     print_summary(summary, title="the whole demonstration")
     console.print(f"bundle: {out}")
     return 0
+
+
+def check_free(listen: str) -> None:
+    """SluiceError when the dashboard cannot have this address."""
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit():
+        raise FieldError("--listen", f"must be HOST:PORT, not {listen!r}")
+    try:
+        socket.create_server((host.strip("[]"), int(port))).close()
+    except (OSError, OverflowError) as error:
+        raise SluiceError(
+            f"cannot serve the dashboard on {listen} ({error}): end what listens there, or choose another --listen"
+        ) from None
 
 
 def _print_where(stack: Stack, listen: str) -> None:
