@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dataplane.build import KERNEL_BTF
+from runtime.command import CommandFailed, run
 from tests.kernel.lab import Namespace, address, connect
 
 HERE = Path(__file__).parent
@@ -23,6 +24,10 @@ def _lacking() -> str | None:
         return "needs root"
     if not KERNEL_BTF.exists():
         return f"needs a kernel with BTF ({KERNEL_BTF})"
+    try:
+        run(["unshare", "--net", "true"])
+    except CommandFailed as error:
+        return f"may not make namespaces here: {error.output.strip()}"
     return None
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import topologies
 from dataplane.build import KERNEL_BTF
+from runtime.command import CommandFailed, run
 from topologies import static_flows
 from topologies.testbed import Testbed
 
@@ -29,6 +30,10 @@ def _lacking() -> str | None:
     for program in ("ovs-vswitchd", "mnexec", "unshare", "ethtool"):
         if shutil.which(program) is None:
             return f"needs {program}"
+    try:
+        run(["unshare", "--net", "--pid", "--mount", "--fork", "--mount-proc", "true"])
+    except CommandFailed as error:
+        return f"may not make namespaces here: {error.output.strip()}"
     return None
 
 
