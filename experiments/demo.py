@@ -18,7 +18,7 @@ from rich.text import Text
 from experiments.bundle import machine_meta, write_bundle
 from experiments.stack import Stack
 from experiments.terminal import console, print_summary, summary_table
-from experiments.testbed_run import build_topology, complete
+from experiments.testbed_run import build_topology
 from experiments.validity import CpuWatch
 from policy.errors import FieldError, SluiceError
 from policy.graph import Topology
@@ -55,20 +55,17 @@ def run_demo(
     with Stack.start(scenario, topology, run_folder, listen=listen, external=external) as stack:
         _print_where(stack, listen)
         watch = CpuWatch(stack.testbed.pids["ovs-vswitchd"])
-        scheduled: list[Flow] = []
         try:
             with watch:
-                _rounds(stack, scenario, topology, duration_s, scheduled)
+                _rounds(stack, scenario, topology, duration_s)
         except KeyboardInterrupt:
             console.print("stopping …")
         stack.stop_agents()
-        started = {record.id for record in flows.all_flows(stack.engine)}
-        part = [flow for flow in scheduled if flow.id in started]
         summary = write_bundle(
             out,
             scenario=document,
             meta={**machine_meta(scenario.seed), "cpu": watch.summary()},
-            flows=complete(flows.all_flows(stack.engine), part, scenario),
+            flows=flows.all_flows(stack.engine),
             thresholds=observed.threshold_history(stack.engine, 0.0),
             samples=observed.port_history(stack.engine, 0.0),
             validity_reasons=watch.reasons(),
@@ -97,9 +94,7 @@ def _print_where(stack: Stack, listen: str) -> None:
     console.print("Ctrl-C ends the demonstration and leaves nothing behind.\n")
 
 
-def _rounds(
-    stack: Stack, scenario: Scenario, topology: Topology, duration_s: float | None, scheduled: list[Flow]
-) -> None:
+def _rounds(stack: Stack, scenario: Scenario, topology: Topology, duration_s: float | None) -> None:
     rng = np.random.default_rng(scenario.seed)
     remaining_s = math.inf if duration_s is None else duration_s
     number = 0
@@ -107,7 +102,6 @@ def _rounds(
         round_s = min(ROUND_S, remaining_s)
         run_id = f"{scenario.name}-{int(time.time())}-{number}"
         part = schedule(scenario.workload, topology, rng, run_id, until_s=round_s)
-        scheduled += part
         _watch_round(stack, part, round_s, number)
         stack.stop_agents()
         remaining_s -= round_s

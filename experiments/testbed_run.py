@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ from experiments.bundle import machine_meta, write_bundle
 from experiments.stack import Stack
 from experiments.tcp_counters import difference, tcp_counters
 from experiments.validity import CpuWatch
+from hostagent.records import unfinished
+from hostagent.schedule import ScheduledFlow
 from policy.graph import Topology
-from policy.records import UNFINISHED, FlowRecord
+from policy.records import FlowRecord
 from policy.scenario import Scenario, check_hosts
 from policy.workload import Flow, schedule
 from store import flows as flow_store
@@ -27,6 +29,7 @@ from store import observed
 GRACE_S = 10.0
 """After the last flow's start: what is not finished then is recorded as unfinished."""
 CHECK_S = 0.2
+UNREPORTED = "no record was delivered"
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def run_on_testbed(
         reasons = [*watch.reasons(), *loss_reasons(losses_before, stack.testbed.losses())]
         reasons += fallback_reasons(stack)
         stack.stop_agents()
-        records = complete(flow_store.all_flows(stack.engine), flows, scenario)
+        records = complete(flow_store.all_flows(stack.engine), flows, scenario, start_at)
         return write_bundle(
             out,
             scenario=document,
@@ -130,28 +133,23 @@ def fallback_reasons(stack: Stack) -> list[str]:
     )
 
 
-def complete(records: list[FlowRecord], flows: list[Flow], scenario: Scenario) -> list[FlowRecord]:
-    """Every scheduled flow has one record: those that nobody reported are unfinished, not gone."""
+def complete(
+    records: list[FlowRecord], flows: list[Flow], scenario: Scenario, start_at: float
+) -> list[FlowRecord]:
+    """Every scheduled flow has one record: those that nobody reported are unfinished, not gone.
+
+    `start_at`: epoch second at which the schedule began.
+    """
     known = {record.id for record in records}
-    missing = [_unreported(flow, scenario) for flow in flows if flow.id not in known]
+    missing = [
+        unfinished(
+            ScheduledFlow(**asdict(flow)),
+            UNREPORTED,
+            started_at=start_at + flow.start_s,
+            scheme=scenario.policy.scheme,
+            congestion_control=scenario.policy.definition.congestion_control,
+        )
+        for flow in flows
+        if flow.id not in known
+    ]
     return sorted([*records, *missing], key=lambda record: record.started_at)
-
-
-def _unreported(flow: Flow, scenario: Scenario) -> FlowRecord:
-    return FlowRecord(
-        id=flow.id,
-        src=flow.src,
-        dst=flow.dst,
-        bytes=flow.bytes,
-        size_class=flow.size_class,
-        started_at=flow.start_s,
-        fct_us=None,
-        ideal_us=flow.ideal_us,
-        deadline_us=flow.deadline_us,
-        met=None if flow.deadline_us is None else False,
-        retransmissions=0,
-        congestion_control=scenario.policy.definition.congestion_control,
-        scheme=scenario.policy.scheme,
-        status=UNFINISHED,
-        reason="no record was delivered",
-    )

@@ -45,9 +45,10 @@ def test_loss_reasons__only_what_was_lost_during_the_run():
 
 def test_complete__a_flow_that_nobody_reported_is_unfinished_and_has_missed_its_deadline():
     scenario, _ = scenario_from_file(Path("paper-mix"))
-    (record,) = complete([], [FLOW], scenario)
+    (record,) = complete([], [FLOW], scenario, start_at=1e9)
     assert (record.id, record.status, record.met) == ("r/1", UNFINISHED, False)
-    assert complete([record], [FLOW], scenario) == [record]
+    assert record.started_at == 1e9 + FLOW.start_s
+    assert complete([record], [FLOW], scenario, start_at=1e9) == [record]
 
 
 def test_difference__by_counter():
