@@ -21,6 +21,8 @@ from runtime.command import CommandFailed, run
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "bpf"
 LAWS = HERE / "laws"
+INCLUDE = HERE / "include"
+"""The header for applications."""
 BUILD = HERE / "build"
 KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
 
@@ -52,7 +54,7 @@ def is_stale(name: str) -> bool:
     target = object_path(name)
     if not target.exists():
         return True
-    inputs = [SOURCES / f"{name}.bpf.c", *SOURCES.glob("*.h"), *LAWS.glob("*.h"), Path(__file__)]
+    inputs = [SOURCES / f"{name}.bpf.c", *SOURCES.glob("*.h"), *LAWS.glob("*.h"), *INCLUDE.glob("*.h"), Path(__file__)]
     return any(path.stat().st_mtime_ns > target.stat().st_mtime_ns for path in inputs)
 
 
@@ -127,7 +129,7 @@ def compile_source(name: str, source: str, directory: Path) -> Path:
 
 
 def _clang(source: Path, target: Path) -> None:
-    includes = [f"-I{path}" for path in (vmlinux_header().parent, SOURCES)]
+    includes = [f"-I{path}" for path in (vmlinux_header().parent, SOURCES, INCLUDE)]
     partial = target.with_suffix(".partial")
     run([_tool("clang"), *_CLANG_FLAGS, *includes, "-c", str(source), "-o", str(partial)])
     partial.replace(target)

@@ -3,12 +3,16 @@
 
 laws = laws_cffi.load()
 state = laws.ffi.new("struct sl_tag_state *")
-laws.lib.sl_tag_segment(state, seq, data_bytes, now_ns, idle_gap_ns)
+laws.lib.sl_tag_segment(state, seq, data_bytes, acked_seq, now_ns, idle_gap_ns)
+
+What cffi must be told about the headers is read from the headers: they keep to one shape (constants `#define SL_…`, structures
+and laws from the first column, `SL_LAW` in front of every law).
 """
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import sysconfig
 from hashlib import sha256
@@ -20,45 +24,34 @@ from cffi import FFI
 from dataplane import build
 from policy.errors import EnvironmentLacking
 
-_HEADERS = ("tag.h", "mark.h", "dctcp.h", "reduction.h")
-
-_DECLARATIONS = """
-#define SL_TAG_COUNT ...
-#define SL_DCTCP_ALPHA_ONE ...
-#define SL_MIN_CWND ...
-#define SL_VQ_MAX_BYTES ...
-#define SL_VQ_UNITS_PER_BYTE ...
-
-struct sl_tag_state { unsigned long long start, end, last_data_ns; };
-unsigned int sl_attained_tag(unsigned long long attained_bytes);
-unsigned long long sl_tag_gap_ns(unsigned long long configured_ns, unsigned int srtt_us);
-unsigned long long sl_tag_segment(struct sl_tag_state *s, unsigned int seq, unsigned int data_bytes,
-                                  unsigned int acked_seq, unsigned long long now_ns, unsigned long long idle_gap_ns);
-int sl_tag_carried_data(const struct sl_tag_state *s);
-unsigned long long sl_tag_datagram(struct sl_tag_state *s, unsigned int data_bytes,
-                                   unsigned long long now_ns, unsigned long long idle_gap_ns);
-
-struct sl_vq_settings { unsigned long long rate_bps, mark_bytes, buffer_bytes; };
-struct sl_vq_state { unsigned long long level, last_ns; };
-enum sl_vq_verdict { SL_VQ_PASS, SL_VQ_MARK, SL_VQ_DROP };
-unsigned long long sl_vq_backlog_bytes(const struct sl_vq_state *q);
-void sl_vq_drain(struct sl_vq_state *q, unsigned long long rate_bps, unsigned long long now_ns);
-enum sl_vq_verdict sl_vq_arrive(struct sl_vq_state *q, const struct sl_vq_settings *set, unsigned int len_bytes,
-                                unsigned long long now_ns);
-
-struct sl_window { unsigned int end_seq, acked, marked; };
-struct sl_window_sum { unsigned int acked, marked; };
-void sl_window_begin(struct sl_window *w, unsigned int snd_nxt, unsigned int acked, unsigned int marked);
-int sl_window_ended(struct sl_window *w, unsigned int snd_una, unsigned int snd_nxt, unsigned int acked,
-                    unsigned int marked, struct sl_window_sum *sum);
-unsigned int sl_dctcp_alpha(unsigned int alpha_q20, unsigned int acked, unsigned int marked);
-unsigned int sl_dctcp_cwnd(unsigned int cwnd, unsigned int alpha_q20);
-unsigned int sl_loss_cwnd(unsigned int cwnd);
-
-struct sl_reduction { unsigned int cwnd_before, target, delivered, newly_delivered, sent; };
-unsigned int sl_reduced_cwnd(const struct sl_reduction *r, unsigned int in_flight);
-unsigned int sl_idle_cwnd(unsigned int cwnd, unsigned int initial_cwnd, unsigned int timeouts);
+_TYPES = """
+typedef unsigned char sl_u8;
+typedef unsigned int sl_u32;
+typedef int sl_s32;
+typedef unsigned long long sl_u64;
+typedef long long sl_s64;
 """
+
+_CONSTANT = re.compile(r"^#define (SL_[A-Z0-9_]+) +\S", re.MULTILINE)
+_AGGREGATE = re.compile(r"^(?:struct|enum) \w+ \{.*?^\};|^enum \w+ \{[^\n]*\};", re.MULTILINE | re.DOTALL)
+_FUNCTION = re.compile(r"^SL_LAW (.*?)\n\{", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+def headers() -> list[Path]:
+    """Every header of the laws."""
+    return sorted(build.LAWS.glob("*.h"))
+
+
+def declarations() -> str:
+    """What the headers define, as cffi wants it: constants, structures, and a prototype for each law."""
+    texts = [_COMMENT.sub("", path.read_text()) for path in headers() if path.name != "types.h"]
+    constants = {name for text in texts for name in _CONSTANT.findall(text) if not name.endswith("_H")}
+    parts = [_TYPES, *(f"#define {name} ..." for name in sorted(constants))]
+    for pattern, ending in ((_AGGREGATE, ""), (_FUNCTION, ";")):
+        for text in texts:
+            parts += [match.group(1 if ending else 0) + ending for match in pattern.finditer(text)]
+    return "\n".join(parts)
 
 
 def load() -> ModuleType:
@@ -81,8 +74,8 @@ def load() -> ModuleType:
 
 def _digest() -> str:
     """Of everything that the module is made from: a changed header makes a module of another name."""
-    sources = b"".join(path.read_bytes() for path in sorted(build.LAWS.glob("*.h")))
-    return sha256(sources + _DECLARATIONS.encode()).hexdigest()[:16]
+    sources = b"".join(path.read_bytes() for path in headers())
+    return sha256(sources + Path(__file__).read_bytes()).hexdigest()[:16]
 
 
 def _built(name: str) -> Path | None:
@@ -102,8 +95,8 @@ def _compile(name: str) -> Path:
     for stale in build.BUILD.glob("_sluice_laws_*"):
         stale.unlink()
     maker = FFI()
-    maker.cdef(_DECLARATIONS)
-    includes = "\n".join(f'#include "{header}"' for header in _HEADERS)
+    maker.cdef(declarations())
+    includes = "\n".join(f'#include "{path.name}"' for path in headers())
     maker.set_source(
         name, includes, include_dirs=[str(build.LAWS)], extra_compile_args=["-O2", "-Wall", "-Wextra"]
     )

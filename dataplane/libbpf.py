@@ -53,6 +53,9 @@ ffi.cdef(
     uint32_t bpf_map__value_size(void *map);
     uint32_t bpf_map__map_flags(void *map);
     int bpf_map__set_map_flags(void *map, uint32_t flags);
+    int bpf_map__reuse_fd(void *map, int fd);
+    int bpf_map_get_next_id(uint32_t id, uint32_t *next_id);
+    int bpf_map_get_fd_by_id(uint32_t id);
     int bpf_map_lookup_elem(int fd, const void *key, void *value);
     int bpf_map_update_elem(int fd, const void *key, const void *value, uint64_t flags);
     int bpf_map_delete_elem(int fd, const void *key);

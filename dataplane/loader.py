@@ -18,12 +18,13 @@ import platform
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dataplane import build
+from dataplane import build, shared
 from dataplane.clsact import attach_clsact, detach_clsact, is_attached
 from dataplane.libbpf import (
     BPF_F_LINK,
@@ -181,11 +182,11 @@ class BpfObject:
         if self._handle == ffi.NULL:
             raise failure(f"cannot read the BPF object {path}")
         self._link_struct_ops()
-        code = lib().bpf_object__load(self._handle)
-        if code < 0:
-            error = failure(f"cannot load the BPF object {path}", code)
+        try:
+            self._load()
+        except EnvironmentLacking:
             self.close()
-            raise error
+            raise
 
     def program(self, name: str) -> Program:
         """A program by the name of its function."""
@@ -228,10 +229,24 @@ class BpfObject:
             raise ValueError(f"{self.path.name} is closed")
         return self._handle
 
+    def _load(self) -> None:
+        shared_maps = [handle for handle in self._map_handles() if shared.is_shared(handle)]
+        with shared.one_at_a_time() if shared_maps else nullcontext():
+            for handle in shared_maps:
+                shared.reuse(handle)
+            code = lib().bpf_object__load(self._handle)
+        if code < 0:
+            raise failure(f"cannot load the BPF object {self.path}", code)
+
+    def _map_handles(self) -> Iterator[Any]:
+        handle = ffi.NULL
+        while (handle := lib().bpf_object__next_map(self._handle, handle)) != ffi.NULL:
+            yield handle
+
     def _link_struct_ops(self) -> None:
         if not kernel_has_struct_ops_links():
             return
-        library, handle = lib(), ffi.NULL
-        while (handle := library.bpf_object__next_map(self._handle, handle)) != ffi.NULL:
+        library = lib()
+        for handle in self._map_handles():
             if library.bpf_map__type(handle) == MAP_TYPE_STRUCT_OPS:
                 library.bpf_map__set_map_flags(handle, library.bpf_map__map_flags(handle) | BPF_F_LINK)

@@ -7,6 +7,7 @@ typedef unsigned char sl_u8;
 typedef unsigned int sl_u32;
 typedef int sl_s32;
 typedef unsigned long long sl_u64;
+typedef long long sl_s64;
 
 #ifdef __cplusplus
 #define SL_STATIC_ASSERT(what, why) static_assert(what, why)
