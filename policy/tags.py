@@ -6,7 +6,7 @@
 | 0     | untagged: a host without an agent; the port's default queue                    |
 | 1–40  | attained service: bytes that the flow had sent before this packet, log buckets |
 | 41–56 | deadline flow: urgency s in 16 steps, log scale, s = 1 is an edge              |
-| 57–60 | known size class (Karuna's type 2)                                             |
+| 57–60 | known size (Karuna's type 2): up to 100 KB, 1 MB, 10 MB, more                  |
 | 61    | suspended or background: quenched, or a caught cheat                           |
 
 Buckets are closed on the right: tag 1+k holds packets whose flow had sent a bytes before them with
@@ -44,6 +44,9 @@ URGENCY_EDGES_Q16: tuple[int, ...] = tuple(
 )
 """Upper edges of the urgency steps, half-octaves from 2^-3.5 to 2^3.5; s = 1 is the edge of step 7."""
 
+KNOWN_SIZE_EDGES_BYTES: tuple[int, ...] = (100_000, 1_000_000, 10_000_000)
+"""Largest sizes of the known-size classes but the last, which has no upper end."""
+
 DEFAULT_IDLE_GAP_NS = 10_000_000
 """A flow is one direction of a 5-tuple between idle gaps of this length."""
 
@@ -56,6 +59,11 @@ def attained_tag(attained_bytes: int) -> int:
 def urgency_tag(urgency_q16: int) -> int:
     """Tag of a deadline flow of urgency s (Q16); larger tags are more urgent."""
     return URGENCY_FIRST + bisect_left(URGENCY_EDGES_Q16, urgency_q16)
+
+
+def known_size_tag(size_bytes: int) -> int:
+    """Tag of a flow whose size its program has told."""
+    return KNOWN_SIZE_FIRST + bisect_left(KNOWN_SIZE_EDGES_BYTES, size_bytes)
 
 
 def edge_index(threshold_bytes: int) -> int:
@@ -94,6 +102,7 @@ def c_header() -> str:
         "SL_TAG_COUNT": TAG_COUNT,
         "SL_ATTAINED_BUCKETS": ATTAINED_BUCKETS,
         "SL_URGENCY_STEPS": URGENCY_STEPS,
+        "SL_KNOWN_SIZE_CLASSES": len(KNOWN_SIZE_EDGES_BYTES) + 1,
         "SL_URGENCY_ONE_Q16": URGENCY_ONE,
         "SL_DEFAULT_IDLE_GAP_NS": DEFAULT_IDLE_GAP_NS,
     }
@@ -110,6 +119,9 @@ def c_header() -> str:
         "",
         "/* Upper edges of the urgency steps, Q16. */",
         _c_array("unsigned int", "sl_urgency_edges_q16", URGENCY_EDGES_Q16),
+        "",
+        "/* Largest sizes in bytes of the known-size classes but the last. */",
+        _c_array("unsigned int", "sl_known_size_edges_bytes", KNOWN_SIZE_EDGES_BYTES),
         "",
         "#endif",
         "",

@@ -50,6 +50,26 @@ SL_LAW sl_u32 sl_attained_tag(sl_u64 attained_bytes)
 	return SL_TAG_ATTAINED_FIRST + (below < SL_ATTAINED_BUCKETS ? below : SL_ATTAINED_BUCKETS - 1);
 }
 
+/* Tag of a deadline flow of urgency s (Q16, ucp.h); larger tags are more urgent. */
+SL_LAW sl_u32 sl_urgency_tag(sl_u32 urgency_q16)
+{
+	sl_u32 step = 0;
+
+	while (step < SL_URGENCY_STEPS - 1 && sl_urgency_edges_q16[step] < urgency_q16)
+		step++;
+	return SL_TAG_URGENCY_FIRST + step;
+}
+
+/* Tag of a flow whose size is known. */
+SL_LAW sl_u32 sl_known_size_tag(sl_u64 size_bytes)
+{
+	sl_u32 size_class = 0;
+
+	while (size_class < SL_KNOWN_SIZE_CLASSES - 1 && sl_known_size_edges_bytes[size_class] < size_bytes)
+		size_class++;
+	return SL_TAG_KNOWN_SIZE_FIRST + size_class;
+}
+
 /* Idle gap for a connection of this smoothed round-trip time: the configured one, but at least two round trips. */
 SL_LAW sl_u64 sl_tag_gap_ns(sl_u64 configured_ns, sl_u32 srtt_us)
 {

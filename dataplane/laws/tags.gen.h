@@ -14,6 +14,7 @@
 #define SL_TAG_COUNT 62
 #define SL_ATTAINED_BUCKETS 40
 #define SL_URGENCY_STEPS 16
+#define SL_KNOWN_SIZE_CLASSES 4
 #define SL_URGENCY_ONE_Q16 65536
 #define SL_DEFAULT_IDLE_GAP_NS 10000000
 
@@ -29,6 +30,11 @@ static const unsigned int sl_attained_edges_bytes[40] = {
 static const unsigned int sl_urgency_edges_q16[15] = {
 	5793, 8192, 11585, 16384, 23170, 32768, 46341, 65536, 92682, 131072,
 	185364, 262144, 370728, 524288, 741455
+};
+
+/* Largest sizes in bytes of the known-size classes but the last. */
+static const unsigned int sl_known_size_edges_bytes[3] = {
+	100000, 1000000, 10000000
 };
 
 #endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * MCP: a deadline flow takes no more than the rate that gets it done in time, and leaves the rest to the others.
+ *
+ *   needed rate         gamma = V_remain / T_remain               (bytes a second)
+ *   window              cwnd <= ceil(gamma * RTT / MSS), at least 2
+ *   marks, growth       as DCTCP, below that
+ *   past the deadline   no bound: as DCTCP, as is a flow of which size or deadline is unknown
+ *
+ * Source: Chen, Chen, Bai, Alizadeh, "Scheduling Mix-flows in Commodity Datacenters with Karuna", SIGCOMM 2016, section 4: near
+ * minimal impact on the others, by just completing at the deadline. Karuna derives an additive update whose fixed point is
+ * this rate; we set the window to the fixed point, and leave what to do about marks to DCTCP's cut.
+ *
+ * Any input; sizes beyond 2^44 bytes count as that. The window is at most 2^31 - 1 packets.
+ */
+#ifndef SLUICE_LAWS_MCP_H
+#define SLUICE_LAWS_MCP_H
+
+#include "dctcp.h"
+#include "rate.h"
+#include "types.h"
+
+#define SL_MCP_NO_BOUND 0x7FFFFFFFU
+
+/* Largest window in packets for `remaining_bytes` in `left_us`. rtt_us: smoothed round-trip time. */
+SL_LAW sl_u32 sl_mcp_bound(sl_u64 remaining_bytes, sl_u64 left_us, sl_u32 rtt_us, sl_u32 mss_bytes)
+{
+	sl_u64 whole_us, window_bytes, packets;
+
+	if (!left_us || !rtt_us || !mss_bytes)
+		return SL_MCP_NO_BOUND;
+	if (remaining_bytes > SL_RATE_BYTES_MAX)
+		remaining_bytes = SL_RATE_BYTES_MAX;
+	if (rtt_us > 1U << 19) /* half a second: let the product fit */
+		rtt_us = 1U << 19;
+	whole_us = remaining_bytes * rtt_us;
+	window_bytes = whole_us / left_us + (whole_us % left_us != 0);
+	packets = window_bytes / mss_bytes + (window_bytes % mss_bytes != 0);
+	if (packets < SL_MIN_CWND)
+		return SL_MIN_CWND;
+	return packets < SL_MCP_NO_BOUND ? (sl_u32)packets : SL_MCP_NO_BOUND;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * Bytes over microseconds as bytes a second, and back: what the laws share that know a flow's size.
+ *
+ * Exact, rounded down, for up to 2^44 bytes (17 TB) in one go; what is larger, or in no time at all, is SL_RATE_MAX.
+ */
+#ifndef SLUICE_LAWS_RATE_H
+#define SLUICE_LAWS_RATE_H
+
+#include "types.h"
+
+#define SL_RATE_MAX (~0ULL)
+#define SL_RATE_BYTES_MAX (1ULL << 44)
+#define SL_US_PER_S 1000000ULL
+
+SL_LAW sl_u64 sl_rate_bytes_per_s(sl_u64 bytes, sl_u64 us)
+{
+	if (!us || bytes > SL_RATE_BYTES_MAX)
+		return bytes ? SL_RATE_MAX : 0;
+	return bytes * SL_US_PER_S / us;
+}
+
+/* Bytes that a flow of this size has not got acknowledged yet. */
+SL_LAW sl_u64 sl_remaining_bytes(sl_u64 size_bytes, sl_u64 acked_bytes)
+{
+	return size_bytes > acked_bytes ? size_bytes - acked_bytes : 0;
+}
+
+/* Microseconds until the deadline; 0 when it has passed. */
+SL_LAW sl_u64 sl_left_us(sl_u64 deadline_ns, sl_u64 now_ns)
+{
+	return deadline_ns > now_ns ? (deadline_ns - now_ns) / 1000 : 0;
+}
+
+#endif
