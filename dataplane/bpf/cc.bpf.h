@@ -116,6 +116,7 @@ struct cc_sender {
 	__u32 delivered_at_cut; /* running count before it */
 	__u32 delivered;	/* running count at the last ACK */
 	__u32 snd_una;		/* at the last ACK */
+	__u16 cuts;		/* running count */
 	__u8 state;		/* enum tcp_ca_state at the last ACK */
 	__u8 cut_pending;	/* a cut that no ACK has seen yet */
 	__u8 begun;
@@ -156,6 +157,7 @@ static __always_inline __u32 cc_cut(struct sock *sk, struct cc_sender *s, __u32 
 	s->snd_nxt_at_cut = tp->snd_nxt;
 	s->delivered_at_cut = s->delivered;
 	s->cut_pending = 1;
+	s->cuts++;
 	return s->ssthresh;
 }
 
@@ -224,10 +226,10 @@ static __always_inline void cc_move(struct sock *sk, struct cc_sender *s, __u8 s
 
 /*
  * For `cong_control`, after the control has looked at its window of data: move the congestion window.
- * penalty_q20: for a cut that was missed. A loss halves from the window before the cut, whatever was cut already
+ * penalty_q20: for a cut that was missed. bound: of the window, in packets; 0: none. A loss halves from the window before the cut, whatever was cut already
  * (RFC 8257, section 3.5: one reduction a window; the larger one counts).
  */
-static __always_inline void cc_control(struct sock *sk, struct cc_sender *s, __u32 penalty_q20)
+static __always_inline void cc_control(struct sock *sk, struct cc_sender *s, __u32 penalty_q20, __u32 bound)
 {
 	__u8 state = BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state);
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -241,6 +243,8 @@ static __always_inline void cc_control(struct sock *sk, struct cc_sender *s, __u
 	if (state > TCP_CA_CWR && s->ssthresh > halved)
 		s->ssthresh = halved;
 	cc_move(sk, s, state);
+	if (bound && tp->snd_cwnd > bound)
+		tp->snd_cwnd = bound;
 	cc_update_pacing(sk);
 	s->cwnd = tp->snd_cwnd;
 	s->delivered = tp->delivered;

@@ -15,13 +15,13 @@
 #include "../laws/datcp.h"
 
 struct told {
-	__u32 fields;		    /* SLUICE_HAS_*, without SLUICE_HAS_CONTROL */
-	__u32 quench;		    /* enum sluice_quench */
-	__u64 size_bytes;	    /* 0: unknown */
-	__u64 start_ns;		    /* CLOCK_MONOTONIC, as all times here */
-	__u64 deadline_ns;	    /* 0: none */
-	__u64 first_byte;	    /* the connection's bytes_acked when the flow's first byte will be next */
-	__u32 importance_milli;	    /* as in sluice.h; zero when not told */
+	__u32 fields;		/* SLUICE_HAS_*, without SLUICE_HAS_CONTROL */
+	__u32 quench;		/* enum sluice_quench */
+	__u64 size_bytes;	/* 0: unknown */
+	__u64 start_ns;		/* CLOCK_MONOTONIC, as all times here */
+	__u64 deadline_ns;	/* 0: none */
+	__u64 first_byte;	/* the connection's bytes_acked when the flow's first byte will be next */
+	__u32 importance_milli; /* as in sluice.h; zero when not told */
 	__u32 importance_share_milli;
 };
 

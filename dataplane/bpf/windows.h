@@ -6,12 +6,16 @@
 #ifndef SLUICE_WINDOWS_H
 #define SLUICE_WINDOWS_H
 
-#define WINDOWS_KEPT 512 /* the newest */
+#define WINDOWS_KEPT 256 /* the newest; a power of two */
 
-/* 120 bytes. Fields that a law does not use are zero. */
+#define WINDOW_SLOW_START 1
+#define WINDOW_HAS_DEADLINE 2
+#define WINDOW_HAS_SIZE 4
+
+/* 128 bytes. Fields that a law does not use are zero. */
 struct window_record {
-	__u64 at_ns;		/* CLOCK_MONOTONIC */
-	__u64 acked_bytes;	/* in this window */
+	__u64 at_ns;	   /* CLOCK_MONOTONIC */
+	__u64 acked_bytes; /* in this window */
 	__u64 took_ns;
 	__u64 remaining_bytes;	/* of the flow, at the end of the window */
 	__u64 left_ns;		/* until the deadline, at the end of the window; 0: none, or passed */
@@ -22,17 +26,19 @@ struct window_record {
 	__u32 cwnd;		/* packets, at the end of the window */
 	__u32 rtt_us;		/* smoothed */
 	__u32 mss_bytes;
-	__u32 slow_start;
-	__u32 random;
-	__u32 alpha_q20;	/* after it, as all below */
+	__u32 flags;  /* WINDOW_* */
+	__u32 random; /* uniform over 32 bits; where a law draws */
+	__u32 phase;  /* enum sluice_phase, after it, as all below */
+	__u32 alpha_q20;
 	__u32 urgency_q16;
 	__u32 precedence_q16;
-	__u32 penalty_q20;	/* p: a mark cuts to cwnd * (1 - p / 2) */
-	__u32 cuts;		/* so far; the last one went from … to …, in packets */
+	__u32 penalty_q20; /* p: a mark cuts to cwnd * (1 - p / 2) */
+	__u32 cuts;	   /* so far; the last one went from … to …, in packets */
 	__u32 cut_from;
 	__u32 cut_to;
 	__u32 cut_penalty_q20;
-	__u32 bound;		/* of the window, in packets; 0: none */
+	__u32 bound; /* of cwnd, in packets; 0: none */
+	__u32 unused;
 };
 
 struct window_log {
@@ -41,7 +47,7 @@ struct window_log {
 	struct window_record records[WINDOWS_KEPT];
 };
 
-_Static_assert(sizeof(struct window_record) == 120, "as in windows.py");
+_Static_assert(sizeof(struct window_record) == 128, "as in windows.py");
 _Static_assert(sizeof(struct window_log) <= 65535 - 64, "the kernel's limit of socket storage");
 
 #endif

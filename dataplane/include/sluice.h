@@ -23,8 +23,8 @@
 #define SLUICE_H
 
 #define SOL_SLUICE 0x5C1C
-#define SLUICE_FLOW 1	/* set and get: struct sluice_flow */
-#define SLUICE_STATE 2	/* get: struct sluice_state */
+#define SLUICE_FLOW 1  /* set and get: struct sluice_flow */
+#define SLUICE_STATE 2 /* get: struct sluice_state */
 
 #define SLUICE_HAS_SIZE 0x1
 #define SLUICE_HAS_DEADLINE 0x2
@@ -46,13 +46,15 @@ enum sluice_quench {
 /* 56 bytes. A field counts when its SLUICE_HAS_ bit is set; the others must be zero. */
 struct sluice_flow {
 	unsigned int fields;
-	unsigned int quench;		   /* enum sluice_quench */
-	unsigned long long size_bytes;	   /* of the whole flow, 1 and more */
-	long long deadline_ns;		   /* from now, above zero */
-	unsigned long long elapsed_ns;	   /* with a deadline: how long ago the flow began (it waited in the program), or 0 */
-	unsigned int importance_milli;	   /* 1000: as a standard flow; 1 … 8000 */
-	unsigned int importance_share_milli; /* with an importance: its share of the precedence, 0 … 1000; urgency has the rest */
-	char control[SLUICE_CONTROL_BYTES];  /* TCP_CONGESTION to select, ends with a zero byte */
+	unsigned int quench;	       /* enum sluice_quench */
+	unsigned long long size_bytes; /* of the whole flow, 1 and more */
+	long long deadline_ns;	       /* from now, above zero */
+	unsigned long long
+		elapsed_ns; /* with a deadline: how long ago the flow began (it waited in the program), or 0 */
+	unsigned int importance_milli; /* 1000: as a standard flow; 1 … 8000 */
+	unsigned int
+		importance_share_milli; /* with an importance: its share of the precedence, 0 … 1000; urgency has the rest */
+	char control[SLUICE_CONTROL_BYTES]; /* TCP_CONGESTION to select, ends with a zero byte */
 };
 
 enum sluice_phase {
@@ -61,21 +63,22 @@ enum sluice_phase {
 	SLUICE_KILLED = 2,
 };
 
-/* 72 bytes. Zeros until the congestion control has seen a window of the flow; a control of the kernel's own writes none. */
+/* 64 bytes. Zeros until the congestion control has seen a window of the flow; a control of the kernel's own writes none. */
 struct sluice_state {
-	unsigned int phase;		   /* enum sluice_phase */
-	unsigned int windows;		   /* windows of data since the flow began */
-	unsigned long long acked_bytes;	   /* of this flow */
-	unsigned long long rate_bytes_per_s;  /* averaged throughput, R_avg */
-	unsigned long long wanted_bytes_per_s; /* what the deadline needs from now on, R_desired; all ones: more than can be */
-	unsigned int alpha_q20;		   /* share of marked packets, averaged: 1 << 20 is all */
-	unsigned int urgency_q16;	   /* s (UCP), d (D2TCP) or U (DATCP); 1 << 16 is a flow without deadline */
-	unsigned int precedence_q16;	   /* P (DATCP) */
-	unsigned int decrease_q16;	   /* share by which the window is cut at the next mark */
-	unsigned int cwnd;		   /* packets */
-	unsigned int cuts;		   /* of the window, since the flow began */
-	unsigned int quenches;		   /* times that the flow was suspended or killed */
-	unsigned int resumes;		   /* times that it went on again */
+	unsigned int phase;		     /* enum sluice_phase */
+	unsigned int windows;		     /* windows of data since the flow began */
+	unsigned long long acked_bytes;	     /* of this flow */
+	unsigned long long rate_bytes_per_s; /* averaged throughput, R_avg */
+	unsigned long long
+		wanted_bytes_per_s;  /* what the deadline needs from now on, R_desired; all ones: more than can be */
+	unsigned int alpha_q20;	     /* share of marked packets, averaged: 1 << 20 is all */
+	unsigned int urgency_q16;    /* s (UCP), d (D2TCP) or U (DATCP); 1 << 16 is a flow without deadline */
+	unsigned int precedence_q16; /* P (DATCP) */
+	unsigned int decrease_q16;   /* share by which the window is cut at the next mark */
+	unsigned int cwnd;	     /* packets */
+	unsigned int cuts;	     /* of the window, since the flow began */
+	unsigned int quenches;	     /* times that the flow was suspended or killed */
+	unsigned int resumes;	     /* times that it went on again */
 };
 
 #endif

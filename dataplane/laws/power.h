@@ -21,31 +21,33 @@
 #define SL_POWER_EXPONENT_MAX_Q16 (16U << 16)
 #define SL_POWER_BITS 24
 
-/* 2^(-2^-i), i = 1 … 24, Q32. */
-static const sl_u32 sl_power_roots_q32[SL_POWER_BITS] = {
-	3037000500U, 3611622603U, 3938502376U, 4112874773U, 4202935003U, 4248701965U, 4271771996U, 4283353945U,
-	4289156690U, 4292061010U, 4293513907U, 4294240540U, 4294603903U, 4294785595U, 4294876445U, 4294921870U,
-	4294944583U, 4294955939U, 4294961618U, 4294964457U, 4294965876U, 4294966586U, 4294966941U, 4294967119U,
+/* 1 - 2^(-2^-i), i = 1 … 24, Q32. */
+static const sl_u32 sl_power_missing_q32[SL_POWER_BITS] = {
+	1257966796U, 683344693U, 356464920U, 182092523U, 92032293U, 46265331U, 23195300U, 11613351U,
+	5810606U,    2906286U,	 1453389U,   726756U,	 363393U,   181701U,   90851U,	  45426U,
+	22713U,	     11357U,	 5678U,	     2839U,	 1420U,	    710U,      355U,	  177U,
 };
 
-/* -log2(alpha) for alpha in 1 … 2^20 (Q20): 0 … 20, Q24. */
+/*
+ * -log2(alpha) for alpha in 1 … 2^20 (Q20): 0 … 20, Q24. Without branches, here and below: BPF's verifier would follow both
+ * ways of each.
+ */
 SL_LAW sl_u32 sl_minus_log2_q24(sl_u32 alpha_q20)
 {
-	sl_u32 whole = 0, fraction = 0, bit;
-	sl_u64 m = alpha_q20; /* Q20, to be in [1, 2) */
+	sl_u32 whole = 0, fraction = 0, i, by, shift;
+	sl_u64 m = alpha_q20, carry; /* Q20, to be in [1, 2) */
 
-	for (bit = 16; bit; bit >>= 1)
-		if (m < (1ULL << (21 - bit))) {
-			m <<= bit;
-			whole += bit;
-		}
+	for (by = 16; by; by >>= 1) {
+		shift = (m < 1ULL << (21 - by)) * by;
+		m <<= shift;
+		whole += shift;
+	}
 	m <<= 11; /* Q31 */
-	for (bit = 1U << (SL_POWER_BITS - 1); bit; bit >>= 1) {
+	for (i = 0; i < SL_POWER_BITS; i++) {
 		m = m * m >> 31;
-		if (m >> 32) {
-			m >>= 1;
-			fraction |= bit;
-		}
+		carry = m >> 32;
+		m >>= carry;
+		fraction = fraction << 1 | (sl_u32)carry;
 	}
 	return (whole << SL_POWER_BITS) - fraction;
 }
@@ -53,14 +55,15 @@ SL_LAW sl_u32 sl_minus_log2_q24(sl_u32 alpha_q20)
 /* 2^-e for e >= 0 (Q24), Q20. */
 SL_LAW sl_u32 sl_half_to_the_q20(sl_u64 exponent_q24)
 {
-	sl_u64 whole = exponent_q24 >> SL_POWER_BITS, product = 1ULL << 32;
+	sl_u64 whole = exponent_q24 >> SL_POWER_BITS, product = 1ULL << 32, bit;
 	sl_u32 i;
 
 	if (whole > 21)
 		return 0;
-	for (i = 0; i < SL_POWER_BITS; i++)
-		if (exponent_q24 >> (SL_POWER_BITS - 1 - i) & 1)
-			product = (product * sl_power_roots_q32[i] + (1ULL << 31)) >> 32;
+	for (i = 0; i < SL_POWER_BITS; i++) {
+		bit = exponent_q24 >> (SL_POWER_BITS - 1 - i) & 1;
+		product -= ((product * sl_power_missing_q32[i] + (1ULL << 31)) >> 32) * bit;
+	}
 	return (sl_u32)((product + (1ULL << (11 + whole))) >> (12 + whole));
 }
 

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * A whole congestion control around one law. Before it includes this file, a control defines
+ *
+ *   CC_NAME		sluice_…
+ *   CC_EXACT_ECHO	1: its receiver echoes the CE of each packet (DCTCP); 0: as RFC 3168 has it
+ *
+ * and after it the law, which is asked at the end of each window of data, with the inputs in the record:
+ *
+ *   static __always_inline void law(struct sock *sk, struct socket_flow *flow, struct window_record *w);
+ *
+ * It sets w->penalty_q20 (a mark cuts to cwnd * (1 - p / 2), until the next window has ended), w->bound (of the window; 0: none), and what it
+ * has to tell: urgency, precedence, rate. `flow` is NULL for a socket without memory for one.
+ *
+ *   ACK                 count acknowledged and marked packets; at the end of a window ask the law
+ *   ECE, once a window  the kernel enters CWR and asks `ssthresh`: the cut
+ *   loss                half the window before the cut
+ *   growth              slow start and congestion avoidance of Reno, up to the bound
+ */
+#ifndef SLUICE_CC_OPS_BPF_H
+#define SLUICE_CC_OPS_BPF_H
+
+#include "cc.bpf.h"
+#include "flow.bpf.h"
+#include "windows.h"
+
+#define SRTT_SHIFT 3 /* the kernel keeps eight times the smoothed round-trip time */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct window_log);
+} sluice_log_1 SEC(".maps"); /* 1: the layout */
+
+struct cc {
+	struct cc_sender sender;
+	struct cc_receiver receiver;
+	__u32 alpha_q20;
+	__u32 penalty_q20;
+	__u32 bound;	   /* packets; 0: none */
+	__u64 began_ns;	   /* this window */
+	__u64 bytes_acked; /* by the connection when it began */
+};
+
+_Static_assert(sizeof(struct cc) <= sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv), "fits the socket");
+
+static __always_inline void law(struct sock *sk, struct socket_flow *flow, struct window_record *w);
+
+static __always_inline void begin(struct sock *sk, struct cc *ca)
+{
+	cc_begin(sk, &ca->sender);
+	ca->receiver.prior_rcv_nxt = tcp_sk(sk)->rcv_nxt;
+	ca->receiver.ce = 0;
+	ca->alpha_q20 = SL_DCTCP_ALPHA_ONE;
+	ca->penalty_q20 = SL_DCTCP_ALPHA_ONE;
+	ca->bound = 0;
+	ca->began_ns = bpf_ktime_get_ns();
+	ca->bytes_acked = tcp_sk(sk)->bytes_acked;
+}
+
+/* What was told of the flow, as it stands now. */
+static __always_inline void read_told(const struct tcp_sock *tp, const struct socket_flow *flow,
+				      struct window_record *w)
+{
+	const struct told *told = &flow->told;
+	__u64 acked = tp->bytes_acked > told->first_byte ? tp->bytes_acked - told->first_byte : 0;
+
+	if (told->fields & SLUICE_HAS_SIZE) {
+		w->flags |= WINDOW_HAS_SIZE;
+		w->remaining_bytes = sl_remaining_bytes(told->size_bytes, acked);
+	}
+	if (told->fields & SLUICE_HAS_DEADLINE) {
+		w->flags |= WINDOW_HAS_DEADLINE;
+		w->left_ns = told->deadline_ns > w->at_ns ? told->deadline_ns - w->at_ns : 0;
+		w->elapsed_ns = w->at_ns > told->start_ns ? w->at_ns - told->start_ns : 0;
+	}
+}
+
+static __always_inline void read_window(struct sock *sk, const struct cc *ca, const struct sl_window_sum *sum,
+					struct window_record *w)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	w->at_ns = bpf_ktime_get_ns();
+	w->took_ns = w->at_ns - ca->began_ns;
+	w->acked_bytes = tp->bytes_acked - ca->bytes_acked;
+	w->acked = sum->acked;
+	w->marked = sum->marked;
+	w->cwnd = tp->snd_cwnd;
+	w->rtt_us = tp->srtt_us >> SRTT_SHIFT;
+	w->mss_bytes = tp->mss_cache;
+	w->flags = tp->snd_cwnd < tp->snd_ssthresh ? WINDOW_SLOW_START : 0;
+	w->alpha_q20 = ca->alpha_q20;
+	w->urgency_q16 = SL_DATCP_ONE_Q16;
+	w->cuts = ca->sender.cuts;
+	w->cut_from = ca->sender.cwnd_before_cut;
+	w->cut_to = ca->sender.ssthresh;
+	w->cut_penalty_q20 = ca->penalty_q20;
+}
+
+/* For getsockopt(SLUICE_STATE). */
+static __always_inline void tell(struct socket_flow *flow, const struct window_record *w)
+{
+	struct sluice_state *state = &flow->state;
+
+	state->windows++;
+	state->phase = w->phase;
+	state->rate_bytes_per_s = w->rate_bytes_per_s;
+	state->wanted_bytes_per_s = (w->flags & WINDOW_HAS_SIZE) && (w->flags & WINDOW_HAS_DEADLINE)
+					    ? sl_rate_bytes_per_s(w->remaining_bytes, w->left_ns / 1000)
+					    : 0;
+	state->alpha_q20 = w->alpha_q20;
+	state->urgency_q16 = w->urgency_q16;
+	state->precedence_q16 = w->precedence_q16;
+	state->decrease_q16 = w->penalty_q20 >> 5; /* p / 2, from Q20 to Q16 */
+	state->cwnd = w->cwnd;
+}
+
+static __always_inline void log_window(struct sock *sk, const struct window_record *w)
+{
+	struct window_log *log = bpf_sk_storage_get(&sluice_log_1, sk, 0, 0);
+
+	if (log)
+		log->records[log->count++ % WINDOWS_KEPT] = *w;
+}
+
+static __always_inline void window_ended(struct sock *sk, struct cc *ca, const struct sl_window_sum *sum)
+{
+	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
+	struct window_record w = {};
+
+	ca->alpha_q20 = sl_dctcp_alpha(ca->alpha_q20, sum->acked, sum->marked);
+	read_window(sk, ca, sum, &w);
+	w.rate_bytes_per_s = sl_rate_bytes_per_s(w.acked_bytes, w.took_ns / 1000);
+	if (flow)
+		read_told(tcp_sk(sk), flow, &w);
+	law(sk, flow, &w);
+	if (flow)
+		tell(flow, &w);
+	log_window(sk, &w);
+	ca->penalty_q20 = w.penalty_q20;
+	ca->bound = w.bound;
+	ca->began_ns = w.at_ns;
+	ca->bytes_acked = tcp_sk(sk)->bytes_acked;
+}
+
+SEC("struct_ops/cc_init")
+void BPF_PROG(cc_init, struct sock *sk)
+{
+	if (cc_fell_back(sk))
+		return;
+	begin(sk, cc_state(sk));
+	bpf_sk_storage_get(&sluice_flow_1, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+SEC("struct_ops/cc_ssthresh")
+__u32 BPF_PROG(cc_ssthresh, struct sock *sk)
+{
+	struct cc *ca = cc_state(sk);
+	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
+
+	if (flow)
+		flow->state.cuts++;
+	return cc_cut(sk, &ca->sender, ca->penalty_q20);
+}
+
+SEC("struct_ops/cc_undo_cwnd")
+__u32 BPF_PROG(cc_undo_cwnd, struct sock *sk)
+{
+	struct cc *ca = cc_state(sk);
+
+	return cc_undo(sk, &ca->sender);
+}
+
+/* Takes only the socket: the further arguments have changed with kernel versions. */
+SEC("struct_ops/cc_cong_control")
+void BPF_PROG(cc_cong_control, struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct cc *ca = cc_state(sk);
+	struct sl_window_sum sum;
+
+	if (!ca->sender.begun)
+		begin(sk, ca);
+	if (sl_window_ended(&ca->sender.window, tp->snd_una, tp->snd_nxt, tp->delivered, tp->delivered_ce, &sum))
+		window_ended(sk, ca, &sum);
+	cc_control(sk, &ca->sender, ca->penalty_q20, ca->bound);
+}
+
+SEC("struct_ops/cc_cwnd_event")
+void BPF_PROG(cc_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	struct cc *ca = cc_state(sk);
+
+	if (CC_EXACT_ECHO)
+		cc_receiver_event(sk, &ca->receiver, event);
+	if (event == CA_EVENT_TX_START)
+		cc_restart(sk, &ca->sender);
+}
+
+#define CC_TEXT_(name) #name
+#define CC_TEXT(name) CC_TEXT_(name)
+
+SEC(".struct_ops")
+struct tcp_congestion_ops CC_NAME = {
+	.init = (void *)cc_init,
+	.ssthresh = (void *)cc_ssthresh,
+	.undo_cwnd = (void *)cc_undo_cwnd,
+	.cong_control = (void *)cc_cong_control,
+	.cwnd_event = (void *)cc_cwnd_event,
+	.flags = TCP_CONG_NON_RESTRICTED | TCP_CONG_NEEDS_ECN,
+	.name = CC_TEXT(CC_NAME),
+};
+
+char LICENSE[] SEC("license") = "GPL";
+
+#endif
