@@ -11,12 +11,12 @@ import errno
 import logging
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from dataplane import build
 from dataplane.libbpf import ATTACH_STRUCT_OPS, failure, ffi, forget_messages, lib
 from dataplane.loader import BpfObject, kernel_has_struct_ops_links, open_object
+from dataplane.provided import Provided
 
 log = logging.getLogger(__name__)
 
@@ -40,42 +40,20 @@ def register_congestion_control(name: str, object_file: Path | None = None) -> C
     return control
 
 
-class CongestionControl:
-    """Our interest in a congestion control. `owned`: we registered it; else another process had, and keeps it."""
+class CongestionControl(Provided):
+    """Our interest in a congestion control. Connections that use one of ours go on with it when we take it back."""
 
     def __init__(self, name: str, object_file: Path | None = None) -> None:
         if not name.startswith(_PREFIX):
             raise ValueError(f"{name} is not one of ours: they are called {_PREFIX}…")
+        super().__init__(f"congestion control {name}")
         self.name, self._object_file = name, object_file
-        self._registration: _Registration | None = None
 
-    @property
-    def owned(self) -> bool:
-        return self._registration is not None
+    def is_present(self) -> bool:
+        return self.name in available()
 
-    def ensure(self) -> bool:
-        """Register when nobody has, for instance because the process whose control we used has ended. True if so."""
-        if self.name in available():
-            if not self.owned:
-                log.info("congestion control %s is registered by another process: using that one", self.name)
-            return False
-        self.close()
-        self._registration = _Registration.make(self.name, self._object_file)
-        return self.owned
-
-    def close(self) -> None:
-        """Take our registration back, if it is ours. Connections that use the control go on with it. Idempotent."""
-        if self._registration is not None:
-            self._registration.close()
-            self._registration = None
-
-    def __enter__(self) -> CongestionControl:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _provide(self) -> _Registration | None:
+        return _Registration.make(self.name, self._object_file)
 
 
 class _Registration:

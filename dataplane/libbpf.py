@@ -22,6 +22,11 @@ BPF_F_LINK = 1 << 13
 """A struct_ops map with this flag is registered by a link (kernel 6.4 and later), and gone when the link is."""
 ATTACH_STRUCT_OPS = 44
 """enum bpf_attach_type BPF_STRUCT_OPS; libbpf 1.1 does not know it, the system call takes it."""
+ATTACH_RAW_TRACEPOINT, ATTACH_ITERATOR = 23, 28
+"""enum bpf_attach_type BPF_TRACE_RAW_TP, BPF_TRACE_ITER."""
+ATTACH_CGROUP_GETSOCKOPT, ATTACH_CGROUP_SETSOCKOPT = 21, 22
+PROGRAM_TYPE_CGROUP_SOCKOPT = 25
+"""enum bpf_prog_type."""
 
 _LIBBPF_ERRNO_START = 4000
 """From here on libbpf's own errors: not an ELF file, wrong byte order, a relocation that fails."""
@@ -37,6 +42,7 @@ ffi.cdef(
     libbpf_print_fn_t libbpf_set_print(libbpf_print_fn_t print);
     int libbpf_num_possible_cpus(void);
     int libbpf_strerror(int error, char *text, size_t size);
+    int libbpf_probe_bpf_prog_type(int type, const void *options);
 
     void *bpf_object__open_file(const char *path, const void *options);
     int bpf_object__load(void *object);
@@ -65,6 +71,13 @@ ffi.cdef(
     void bpf_link__disconnect(void *link);
     int bpf_link__destroy(void *link);
     int bpf_link_create(int program_fd, int target_fd, int attach_type, const void *options);
+    int bpf_iter_create(int link_fd);
+
+    typedef int (*ring_buffer_sample_fn)(void *context, void *data, size_t size);
+    void *ring_buffer__new(int map_fd, ring_buffer_sample_fn take, void *context, const void *options);
+    int ring_buffer__consume(void *ring);
+    void ring_buffer__free(void *ring);
+
     int bpf_prog_get_fd_by_id(uint32_t id);
     int bpf_obj_get_info_by_fd(int fd, void *info, uint32_t *info_len);
 

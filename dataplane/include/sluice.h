@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * Tell the kernel about a flow, in any language: one setsockopt() on a connected (or connecting) TCP socket.
+ * Tell the kernel about a flow, in any language: one setsockopt() on a TCP socket.
  *
  *	struct sluice_flow flow = {
  *		.fields = SLUICE_HAS_SIZE | SLUICE_HAS_DEADLINE,
@@ -9,13 +9,17 @@
  *	};
  *	setsockopt(fd, SOL_SLUICE, SLUICE_FLOW, &flow, sizeof(flow));
  *
- * The flow is what the program writes from then on, until it tells of the next one on the same connection. getsockopt()
- * of SLUICE_FLOW gives back what was told (deadline_ns: what is left of it, below zero when it has passed), SLUICE_STATE
- * how the flow fares.
+ * The flow is what the program writes from then on, until it tells of the next one on the same connection; told before
+ * connect(), it begins with the connection. Without any field: a flow of which nothing is known. getsockopt() of
+ * SLUICE_FLOW gives back what was told (deadline_ns: what is left of it, below zero when it has passed; elapsed_ns: since
+ * the flow began) and, always, the congestion control in force; SLUICE_STATE how the flow fares.
  *
- * Errors: EINVAL for a wrong value (a deadline that is not in the future, size 0, a congestion control that is not
- * registered, a field that no SLUICE_HAS_ names, another length): the socket stays as it was. EOPNOTSUPP: not a
- * TCP socket. ENOPROTOOPT: no Sluice agent runs on this machine.
+ * Errors, after which the socket is as it was:
+ *	EINVAL		a wrong value: a deadline that is not in the future, size 0, a congestion control that is not
+ *			registered, a field that no SLUICE_HAS_ names, another length (getsockopt(): less room)
+ *	EPERM		a congestion control that TCP_CONGESTION would not give this program either
+ *	EOPNOTSUPP	not a TCP socket, or one that listens
+ *	ENOPROTOOPT	no Sluice agent runs on this machine (getsockopt() of an IPv4 socket says EOPNOTSUPP then)
  *
  * The numbers and layouts here do not change; what is new gets a new option.
  */

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The setsockopt hook (bpf/sockopt.bpf.c) on all processes of the machine: what include/sluice.h promises.
+
+It hangs at the root of the cgroup2 hierarchy, by links that end with this process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from pathlib import Path
+
+from dataplane import build
+from dataplane.libbpf import (
+    ATTACH_CGROUP_GETSOCKOPT,
+    ATTACH_CGROUP_SETSOCKOPT,
+    PROGRAM_TYPE_CGROUP_SOCKOPT,
+    ffi,
+    forget_messages,
+    lib,
+)
+from dataplane.loader import BpfObject, open_object
+from dataplane.provided import Provided
+from policy.errors import EnvironmentLacking
+
+SOL_SLUICE = 0x5C1C
+SLUICE_FLOW, SLUICE_STATE = 1, 2
+STATE_BYTES = 64
+
+MOUNTS = Path("/proc/self/mountinfo")
+
+_PROGRAMS = (("sluice_set", ATTACH_CGROUP_SETSOCKOPT), ("sluice_get", ATTACH_CGROUP_GETSOCKOPT))
+
+
+class SocketHook(Provided):
+    """Our interest in the hook: `ensure` attaches it when no process of the machine has."""
+
+    def __init__(self, object_file: Path | None = None) -> None:
+        super().__init__("the setsockopt hook")
+        self._object_file = object_file
+
+    def is_present(self) -> bool:
+        return answers()
+
+    def _provide(self) -> Attachment:
+        return Attachment(self._object_file)
+
+
+def attach_socket_hook(object_file: Path | None = None) -> SocketHook:
+    """A handle, which must live as long as programs shall be able to tell of their flows.
+
+    Raises EnvironmentLacking with the remedy: no root, no cgroup2, no CONFIG_CGROUP_BPF, damaged object.
+    """
+    hook = SocketHook(object_file)
+    hook.ensure()
+    return hook
+
+
+def answers() -> bool:
+    """Does the hook, whosoever's, serve the sockets of this process?"""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.getsockopt(SOL_SLUICE, SLUICE_STATE, STATE_BYTES)
+        except OSError as error:
+            if error.errno in (errno.ENOPROTOOPT, errno.EOPNOTSUPP):
+                return False
+            raise
+    return True
+
+
+def cgroup_root() -> Path:
+    """Where the cgroup2 hierarchy is mounted. EnvironmentLacking when it is not."""
+    for line in MOUNTS.read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        if after.split()[0] == "cgroup2":
+            return Path(before.split()[4].encode().decode("unicode_escape"))
+    raise EnvironmentLacking(
+        "no cgroup2 hierarchy is mounted, where the setsockopt hook belongs: "
+        "mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified"
+    )
+
+
+class Attachment:
+    """Our own instance of the hook, attached. Several do no harm: the first one deals with a call."""
+
+    def __init__(self, object_file: Path | None = None, cgroup: Path | None = None) -> None:
+        """At the root of all cgroups, or at `cgroup` (a folder of the hierarchy). Raises EnvironmentLacking."""
+        folder = cgroup or cgroup_root()
+        self._links: list[int] = []
+        self._loaded = _load(object_file)
+        try:
+            self._attach(folder)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Idempotent."""
+        while self._links:
+            os.close(self._links.pop())
+        self._loaded.close()
+
+    @property
+    def program_ids(self) -> list[int]:
+        """The kernel's ids of the two programs."""
+        return [self._loaded.program(name).id for name, _ in _PROGRAMS]
+
+    def _attach(self, folder: Path) -> None:
+        cgroup_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name, attach_type in _PROGRAMS:
+                self._links.append(_link(self._loaded.program_fd(name), cgroup_fd, attach_type, folder))
+        finally:
+            os.close(cgroup_fd)
+
+
+def _load(object_file: Path | None) -> BpfObject:
+    try:
+        return open_object(object_file or build.ensure("sockopt"))
+    except EnvironmentLacking as lacking:
+        if os.geteuid() == 0 and _kernel_lacks_the_hook():
+            raise EnvironmentLacking(
+                "this kernel knows no setsockopt hook: it must be built with CONFIG_CGROUP_BPF=y (Linux 5.3 and later)"
+            ) from lacking
+        raise
+
+
+def _kernel_lacks_the_hook() -> bool:
+    found = lib().libbpf_probe_bpf_prog_type(PROGRAM_TYPE_CGROUP_SOCKOPT, ffi.NULL)
+    forget_messages()
+    return bool(found == 0)
+
+
+def _link(program_fd: int, cgroup_fd: int, attach_type: int, folder: Path) -> int:
+    """File descriptor of the link."""
+    fd = int(lib().bpf_link_create(program_fd, cgroup_fd, attach_type, ffi.NULL))
+    if fd >= 0:
+        return fd
+    number = ffi.errno
+    raise EnvironmentLacking(
+        f"cannot attach the setsockopt hook to {folder}: {os.strerror(number)}. {_REMEDIES.get(number, _DOCTOR)}"
+    )
+
+
+_DOCTOR = "Run `sluice doctor` to see what this machine lacks."
+_REMEDIES = {
+    errno.EPERM: "Another program is attached there alone (bpftool cgroup tree), or CAP_NET_ADMIN is missing.",
+    errno.EACCES: "CAP_NET_ADMIN is missing in this container.",
+    errno.EINVAL: "The kernel needs CONFIG_CGROUP_BPF=y and links to cgroups (Linux 5.7 and later).",
+    errno.E2BIG: "64 programs are attached there already: bpftool cgroup tree.",
+}
+
