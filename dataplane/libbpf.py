@@ -70,6 +70,14 @@ ffi.cdef(
     void *bpf_map__attach_struct_ops(void *map);
     void bpf_link__disconnect(void *link);
     int bpf_link__destroy(void *link);
+    struct bpf_link_create_opts {
+        size_t sz;
+        uint32_t flags;
+        const void *iter_info;
+        uint32_t iter_info_len;
+        uint32_t target_btf_id;
+        uint64_t rest[2];
+    };
     int bpf_link_create(int program_fd, int target_fd, int attach_type, const void *options);
     int bpf_iter_create(int link_fd);
 

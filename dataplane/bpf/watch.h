@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* Maps and records of watch.bpf.c as user space sees them; dataplane/watch.py has the same layouts. */
+#ifndef SLUICE_WATCH_H
+#define SLUICE_WATCH_H
+
+/* Map "settings": one entry, key 0. */
+struct watch_settings {
+	__u32 namespace_inode; /* of the one network namespace that is watched */
+	__u32 own_port;	       /* connections to this port are not watched; 0: all are */
+};
+
+/* Map "losses": per CPU, key 0. */
+struct watch_losses {
+	__u64 records;	   /* that found the ring buffer full */
+	__u64 connections; /* that could not be given a place to remember their begin */
+};
+
+#define WATCH_CONTROL_BYTES 16 /* TCP_CA_NAME_MAX */
+#define WATCH_UNKNOWN 0xFFFFFFFF
+
+#define WATCH_ACTIVE 0x1  /* this end opened the connection */
+#define WATCH_ADOPTED 0x2 /* it was there before the watch began, and so were its counters' first counts */
+
+/*
+ * A connection at its end (ring buffer "ended") or while it lives (iterator). Times are CLOCK_MONOTONIC; bytes are payload.
+ * What was before the watch began is in none of the counters.
+ */
+struct watch_connection {
+	__u64 cookie; /* of the socket: unique on this machine until it boots again */
+	__u64 start_ns;
+	__u64 read_ns;
+	__u64 sent_at_ns;     /* when the last byte that was sent had been acknowledged; 0: not all has been */
+	__u64 received_at_ns; /* when the other end had said that it sends no more; 0: it has not */
+	__u64 sent_bytes;     /* acknowledged */
+	__u64 received_bytes;
+	__u64 told_start_ns; /* of the last flow that the program told a deadline of; 0: none */
+	__u64 told_deadline_ns;
+	__u32 pending_bytes; /* written by the program, not acknowledged */
+	__u32 retransmissions;
+	__u32 timeouts; /* WATCH_UNKNOWN before Linux 6.7 */
+	__u32 srtt_us;	/* 0: none measured */
+	__u32 error;	/* errno with which the connection ended, or 0 */
+	__u16 family;
+	__u16 local_port;
+	__u16 remote_port;
+	__u8 state;	/* before the end: of enum tcp_state */
+	__u8 flags;	/* WATCH_ACTIVE … */
+	__u8 local[16]; /* IPv4: the first four */
+	__u8 remote[16];
+	char control[WATCH_CONTROL_BYTES];
+};
+
+_Static_assert(sizeof(struct watch_settings) == 8, "as in watch.py");
+_Static_assert(sizeof(struct watch_losses) == 16, "as in watch.py");
+_Static_assert(sizeof(struct watch_connection) == 152, "as in watch.py");
+
+#endif

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flow watch (bpf/watch.bpf.c): every TCP connection of the current network namespace, whatever program opened it.
+
+with Watch() as watch:
+    watch.ended()   # those that have ended since it was asked last
+    watch.live()    # those that live now
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dataplane.libbpf import ATTACH_ITERATOR, ATTACH_RAW_TRACEPOINT, failure, ffi, lib
+from dataplane.loader import BpfObject, Program, load
+from dataplane.ring import RingBuffer
+
+_SETTINGS = struct.Struct("=II")
+_LOSSES = "=QQ"
+_CONNECTION = struct.Struct("=9Q5I3HBB16s16s16s4x")
+_UNKNOWN = 0xFFFFFFFF
+_ACTIVE, _ADOPTED = 0x1, 0x2
+_READ_BYTES = 1 << 16
+_NAMESPACE = Path("/proc/thread-self/ns/net")
+
+Address = IPv4Address | IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A TCP connection as one of its ends sees it. Times in nanoseconds of CLOCK_MONOTONIC; bytes are payload.
+
+    Of an adopted one, which lived before the watch began, everything counts from then on.
+    """
+
+    cookie: int
+    """The socket's: unique on this machine until it boots again."""
+    local: Address
+    local_port: int
+    remote: Address
+    remote_port: int
+    start_ns: int
+    """connect() of the end that opened it, the handshake's end at the other."""
+    read_ns: int
+    """When all this was so: at its end, for a connection that has ended."""
+    sent_at_ns: int | None
+    """When the last byte that was sent had been acknowledged; None: not all of them have."""
+    received_at_ns: int | None
+    """When the other end had said that it sends no more; None: it has not."""
+    sent_bytes: int
+    """Acknowledged."""
+    received_bytes: int
+    pending_bytes: int
+    """Written by the program, not acknowledged."""
+    retransmissions: int
+    timeouts: int | None
+    """Retransmission timeouts; None before Linux 6.7."""
+    srtt_us: int | None
+    error: int
+    """errno with which it ended; 0 for none."""
+    congestion_control: str
+    active: bool
+    """This end opened it."""
+    adopted: bool
+    told_start_ns: int | None
+    """Begin of the last flow of which the program told a deadline, and that deadline."""
+    told_deadline_ns: int | None
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Connection:
+        """From struct watch_connection."""
+        (
+            cookie,
+            start_ns,
+            read_ns,
+            sent_at_ns,
+            received_at_ns,
+            sent_bytes,
+            received_bytes,
+            told_start_ns,
+            told_deadline_ns,
+            pending_bytes,
+            retransmissions,
+            timeouts,
+            srtt_us,
+            error,
+            family,
+            local_port,
+            remote_port,
+            _state,
+            flags,
+            local,
+            remote,
+            control,
+        ) = _CONNECTION.unpack(data)
+        return cls(
+            cookie=cookie,
+            local=_address(family, local),
+            local_port=local_port,
+            remote=_address(family, remote),
+            remote_port=remote_port,
+            start_ns=start_ns,
+            read_ns=read_ns,
+            sent_at_ns=sent_at_ns or None,
+            received_at_ns=received_at_ns or None,
+            sent_bytes=sent_bytes,
+            received_bytes=received_bytes,
+            pending_bytes=pending_bytes,
+            retransmissions=retransmissions,
+            timeouts=None if timeouts == _UNKNOWN else timeouts,
+            srtt_us=srtt_us or None,
+            error=error,
+            congestion_control=control.split(b"\0")[0].decode(errors="replace"),
+            active=bool(flags & _ACTIVE),
+            adopted=bool(flags & _ADOPTED),
+            told_start_ns=told_start_ns or None,
+            told_deadline_ns=told_deadline_ns or None,
+        )
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What the watch knows that it has missed."""
+
+    records: int
+    """Connections whose end found the ring buffer full: nobody had read it for too long."""
+    connections: int
+    """Connections that could not be given a place to remember their begin: the kernel was short of memory."""
+
+
+class Watch:
+    """A running watch; a context manager. It ends with its process, however that ends."""
+
+    def __init__(self, own_port: int = 0) -> None:
+        """Watch the network namespace of the calling thread, but for connections to `own_port` (0: all).
+
+        Raises EnvironmentLacking when BPF cannot be used here.
+        """
+        self._links: list[int] = []
+        self._object: BpfObject = load("watch")
+        self._ring: RingBuffer | None = None
+        try:
+            self._object.map("settings").update(0, _SETTINGS.pack(_NAMESPACE.stat().st_ino, own_port))
+            self._ring = RingBuffer(self._object.map("ended"))
+            over_map = ffi.new("uint32_t *", self._object.map("connections").fd)
+            self._living = self._attach(self._object.program("sluice_watch_live"), ATTACH_ITERATOR, over_map)
+            self._attach(self._object.program("sluice_watch"), ATTACH_RAW_TRACEPOINT)
+            _read(self._attach(self._object.program("sluice_watch_adopt"), ATTACH_ITERATOR))
+        except BaseException:
+            self.close()
+            raise
+
+    def _attach(self, program: Program, kind: int, iterated_map: Any = None) -> int:
+        """`iterated_map`: pointer to its descriptor, the union bpf_iter_link_info."""
+        options = ffi.new("struct bpf_link_create_opts *", {"sz": ffi.sizeof("struct bpf_link_create_opts")})
+        if iterated_map is not None:
+            options.iter_info, options.iter_info_len = iterated_map, ffi.sizeof("uint32_t")
+        link = int(lib().bpf_link_create(program.fd, 0, kind, options))
+        if link < 0:
+            raise failure(f"cannot attach {program.name}", link)
+        self._links.append(link)
+        return link
+
+    def ended(self) -> list[Connection]:
+        """The connections that have ended since the last call and had carried data, in the order of their ends."""
+        if self._ring is None:
+            raise ValueError("the watch is closed")
+        return [Connection.unpack(data) for data in self._ring.read()]
+
+    def live(self) -> list[Connection]:
+        """The connections that live now, those that have carried nothing yet included."""
+        if self._ring is None:
+            raise ValueError("the watch is closed")
+        data = _read(self._living)
+        return [
+            Connection.unpack(data[i : i + _CONNECTION.size]) for i in range(0, len(data), _CONNECTION.size)
+        ]
+
+    def losses(self) -> Losses:
+        """Counted since the watch began."""
+        return Losses(*(self._object.map("losses").lookup_sum(0, _LOSSES) or (0, 0)))
+
+    def close(self) -> None:
+        """Idempotent."""
+        while self._links:
+            os.close(self._links.pop())
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None
+        self._object.close()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _read(iterator_link: int) -> bytes:
+    """Run a BPF iterator: what its program has written."""
+    fd = int(lib().bpf_iter_create(iterator_link))
+    if fd < 0:
+        raise failure("cannot look through the connections", fd)
+    try:
+        parts = []
+        while part := os.read(fd, _READ_BYTES):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def _address(family: int, data: bytes) -> Address:
+    """An IPv4 address for one that is mapped into IPv6, too: the packets are IPv4."""
+    address = ip_address(data[:4] if family == socket.AF_INET else data)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
