@@ -6,19 +6,26 @@ This module turns the parsed tables into checked values; reading files is for th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from policy import units
 from policy.desired import Policy
 from policy.errors import FieldError
-from policy.workload import MIN_FLOW_BYTES, Deadlines, Mix, MixPart, SizeCdf, Workload
+from policy.explicit import ExplicitWorkload, explicit_workload, schedule_explicit
+from policy.graph import Topology
+from policy.table import Table
+from policy.workload import MIN_FLOW_BYTES, Deadlines, Flow, Mix, MixPart, SizeCdf, Workload, schedule
 
 LoadCdf = Callable[[str], SizeCdf]
 
 PATTERNS = ("all-to-all", "many-to-one")
 CONNECTIONS = ("new", "persistent")
+MIN_SAMPLE_MS = 10
 
 _RATES = ("host_rate", "core_rate")
 _DELAYS = ("link_delay", "host_delay")
@@ -40,6 +47,8 @@ class Transport:
     rto_min_ms: int
     connections: str
     """"new": a connection a flow; "persistent": flows share connections."""
+    max_window: int | None = None
+    """Packets that a sender has under way at most; None: as its congestion control says."""
 
 
 @dataclass(frozen=True)
@@ -59,74 +68,52 @@ class Scenario:
     fabric: Fabric
     policy: Policy
     transport: Transport
-    workload: Workload
+    workload: Workload | ExplicitWorkload
     background: tuple[Background, ...] = ()
-
-
-class _Table:
-    """A table being read: every key taken once, what is left over is an error."""
-
-    def __init__(self, path: str, values: object) -> None:
-        if not isinstance(values, Mapping):
-            raise FieldError(path, "must be a table")
-        self.path = path
-        self.left = dict(values)
-        self.taken: list[str] = []
-
-    def name(self, key: str) -> str:
-        return f"{self.path}.{key}" if self.path else key
-
-    def take(self, key: str, default: object = None) -> Any:
-        self.taken.append(key)
-        return self.left.pop(key, default)
-
-    def need(self, key: str) -> Any:
-        if key not in self.left:
-            raise FieldError(self.name(key), "is missing")
-        return self.take(key)
-
-    def number(self, key: str, default: float | None, low: float, high: float) -> float:
-        value = self.need(key) if default is None else self.take(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise FieldError(self.name(key), f"must be a number from {low:g} to {high:g}, not {value!r}")
-        return value
-
-    def whole(self, key: str, default: int | None, low: int, high: int) -> int:
-        value = self.number(key, default, low, high)
-        if not isinstance(value, int):
-            raise FieldError(self.name(key), f"must be a whole number, not {value!r}")
-        return value
-
-    def one_of(self, key: str, default: str | None, allowed: tuple[str, ...]) -> str:
-        value = self.need(key) if default is None else self.take(key, default)
-        if value not in allowed:
-            raise FieldError(self.name(key), f"must be one of {', '.join(allowed)}, not {value!r}")
-        return str(value)
-
-    def done(self) -> None:
-        for key in self.left:
-            raise FieldError(
-                self.name(key), f"is not a key of a scenario here; there are {', '.join(self.taken)}"
-            )
+    sample_ms: int | None = None
+    """Time between two samples of every flow under way (how its TCP fares); None: no samples are taken."""
 
 
 def scenario_from_document(document: Mapping[str, Any], load_cdf: LoadCdf) -> Scenario:
     """Check a parsed scenario. Raises FieldError naming the key ("workload.load") and what is allowed."""
-    top = _Table("", document)
+    top = Table("", document)
     name = top.need("name")
     if not isinstance(name, str) or not name or "/" in name:
         raise FieldError("name", "must be text without a slash")
     seed = top.whole("seed", 1, 0, 2**63)
-    fabric = _fabric(_Table("fabric", top.need("fabric")))
+    fabric = _fabric(Table("fabric", top.need("fabric")))
     policy = _policy(top.need("scheme"), fabric)
-    transport = _transport(_Table("transport", top.take("transport", {})))
-    workload = _workload(_Table("workload", top.need("workload")), top.take("deadlines"), load_cdf)
+    transport = _transport(Table("transport", top.take("transport", {})))
+    workload = _workload(Table("workload", top.need("workload")), top.take("deadlines"), load_cdf)
     background = _background(top.take("background", []))
+    sample_ms = _sample_ms(top) if top.has("sample") else None
     top.done()
-    return Scenario(name, seed, fabric, policy, transport, workload, background)
+    return Scenario(name, seed, fabric, policy, transport, workload, background, sample_ms)
 
 
-def _fabric(table: _Table) -> Fabric:
+def _sample_ms(top: Table) -> int:
+    interval_ms = top.time_ns("sample", None) // 10**6
+    if not MIN_SAMPLE_MS <= interval_ms <= 60_000:
+        raise FieldError("sample", f'must be from {MIN_SAMPLE_MS} ms to 60 s, as in "100ms"')
+    return interval_ms
+
+
+def scheduled_flows(
+    scenario: Scenario,
+    topology: Topology,
+    rng: np.random.Generator,
+    run_id: str,
+    until_s: float = math.inf,
+) -> list[Flow]:
+    """Every flow of a run that starts before `until_s`, by start time. The same generator state gives the same list."""
+    workload = scenario.workload
+    if isinstance(workload, ExplicitWorkload):
+        flows = schedule_explicit(workload, topology, run_id)
+        return [flow for flow in flows if flow.start_s < until_s]
+    return schedule(workload, topology, rng, run_id, until_s)
+
+
+def _fabric(table: Table) -> Fabric:
     topology = table.need("topology")
     buffer_bytes = units.size_bytes(table.name("buffer"), table.take("buffer", "360KB"))
     parameters: dict[str, Any] = {}
@@ -152,17 +139,26 @@ def _policy(table: object, fabric: Fabric) -> Policy:
         raise FieldError(field, error.problem) from None
 
 
-def _transport(table: _Table) -> Transport:
+def _transport(table: Table) -> Transport:
     transport = Transport(
         initial_window=table.whole("initial_window", 10, 1, 1000),
         rto_min_ms=max(1, units.time_ns(table.name("rto_min"), table.take("rto_min", "10ms")) // 10**6),
         connections=table.one_of("connections", "new", CONNECTIONS),
+        max_window=table.whole("max_window", None, 1, 100_000) if table.has("max_window") else None,
     )
     table.done()
     return transport
 
 
-def _workload(table: _Table, deadlines: object, load_cdf: LoadCdf) -> Workload:
+def _workload(table: Table, deadlines: object, load_cdf: LoadCdf) -> Workload | ExplicitWorkload:
+    if not table.has("flow"):
+        return _random_workload(table, deadlines, load_cdf)
+    if deadlines is not None:
+        raise FieldError("deadlines", "is for random flows; each [[workload.flow]] says its own")
+    return explicit_workload(table)
+
+
+def _random_workload(table: Table, deadlines: object, load_cdf: LoadCdf) -> Workload:
     pattern = table.one_of("pattern", "all-to-all", PATTERNS)
     to = table.take("to")
     if (pattern == "many-to-one") != isinstance(to, str):
@@ -171,7 +167,7 @@ def _workload(table: _Table, deadlines: object, load_cdf: LoadCdf) -> Workload:
         )
     sizes = _sizes(table, load_cdf)
     shift = table.take("shift")
-    shift_table = _Table(table.name("shift"), shift) if shift is not None else None
+    shift_table = Table(table.name("shift"), shift) if shift is not None else None
     workload = Workload(
         sizes=sizes,
         pattern=pattern,
@@ -181,7 +177,7 @@ def _workload(table: _Table, deadlines: object, load_cdf: LoadCdf) -> Workload:
         scale=table.number("scale", 1.0, 1e-6, 1e6),
         shift_at=shift_table.number("at", 0.5, 0.0, 1.0) if shift_table else None,
         shifted=_sizes(shift_table, load_cdf) if shift_table else None,
-        deadlines=_deadlines(_Table("deadlines", deadlines)) if deadlines is not None else None,
+        deadlines=_deadlines(Table("deadlines", deadlines)) if deadlines is not None else None,
     )
     for finished in (table, shift_table):
         if finished:
@@ -189,7 +185,7 @@ def _workload(table: _Table, deadlines: object, load_cdf: LoadCdf) -> Workload:
     return workload
 
 
-def _sizes(table: _Table, load_cdf: LoadCdf) -> SizeCdf | Mix:
+def _sizes(table: Table, load_cdf: LoadCdf) -> SizeCdf | Mix:
     sizes, mix = table.take("sizes"), table.take("mix")
     if (sizes is None) == (mix is None):
         raise FieldError(table.name("sizes"), "give either sizes (a table's name or a CDF file) or a mix")
@@ -197,13 +193,13 @@ def _sizes(table: _Table, load_cdf: LoadCdf) -> SizeCdf | Mix:
         return load_cdf(str(sizes))
     if not isinstance(mix, list) or not mix:
         raise FieldError(table.name("mix"), 'must be a list of { bytes = "10KB", share = 0.8 }')
-    parts = tuple(_mix_part(_Table(f"{table.name('mix')}[{i}]", part)) for i, part in enumerate(mix))
+    parts = tuple(_mix_part(Table(f"{table.name('mix')}[{i}]", part)) for i, part in enumerate(mix))
     if abs(sum(part.share for part in parts) - 1) > 1e-6:
         raise FieldError(table.name("mix"), "shares must add up to 1")
     return Mix(parts)
 
 
-def _mix_part(table: _Table) -> MixPart:
+def _mix_part(table: Table) -> MixPart:
     sources = table.take("from", [])
     if not isinstance(sources, list) or not all(isinstance(name, str) for name in sources):
         raise FieldError(table.name("from"), "must be a list of host names")
@@ -220,7 +216,7 @@ def _background(tables: object) -> tuple[Background, ...]:
         raise FieldError("background", 'must be a list of { from = "h2", to = "h1" }')
     flows = []
     for index, entry in enumerate(tables):
-        table = _Table(f"background[{index}]", entry)
+        table = Table(f"background[{index}]", entry)
         rate = table.take("rate")
         rate_bps = None if rate is None else units.rate_bps(table.name("rate"), rate)
         flows.append(Background(str(table.need("from")), str(table.need("to")), rate_bps))
@@ -230,10 +226,7 @@ def _background(tables: object) -> tuple[Background, ...]:
 
 def check_hosts(scenario: Scenario, hosts: Collection[str]) -> None:
     """Every host that the scenario names is one of the topology's; FieldError names the key otherwise."""
-    named = [("workload.to", scenario.workload.to)]
-    for sizes in (scenario.workload.sizes, scenario.workload.shifted):
-        if isinstance(sizes, Mix):
-            named += [("workload.mix.from", name) for part in sizes.parts for name in part.sources]
+    named = _workload_hosts(scenario.workload)
     for flow in scenario.background:
         named += [("background.from", flow.source), ("background.to", flow.to)]
     for field, name in named:
@@ -241,7 +234,23 @@ def check_hosts(scenario: Scenario, hosts: Collection[str]) -> None:
             raise FieldError(field, f"{name!r} is not a host of the topology; hosts are h1 … h{len(hosts)}")
 
 
-def _deadlines(table: _Table) -> Deadlines:
+def _workload_hosts(workload: Workload | ExplicitWorkload) -> list[tuple[str, str | None]]:
+    """Key and host, for every host that the workload names."""
+    if isinstance(workload, ExplicitWorkload):
+        ends = [(f"workload.flow[{i}]", flow.source, flow.to) for i, flow in enumerate(workload.flows)]
+        return [
+            (f"{path}.{key}", name)
+            for path, *two in ends
+            for key, name in zip(("from", "to"), two, strict=True)
+        ]
+    named: list[tuple[str, str | None]] = [("workload.to", workload.to)]
+    for sizes in (workload.sizes, workload.shifted):
+        if isinstance(sizes, Mix):
+            named += [("workload.mix.from", name) for part in sizes.parts for name in part.sources]
+    return named
+
+
+def _deadlines(table: Table) -> Deadlines:
     def time_us(key: str, default: str) -> float:
         return units.time_ns(table.name(key), table.take(key, default)) / 1000
 

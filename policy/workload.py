@@ -28,6 +28,9 @@ WIRE_PER_PAYLOAD = FRAME_BYTES / MSS_BYTES
 MIN_FLOW_BYTES = 64
 """Flows are at least this long: room for the header that travels in front of the payload."""
 
+QUENCH = ("never", "kill", "suspend")
+"""What may happen to a flow that cannot make its deadline (Zhang et al., section 3.3)."""
+
 Array = npt.NDArray[np.float64]
 
 
@@ -40,10 +43,19 @@ class Flow:
     src: str
     dst: str
     bytes: int
+    """Of an endless flow: the least that it sends."""
     size_class: str
     ideal_us: float
     """FCT of this flow alone in the network."""
     deadline_us: float | None
+    until_s: float | None = None
+    """From the start of the run: until then an endless flow is sent."""
+    importance: float | None = None
+    """Of a standard flow: 1."""
+    importance_share: float | None = None
+    """Share of the importance in the flow's precedence; its urgency has the rest."""
+    quench: str = "never"
+    label: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from policy.errors import FieldError
+from policy.explicit import ExplicitWorkload, explicit_workload, schedule_explicit
+from policy.scenario import check_hosts, scenario_from_document, scheduled_flows
+from policy.table import Table
+from tests.unit.policy.test_workload import star
+
+URGENT = {
+    "from": "h2",
+    "to": "h1",
+    "bytes": "10MB",
+    "start": "1s",
+    "deadline": "4s",
+    "importance": 2,
+    "importance_share": 0.5,
+    "quench": "kill",
+    "label": "urgent",
+}
+ENDLESS = {"from": "h3", "to": "h1", "until": "8s"}
+
+
+def document(*flows, **tables):
+    return {
+        "name": "explicit",
+        "fabric": {"topology": "single", "hosts": 4, "host_rate": "100Mbit"},
+        "scheme": {"name": "dctcp"},
+        "workload": {"flow": list(flows)},
+    } | tables
+
+
+def read(*flows, **tables):
+    return scenario_from_document(document(*flows, **tables), None)
+
+
+def test_explicit__every_key_reaches_the_schedule():
+    workload = explicit_workload(Table("workload", {"flow": [URGENT, ENDLESS]}))
+    endless, urgent = schedule_explicit(workload, star(), "run")
+    assert (endless.id, endless.start_s, endless.until_s, endless.label) == ("run/1", 0.0, 8.0, "")
+    assert (urgent.id, urgent.src, urgent.dst, urgent.bytes) == ("run/0", "h2", "h1", 10**7)
+    assert (urgent.start_s, urgent.deadline_us, urgent.until_s) == (1.0, 4e6, None)
+    assert (urgent.importance, urgent.importance_share, urgent.quench, urgent.label) == (
+        2,
+        0.5,
+        "kill",
+        "urgent",
+    )
+    assert urgent.ideal_us == pytest.approx(10**7 * 1514 / 1448 * 8 / 100, rel=1e-3)
+
+
+def test_scenario__explicit_flows_are_drawn_without_chance():
+    scenario = read(URGENT, ENDLESS, sample="100ms", transport={"max_window": 50})
+    assert isinstance(scenario.workload, ExplicitWorkload)
+    assert (scenario.sample_ms, scenario.transport.max_window) == (100, 50)
+    flows = [scheduled_flows(scenario, star(), np.random.default_rng(seed), "run") for seed in (1, 2)]
+    assert flows[0] == flows[1]
+    assert [f.id for f in scheduled_flows(scenario, star(), np.random.default_rng(), "run", 0.5)] == ["run/1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"byte": "1MB"}, "byte"),
+        ({"until": "9s"}, "bytes"),
+        ({"bytes": None}, "bytes"),
+        ({"bytes": "10B"}, "bytes"),
+        ({"bytes": 10}, "bytes"),
+        ({"from": None}, "from"),
+        ({"from": 2}, "from"),
+        ({"to": "h2"}, "to"),
+        ({"start": 1}, "start"),
+        ({"deadline": "0s"}, "deadline"),
+        ({"deadline": None}, "quench"),
+        ({"quench": "perhaps"}, "quench"),
+        ({"importance": None}, "importance_share"),
+        ({"importance": 9}, "importance"),
+        ({"importance": 0}, "importance"),
+        ({"importance_share": 1.5}, "importance_share"),
+        ({"label": "x" * 65}, "label"),
+        ({"bytes": None, "until": "9s"}, "deadline"),
+        ({"bytes": None, "until": "1s"}, "until"),
+    ],
+)
+def test_explicit__names_the_bad_key(changes, field):
+    flow = {key: value for key, value in (URGENT | changes).items() if value is not None}
+    with pytest.raises(FieldError) as caught:
+        read(ENDLESS, flow)
+    assert caught.value.field == f"workload.flow[1].{field}"
+
+
+@pytest.mark.parametrize(
+    ("tables", "field"),
+    [
+        ({"workload": {"flow": []}}, "workload.flow"),
+        ({"workload": {"flow": [ENDLESS], "load": 0.5}}, "workload.load"),
+        ({"deadlines": {"share": 1.0}}, "deadlines"),
+        ({"sample": "1ms"}, "sample"),
+        ({"sample": 100}, "sample"),
+        ({"transport": {"max_window": 0}}, "transport.max_window"),
+    ],
+)
+def test_scenario__keys_beside_explicit_flows(tables, field):
+    with pytest.raises(FieldError) as caught:
+        read(ENDLESS, **tables)
+    assert caught.value.field == field
+
+
+def test_check_hosts__names_the_flow():
+    with pytest.raises(FieldError, match="h9") as caught:
+        check_hosts(read(ENDLESS, URGENT | {"from": "h9"}), ["h1", "h2", "h3"])
+    assert caught.value.field == "workload.flow[1].from"
