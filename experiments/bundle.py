@@ -4,6 +4,7 @@
 scenario.json    the resolved scenario          flows.parquet   one row a flow
 meta.json        versions, kernel, git, seed    ports.parquet   thresholds and queue counters over time
 summary.json     FCT, slowdown, deadlines, validity
+samples.parquet  how every flow under way fared over time, where the scenario asks for it
 """
 
 from __future__ import annotations
@@ -62,6 +63,31 @@ _FLOWS_SCHEMA = pa.schema(
 )
 
 
+_SAMPLES_SCHEMA = pa.schema(
+    [
+        ("at_s", pa.float64()),
+        ("flow", pa.string()),
+        ("label", pa.string()),
+        ("acked_bytes", pa.int64()),
+        ("cwnd", pa.int64()),
+        ("srtt_us", pa.int64()),
+        ("retransmissions", pa.int64()),
+        ("phase", pa.string()),
+        ("windows", pa.int64()),
+        ("rate_bytes_per_s", pa.int64()),
+        ("wanted_bytes_per_s", pa.int64()),
+        ("alpha", pa.float64()),
+        ("urgency", pa.float64()),
+        ("precedence", pa.float64()),
+        ("decrease", pa.float64()),
+        ("cuts", pa.int64()),
+        ("quenches", pa.int64()),
+        ("resumes", pa.int64()),
+    ]
+)
+"""Columns after `retransmissions` are null where the kernel was not told of the flow (dataplane/include/sluice.h)."""
+
+
 def machine_meta(seed: int) -> dict[str, Any]:
     """What the result depends on beside the scenario."""
     return {
@@ -87,6 +113,7 @@ def write_bundle(
     thresholds: Sequence[ThresholdChange],
     samples: Sequence[PortSample],
     validity_reasons: Sequence[str],
+    flow_samples: Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Write every file of the bundle and return the summary. summary.json comes last: a folder with it is complete."""
     out.mkdir(parents=True, exist_ok=True)
@@ -97,6 +124,10 @@ def write_bundle(
     ports = [{"kind": "thresholds", **vars(change)} for change in thresholds]
     ports += [{"kind": "queues", **vars(sample)} for sample in samples]
     pq.write_table(pa.Table.from_pylist(ports, schema=_PORTS_SCHEMA), out / "ports.parquet")
+    if flow_samples is not None:
+        pq.write_table(
+            pa.Table.from_pylist(list(flow_samples), schema=_SAMPLES_SCHEMA), out / "samples.parquet"
+        )
     summary = {**summarise(flows), "valid": {"ok": not validity_reasons, "reasons": list(validity_reasons)}}
     _write_json(out / "summary.json", summary)
     return summary
@@ -104,6 +135,12 @@ def write_bundle(
 
 def read_flows(bundle: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(bundle / "flows.parquet").to_pylist()
+    return rows
+
+
+def read_samples(bundle: Path) -> list[dict[str, Any]]:
+    """How the flows fared, in the order of time."""
+    rows: list[dict[str, Any]] = pq.read_table(bundle / "samples.parquet").to_pylist()
     return rows
 
 

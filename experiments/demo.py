@@ -23,9 +23,9 @@ from experiments.validity import CpuWatch
 from policy.errors import FieldError, SluiceError
 from policy.graph import Topology
 from policy.metrics import summarise
-from policy.scenario import Scenario
+from policy.scenario import Scenario, scheduled_flows
 from policy.units import format_bytes
-from policy.workload import Flow, schedule
+from policy.workload import Flow
 from store import desired, flows, observed
 
 ROUND_S = 3600.0
@@ -101,7 +101,7 @@ def _rounds(stack: Stack, scenario: Scenario, topology: Topology, duration_s: fl
     while remaining_s > 0:
         round_s = min(ROUND_S, remaining_s)
         run_id = f"{scenario.name}-{int(time.time())}-{number}"
-        part = schedule(scenario.workload, topology, rng, run_id, until_s=round_s)
+        part = scheduled_flows(scenario, topology, rng, run_id, until_s=round_s)
         _watch_round(stack, part, round_s, number)
         stack.stop_agents()
         remaining_s -= round_s

@@ -31,6 +31,7 @@ from sqlalchemy import Engine
 from dataplane.congestion import CongestionControl, register_congestion_control
 from experiments.services import Process, Services
 from hostagent.background import FIRST_PORT, BackgroundLoad, Load
+from hostagent.sampler import FILE as SAMPLES
 from policy.errors import EnvironmentLacking
 from policy.graph import Topology
 from policy.scenario import Scenario
@@ -248,16 +249,29 @@ class Stack:
         document = {
             "connections": self.scenario.transport.connections,
             "scheme": self.scenario.policy.scheme,
+            "sample_ms": self.scenario.sample_ms,
+            "max_window": self.scenario.transport.max_window,
             "addresses": {host.name: host.ipv4 for host in self.topology.hosts},
             "flows": [asdict(flow) for flow in flows],
         }
         path.write_text(json.dumps(document))
         return path
 
+    def _agent_folder(self, name: str) -> Path:
+        return self.out / "spool" / name
+
+    def flow_samples(self) -> list[dict[str, Any]] | None:
+        """What the agents sampled, by time; None when the scenario does not ask for samples."""
+        if self.scenario.sample_ms is None:
+            return None
+        files = [self._agent_folder(host.name) / SAMPLES for host in self.topology.hosts]
+        lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
+        return sorted(map(json.loads, lines), key=lambda sample: float(sample["at_s"]))
+
     def _spawn_agent(self, name: str, schedule: Path, start_at: float) -> Process:
         host = self.topology.host_by_name[name]
         argv = [sys.executable, "-m", "hostagent", "--name", name, "--interface", host.interface]
-        argv += ["--run-dir", str(self.out / "spool" / name), "--web", f"unix:{self.web_socket}"]
+        argv += ["--run-dir", str(self._agent_folder(name)), "--web", f"unix:{self.web_socket}"]
         argv += ["--schedule", str(schedule), "--start-at", repr(start_at)]
         argv += ["--congestion-control", self.scenario.policy.definition.congestion_control]
         return self.testbed.spawn(name, argv, log_file=self._log(f"agent-{name}"))

@@ -21,13 +21,13 @@ from hostagent.records import unfinished
 from hostagent.schedule import ScheduledFlow
 from policy.graph import Topology
 from policy.records import FlowRecord
-from policy.scenario import Scenario, check_hosts
-from policy.workload import Flow, schedule
+from policy.scenario import Scenario, check_hosts, scheduled_flows
+from policy.workload import Flow
 from store import flows as flow_store
 from store import observed
 
 GRACE_S = 10.0
-"""After the last flow's start: what is not finished then is recorded as unfinished."""
+"""After the last flow's start, or the last endless flow's end: what is not finished then is recorded as unfinished."""
 CHECK_S = 0.2
 UNREPORTED = "no record was delivered"
 
@@ -61,7 +61,7 @@ def run_on_testbed(
     """Run a scenario on real switches and real TCP and write its bundle; returns the summary."""
     topology = build_topology(scenario)
     run_id = f"{scenario.name}-{scenario.seed}-{int(time.time())}"
-    flows = schedule(scenario.workload, topology, np.random.default_rng(scenario.seed), run_id)
+    flows = scheduled_flows(scenario, topology, np.random.default_rng(scenario.seed), run_id)
     _clear(out)
     with Stack.start(scenario, topology, out / "run") as stack:
         watch = CpuWatch(stack.testbed.pids["ovs-vswitchd"])
@@ -90,6 +90,7 @@ def run_on_testbed(
             thresholds=observed.threshold_history(stack.engine, 0.0),
             samples=observed.port_history(stack.engine, 0.0),
             validity_reasons=reasons,
+            flow_samples=stack.flow_samples(),
         )
 
 
@@ -101,7 +102,7 @@ def _clear(out: Path) -> None:
 
 def follow(stack: Stack, flows: list[Flow], start_at: float, report: Report) -> None:
     """Until every flow is recorded, or the grace after the last start is over."""
-    last_s = flows[-1].start_s if flows else 0.0
+    last_s = max((flow.until_s or flow.start_s for flow in flows), default=0.0)
     while True:
         stack.check()
         recorded = flow_store.count_flows(stack.engine)
@@ -122,15 +123,14 @@ def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[st
 
 
 def fallback_reasons(stack: Stack) -> list[str]:
-    """Hosts that could not run the scheme's congestion control."""
-    hosts = [
-        agent["name"]
-        for agent in observed.all_agents(stack.engine)
-        if agent["kind"] == "host" and agent["status"].get("fallback")
-    ]
-    return (
-        [f"no {stack.scenario.policy.definition.congestion_control} on {', '.join(hosts)}"] if hosts else []
-    )
+    """What hosts could not do for the scheme: its congestion control, its tags, telling the kernel of flows."""
+    agents = [agent for agent in observed.all_agents(stack.engine) if agent["kind"] == "host"]
+    untold = [agent["name"] for agent in agents if agent["status"].get("flows_untold")]
+    fallen = [agent["name"] for agent in agents if agent["status"].get("fallback")]
+    reasons = [f"the kernel could not be told of flows on {', '.join(untold)}"] if untold else []
+    if fallen:
+        reasons.append(f"no {stack.scenario.policy.definition.congestion_control} on {', '.join(fallen)}")
+    return reasons
 
 
 def complete(

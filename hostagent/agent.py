@@ -22,6 +22,7 @@ from hostagent.loop import Loop
 from hostagent.receiver import Receiver
 from hostagent.records import STOPPED
 from hostagent.reporter import Reporter
+from hostagent.sampler import Sampler
 from hostagent.schedule import EMPTY, Schedule
 from hostagent.sender import Sender
 from hostagent.spool import Spool
@@ -71,8 +72,9 @@ class Agent:
         self._traffic = Traffic(
             self._loop, settings.schedule, self._sender, self._spool, journal, settings.grace_s
         )
+        self._sampler = self._make_sampler(settings)
         self._control = HostControl(settings.use_bpf)
-        self._receiver = Receiver(self._loop, None)
+        self._receiver = Receiver(self._loop, None, max_window=settings.schedule.max_window)
         self._edge = EdgeTagger(settings.interface, settings.use_bpf)
         self._reporter = Reporter(
             settings.name, web, self._courier, self._status, self._apply, self._loop.stop
@@ -86,6 +88,8 @@ class Agent:
             if self._settings.congestion_control:
                 self._use_control(self._settings.congestion_control, self._settings.schedule.scheme)
             self._traffic.begin(self._settings.start_at)
+            if self._sampler is not None:
+                self._sampler.begin(self._traffic.epoch_ns)
             self._reporter.start()
             self._realtime = self._settings.realtime and _take_priority()
             gc.freeze()  # the schedule lives as long as we do: no collection needs to walk it
@@ -94,6 +98,12 @@ class Agent:
             self._leave()
         if self._reporter.error is not None:
             raise self._reporter.error
+
+    def _make_sampler(self, settings: Settings) -> Sampler | None:
+        interval_ms = settings.schedule.sample_ms
+        if interval_ms is None:
+            return None
+        return Sampler(self._loop, self._sender, settings.run_dir, interval_ms)
 
     def _prepare_process(self) -> None:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
@@ -105,6 +115,8 @@ class Agent:
 
     def _leave(self) -> None:
         self._traffic.stop(STOPPED)
+        if self._sampler is not None:
+            self._sampler.close()
         self._receiver.close()
         if self._reporter.is_alive():
             self._reporter.finish()
@@ -160,6 +172,7 @@ class Agent:
             "timeouts": sent.timeouts,
             "realtime": self._realtime,
             "controls_refused": self._sender.refused_controls,
+            "flows_untold": self._sender.untold,
             "start_lag_max_us": round(sent.start_lag_max_us),
             "user_space_mean_us": round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
         }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import mmap
 import socket
+import sys
 import time
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ _BACKLOG = 1024
 _KEEPALIVE_S = 30
 _READ_BYTES = 1 << 20
 _READS_PER_WAKE = 8
+MSS_BYTES = 1448
+"""TCP payload of a full segment with time stamps on a 1500-byte MTU."""
 
 
 @dataclass
@@ -41,12 +44,18 @@ class ReceiverStatistics:
 class Receiver:
     """Listens on all addresses of this namespace, IPv4 and IPv6."""
 
-    def __init__(self, loop: Loop, congestion_control: str | None, port: int = PORT) -> None:
+    def __init__(
+        self, loop: Loop, congestion_control: str | None, port: int = PORT, max_window: int | None = None
+    ) -> None:
+        """`max_window`: segments that a sender may have under way at most."""
         self._loop = loop
+        self.window_bytes = None if max_window is None else max_window * MSS_BYTES
         self.statistics = ReceiverStatistics()
         # MSG_TRUNC makes TCP drop what is read instead of copying it: these pages are never touched.
         self.sink = memoryview(mmap.mmap(-1, _READ_BYTES))
         self._listener = _listen(port)
+        if self.window_bytes is not None:
+            tcp.clamp_window(self._listener, self.window_bytes)
         if congestion_control:
             tcp.set_congestion_control(self._listener, congestion_control)
         loop.add(self._listener.fileno(), READ, lambda _: self._accept())
@@ -108,6 +117,7 @@ class Incoming:
         self._head = bytearray()
         self._header: Header | None = None
         self._remaining = 0
+        self._received = 0
         self._kernel_ns: int | None = None
 
     def drop(self) -> None:
@@ -121,6 +131,8 @@ class Incoming:
             self.drop()  # the sender's RST, which it sends once it has the notice
             return
         try:
+            if self._receiver.window_bytes is not None:
+                tcp.clamp_window(self._sock, self._receiver.window_bytes)
             for _ in range(_READS_PER_WAKE):
                 if not self._read():
                     return
@@ -149,7 +161,9 @@ class Incoming:
         self._head += data
         if len(self._head) == HEADER_BYTES:
             self._header = Header.unpack(self._head)
-            self._remaining = self._header.size_bytes - HEADER_BYTES
+            self._received = HEADER_BYTES
+            endless = self._header.endless
+            self._remaining = sys.maxsize if endless else self._header.size_bytes - HEADER_BYTES
             if not self._remaining:
                 return self._arrived(self._header)
         return True
@@ -157,11 +171,15 @@ class Incoming:
     def _read_payload(self, header: Header) -> bool:
         window = self._receiver.sink[: self._remaining]
         count, ancillary, _, _ = self._sock.recvmsg_into([window], tcp.TIMESTAMP_SPACE, socket.MSG_TRUNC)
+        if not count and header.endless:
+            self._remaining = 0
+            return self._arrived(header)
         if not count:
             self.drop()
             return False
         self._kernel_ns = tcp.arrival_ns(ancillary)
         self._remaining -= count
+        self._received += count
         return True if self._remaining else self._arrived(header)
 
     def _arrived(self, header: Header) -> bool:
@@ -171,7 +189,7 @@ class Incoming:
         self._out_of_order = out_of_order
         arrived_ns = stamp_ns or read_ns
         self._notice = Notice(header.sequence, arrived_ns, read_ns, stamp_ns is not None)
-        self._count(header, self._notice)
+        self._count(self._notice)
         if header.ends_with_fin:
             return True
         self._answer()
@@ -191,10 +209,10 @@ class Incoming:
     def _answer(self) -> None:
         self._sock.send(self._notice.pack())
 
-    def _count(self, header: Header, notice: Notice) -> None:
+    def _count(self, notice: Notice) -> None:
         statistics = self._receiver.statistics
         statistics.flows += 1
-        statistics.bytes += header.size_bytes
+        statistics.bytes += self._received
         if notice.kernel_stamp:
             statistics.kernel_stamped += 1
             statistics.user_space_ns += notice.read_ns - notice.arrived_ns

@@ -12,6 +12,7 @@ from policy.records import FINISHED, UNFINISHED, FlowRecord
 RESTARTED = "agent restarted"
 AGENT_DOWN = "agent was down at the start time"
 STOPPED = "agent stopped"
+QUENCHED = "quenched"
 RUN_ENDED = "not finished when the run ended"
 CLOCKS_DISAGREE = "arrived before it was sent: the clocks of sender and receiver disagree"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of a run's schedule that one host sends, read from the file that the runner writes:
 
-{"connections": "new" | "persistent", "scheme": "pias",
+{"connections": "new" | "persistent", "scheme": "pias", "sample_ms": 100 | null, "max_window": 50 | null,
  "addresses": {"h1": "10.0.0.1", …}, "flows": [a policy.workload.Flow as an object, …]}
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,20 @@ class ScheduledFlow:
     size_class: str
     ideal_us: float
     deadline_us: float | None
+    until_s: float | None = None
+    importance: float | None = None
+    importance_share: float | None = None
+    quench: str = "never"
+    label: str = ""
+
+    @property
+    def endless(self) -> bool:
+        """Sent until `until_s`, however much that is: background, no part of a run's result."""
+        return self.until_s is not None
+
+
+_NEEDED = [field.name for field in fields(ScheduledFlow) if field.default is MISSING]
+_OPTIONAL = [field.name for field in fields(ScheduledFlow) if field.default is not MISSING]
 
 
 @dataclass(frozen=True)
@@ -42,10 +56,15 @@ class Schedule:
     persistent: bool
     """Flows to one destination share connections, one after the other."""
     scheme: str
+    sample_ms: int | None = None
+    """Time between two samples of every flow under way; None: none are taken."""
+    max_window: int | None = None
+    """Packets that the senders to this host may have under way at most; None: as many as they like."""
 
     @property
-    def last_start_s(self) -> float:
-        return self.flows[-1].start_s if self.flows else 0.0
+    def last_s(self) -> float:
+        """When the last flow starts, or the last endless one ends."""
+        return max((flow.until_s or flow.start_s for flow in self.flows), default=0.0)
 
 
 EMPTY = Schedule((), {}, False, "none")
@@ -70,12 +89,27 @@ def schedule_from_document(document: object, host: str) -> Schedule:
     addresses = document.get("addresses", {})
     flows = [_flow(i, entry, addresses) for i, entry in enumerate(document.get("flows", []))]
     mine = sorted((flow for flow in flows if flow.src == host), key=lambda flow: flow.start_s)
-    return Schedule(tuple(mine), addresses, connections == "persistent", str(document.get("scheme", "none")))
+    return Schedule(
+        flows=tuple(mine),
+        addresses=addresses,
+        persistent=connections == "persistent",
+        scheme=str(document.get("scheme", "none")),
+        sample_ms=_optional_whole(document, "sample_ms"),
+        max_window=_optional_whole(document, "max_window"),
+    )
+
+
+def _optional_whole(document: Mapping[str, Any], field: str) -> int | None:
+    value = document.get(field)
+    if value is not None and (not isinstance(value, int) or value < 1):
+        raise FieldError(field, f"must be a whole number, 1 or more, or null, not {value!r}")
+    return value
 
 
 def _flow(index: int, entry: Any, addresses: Mapping[str, str]) -> ScheduledFlow:
     try:
-        flow = ScheduledFlow(**{field.name: entry[field.name] for field in fields(ScheduledFlow)})
+        needed = {name: entry[name] for name in _NEEDED}
+        flow = ScheduledFlow(**needed, **{name: entry[name] for name in _OPTIONAL if name in entry})
     except (KeyError, TypeError) as error:
         raise FieldError(f"flows[{index}]", f"lacks {error}") from None
     if not isinstance(flow.bytes, int) or flow.bytes < HEADER_BYTES:

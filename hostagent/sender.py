@@ -4,6 +4,9 @@
 A flow on a connection of its own ends with the FIN right behind its last byte: that FIN, by its tag, is what switches
 count as a completed flow of that size. There must be one per flow, so the receiver never sends a FIN of its own and
 this end closes with RST once it has read the receiver's notice.
+
+The kernel is told of flows with a deadline or an importance. Where that means that it may kill one, this end looks
+every QUENCH_LOOK_NS whether it has, and then closes with RST.
 """
 
 from __future__ import annotations
@@ -11,20 +14,26 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
 
-from hostagent import tcp
+from hostagent import tcp, telling
 from hostagent.loop import READ, WRITE, Loop
-from hostagent.records import failed, finished
+from hostagent.records import QUENCHED, failed, finished
 from hostagent.schedule import ScheduledFlow
 from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
 from policy.records import FlowRecord
 
 _PAYLOAD = memoryview(bytes(256 * 1024))
 _SENDS_PER_WAKE = 4
+QUENCH_LOOK_NS = 20 * 10**6
+ENDLESS_UNSENT_BYTES = 128 * 1024
+"""An endless flow ends when this much, at most, has followed what its program wrote last."""
 
 _REASONS = {
     errno.ECONNREFUSED: "connection refused",
@@ -44,6 +53,8 @@ class ActiveFlow:
     """Its record if it went no further."""
     done: Callable[[ActiveFlow, FlowRecord, int], None]
     """Called once with the flow, its record and its retransmission timeouts."""
+    ends_ns: int | None = None
+    """CLOCK_MONOTONIC at which an endless flow ends."""
 
 
 class Sender:
@@ -58,6 +69,8 @@ class Sender:
         """By sequence number."""
         self.refused_controls = 0
         """Connections that took the namespace's default because their congestion control was not registered."""
+        self.untold = 0
+        """Flows that the kernel was to be told of, but nobody on this machine listened."""
 
     def start(self, active: ActiveFlow, address: str, congestion_control: str | None) -> None:
         """Send the flow; its `done` is called in any case, perhaps before this returns."""
@@ -107,18 +120,21 @@ class Outgoing:
         self._active: ActiveFlow | None = None
         self._before = tcp.TcpInfo(0, 0, 0)
         self._connected = False
+        self._told = False
         self._sock = _open(address)
         self.control_refused = not _select(self._sock, congestion_control)
 
     def begin(self, active: ActiveFlow, ends_with_fin: bool) -> None:
         self._active = active
         self._sender.active[active.sequence] = self
-        self._fin = ends_with_fin
+        self._fin = ends_with_fin or active.flow.endless
         self._notice = bytearray()
-        self._remaining = active.flow.bytes - HEADER_BYTES
+        self._remaining = sys.maxsize if active.flow.endless else active.flow.bytes - HEADER_BYTES
         self._started_ns = time.time_ns()
         self._head = self._header(active).pack()
         try:
+            self._tell(active)
+            self._plan_end(active)
             if self._connected:
                 self._send()
             else:
@@ -127,8 +143,62 @@ class Outgoing:
             self.fail(_reason(error))
 
     def _header(self, active: ActiveFlow) -> Header:
-        deadline_us = round(active.flow.deadline_us or 0)
-        return Header(active.sequence, active.flow.bytes, self._started_ns, deadline_us, self._fin)
+        flow = active.flow
+        deadline_us = round(flow.deadline_us or 0)
+        return Header(active.sequence, flow.bytes, self._started_ns, deadline_us, self._fin, flow.endless)
+
+    def _tell(self, active: ActiveFlow) -> None:
+        """Also of a flow of which there is nothing to tell, when another one went before it on this connection."""
+        wishes = telling.wishes(active.flow)
+        if not (wishes or self._told):
+            return
+        self._told = telling.tell(self._sock, active.flow)
+        if wishes and not self._told:
+            self._sender.untold += 1
+        if self._told and active.flow.quench == "kill":
+            self._loop.call_at(time.monotonic_ns() + QUENCH_LOOK_NS, partial(self._look, active))
+
+    def _look(self, active: ActiveFlow) -> None:
+        """Has the kernel killed the flow?"""
+        if self._active is not active:
+            return
+        state = telling.state(self._sock)
+        if state is not None and state.phase == telling.KILLED:
+            self.fail(QUENCHED)
+        else:
+            self._loop.call_at(time.monotonic_ns() + QUENCH_LOOK_NS, partial(self._look, active))
+
+    def _plan_end(self, active: ActiveFlow) -> None:
+        if active.ends_ns is not None:
+            tcp.bound_unsent(self._sock, ENDLESS_UNSENT_BYTES)
+            self._loop.call_at(active.ends_ns, partial(self._end, active))
+
+    def _end(self, active: ActiveFlow) -> None:
+        """The time of an endless flow is over; what it has written still goes out."""
+        if self._active is not active:
+            return
+        sent_bytes = HEADER_BYTES + sys.maxsize - self._remaining
+        self._active = replace(active, begun=replace(active.begun, bytes=sent_bytes))
+        self._remaining = 0
+        if self._connected and not self._head:
+            self._all_sent()
+
+    def sample(self) -> Mapping[str, Any] | None:
+        """How the flow fares now; None when there is none."""
+        active = self._active
+        if active is None:
+            return None
+        info = tcp.tcp_info(self._sock)
+        sample = {
+            "flow": active.flow.id,
+            "label": active.flow.label,
+            "acked_bytes": info.acked_bytes - self._before.acked_bytes,
+            "cwnd": info.cwnd,
+            "srtt_us": info.srtt_us,
+            "retransmissions": info.retransmissions - self._before.retransmissions,
+        }
+        state = telling.state(self._sock)
+        return sample if state is None else sample | asdict(state)
 
     def _connect(self) -> None:
         result = self._sock.connect_ex((self.address, self._port))
@@ -212,7 +282,10 @@ class Outgoing:
         if active is None:
             return
         info = tcp.tcp_info(self._sock)
-        record = failed(active.begun, reason, info.retransmissions - self._before.retransmissions)
+        begun = active.begun
+        if active.flow.endless:
+            begun = replace(begun, bytes=max(begun.bytes, info.acked_bytes - self._before.acked_bytes))
+        record = failed(begun, reason, info.retransmissions - self._before.retransmissions)
         self._release(active)
         self.drop()
         active.done(active, record, (info.timeouts or 0) - (self._before.timeouts or 0))

@@ -66,6 +66,11 @@ class Traffic:
     def active(self) -> int:
         return len(self._active)
 
+    @property
+    def epoch_ns(self) -> int:
+        """CLOCK_MONOTONIC when the schedule begins; known once `begin` was called."""
+        return self._epoch_ns
+
     def begin(self, start_at: float) -> None:
         """Close what an earlier process left open and run the schedule from `start_at`, a second of the epoch."""
         self._start_at = start_at
@@ -75,7 +80,7 @@ class Traffic:
             self._keep(record)
         self._next = resumption.next_sequence
         self._checkpoint()
-        end_ns = self._due_ns(self._schedule.last_start_s + self._grace_s)
+        end_ns = self._due_ns(self._schedule.last_s + self._grace_s)
         self._loop.call_at(end_ns, lambda: self._sender.abandon(RUN_ENDED))
         self._plan_next()
 
@@ -116,7 +121,8 @@ class Traffic:
         if self._journal.lines >= CHECKPOINT_LINES:
             self._checkpoint(before=sequence)
         self._journal.start(sequence, begun)
-        active = ActiveFlow(sequence, flow, begun, self._on_done)
+        ends_ns = None if flow.until_s is None else self._due_ns(flow.until_s)
+        active = ActiveFlow(sequence, flow, begun, self._on_done, ends_ns)
         self._active[sequence] = active
         self.statistics.started += 1
         self._sender.start(active, self._schedule.addresses[flow.dst], transport.congestion_control)

@@ -2,7 +2,8 @@
 """What travels on a flow's connection: a header in front of the payload, and the receiver's notice of completion.
 
 A flow of n bytes is n bytes of TCP payload: the header and n - HEADER_BYTES bytes whose content means nothing. So no
-flow is shorter than its header; schedules with shorter flows are refused. All integers in network order.
+flow is shorter than its header; schedules with shorter flows are refused. An endless flow's size is the least that it
+has; it ends with its FIN. All integers in network order.
 
     header  magic version flags - sequence:u64 size_bytes:u64 started_ns:u64 deadline_us:u64
     notice  magic version flags - sequence:u64 arrived_ns:u64 read_ns:u64
@@ -13,7 +14,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-VERSION = 1
+VERSION = 2
 PORT = 5001
 
 _HEADER = struct.Struct("!4sBBxxQQQQ")
@@ -24,6 +25,7 @@ HEADER_BYTES = _HEADER.size
 NOTICE_BYTES = _NOTICE.size
 
 _ENDS_WITH_FIN = 1
+_ENDLESS = 2
 _KERNEL_STAMP = 1
 
 
@@ -45,9 +47,11 @@ class Header:
     """From the start; 0 without a deadline."""
     ends_with_fin: bool
     """The connection carries this one flow: the FIN follows the last byte, and the notice follows the FIN."""
+    endless: bool = False
+    """`size_bytes` is the least that comes; the FIN tells the end."""
 
     def pack(self) -> bytes:
-        flags = _ENDS_WITH_FIN if self.ends_with_fin else 0
+        flags = (_ENDS_WITH_FIN if self.ends_with_fin else 0) | (_ENDLESS if self.endless else 0)
         return _HEADER.pack(
             _HEADER_MAGIC, VERSION, flags, self.sequence, self.size_bytes, self.started_ns, self.deadline_us
         )
@@ -59,7 +63,10 @@ class Header:
         _check(magic, _HEADER_MAGIC, version)
         if size_bytes < HEADER_BYTES:
             raise BadMessage(f"a flow of {size_bytes} bytes is shorter than its header")
-        return cls(sequence, size_bytes, started_ns, deadline_us, bool(flags & _ENDS_WITH_FIN))
+        fin, endless = bool(flags & _ENDS_WITH_FIN), bool(flags & _ENDLESS)
+        if endless and not fin:
+            raise BadMessage("an endless flow that does not end with a FIN never ends")
+        return cls(sequence, size_bytes, started_ns, deadline_us, fin, endless)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,21 @@ def test_fields_are_those_of_the_policy():
 def test_own_flows_by_start_time():
     loaded = schedule_from_document(document(), "h1")
     assert [f.id for f in loaded.flows] == ["run/1", "run/2"]
-    assert loaded.last_start_s == 0.5
+    assert loaded.last_s == 0.5
     assert (loaded.scheme, loaded.persistent) == ("pias", False)
+
+
+def test_optional_fields__absent_or_given():
+    plain = {
+        name: value for name, value in asdict(flow(1)).items() if name not in ("until_s", "quench", "label")
+    }
+    endless = {**asdict(flow(2)), "until_s": 7.5, "importance": 2.0, "label": "b"}
+    loaded = schedule_from_document(document(flows=[plain, endless], sample_ms=100, max_window=50), "h1")
+    assert not loaded.flows[0].endless
+    assert loaded.flows[1].endless
+    assert (loaded.flows[1].importance, loaded.flows[1].label, loaded.flows[1].quench) == (2.0, "b", "never")
+    assert loaded.last_s == 7.5
+    assert (loaded.sample_ms, loaded.max_window) == (100, 50)
 
 
 def test_persistent():
@@ -43,6 +56,8 @@ def test_persistent():
         ({"connections": "many"}, "connections"),
         ({"addresses": {}}, "flows[0].dst"),
         ({"flows": [{"id": "x"}]}, "flows[0]"),
+        ({"sample_ms": 0}, "sample_ms"),
+        ({"max_window": "50"}, "max_window"),
         ({"flows": [{**asdict(flow(1)), "bytes": 39}]}, "flows[0].bytes"),
     ],
 )

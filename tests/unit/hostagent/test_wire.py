@@ -42,6 +42,12 @@ def test_unpack__another_version_is_named():
         Notice.unpack(data)
 
 
+def test_endless__comes_back_and_needs_a_fin():
+    assert Header.unpack(Header(1, 64, 0, 0, True, True).pack()).endless
+    with pytest.raises(BadMessage, match="never ends"):
+        Header.unpack(Header(1, 64, 0, 0, False, True).pack())
+
+
 def test_unpack__a_flow_shorter_than_its_header():
     data = Header(1, HEADER_BYTES, 0, 0, True).pack()
     with pytest.raises(BadMessage, match="shorter"):

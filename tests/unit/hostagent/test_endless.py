@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Endless flows, a window that is bounded, samples: over the loopback interface, no root."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hostagent.receiver import MSS_BYTES, Receiver
+from hostagent.records import RUN_ENDED
+from hostagent.sampler import FILE, Sampler
+from policy.records import FINISHED, UNFINISHED
+from tests.unit.hostagent.flows import flow, schedule
+from tests.unit.hostagent.test_traffic import Bench, peer
+
+
+def endless(number, start_s=0.0, until_s=0.3):
+    return replace(flow(number, start_s, 64), until_s=until_s)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_an_endless_flow_is_sent_until_its_time_and_every_byte_of_it_arrives(tmp_path, persistent):
+    bench = Bench(tmp_path, schedule(endless(1), flow(2, 0.1), persistent=persistent))
+    records = bench.run()
+    record = records["run/1"]
+    assert record.status == FINISHED
+    assert record.fct_us >= 0.29e6
+    assert record.bytes > 1_000_000  # loopback: gigabytes a second
+    assert bench.receiver.statistics.bytes == record.bytes + records["run/2"].bytes
+    assert bench.receiver.statistics.flows == 2
+
+
+def test_an_endless_flow_whose_receiver_is_stuck_is_unfinished(tmp_path):
+    held = []
+    with peer(held.append) as port:
+        bench = Bench(tmp_path, schedule(endless(1, until_s=0.05)), port, grace_s=0.05)
+        record = bench.run()["run/1"]
+    assert (record.status, record.reason) == (UNFINISHED, RUN_ENDED)
+    assert record.bytes > 64  # what was acknowledged
+
+
+def test_samples__at_whole_multiples_of_the_interval_for_every_flow_under_way(tmp_path):
+    bench = Bench(tmp_path, schedule(endless(1), endless(2, 0.1)))
+    sampler = Sampler(bench.loop, bench.sender, tmp_path, 20)
+    begin = bench.traffic.begin
+
+    def begin_both(start_at):
+        begin(start_at)
+        sampler.begin(bench.traffic.epoch_ns)
+
+    bench.traffic.begin = begin_both
+    records = bench.run()
+    sampler.close()
+    samples = [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]
+    first = [sample for sample in samples if sample["flow"] == "run/1"]
+    assert len(first) >= 5
+    assert len([sample for sample in samples if sample["flow"] == "run/2"]) >= 2
+    acked = [sample["acked_bytes"] for sample in first]
+    assert acked == sorted(acked)
+    assert 0 < acked[-1] <= records["run/1"].bytes + 1  # a SYN counts as one
+    assert all(sample["at_s"] % 0.02 < 0.019 for sample in first)
+    assert first[-1]["cwnd"] > 0
+
+
+@pytest.mark.parametrize("max_window", [2, 50])
+def test_max_window__the_sender_has_no_more_under_way(tmp_path, max_window):
+    """The loopback's segments are larger than a network's: the window is bounded in bytes."""
+    bench = Bench(tmp_path, schedule(endless(1, until_s=0.2)))
+    bench.receiver.close()
+    bench.receiver = Receiver(bench.loop, None, port=0, max_window=max_window)
+    bench.sender._port = bench.receiver.port
+    windows = []
+
+    def look():
+        for connection in bench.receiver._open:
+            windows.append(connection._sock.getsockopt(6, 10))  # IPPROTO_TCP, TCP_WINDOW_CLAMP
+        return bench.traffic.done
+
+    record = bench.run(until=look)["run/1"]
+    assert record.status == FINISHED
+    assert set(windows) == {max_window * MSS_BYTES}
