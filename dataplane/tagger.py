@@ -10,9 +10,29 @@ from types import TracebackType
 from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
 from policy.tags import DEFAULT_IDLE_GAP_NS
 
-_SETTINGS = "=Q"
+_SETTINGS = "=QQ"
+_DEADLINES, _SIZES = 1, 2
 _COUNTERS = "=QQ"
 _DSCPS = 64
+
+
+@dataclass(frozen=True)
+class TagSettings:
+    """What the tag tells, and when a flow ends."""
+
+    idle_gap_ns: int = DEFAULT_IDLE_GAP_NS
+    """A flow ends when its direction of the connection has sent no data for longer than this."""
+    deadlines: bool = False
+    """Deadline flows carry their urgency instead of the bytes that they have sent."""
+    sizes: bool = False
+    """Flows of known size carry its class."""
+
+    def __post_init__(self) -> None:
+        if self.idle_gap_ns <= 0:
+            raise ValueError(f"the idle gap must be positive, not {self.idle_gap_ns}")
+
+
+DEFAULT_SETTINGS = TagSettings()
 
 
 @dataclass(frozen=True)
@@ -26,17 +46,16 @@ class TagCounters:
 class Tagger:
     """A loaded tagger; a context manager. What is attached stays so after `close`, with its last settings."""
 
-    def __init__(self, idle_gap_ns: int = DEFAULT_IDLE_GAP_NS) -> None:
+    def __init__(self, settings: TagSettings = DEFAULT_SETTINGS) -> None:
         """Raises EnvironmentLacking when BPF cannot be used here."""
         self._object: BpfObject = load("tag")
         self._program = self._object.program("sluice_tag")
-        self.set_idle_gap(idle_gap_ns)
+        self.set(settings)
 
-    def set_idle_gap(self, idle_gap_ns: int) -> None:
-        """A flow ends when its direction of the connection has sent no data for longer than this. Takes effect now."""
-        if idle_gap_ns <= 0:
-            raise ValueError(f"the idle gap must be positive, not {idle_gap_ns}")
-        self._object.map("settings").update(0, struct.pack(_SETTINGS, idle_gap_ns))
+    def set(self, settings: TagSettings) -> None:
+        """Takes effect with the next packet."""
+        carries = settings.deadlines * _DEADLINES | settings.sizes * _SIZES
+        self._object.map("settings").update(0, struct.pack(_SETTINGS, settings.idle_gap_ns, carries))
 
     def attach(self, ifname: str) -> None:
         """Tag what leaves through this interface of the current network namespace. Idempotent.

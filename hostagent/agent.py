@@ -133,7 +133,7 @@ class Agent:
         control = wanted.get("congestion_control") or self._control.wanted
         if control:
             self._use_control(str(control), str(wanted.get("scheme") or self._traffic.transport.scheme))
-        self._edge.keep(wanted.get("idle_gap_ns"))
+        self._edge.keep(wanted)
         self._policy_version = int(wanted.get("policy_version") or 0)
 
     def _use_control(self, name: str, scheme: str) -> None:

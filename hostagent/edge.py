@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
-from dataplane.tagger import Tagger
+from dataplane.tagger import DEFAULT_SETTINGS, Tagger, TagSettings
 from policy.errors import EnvironmentLacking
 
 log = logging.getLogger(__name__)
@@ -21,7 +23,7 @@ class EdgeTagger:
         self._interface = interface
         self._use_bpf = use_bpf
         self._tagger: Tagger | None = None
-        self._idle_gap_ns: int | None = None
+        self._set = DEFAULT_SETTINGS
         self._calls = 0
         self.attached = False
         self.problem = ""
@@ -40,13 +42,18 @@ class EdgeTagger:
         self._tagger.attach(self._interface)
         self.attached = True
 
-    def keep(self, idle_gap_ns: int | None) -> None:
-        """Set the idle gap if it has changed, and attach again if somebody has removed the filter."""
+    def keep(self, wanted: Mapping[str, Any]) -> None:
+        """Set what the policy wants, if it has changed, and attach again if somebody has removed the filter."""
         if self._tagger is None:
             return
-        if idle_gap_ns and idle_gap_ns != self._idle_gap_ns:
-            self._tagger.set_idle_gap(idle_gap_ns)
-            self._idle_gap_ns = idle_gap_ns
+        settings = TagSettings(
+            idle_gap_ns=wanted.get("idle_gap_ns") or self._set.idle_gap_ns,
+            deadlines=bool(wanted.get("tags_deadlines")),
+            sizes=bool(wanted.get("tags_sizes")),
+        )
+        if settings != self._set:
+            self._tagger.set(settings)
+            self._set = settings
         self._calls += 1
         if self._calls % _CHECK_EVERY == 0 and not self._tagger.is_attached(self._interface):
             log.warning("the tagger was gone from %s: attaching it again", self._interface)

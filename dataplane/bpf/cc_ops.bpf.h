@@ -59,13 +59,15 @@ static __always_inline void begin(struct sock *sk, struct cc *ca)
 	ca->bytes_acked = tcp_sk(sk)->bytes_acked;
 }
 
-/* What was told of the flow, as it stands now. */
+/* What was told of the flow, as it stands now; nothing, when all of it has arrived. */
 static __always_inline void read_told(const struct tcp_sock *tp, const struct socket_flow *flow,
 				      struct window_record *w)
 {
 	const struct told *told = &flow->told;
 	__u64 acked = tp->bytes_acked > told->first_byte ? tp->bytes_acked - told->first_byte : 0;
 
+	if ((told->fields & SLUICE_HAS_SIZE) && acked >= told->size_bytes)
+		return;
 	if (told->fields & SLUICE_HAS_SIZE) {
 		w->flags |= WINDOW_HAS_SIZE;
 		w->remaining_bytes = sl_remaining_bytes(told->size_bytes, acked);
@@ -188,6 +190,18 @@ void BPF_PROG(cc_cong_control, struct sock *sk)
 	cc_control(sk, &ca->sender, ca->penalty_q20, ca->bound);
 }
 
+/*
+ * Data leaves after a pause. A flow of unknown size whose deadline has passed is taken to have ended with the pause: its program
+ * says nothing of what comes now, and it must not go on as the most urgent flow for ever.
+ */
+static __always_inline void end_of_flow(struct sock *sk)
+{
+	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
+
+	if (flow && (flow->told.fields & SLUICE_HAS_DEADLINE) && bpf_ktime_get_ns() > flow->told.deadline_ns)
+		flow->told.fields &= ~SLUICE_HAS_DEADLINE;
+}
+
 SEC("struct_ops/cc_cwnd_event")
 void BPF_PROG(cc_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
@@ -195,8 +209,10 @@ void BPF_PROG(cc_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 
 	if (CC_EXACT_ECHO)
 		cc_receiver_event(sk, &ca->receiver, event);
-	if (event == CA_EVENT_TX_START)
+	if (event == CA_EVENT_TX_START) {
 		cc_restart(sk, &ca->sender);
+		end_of_flow(sk);
+	}
 }
 
 #define CC_TEXT_(name) #name

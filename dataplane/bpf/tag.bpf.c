@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
  * The tagger: clsact egress of a host's interface. Writes into the DSCP of every TCP and UDP packet over IPv4 or IPv6
- * how much its flow has sent (laws/tag.h). Nothing else of the packet changes; the IPv4 checksum follows.
+ * how much its flow has sent (laws/tag.h); or, of a flow of which its program has told (include/sluice.h), how urgent it is, or its
+ * size, where the settings say so. Nothing else of the packet changes; the IPv4 checksum follows.
  *
  * The state of a connection lives in its socket (socket storage) and goes away with it. TCP needs no lock: a socket's
  * segments are made and sent under the socket's lock. Datagrams may be sent from several CPUs at once: those take one.
  *
  *   packet                                           tag
- *   TCP of an established (or closing) connection    by sequence numbers
+ *   TCP of an established (or closing) connection    by sequence numbers, or by what was told of the flow
+ *   of a flow that its congestion control quenched   background
  *   SYN, SYN-ACK, RST without a connection,
  *   last ACKs of a connection in TIME-WAIT           1, without state
  *   FIN of a direction that has carried no data      none: no flow ends with it
@@ -18,8 +20,10 @@
  * With segmentation offload, the hook sees one large packet and its segments get the tag of its first byte.
  */
 #include "packet.bpf.h"
+#include "flow.bpf.h"
 #include "tag.h"
 #include "../laws/tag.h"
+#include "../laws/ucp.h"
 
 #define IPV6_EXTENSIONS_MAX 4
 #define SRTT_SHIFT 3 /* the kernel keeps eight times the smoothed round-trip time */
@@ -110,12 +114,16 @@ static __always_inline int ipv6_transport(struct __sk_buff *skb, struct transpor
 	return 0;
 }
 
-static __always_inline __u64 idle_gap_ns(void)
+static __always_inline struct tag_settings current_settings(void)
 {
 	__u32 key = 0;
-	struct tag_settings *set = bpf_map_lookup_elem(&settings, &key);
+	struct tag_settings *set = bpf_map_lookup_elem(&settings, &key), none = {};
 
-	return set && set->idle_gap_ns ? set->idle_gap_ns : SL_DEFAULT_IDLE_GAP_NS;
+	if (set)
+		none = *set;
+	if (!none.idle_gap_ns)
+		none.idle_gap_ns = SL_DEFAULT_IDLE_GAP_NS;
+	return none;
 }
 
 static __always_inline struct flow *flow_of(struct bpf_sock *sk)
@@ -133,13 +141,43 @@ static __always_inline int is_connection(const struct bpf_sock *sk)
 	       sk->state != BPF_TCP_TIME_WAIT;
 }
 
+/*
+ * Does the segment belong to the flow that the program has told of? Not one from before; not one from after its last byte; and not
+ * one of a flow that has begun since, after an idle gap. `offset` counts the connection's bytes, as told->first_byte does.
+ */
+static __always_inline int is_told(const struct told *told, __u64 offset, __u64 attained)
+{
+	if (offset < told->first_byte || offset - attained > told->first_byte)
+		return 0;
+	return !(told->fields & SLUICE_HAS_SIZE) || offset - told->first_byte <= told->size_bytes;
+}
+
+/* Tag of a segment of a flow that has sent `attained` bytes before it. */
+static __always_inline int told_tag(struct bpf_sock *sk, const struct bpf_tcp_sock *tp, __u32 seq, __u64 attained,
+				    __u64 now_ns, __u64 carries)
+{
+	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
+	__u64 offset = tp->bytes_acked + (__u64)(__s64)(__s32)(seq - tp->snd_una);
+
+	if (!flow || !is_told(&flow->told, offset, attained))
+		return sl_attained_tag(attained);
+	if (flow->state.phase != SLUICE_SENDING)
+		return SL_TAG_BACKGROUND;
+	if ((carries & TAG_DEADLINES) && (flow->told.fields & SLUICE_HAS_DEADLINE))
+		return sl_urgency_tag(sl_ucp_urgency_q16(flow->told.start_ns, flow->told.deadline_ns, now_ns));
+	if ((carries & TAG_SIZES) && (flow->told.fields & SLUICE_HAS_SIZE))
+		return sl_known_size_tag(flow->told.size_bytes);
+	return sl_attained_tag(attained);
+}
+
 /* Tag of a TCP segment, SL_TAG_UNTAGGED, or a negative error. */
 static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport *t, struct bpf_sock *sk)
 {
+	struct tag_settings set = current_settings();
 	struct tcphdr tcp;
 	struct bpf_tcp_sock *tp;
 	struct flow *flow;
-	__u64 attained;
+	__u64 attained, now_ns;
 	__u32 headers;
 	int err = bpf_skb_load_bytes(skb, t->offset, &tcp, sizeof(tcp));
 
@@ -154,17 +192,19 @@ static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport
 	if (!tp)
 		return -EPROTONOSUPPORT;
 	headers = t->offset + tcp.doff * 4;
+	now_ns = bpf_ktime_get_ns();
 	attained = sl_tag_segment(&flow->tag, bpf_ntohl(tcp.seq), skb->len > headers ? skb->len - headers : 0,
-				  tp->snd_una, bpf_ktime_get_ns(),
-				  sl_tag_gap_ns(idle_gap_ns(), tp->srtt_us >> SRTT_SHIFT));
-	return tcp.fin && !sl_tag_carried_data(&flow->tag) ? SL_TAG_UNTAGGED : sl_attained_tag(attained);
+				  tp->snd_una, now_ns, sl_tag_gap_ns(set.idle_gap_ns, tp->srtt_us >> SRTT_SHIFT));
+	if (tcp.fin && !sl_tag_carried_data(&flow->tag))
+		return SL_TAG_UNTAGGED;
+	return told_tag(sk, tp, bpf_ntohl(tcp.seq), attained, now_ns, set.carries);
 }
 
 /* Tag of a datagram or a fragment of one, or a negative error. */
 static __always_inline int udp_tag(struct __sk_buff *skb, const struct transport *t, struct bpf_sock *sk)
 {
 	__u32 headers = t->offset + (t->later_fragment ? 0 : sizeof(struct udphdr));
-	__u64 attained, now_ns, gap_ns = idle_gap_ns();
+	__u64 attained, now_ns, gap_ns = current_settings().idle_gap_ns;
 	struct flow *flow;
 
 	if (!sk)

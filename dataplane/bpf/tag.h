@@ -6,7 +6,11 @@
 /* Map "settings": one entry, key 0. */
 struct tag_settings {
 	__u64 idle_gap_ns;
+	__u64 carries; /* what the tag carries beside the bytes sent: TAG_DEADLINES, TAG_SIZES */
 };
+
+#define TAG_DEADLINES 1 /* deadline flows carry their urgency */
+#define TAG_SIZES 2	/* flows of known size carry its class */
 
 /* Map "counters": per CPU, key = DSCP with which the packet left; only packets of local sockets. */
 #define TAG_DSCPS 64
@@ -15,7 +19,7 @@ struct tag_counters {
 	__u64 bytes; /* with the Ethernet header */
 };
 
-_Static_assert(sizeof(struct tag_settings) == 8, "as in tagger.py");
+_Static_assert(sizeof(struct tag_settings) == 16, "as in tagger.py");
 _Static_assert(sizeof(struct tag_counters) == 16, "as in tagger.py");
 
 #endif

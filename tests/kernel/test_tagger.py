@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from dataplane.tagger import Tagger
+from dataplane.tagger import Tagger, TagSettings
 from policy.tags import ATTAINED_FIRST, attained_tag
 from runtime.wait import wait_until
 from tests.kernel.capture import ACK, FIN, SYN, Capture, Packet
@@ -40,7 +40,7 @@ def expected_tag(packet: Packet, start: int) -> int:
 
 @FAMILIES
 def test_every_segment_carries_what_the_flow_had_sent_before_it(pair: Pair, family, host):
-    with Tagger(LONG_GAP_NS) as tagger, listen(pair.b, family, host, "reno") as listener:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, family, host, "reno") as listener:
         tagger_attach(tagger, pair.a)
         with Capture(pair.b, "eth0") as capture:
             client, server = dial(pair.a, listener, "reno")
@@ -65,7 +65,7 @@ def test_every_segment_carries_what_the_flow_had_sent_before_it(pair: Pair, fami
 
 @FAMILIES
 def test_acks_carry_the_tag_of_their_own_direction(pair: Pair, family, host):
-    with Tagger(LONG_GAP_NS) as tagger, listen(pair.b, family, host) as listener:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, family, host) as listener:
         tagger_attach(tagger, pair.b)
         client, server = dial(pair.a, listener)
         send_and_receive(server, client, 50_000)
@@ -81,7 +81,7 @@ def test_acks_carry_the_tag_of_their_own_direction(pair: Pair, family, host):
 @FAMILIES
 def test_the_fin_of_a_direction_without_data_is_untagged(pair: Pair, family, host):
     """The receiver of a flow closes its silent half: no flow has completed there."""
-    with Tagger(LONG_GAP_NS) as tagger, listen(pair.b, family, host) as listener:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, family, host) as listener:
         tagger_attach(tagger, pair.b)
         client, server = dial(pair.a, listener)
         with Capture(pair.a, "eth0") as capture:
@@ -106,7 +106,7 @@ def tagger_attach(tagger: Tagger, ns: Namespace) -> None:
 
 
 def test_counters_are_what_left(pair: Pair):
-    with Tagger(LONG_GAP_NS) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
         with Capture(pair.b, "eth0") as capture:
             client, server = dial(pair.a, listener)
@@ -123,7 +123,7 @@ def test_counters_are_what_left(pair: Pair):
 
 
 def test_a_message_after_the_idle_gap_starts_again_at_tag_1(pair: Pair):
-    with Tagger(GAP_NS) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with Tagger(TagSettings(GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
         client, server = dial(pair.a, listener)
         with Capture(pair.b, "eth0") as capture:
@@ -143,7 +143,7 @@ def test_a_message_after_the_idle_gap_starts_again_at_tag_1(pair: Pair):
 
 def test_a_retransmission_after_the_gap_keeps_its_tag_and_the_flow_goes_on(pair: Pair):
     """The receiver refuses frames for longer than the gap, by another hardware address; its wire still shows them."""
-    with Tagger(GAP_NS) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with Tagger(TagSettings(GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
         client, server = dial(pair.a, listener)
         with Capture(pair.b, "eth0") as capture:
@@ -179,7 +179,7 @@ def hardware_address(ns: Namespace) -> str:
 @FAMILIES
 def test_datagrams_carry_the_sum_of_what_the_socket_sent(pair: Pair, family, host):
     sizes = [0, 100, 900, 1, 1400, 1400, 10, 1400]
-    with Tagger(LONG_GAP_NS) as tagger, pair.a, Capture(pair.b, "eth0") as capture:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, pair.a, Capture(pair.b, "eth0") as capture:
         tagger.attach("eth0")
         with socket.socket(family, socket.SOCK_DGRAM) as sender:
             for size in sizes:
@@ -191,7 +191,7 @@ def test_datagrams_carry_the_sum_of_what_the_socket_sent(pair: Pair, family, hos
 
 
 def test_two_sockets_do_not_share_a_flow(pair: Pair):
-    with Tagger(LONG_GAP_NS) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
         first, first_end = dial(pair.a, listener)
         second, second_end = dial(pair.a, listener)
@@ -206,7 +206,7 @@ def test_two_sockets_do_not_share_a_flow(pair: Pair):
 
 
 def test_a_reset_for_no_connection_carries_tag_1(pair: Pair):
-    with Tagger(LONG_GAP_NS) as tagger, Capture(pair.a, "eth0") as capture:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, Capture(pair.a, "eth0") as capture:
         tagger_attach(tagger, pair.b)
         for _ in range(3):
             with pair.a, socket.socket() as client, pytest.raises(ConnectionRefusedError):
@@ -227,7 +227,7 @@ def test_forwarded_packets_keep_the_dscp_that_their_host_gave_them(namespaces):
     address(b, "eth0", "10.2.0.1/24")
     router.sysctl("net.ipv4.ip_forward", 1)
     a.run("ip", "route", "add", "default", "via", "10.1.0.254")
-    with Tagger(LONG_GAP_NS) as tagger, router, Capture(b, "eth0") as capture:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, router, Capture(b, "eth0") as capture:
         tagger.attach("east")
         with a, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             sender.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 33 << 2 | ECT0)
@@ -237,12 +237,12 @@ def test_forwarded_packets_keep_the_dscp_that_their_host_gave_them(namespaces):
 
 
 def test_a_new_gap_takes_effect_at_once(pair: Pair):
-    with Tagger(LONG_GAP_NS) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
         client, server = dial(pair.a, listener)
         with Capture(pair.b, "eth0") as capture:
             send_and_receive(client, server, 20_000)
-            tagger.set_idle_gap(1)
+            tagger.set(TagSettings(1))
             capture.packets()
             send_and_receive(client, server, 100)
             data = data_of(capture.packets())
