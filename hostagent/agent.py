@@ -17,6 +17,7 @@ from typing import Any
 from hostagent.control import HostControl
 from hostagent.courier import Courier
 from hostagent.edge import EdgeTagger
+from hostagent.hook import FlowHook
 from hostagent.journal import Journal
 from hostagent.loop import Loop
 from hostagent.receiver import Receiver
@@ -76,6 +77,7 @@ class Agent:
         self._control = HostControl(settings.use_bpf)
         self._receiver = Receiver(self._loop, None, max_window=settings.schedule.max_window)
         self._edge = EdgeTagger(settings.interface, settings.use_bpf)
+        self._hook = FlowHook(settings.use_bpf)
         self._reporter = Reporter(
             settings.name, web, self._courier, self._status, self._apply, self._loop.stop
         )
@@ -85,6 +87,7 @@ class Agent:
         self._prepare_process()
         try:
             self._edge.attach()
+            self._hook.keep()
             if self._settings.congestion_control:
                 self._use_control(self._settings.congestion_control, self._settings.schedule.scheme)
             self._traffic.begin(self._settings.start_at)
@@ -120,6 +123,7 @@ class Agent:
         self._receiver.close()
         if self._reporter.is_alive():
             self._reporter.finish()
+        self._hook.close()
         self._edge.detach()
         self._control.restore()
         self._spool.close()
@@ -134,6 +138,7 @@ class Agent:
         if control:
             self._use_control(str(control), str(wanted.get("scheme") or self._traffic.transport.scheme))
         self._edge.keep(wanted)
+        self._hook.keep()
         self._policy_version = int(wanted.get("policy_version") or 0)
 
     def _use_control(self, name: str, scheme: str) -> None:
@@ -157,6 +162,8 @@ class Agent:
             "default_congestion_control": self._control.default,
             "fallback": bool(self._control.fallback_reason or self._edge.problem),
             "fallback_reason": "; ".join(filter(None, (self._control.fallback_reason, self._edge.problem))),
+            "hook": self._hook.serves,
+            "hook_problem": self._hook.problem,
             "tagger": self._edge.attached,
             "spool_depth": self._spool.depth,
             "records_refused": self._courier.refused,
