@@ -158,7 +158,9 @@ class Watch:
 
     def _attach(self, program: Program, kind: int, iterated_map: Any = None) -> int:
         """`iterated_map`: pointer to its descriptor, the union bpf_iter_link_info."""
-        options = ffi.new("struct bpf_link_create_opts *", {"sz": ffi.sizeof("struct bpf_link_create_opts")})
+        options: Any = ffi.new(
+            "struct bpf_link_create_opts *", {"sz": ffi.sizeof("struct bpf_link_create_opts")}
+        )
         if iterated_map is not None:
             options.iter_info, options.iter_info_len = iterated_map, ffi.sizeof("uint32_t")
         link = int(lib().bpf_link_create(program.fd, 0, kind, options))

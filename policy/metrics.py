@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from policy.records import SIZE_CLASSES, UNFINISHED, FlowRecord
+from policy.records import SCHEDULED, SIZE_CLASSES, UNFINISHED, WATCHED, FlowRecord
 
 
 def distribution(values: Sequence[float]) -> dict[str, float | int | None]:
@@ -26,8 +26,8 @@ def distribution(values: Sequence[float]) -> dict[str, float | int | None]:
 
 
 def summarise(records: Iterable[FlowRecord]) -> dict[str, Any]:
-    """The figures of a run's summary.json (without its validity)."""
-    flows = list(records)
+    """The figures of a run's summary.json (without its validity), of the scheduled flows among the records."""
+    flows = [record for record in records if record.source == SCHEDULED]
     with_deadline = [flow for flow in flows if flow.deadline_us is not None]
     missed = sum(not flow.met for flow in with_deadline)
     return {
@@ -40,6 +40,19 @@ def summarise(records: Iterable[FlowRecord]) -> dict[str, Any]:
         },
         "retransmissions": sum(flow.retransmissions for flow in flows),
         "unfinished": sum(flow.status == UNFINISHED for flow in flows),
+    }
+
+
+def summarise_watched(records: Iterable[FlowRecord]) -> dict[str, Any]:
+    """What other programs' connections carried beside a run."""
+    flows = [record for record in records if record.source == WATCHED]
+    return {
+        "n": len(flows),
+        "bytes": sum(flow.bytes for flow in flows),
+        "retransmissions": sum(flow.retransmissions for flow in flows),
+        "unfinished": sum(flow.status == UNFINISHED for flow in flows),
+        "deadlines": sum(flow.met is not None for flow in flows),
+        "missed": sum(flow.met is False for flow in flows),
     }
 
 

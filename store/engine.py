@@ -11,6 +11,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from policy.errors import FieldError
+from store.migration import bring_up_to_date
 from store.schema import metadata
 
 BUSY_TIMEOUT_MS = 10_000
@@ -38,6 +39,7 @@ def open_store(url: str) -> Engine:
 def _make_tables(engine: Engine) -> None:
     """In statements that are right when another process makes the tables at the same moment."""
     with engine.begin() as connection:
+        bring_up_to_date(connection)
         for table in metadata.sorted_tables:
             connection.execute(CreateTable(table, if_not_exists=True))
             for index in table.indexes:

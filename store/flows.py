@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, Select, func, select
 
-from policy.records import FlowRecord
+from policy.records import SCHEDULED, FlowRecord
 from store.desired import insert_for
 from store.schema import flows
 
-FILTERS = ("scheme", "size_class", "status", "src", "dst", "met")
+FILTERS = ("scheme", "size_class", "status", "src", "dst", "met", "source")
 """Columns that `find_flows` can be asked to match."""
 
 _FIGURES = ("sequence", "received_at", "started_at", "fct_us", "size_class", "scheme", "met")
@@ -35,7 +35,10 @@ def add_flows(engine: Engine, records: Sequence[FlowRecord]) -> int:
 
 @dataclass(frozen=True)
 class FlowColumns:
-    """What figures over many flows are made of, one array a column: far cheaper than one record a flow."""
+    """What figures over many flows are made of, one array a column: far cheaper than one record a flow.
+
+    Scheduled flows only: figures tell how a scheme serves them.
+    """
 
     at: NDArray[np.float64]
     """When the flow finished, by its own record; when its record came, for an unfinished one (epoch seconds)."""
@@ -83,7 +86,7 @@ def flow_columns(engine: Engine, since: float) -> FlowColumns:
 def flow_columns_after(engine: Engine, sequence: int, received_after: float) -> tuple[FlowColumns, int]:
     """The records after that sequence number received after that time, and the last one's sequence number."""
     query = select(*(flows.c[name] for name in _FIGURES)).where(
-        flows.c.received_at > received_after, flows.c.sequence > sequence
+        flows.c.received_at > received_after, flows.c.sequence > sequence, flows.c.source == SCHEDULED
     )
     with engine.connect() as connection:
         rows = [tuple(row) for row in connection.execute(query)]
@@ -106,24 +109,29 @@ def find_flows(
         return [dict(row._mapping) for row in connection.execute(query)]
 
 
-def recent_flows(engine: Engine, since: float = 0.0, limit: int = 1000) -> list[FlowRecord]:
+def recent_flows(
+    engine: Engine, since: float = 0.0, limit: int = 1000, source: str = SCHEDULED
+) -> list[FlowRecord]:
     """Records received after `since`, newest first."""
-    query = (
-        select(*_COLUMNS).where(flows.c.received_at > since).order_by(flows.c.sequence.desc()).limit(limit)
-    )
+    query = _records(source).where(flows.c.received_at > since)
+    return _flow_records(engine, query.order_by(flows.c.sequence.desc()).limit(limit))
+
+
+def all_flows(engine: Engine, source: str = SCHEDULED) -> list[FlowRecord]:
+    """Every record, in the order of reception."""
+    return _flow_records(engine, _records(source).order_by(flows.c.sequence))
+
+
+def count_flows(engine: Engine, source: str = SCHEDULED) -> int:
+    with engine.connect() as connection:
+        query = select(func.count()).select_from(flows).where(flows.c.source == source)
+        return connection.execute(query).scalar_one()
+
+
+def _records(source: str) -> Select[Any]:
+    return select(*_COLUMNS).where(flows.c.source == source)
+
+
+def _flow_records(engine: Engine, query: Select[Any]) -> list[FlowRecord]:
     with engine.connect() as connection:
         return [FlowRecord(**row._mapping) for row in connection.execute(query)]
-
-
-def all_flows(engine: Engine) -> list[FlowRecord]:
-    """Every record, in the order of reception."""
-    with engine.connect() as connection:
-        return [
-            FlowRecord(**row._mapping)
-            for row in connection.execute(select(*_COLUMNS).order_by(flows.c.sequence))
-        ]
-
-
-def count_flows(engine: Engine) -> int:
-    with engine.connect() as connection:
-        return connection.execute(select(func.count()).select_from(flows)).scalar_one()

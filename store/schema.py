@@ -21,6 +21,8 @@ from sqlalchemy import (
     Table,
 )
 
+from policy.records import SCHEDULED
+
 metadata = MetaData()
 
 policies = Table(
@@ -106,7 +108,7 @@ flows = Table(
     Column("size_class", String, nullable=False),
     Column("started_at", Float, nullable=False),
     Column("fct_us", Float),
-    Column("ideal_us", Float, nullable=False),
+    Column("ideal_us", Float),
     Column("deadline_us", Float),
     Column("met", Boolean),
     Column("retransmissions", BigInteger, nullable=False),
@@ -114,10 +116,16 @@ flows = Table(
     Column("scheme", String, nullable=False),
     Column("status", String, nullable=False),
     Column("reason", String, nullable=False),
+    Column("source", String, nullable=False, server_default=SCHEDULED),
+    Column("src_port", Integer),
+    Column("dst_port", Integer),
+    Column("lasted_us", Float),
+    Column("timeouts", BigInteger),
+    Column("srtt_us", Float),
     Column("received_at", Float, nullable=False),
     Index("flows_by_reception", "received_at"),
 )
-"""The columns up to `reason` are policy.records.FlowRecord."""
+"""All but `sequence` and `received_at` is policy.records.FlowRecord."""
 
 events = Table(
     "events",

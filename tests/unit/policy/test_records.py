@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from policy.errors import FieldError
-from policy.metrics import summarise
+from policy.metrics import summarise, summarise_watched
 from policy.records import FlowRecord, size_class
 
 RECORD = {
@@ -51,12 +51,36 @@ def test_from_document__round_trips():
         ({"size_class": "tiny"}, "size_class"),
         ({"reason": "x" * 201}, "reason"),
         ({"colour": "red"}, "colour"),
+        ({"ideal_us": None}, "ideal_us"),
+        ({"source": "seen"}, "source"),
+        ({"source": "watched", "src_port": 0}, "src_port"),
+        ({"source": "watched", "dst_port": 65_536}, "dst_port"),
+        ({"source": "watched", "dst_port": 80.0}, "dst_port"),
+        ({"source": "watched", "lasted_us": -1}, "lasted_us"),
+        ({"source": "watched", "timeouts": 1.5}, "timeouts"),
+        ({"src": "fd09::1 "}, "src"),
     ],
 )
 def test_from_document__names_the_bad_field(change, field):
     with pytest.raises(FieldError) as caught:
         record(**change)
     assert caught.value.field == field
+
+
+WATCHED = {
+    "source": "watched",
+    "ideal_us": None,
+    "src": "h1",
+    "dst": "fd09::2",
+    "src_port": 40_000,
+    "dst_port": 80,
+}
+
+
+def test_from_document__a_watched_flow_has_addresses_and_no_ideal():
+    watched = record(**WATCHED, lasted_us=9e6, timeouts=1, srtt_us=215.0)
+    assert FlowRecord.from_document(watched.to_document()) == watched
+    assert watched.slowdown is None
 
 
 def test_size_class__limits_belong_to_the_class_below():
@@ -80,3 +104,17 @@ def test_summarise__counts_unfinished_flows_and_misses_and_drops_nothing():
     assert summary["deadlines"] == {"n": 3, "missed": 2, "miss_ratio": pytest.approx(2 / 3)}
     assert summary["unfinished"] == 1
     assert summary["fct_us"]["large"]["mean"] is None
+
+
+def test_summarise__watched_flows_are_told_apart():
+    missed = {"deadline_us": 1000.0, "met": False}
+    watched = [record(id="w/1", **WATCHED, **missed, retransmissions=2), record(id="w/2", **WATCHED)]
+    assert summarise([record(), *watched]) == summarise([record()])
+    assert summarise_watched([record(), *watched]) == {
+        "n": 2,
+        "bytes": 20_000,
+        "retransmissions": 2,
+        "unfinished": 0,
+        "deadlines": 1,
+        "missed": 1,
+    }

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store that an earlier version has made is brought up to date when it is opened: no row is lost."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, column, insert, inspect, select, table, text
+from sqlalchemy.schema import CreateTable
+
+from policy.errors import SluiceError
+from store.schema import flows
+
+_BEFORE = "flows_before"
+
+
+def bring_up_to_date(connection: Connection) -> None:
+    """Give the table of flows the columns that it lacks. SQLite cannot loosen a column: the table is made anew.
+
+    In one transaction, and right when another process does the same at this moment. Raises SluiceError on another
+    database.
+    """
+    if not _is_old(connection):
+        return
+    if connection.dialect.name != "sqlite":
+        raise SluiceError("an earlier version of Sluice has made this store: give --store a new database")
+    connection.exec_driver_sql("BEGIN IMMEDIATE")  # sqlite3 itself begins none before such statements
+    if _is_old(connection):
+        _make_flows_anew(connection)
+
+
+def _is_old(connection: Connection) -> bool:
+    inspector = inspect(connection)
+    if not inspector.has_table(flows.name):
+        return False
+    return {column.name for column in flows.columns} > {
+        found["name"] for found in inspector.get_columns(flows.name)
+    }
+
+
+def _make_flows_anew(connection: Connection) -> None:
+    names = [found["name"] for found in inspect(connection).get_columns(flows.name)]
+    connection.execute(text(f"ALTER TABLE {flows.name} RENAME TO {_BEFORE}"))
+    connection.execute(CreateTable(flows))
+    before = table(_BEFORE, *map(column, names))
+    connection.execute(insert(flows).from_select(names, select(before)))
+    connection.execute(text(f"DROP TABLE {_BEFORE}"))

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from policy.records import SCHEDULED, FlowRecord
+from store.engine import open_store
+from store.flows import add_flows, all_flows
+from tests.unit.webui.records import record
+
+OLD_FLOWS = """
+CREATE TABLE flows (
+    sequence INTEGER NOT NULL, id VARCHAR NOT NULL, src VARCHAR NOT NULL, dst VARCHAR NOT NULL, bytes BIGINT NOT NULL,
+    size_class VARCHAR NOT NULL, started_at FLOAT NOT NULL, fct_us FLOAT, ideal_us FLOAT NOT NULL, deadline_us FLOAT,
+    met BOOLEAN, retransmissions BIGINT NOT NULL, congestion_control VARCHAR NOT NULL, scheme VARCHAR NOT NULL,
+    status VARCHAR NOT NULL, reason VARCHAR NOT NULL, received_at FLOAT NOT NULL, PRIMARY KEY (sequence), UNIQUE (id)
+);
+CREATE INDEX flows_by_reception ON flows (received_at);
+"""
+ROW = (
+    7,
+    "run/1",
+    "h1",
+    "h2",
+    10_000,
+    "small",
+    1e9,
+    2000.0,
+    1000.0,
+    None,
+    None,
+    3,
+    "cubic",
+    "tcp",
+    "finished",
+    "",
+    1e9,
+)
+
+
+@pytest.fixture
+def old(tmp_path):
+    """The file of a store as an earlier version made it, with one flow."""
+    path = tmp_path / "store.db"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(OLD_FLOWS)
+        connection.execute(f"INSERT INTO flows VALUES ({','.join('?' * len(ROW))})", ROW)
+    return path
+
+
+def columns(path) -> dict[str, bool]:
+    """Name -> may not be null."""
+    with sqlite3.connect(path) as connection:
+        return {row[1]: bool(row[3]) for row in connection.execute("PRAGMA table_info(flows)")}
+
+
+def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(old, tmp_path):
+    engine = open_store(f"sqlite:///{old}")
+    (kept,) = all_flows(engine)
+    assert (kept.id, kept.retransmissions, kept.ideal_us, kept.source) == ("run/1", 3, 1000.0, SCHEDULED)
+    watched = record("w/1", source="watched", ideal_us=None, src_port=40_000, dst_port=80, lasted_us=5e6)
+    assert add_flows(engine, [FlowRecord.from_document(watched), kept]) == 1
+    engine.dispose()
+    new = tmp_path / "new.db"
+    open_store(f"sqlite:///{new}").dispose()
+    assert columns(old) == columns(new)
+    with sqlite3.connect(old) as connection:
+        indexes = {row[1] for row in connection.execute("PRAGMA index_list(flows)")}
+        assert "flows_by_reception" in indexes
+        assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'flows_before'").fetchone()
+        assert connection.execute("SELECT max(sequence) FROM flows").fetchone() == (8,)
+
+
+def test_several_processes_may_open_it_at_once(old):
+    with ThreadPoolExecutor(8) as pool:
+        engines = list(pool.map(open_store, [f"sqlite:///{old}"] * 8))
+    assert [len(all_flows(engine)) for engine in engines] == [1] * 8
+    for engine in engines:
+        engine.dispose()
