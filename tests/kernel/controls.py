@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A congestion control under a name of this process.
+"""Congestion controls under names of this process.
 
 The kernel has one list of controls for the whole machine: under its own name, a control that another process registered
 (and takes away when it ends) would be tested.
@@ -12,18 +12,29 @@ from pathlib import Path
 
 from dataplane import build
 
-_PUBLIC = "sluice_dctcp"
+DCTCP = "cc_dctcp"
+PROGRAMS = sorted(name for name in build.names() if name.startswith("cc_"))
 
 
-def private_name() -> str:
-    """As long as the public one, so that it can take its place in the object file."""
-    return f"sluice_{os.getpid() % 100_000:05}"
+def private_name(program: str = DCTCP) -> str:
+    """A name for the control of a program (cc_ucp) that no other process uses."""
+    return f"sluice_{PROGRAMS.index(program)}_{os.getpid() % 100_000:05}"
 
 
-def private_copy(program: str, directory: Path) -> Path:
-    """The object file of a program, with the control in it (and its map) renamed."""
-    name = private_name()
-    assert len(name) == len(_PUBLIC)
-    copy = directory / f"{name}.bpf.o"
-    copy.write_bytes(build.ensure(program).read_bytes().replace(_PUBLIC.encode(), name.encode()))
-    return copy
+def private_build(
+    directory: Path, program: str = DCTCP, *, name: str | None = None, change: tuple[str, str] | None = None
+) -> Path:
+    """The object file of a control under its private name, or `name`.
+
+    `change` replaces a piece of cc_ops.bpf.h by another.
+    """
+    source = (build.SOURCES / f"{program}.bpf.c").read_text()
+    operations = (build.SOURCES / "cc_ops.bpf.h").read_text()
+    if change:
+        assert operations.count(change[0]) == 1
+        operations = operations.replace(*change)
+    name, public = name or private_name(program), f"sluice_{program.removeprefix('cc_')}\n"
+    assert source.count(public) == 1
+    source = source.replace(public, f"{name}\n")
+    source = source.replace('#include "cc_ops.bpf.h"', operations)
+    return build.compile_source(name, source, directory)

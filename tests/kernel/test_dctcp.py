@@ -3,143 +3,55 @@
 
 from __future__ import annotations
 
-import os
-import select
 import socket
 import statistics
 import struct
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from dataplane import build
 from dataplane.congestion import CongestionControl, register_congestion_control
-from dataplane.port import PortProgram, PortSettings
+from dataplane.port import PortSettings
 from runtime.wait import wait_until
+from tests.kernel.bottleneck import (
+    BUFFER_BYTES,
+    K_BYTES,
+    PORT,
+    RATE_BPS,
+    TCP_INFO_BYTES,
+    TCP_INFO_UNACKED,
+    Dumbbell,
+    Flows,
+    bottleneck,
+    delivered,
+    flows,
+)
 from tests.kernel.capture import ACK, ECE, SYN, Capture, Packet
 from tests.kernel.conftest import V4, Pair
-from tests.kernel.controls import private_copy, private_name
-from tests.kernel.htb import make_queues, sent_and_backlog_bytes
-from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and_receive
+from tests.kernel.controls import private_build, private_name
+from tests.kernel.htb import sent_and_backlog_bytes
+from tests.kernel.lab import Namespace, dial, listen, send_and_receive
 
-RATE_BPS = 100_000_000
-K_BYTES = 97_500
-BUFFER_BYTES = 360_000
 CONTROL = private_name()
-PORT = "east"
-SERVER = "10.2.0.1"
 CE = 3
-
-TCP_INFO_DELIVERED = 192  # offsets in struct tcp_info, include/uapi/linux/tcp.h
-TCP_INFO_LAYOUT, TCP_INFO_BYTES = "=II", 232
-TCP_INFO_TOTAL_RETRANS, TCP_INFO_UNACKED = 100, 24
 
 
 @pytest.fixture(scope="module")
 def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CongestionControl]:
-    object_file = private_copy("cc_dctcp", tmp_path_factory.mktemp("control"))
+    object_file = private_build(tmp_path_factory.mktemp("control"))
     with register_congestion_control(CONTROL, object_file) as registered:
         assert registered.owned
         yield registered
 
 
-@dataclass
-class Dumbbell:
-    """Hosts a and b, and a router whose port east is the bottleneck towards b."""
-
-    a: Namespace
-    router: Namespace
-    b: Namespace
-    ports: PortProgram
-
-
 @pytest.fixture
 def dumbbell(namespaces: list[Namespace], control: CongestionControl) -> Iterator[Dumbbell]:
-    a, router, b = Namespace(), Namespace(), Namespace()
-    namespaces += [a, router, b]
-    connect(a, "eth0", router, "west")
-    connect(b, "eth0", router, PORT)
-    address(a, "eth0", "10.1.0.1/24")
-    address(router, "west", "10.1.0.254/24")
-    address(router, PORT, "10.2.0.254/24")
-    address(b, "eth0", f"{SERVER}/24")
-    router.sysctl("net.ipv4.ip_forward", 1)
-    a.run("ip", "route", "add", "default", "via", "10.1.0.254")
-    b.run("ip", "route", "add", "default", "via", "10.2.0.254")
-    for host in (a, b):
-        host.sysctl("net.ipv4.tcp_ecn", 1)
-        host.sysctl("net.ipv4.tcp_congestion_control", CONTROL)
-    make_queues(router, PORT, RATE_BPS)
-    with PortProgram() as ports:
-        with router:
-            ports.attach(PORT, PortSettings(RATE_BPS, K_BYTES, BUFFER_BYTES))
-        yield Dumbbell(a, router, b, ports)
-
-
-@dataclass(frozen=True)
-class Delivered:
-    """A sender's own account: packets delivered, those of them that the echo called marked, retransmissions."""
-
-    packets: int
-    marked: int
-    retransmitted: int
-
-
-def delivered(sender: socket.socket) -> Delivered:
-    info = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
-    packets, marked = struct.unpack_from(TCP_INFO_LAYOUT, info, TCP_INFO_DELIVERED)
-    return Delivered(packets, marked, struct.unpack_from("=I", info, TCP_INFO_TOTAL_RETRANS)[0])
-
-
-@dataclass
-class Flows:
-    """Saturating flows, driven by this thread."""
-
-    senders: list[socket.socket]
-    receivers: list[socket.socket]
-    received_bytes: dict[int, int] = field(default_factory=dict)
-
-    def run(self, duration_s: float, every: Callable[[], None] | None = None, every_s: float = 0.02) -> None:
-        """Keep every sender busy and every receiver empty; call `every` now and then."""
-        data, end = bytes(65536), time.monotonic() + duration_s
-        due = time.monotonic()
-        while (now := time.monotonic()) < end:
-            readable, writable, _ = select.select(self.receivers, self.senders, [], every_s)
-            for receiver in readable:
-                count = len(receiver.recv(1 << 18))
-                self.received_bytes[receiver.fileno()] = self.received_bytes.get(receiver.fileno(), 0) + count
-            for sender in writable:
-                sender.send(data)
-            if every and now >= due:
-                every()
-                due = now + every_s
-
-    def drain(self) -> None:
-        """Stop sending and take what is under way."""
-        for sender in self.senders:
-            sender.shutdown(socket.SHUT_WR)
-        for receiver in self.receivers:
-            receiver.setblocking(True)
-            while receiver.recv(1 << 18):
-                pass
-
-    def close(self) -> None:
-        for end in (*self.senders, *self.receivers):
-            end.close()
-
-
-def flows(bell: Dumbbell, count: int) -> Flows:
-    with listen(bell.b, socket.AF_INET, SERVER) as listener:
-        pairs = [dial(bell.a, listener) for _ in range(count)]
-    for pair in pairs:
-        pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
-        pair[0].setblocking(False)
-        pair[1].setblocking(False)
-    return Flows([p[0] for p in pairs], [p[1] for p in pairs])
+    with bottleneck(namespaces, CONTROL) as bell:
+        yield bell
 
 
 @dataclass(frozen=True)
@@ -252,12 +164,10 @@ def test_the_sender_is_told_of_as_many_marks_as_there_are(dumbbell: Dumbbell, co
 
 def test_calls_that_the_kernel_leaves_out_do_no_harm(dumbbell: Dumbbell, tmp_path: Path):
     """A build in which every third cut is left out and returns what one such kernel was seen to return."""
-    name = f"sluice_x{os.getpid() % 10_000:04}"
-    source = (build.SOURCES / "cc_dctcp.bpf.c").read_text().replace("sluice_dctcp", name)
-    whole = "\treturn cc_cut(sk, &ca->sender, ca->alpha_q20);\n"
-    assert source.count(whole) == 1
-    changed = source.replace(whole, f"\tif (bpf_get_prandom_u32() % 3 == 0)\n\t\treturn 0x81104110;\n{whole}")
-    object_file = build.compile_source("cc_dctcp_x", changed, tmp_path)
+    name = f"{CONTROL}x"
+    whole = "\treturn cc_cut(sk, &ca->sender, ca->penalty_q20);\n"
+    left_out = f"\tif (bpf_get_prandom_u32() % 3 == 0)\n\t\treturn 0x81104110;\n{whole}"
+    object_file = private_build(tmp_path, name=name, change=(whole, left_out))
     with register_congestion_control(name, object_file):
         for host in (dumbbell.a, dumbbell.b):
             host.sysctl("net.ipv4.tcp_congestion_control", name)

@@ -19,7 +19,7 @@ from policy.errors import EnvironmentLacking
 from runtime import process
 from runtime.wait import wait_until
 from tests.kernel.conftest import Pair
-from tests.kernel.controls import private_copy, private_name
+from tests.kernel.controls import private_build, private_name
 
 ROUNDS = 100
 PORTS_MAX = 1024
@@ -38,7 +38,7 @@ def open_files() -> int:
 
 @pytest.fixture
 def control_file(tmp_path: Path) -> Path:
-    return private_copy("cc_dctcp", tmp_path)
+    return private_build(tmp_path)
 
 
 def test_load__a_hundred_times_leaves_nothing(pair: Pair):
@@ -133,10 +133,11 @@ def test_load__a_refused_program_shows_the_verifiers_words(tmp_path: Path):
 def test_maps__lookup_update_delete_and_their_errors():
     with load("port") as port:
         settings, counters = port.map("settings"), port.map("counters")
-        value = struct.pack("=QQQ", 1, 2, 3)
+        size = settings.value_size
+        value = bytes(range(size))
         assert settings.lookup(7) is None
         assert settings.update(7, value)
-        assert not settings.update(7, bytes(24), only_new=True)
+        assert not settings.update(7, bytes(size), only_new=True)
         assert settings.lookup(7) == value
         assert list(settings.keys()) == [struct.pack("=I", 7)]
         assert settings.delete(7)
@@ -145,8 +146,8 @@ def test_maps__lookup_update_delete_and_their_errors():
         counters.update(7, struct.pack("=40Q", *range(40)))
         cpus = len(counters.lookup_per_cpu(7) or [])
         assert counters.lookup_sum(7, "=40Q") == tuple(n * cpus for n in range(40))
-        for wrong in (b"", bytes(23)):
-            with pytest.raises(ValueError, match="24 bytes"):
+        for wrong in (b"", bytes(size - 1)):
+            with pytest.raises(ValueError, match=f"{size} bytes"):
                 settings.update(7, wrong)
         with pytest.raises(ValueError, match="a key has 4 bytes"):
             settings.lookup(b"123")
