@@ -60,8 +60,11 @@ class FlowQuery(BaseModel):
     scheme: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,64}$")
     size_class: Literal["small", "medium", "large"] | None = None
     status: Literal["finished", "unfinished"] | None = None
-    src: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,64}$")
-    dst: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,64}$")
+    src: str | None = Field(None, pattern=r"^[A-Za-z0-9._:-]{1,64}$")
+    dst: str | None = Field(None, pattern=r"^[A-Za-z0-9._:-]{1,64}$")
+    source: Literal["scheduled", "watched"] | None = Field(
+        None, description="flows of a run's schedule, or connections of other programs"
+    )
     met: Literal["true", "false"] | None = Field(None, description="deadline flows that met it, or missed it")
 
 
@@ -221,7 +224,7 @@ class FlowModel(BaseModel):
     size_class: str
     started_at: float
     fct_us: float | None
-    ideal_us: float
+    ideal_us: float | None
     deadline_us: float | None
     met: bool | None
     retransmissions: int
@@ -234,6 +237,12 @@ class FlowModel(BaseModel):
 
 class FlowsAnswer(BaseModel):
     flows: list[FlowModel]
+    source: Literal["scheduled", "watched"]
+    src_port: int | None
+    dst_port: int | None
+    lasted_us: float | None
+    timeouts: int | None
+    srtt_us: float | None
     next: int | None
 
 

@@ -7,13 +7,15 @@ clients what it accepts. What JSON Schema cannot say (thresholds must increase) 
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from policy.desired import MAX_QUEUES, MAX_THRESHOLD_BYTES
-from policy.records import FINISHED, SIZE_CLASSES, UNFINISHED
+from policy.records import FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, WATCHED
 from policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
 
 _NAME = {"type": "string", "pattern": r"^[A-Za-z0-9._-]{1,64}$"}
+_ENDPOINT = {"type": "string", "pattern": r"^[A-Za-z0-9._:-]{1,64}$"}
 _NULL = {"type": "null"}
 
 
@@ -81,38 +83,49 @@ def policy_schema() -> dict[str, Any]:
     }
 
 
-def _flow(finished: bool, deadline: bool) -> dict[str, Any]:
+def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
     time_us = {"type": "number", "minimum": 0, "maximum": 10**12}
     properties = {
         "id": {"type": "string", "pattern": r"^[A-Za-z0-9._:/-]{1,96}$"},
-        "src": _NAME,
-        "dst": _NAME,
+        "src": _ENDPOINT,
+        "dst": _ENDPOINT,
         "bytes": _whole(1, 10**13),
         "size_class": {"type": "string", "enum": list(SIZE_CLASSES)},
         "started_at": {"type": "number", "minimum": 0, "maximum": 10**11},
         "fct_us": time_us if finished else _NULL,
-        "ideal_us": {"type": "number", "minimum": 0.001, "maximum": 10**12},
+        "ideal_us": _or_null(ideal_us) if watched else ideal_us,
         "deadline_us": time_us if deadline else _NULL,
         "met": {"type": "boolean"} if deadline else _NULL,
+    ideal_us = {"type": "number", "minimum": 0.001, "maximum": 10**12}
+    port = _or_null(_whole(1, 65_535))
         "retransmissions": _whole(0, 2**40),
         "congestion_control": _NAME,
         "scheme": _NAME,
         "status": {"type": "string", "const": FINISHED if finished else UNFINISHED},
         "reason": {"type": "string", "maxLength": 200, "pattern": r"^[^\u0000\ud800-\udfff]*$"},
     }
-    optional = {"reason", *(() if finished else ("fct_us",)), *(() if deadline else ("deadline_us", "met"))}
+    optional = {"reason", "src_port", "dst_port", "lasted_us", "timeouts", "srtt_us"}
+    optional |= {"ideal_us"} if watched else {"source"}
+    optional |= {*(() if finished else ("fct_us",)), *(() if deadline else ("deadline_us", "met"))}
     return {
         "type": "object",
-        "title": f"{'finished' if finished else 'unfinished'}, {'with' if deadline else 'without'} deadline",
+        "title": f"{'watched, ' if watched else ''}{'finished' if finished else 'unfinished'}, "
+        f"{'with' if deadline else 'without'} deadline",
         "properties": properties,
         "required": [name for name in properties if name not in optional],
         "additionalProperties": False,
     }
 
 
+        "source": {"type": "string", "const": WATCHED if watched else SCHEDULED},
+        "src_port": port,
+        "dst_port": port,
+        "lasted_us": _or_null(time_us),
+        "timeouts": _or_null(_whole(0, 2**40)),
+        "srtt_us": _or_null(time_us),
 def flows_schema() -> dict[str, Any]:
     """A batch of flow records."""
-    kinds = [_flow(finished, deadline) for finished in (True, False) for deadline in (False, True)]
+    kinds = [_flow(*kind) for kind in product((True, False), (False, True), (False, True))]
     return {"type": "array", "items": {"anyOf": kinds}}
 
 
