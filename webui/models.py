@@ -232,17 +232,17 @@ class FlowModel(BaseModel):
     scheme: str
     status: str
     reason: str
-    received_at: float
-
-
-class FlowsAnswer(BaseModel):
-    flows: list[FlowModel]
     source: Literal["scheduled", "watched"]
     src_port: int | None
     dst_port: int | None
     lasted_us: float | None
     timeouts: int | None
     srtt_us: float | None
+    received_at: float
+
+
+class FlowsAnswer(BaseModel):
+    flows: list[FlowModel]
     next: int | None
 
 

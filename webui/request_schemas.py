@@ -85,6 +85,8 @@ def policy_schema() -> dict[str, Any]:
 
 def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
     time_us = {"type": "number", "minimum": 0, "maximum": 10**12}
+    ideal_us = {"type": "number", "minimum": 0.001, "maximum": 10**12}
+    port = _or_null(_whole(1, 65_535))
     properties = {
         "id": {"type": "string", "pattern": r"^[A-Za-z0-9._:/-]{1,96}$"},
         "src": _ENDPOINT,
@@ -96,13 +98,17 @@ def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
         "ideal_us": _or_null(ideal_us) if watched else ideal_us,
         "deadline_us": time_us if deadline else _NULL,
         "met": {"type": "boolean"} if deadline else _NULL,
-    ideal_us = {"type": "number", "minimum": 0.001, "maximum": 10**12}
-    port = _or_null(_whole(1, 65_535))
         "retransmissions": _whole(0, 2**40),
         "congestion_control": _NAME,
         "scheme": _NAME,
         "status": {"type": "string", "const": FINISHED if finished else UNFINISHED},
         "reason": {"type": "string", "maxLength": 200, "pattern": r"^[^\u0000\ud800-\udfff]*$"},
+        "source": {"type": "string", "const": WATCHED if watched else SCHEDULED},
+        "src_port": port,
+        "dst_port": port,
+        "lasted_us": _or_null(time_us),
+        "timeouts": _or_null(_whole(0, 2**40)),
+        "srtt_us": _or_null(time_us),
     }
     optional = {"reason", "src_port", "dst_port", "lasted_us", "timeouts", "srtt_us"}
     optional |= {"ideal_us"} if watched else {"source"}
@@ -117,12 +123,6 @@ def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
     }
 
 
-        "source": {"type": "string", "const": WATCHED if watched else SCHEDULED},
-        "src_port": port,
-        "dst_port": port,
-        "lasted_us": _or_null(time_us),
-        "timeouts": _or_null(_whole(0, 2**40)),
-        "srtt_us": _or_null(time_us),
 def flows_schema() -> dict[str, Any]:
     """A batch of flow records."""
     kinds = [_flow(*kind) for kind in product((True, False), (False, True), (False, True))]
