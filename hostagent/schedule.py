@@ -11,12 +11,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hostagent.wire import HEADER_BYTES
 from policy.errors import FieldError
 
 CONNECTIONS = ("new", "persistent")
+QUENCH = ("never", "kill", "suspend")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class ScheduledFlow:
     until_s: float | None = None
     importance: float | None = None
     importance_share: float | None = None
-    quench: str = "never"
+    quench: Literal["never", "kill", "suspend"] = "never"
     label: str = ""
 
     @property
@@ -116,6 +117,8 @@ def _flow(index: int, entry: Any, addresses: Mapping[str, str]) -> ScheduledFlow
         raise FieldError(
             f"flows[{index}].bytes", f"must be at least {HEADER_BYTES}, the header's, not {flow.bytes}"
         )
+    if flow.quench not in QUENCH:
+        raise FieldError(f"flows[{index}].quench", f"must be one of {', '.join(QUENCH)}, not {flow.quench!r}")
     if flow.dst not in addresses:
         raise FieldError(f"flows[{index}].dst", f"{flow.dst!r} has no address in addresses")
     return flow

@@ -18,11 +18,12 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from hostagent import tcp, telling
+from hostagent.deadline import Phase
 from hostagent.loop import READ, WRITE, Loop
 from hostagent.records import QUENCHED, failed, finished
 from hostagent.schedule import ScheduledFlow
@@ -163,7 +164,7 @@ class Outgoing:
         if self._active is not active:
             return
         state = telling.state(self._sock)
-        if state is not None and state.phase == telling.KILLED:
+        if state is not None and state.phase is Phase.KILLED:
             self.fail(QUENCHED)
         else:
             self._loop.call_at(time.monotonic_ns() + QUENCH_LOOK_NS, partial(self._look, active))
@@ -198,7 +199,7 @@ class Outgoing:
             "retransmissions": info.retransmissions - self._before.retransmissions,
         }
         state = telling.state(self._sock)
-        return sample if state is None else sample | asdict(state)
+        return sample if state is None else sample | dict(telling.sample(state))
 
     def _connect(self) -> None:
         result = self._sock.connect_ex((self.address, self._port))

@@ -56,6 +56,7 @@ def test_persistent():
         ({"connections": "many"}, "connections"),
         ({"addresses": {}}, "flows[0].dst"),
         ({"flows": [{"id": "x"}]}, "flows[0]"),
+        ({"flows": [{**asdict(flow(1)), "quench": "perhaps"}]}, "flows[0].quench"),
         ({"sample_ms": 0}, "sample_ms"),
         ({"max_window": "50"}, "max_window"),
         ({"flows": [{**asdict(flow(1)), "bytes": 39}]}, "flows[0].bytes"),
