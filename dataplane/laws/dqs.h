@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * Dynamic queue sharing: inside a priority each active flow has a sub-queue of its own, out of a fixed number.
+ *
+ *   a packet of `flow` arrives:
+ *     the sub-queue that is the flow's                          if it has one
+ *     the shared one, hash(flow) mod queues                     while guests wait there (maybe its own packets)
+ *     a free one, which becomes the flow's                      if there is one
+ *     the shared one, as a guest of the flow that owns it       otherwise
+ *   free: never assigned, or empty for longer than `release_ns`
+ *   a packet leaves: from the next sub-queue with packets, in turn, one packet each
+ *
+ * Source: FISH (Zhang, Hu), flow queues and algorithm 1, inner loop; after DQS (reference 11 there). The second line is
+ * ours: without it a guest that gets a sub-queue of its own would overtake its packets that still wait in the shared
+ * one. So the packets of a flow leave in the order in which they came.
+ *
+ * The law keeps who owns what and how many wait; the packets, the buffer and its bound are the caller's. Which
+ * priority is served is decided outside: one struct sl_dqs for each. Loops end after SL_DQS_MAX_QUEUES steps.
+ *
+ * Ranges: 1 to SL_DQS_MAX_QUEUES sub-queues (clamped); up to 2^32 - 1 packets in each, which the caller's buffer must
+ * ensure; any flow number and any time. Flows with the same number are one flow: use an exact number or a 64-bit hash.
+ */
+#ifndef SLUICE_LAWS_DQS_H
+#define SLUICE_LAWS_DQS_H
+
+#include "types.h"
+
+enum sl_dqs_size { SL_DQS_MAX_QUEUES = 32 };
+
+#define SL_DQS_NONE 0xFFFFFFFFU
+
+struct sl_dqs_settings {
+	sl_u64 release_ns; /* an empty sub-queue stays its flow's for this long */
+	sl_u32 queues;	   /* the same for as long as a struct sl_dqs is in use */
+};
+
+struct sl_dqs_queue {
+	sl_u64 flow;	   /* whose it is, if assigned */
+	sl_u64 emptied_ns; /* when its last packet left, if none waits */
+	sl_u32 waiting;	   /* packets */
+	sl_u32 until_own;  /* packets that must leave until no guest's packet waits */
+	sl_u32 assigned;
+};
+
+/* All zero: empty, every sub-queue free. */
+struct sl_dqs {
+	struct sl_dqs_queue queue[SL_DQS_MAX_QUEUES];
+	sl_u32 turn; /* the sub-queue whose turn it is */
+};
+
+SL_LAW sl_u32 sl_dqs_queues(const struct sl_dqs_settings *set)
+{
+	if (!set->queues)
+		return 1;
+	return set->queues < SL_DQS_MAX_QUEUES ? set->queues : SL_DQS_MAX_QUEUES;
+}
+
+/* A clock read earlier on another CPU releases nothing. */
+SL_LAW int sl_dqs_is_free(const struct sl_dqs_queue *q, const struct sl_dqs_settings *set, sl_u64 now_ns)
+{
+	if (!q->assigned)
+		return 1;
+	return !q->waiting && now_ns > q->emptied_ns && now_ns - q->emptied_ns > set->release_ns;
+}
+
+/* The sub-queue that flows without one share: by the upper bits of a multiplicative hash (Knuth, vol. 3, 6.4). */
+SL_LAW sl_u32 sl_dqs_shared(sl_u64 flow, const struct sl_dqs_settings *set)
+{
+	sl_u64 upper = flow * 0x9E3779B97F4A7C15ULL >> 32;
+
+	return (sl_u32)(upper * sl_dqs_queues(set) >> 32);
+}
+
+/* The flow's own sub-queue, else the first free one in `free`; SL_DQS_NONE where there is none. */
+SL_LAW sl_u32 sl_dqs_own(const struct sl_dqs *d, const struct sl_dqs_settings *set, sl_u64 flow, sl_u64 now_ns,
+			 sl_u32 *free)
+{
+	sl_u32 queues = sl_dqs_queues(set), i;
+
+	*free = SL_DQS_NONE;
+	for (i = 0; i < SL_DQS_MAX_QUEUES; i++) {
+		if (i >= queues)
+			break;
+		if (d->queue[i].assigned && d->queue[i].flow == flow)
+			return i;
+		if (*free == SL_DQS_NONE && sl_dqs_is_free(&d->queue[i], set, now_ns))
+			*free = i;
+	}
+	return SL_DQS_NONE;
+}
+
+/* A packet of `flow` arrives and stays: the sub-queue into which the caller puts it. */
+SL_LAW sl_u32 sl_dqs_enqueue(struct sl_dqs *d, const struct sl_dqs_settings *set, sl_u64 flow, sl_u64 now_ns)
+{
+	sl_u32 free, at = sl_dqs_own(d, set, flow, now_ns, &free), guest = 0;
+
+	if (at == SL_DQS_NONE) {
+		at = sl_dqs_shared(flow, set);
+		guest = d->queue[at].until_own || free == SL_DQS_NONE;
+		if (!guest)
+			at = free;
+	}
+	if (at >= SL_DQS_MAX_QUEUES) /* never; BPF's verifier wants to see it */
+		return SL_DQS_NONE;
+	d->queue[at].waiting++;
+	if (guest) {
+		d->queue[at].until_own = d->queue[at].waiting;
+	} else {
+		d->queue[at].flow = flow;
+		d->queue[at].assigned = 1;
+	}
+	return at;
+}
+
+/* The sub-queue from which the caller takes the next packet; SL_DQS_NONE when none waits. */
+SL_LAW sl_u32 sl_dqs_dequeue(struct sl_dqs *d, const struct sl_dqs_settings *set, sl_u64 now_ns)
+{
+	sl_u32 queues = sl_dqs_queues(set), at = d->turn, i;
+
+	for (i = 0; i < SL_DQS_MAX_QUEUES; i++, at++) {
+		if (at >= queues)
+			at = 0;
+		if (at >= SL_DQS_MAX_QUEUES || !d->queue[at].waiting)
+			continue;
+		d->turn = at + 1;
+		if (!--d->queue[at].waiting)
+			d->queue[at].emptied_ns = now_ns;
+		if (d->queue[at].until_own)
+			d->queue[at].until_own--;
+		return at;
+	}
+	return SL_DQS_NONE;
+}
+
+/* Sub-queues that are not free now. */
+SL_LAW sl_u32 sl_dqs_active(const struct sl_dqs *d, const struct sl_dqs_settings *set, sl_u64 now_ns)
+{
+	sl_u32 queues = sl_dqs_queues(set), active = 0, i;
+
+	for (i = 0; i < SL_DQS_MAX_QUEUES; i++)
+		active += i < queues && !sl_dqs_is_free(&d->queue[i], set, now_ns);
+	return active;
+}
+
+#endif

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""laws/dqs.h against a switch that holds the packets themselves."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+NONE = 2**32 - 1
+MAX_QUEUES = 32
+U64 = 2**64 - 1
+EXTREMES = [0, 1, 2**31, 2**32 - 1, 2**32, 2**63, U64]
+
+
+@dataclass
+class SubQueue:
+    owner: int | None = None
+    packets: deque[int] = field(default_factory=deque)
+    """The flow of each packet that waits."""
+    emptied_ns: int = 0
+
+
+class Switch:
+    """The page on top of dqs.h, with packets in queues and nothing counted."""
+
+    def __init__(self, queues: int, release_ns: int) -> None:
+        self.queues = [SubQueue() for _ in range(min(max(queues, 1), MAX_QUEUES))]
+        self.release_ns, self.turn = release_ns, 0
+
+    def is_free(self, q: SubQueue, now_ns: int) -> bool:
+        return q.owner is None or (not q.packets and now_ns - q.emptied_ns > self.release_ns)
+
+    def place(self, flow: int, now_ns: int) -> SubQueue:
+        shared = self.queues[(flow * 0x9E3779B97F4A7C15 % 2**64 >> 32) * len(self.queues) >> 32]
+        own = [q for q in self.queues if q.owner == flow]
+        if own:
+            return own[0]
+        free = [q for q in self.queues if self.is_free(q, now_ns)]
+        if free and all(guest == shared.owner for guest in shared.packets):
+            free[0].owner = flow
+            return free[0]
+        return shared
+
+    def enqueue(self, flow: int, now_ns: int) -> int:
+        q = self.place(flow, now_ns)
+        q.packets.append(flow)
+        return next(i for i, other in enumerate(self.queues) if other is q)
+
+    def dequeue(self, now_ns: int) -> int:
+        for step in range(len(self.queues)):
+            at = (self.turn + step) % len(self.queues)
+            q = self.queues[at]
+            if q.packets:
+                self.turn = at + 1
+                q.packets.popleft()
+                if not q.packets:
+                    q.emptied_ns = now_ns
+                return at
+        return NONE
+
+
+class Law:
+    """The law, with the packets that its caller would hold."""
+
+    def __init__(self, laws, queues, release_ns):
+        self.lib = laws.lib
+        self.state = laws.ffi.new("struct sl_dqs *")
+        self.settings = laws.ffi.new("struct sl_dqs_settings *", (release_ns, queues))
+        self.held = [deque() for _ in range(MAX_QUEUES)]
+
+    def enqueue(self, packet, flow, now_ns):
+        at = self.lib.sl_dqs_enqueue(self.state, self.settings, flow, now_ns)
+        self.held[at].append(packet)
+        return at
+
+    def dequeue(self, now_ns):
+        at = self.lib.sl_dqs_dequeue(self.state, self.settings, now_ns)
+        return None if at == NONE else self.held[at].popleft()
+
+    def active(self, now_ns):
+        return self.lib.sl_dqs_active(self.state, self.settings, now_ns)
+
+
+queue_counts = st.one_of(
+    st.integers(0, 4), st.sampled_from([31, 32, 33, 2**32 - 1]), st.integers(0, 2**32 - 1)
+)
+flows = st.one_of(st.integers(0, 8), st.sampled_from(EXTREMES), st.integers(0, U64))
+release_times = st.one_of(st.integers(0, 100), st.sampled_from(EXTREMES))
+steps = st.lists(
+    st.tuples(
+        st.one_of(st.none(), flows),  # a packet of this flow arrives; None: one leaves
+        st.one_of(st.just(0), st.integers(0, 100), st.integers(0, 10**12)),  # ns since the last step
+    ),
+    max_size=200,
+)
+
+
+@given(queues=queue_counts, release_ns=release_times, begin_ns=st.sampled_from([0, 1, 2**62]), steps=steps)
+def test_dqs__is_the_switch_that_holds_the_packets(laws, queues, release_ns, begin_ns, steps):
+    law, switch, now_ns = Law(laws, queues, release_ns), Switch(queues, release_ns), begin_ns
+    for flow, later_ns in steps:
+        now_ns += later_ns
+        if flow is None:
+            assert laws.lib.sl_dqs_dequeue(law.state, law.settings, now_ns) == switch.dequeue(now_ns)
+        else:
+            at = laws.lib.sl_dqs_enqueue(law.state, law.settings, flow, now_ns)
+            assert at == switch.enqueue(flow, now_ns)
+        assert [law.state.queue[i].waiting for i in range(len(switch.queues))] == [
+            len(q.packets) for q in switch.queues
+        ]
+        assert law.active(now_ns) == sum(not switch.is_free(q, now_ns) for q in switch.queues)
+
+
+@given(queues=queue_counts, release_ns=release_times, steps=steps)
+def test_dqs__the_packets_of_a_flow_leave_in_their_order_and_all_leave(laws, queues, release_ns, steps):
+    law, now_ns, arrived, left = Law(laws, queues, release_ns), 0, [], []
+    for number, (flow, later_ns) in enumerate(steps):
+        now_ns += later_ns
+        if flow is None:
+            left.append(law.dequeue(now_ns))
+        else:
+            law.enqueue((flow, number), flow, now_ns)
+            arrived.append((flow, number))
+    left += [law.dequeue(now_ns) for _ in range(len(arrived))]
+    left = [packet for packet in left if packet is not None]
+    assert law.dequeue(now_ns) is None
+    assert sorted(left) == sorted(arrived)
+    for flow in {flow for flow, _ in arrived}:
+        numbers = [number for f, number in left if f == flow]
+        assert numbers == sorted(numbers)
+
+
+@given(count=st.integers(1, MAX_QUEUES), each=st.integers(1, 20))
+def test_dequeue__flows_with_sub_queues_of_their_own_take_turns(laws, count, each):
+    law = Law(laws, MAX_QUEUES, 10**9)
+    for flow in range(count):
+        for number in range(each):
+            law.enqueue((number, flow), flow, 1)
+    assert [law.dequeue(2) for _ in range(count * each)] == [
+        (number, flow) for number in range(each) for flow in range(count)
+    ]
+
+
+def test_enqueue__a_short_flow_does_not_wait_for_a_long_one(laws):
+    law = Law(laws, 8, 10**6)
+    for number in range(100):
+        law.enqueue(("long", number), 1, 1)
+    law.enqueue(("short", 0), 2, 1)
+    assert [law.dequeue(2) for _ in range(3)] == [("long", 0), ("short", 0), ("long", 1)]
+
+
+def test_enqueue__a_sub_queue_is_its_flows_until_it_has_been_empty_for_longer_than_the_time(laws):
+    law = Law(laws, 1, 100)
+    law.enqueue("a", 1, 0)
+    law.dequeue(50)
+    assert law.active(150) == 1
+    assert law.state.queue[0].flow == 1
+    law.enqueue("guest", 2, 150)
+    assert law.state.queue[0].flow == 1, "a guest does not become the owner"
+    law.dequeue(150)
+    assert law.active(251) == 0
+    law.enqueue("b", 2, 251)
+    assert law.state.queue[0].flow == 2
+
+
+def test_enqueue__a_clock_read_earlier_releases_nothing(laws):
+    law = Law(laws, 1, 0)
+    law.enqueue("a", 1, 1000)
+    law.dequeue(1000)
+    assert law.active(999) == law.active(1000) == 1
+    assert law.active(1001) == 0
+
+
+def test_enqueue__a_guest_stays_until_its_packets_have_left(laws):
+    """Two sub-queues, both taken; the guest's flow goes on to where it waits though the other becomes free."""
+    law = Law(laws, 2, 0)
+    guest = next(f for f in range(3, 99) if laws.lib.sl_dqs_shared(f, law.settings) == 0)
+    law.enqueue("1", 1, 0)
+    law.enqueue("1", 1, 0)
+    law.enqueue("2", 2, 0)
+    assert law.enqueue("guest", guest, 0) == 0
+    assert [law.dequeue(1) for _ in range(3)] == ["1", "2", "1"]
+    assert law.active(2) == 1, "the second sub-queue is free"
+    assert law.enqueue("guest", guest, 2) == 0, "its first packet still waits there"
+    assert [law.dequeue(3) for _ in range(2)] == ["guest", "guest"]
+    assert law.enqueue("guest", guest, 3) == 1
+
+
+def test_shared__spreads_flows_evenly(laws):
+    settings = laws.ffi.new("struct sl_dqs_settings *", (0, 32))
+    hits = [0] * 32
+    for flow in range(32_000):
+        hits[laws.lib.sl_dqs_shared(flow, settings)] += 1
+    assert 900 < min(hits) <= max(hits) < 1100
