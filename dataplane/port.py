@@ -15,13 +15,15 @@ from types import TracebackType
 
 from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
 from policy.errors import FieldError, SluiceError
+from policy.marking import PHANTOM_PERCENT
 
 QUEUES = 8
 MAX_BYTES = 2_000_000_000
-"""Largest buffer and K that laws/mark.h models."""
+"""Largest buffer and marking threshold that laws/mark.h models."""
 
-_SETTINGS = "=QQQ"
-_STATE_BYTES = 24
+_SETTINGS = "=6Q"
+_STATE = "=QQQIxxxx"
+"""Backlog, time, phantom queue; lock."""
 _LEVEL_PER_BYTE = 8 * 10**9
 _QUEUE_FIELDS = 5
 _COUNTERS = f"={QUEUES * _QUEUE_FIELDS}Q"
@@ -34,9 +36,15 @@ class PortSettings:
     rate_bps: int
     """0: neither mark nor drop here."""
     mark_bytes: int | None
-    """K: a packet that finds more than this in the port is marked; None: never."""
+    """K, or min of the ramp: a packet that finds more than this in the port is (or may be) marked; None: never."""
     buffer_bytes: int
     """A packet that does not fit under this bound is dropped."""
+    mark_max_bytes: int | None = None
+    """Max of the ramp: above it every packet is marked, between min and max with linear probability; None: no ramp."""
+    phantom_mark_bytes: int | None = None
+    """A packet that finds more than this in the phantom queue is marked; None: there is none."""
+    phantom_percent: int = PHANTOM_PERCENT
+    """The phantom queue drains at this share of `rate_bps`."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.rate_bps < 1 << 64:
@@ -45,10 +53,30 @@ class PortSettings:
             raise FieldError("mark_bytes", f"must be None or from 1 to {MAX_BYTES}, not {self.mark_bytes}")
         if not 0 < self.buffer_bytes <= MAX_BYTES:
             raise FieldError("buffer_bytes", f"must be from 1 to {MAX_BYTES}, not {self.buffer_bytes}")
+        self._check_ramp()
+        self._check_phantom()
+
+    def _check_ramp(self) -> None:
+        if self.mark_max_bytes is None:
+            return
+        if self.mark_bytes is None:
+            raise FieldError("mark_max_bytes", "is the upper end of a ramp: it needs mark_bytes, the lower")
+        if not self.mark_bytes < self.mark_max_bytes <= MAX_BYTES:
+            problem = f"must be above mark_bytes, {self.mark_bytes}, and up to {MAX_BYTES}"
+            raise FieldError("mark_max_bytes", f"{problem}, not {self.mark_max_bytes}")
+
+    def _check_phantom(self) -> None:
+        threshold = self.phantom_mark_bytes
+        if threshold is not None and not 0 < threshold <= MAX_BYTES:
+            raise FieldError("phantom_mark_bytes", f"must be None or from 1 to {MAX_BYTES}, not {threshold}")
+        if not 1 <= self.phantom_percent <= 100:
+            raise FieldError("phantom_percent", f"must be from 1 to 100, not {self.phantom_percent}")
 
     def pack(self) -> bytes:
-        """As in bpf/port.h."""
-        return struct.pack(_SETTINGS, self.rate_bps, self.mark_bytes or 0, self.buffer_bytes)
+        """struct sl_vq_settings of laws/mark.h."""
+        phantom_rate_bps = self.rate_bps * self.phantom_percent // 100 if self.phantom_mark_bytes else 0
+        backlog = (self.rate_bps, self.mark_bytes or 0, self.buffer_bytes, self.mark_max_bytes or 0)
+        return struct.pack(_SETTINGS, *backlog, phantom_rate_bps, self.phantom_mark_bytes or 0)
 
 
 @dataclass(frozen=True)
@@ -86,7 +114,7 @@ class PortProgram:
             self.forget(ifname)
         self._indices[ifname] = index
         self._object.map("settings").update(index, settings.pack())
-        self._object.map("states").update(index, bytes(_STATE_BYTES), only_new=True)
+        self._object.map("states").update(index, bytes(struct.calcsize(_STATE)), only_new=True)
         self._object.map("counters").update(index, bytes(struct.calcsize(_COUNTERS)), only_new=True)
         if not self.is_attached(ifname):
             attach_clsact(ifname, self._program)
@@ -113,11 +141,17 @@ class PortProgram:
 
     def backlog_bytes(self, ifname: str) -> int:
         """Backlog of the virtual queue when its last packet had arrived. KeyError when the port was never attached."""
+        return self._state(ifname)[0] // _LEVEL_PER_BYTE
+
+    def phantom_bytes(self, ifname: str) -> int:
+        """The phantom queue when the last packet had arrived. KeyError when the port was never attached."""
+        return self._state(ifname)[2] // _LEVEL_PER_BYTE
+
+    def _state(self, ifname: str) -> tuple[int, ...]:
         state = self._object.map("states").lookup(self._indices[ifname])
         if state is None:
             raise KeyError(ifname)
-        level: int = struct.unpack_from("=Q", state)[0]
-        return level // _LEVEL_PER_BYTE
+        return struct.unpack(_STATE, state)
 
     def detach(self, ifname: str) -> None:
         """Stop there and forget the port. Idempotent, also when the interface is gone."""

@@ -13,12 +13,12 @@ from typing import Any
 
 from policy import units
 from policy.errors import FieldError
+from policy.marking import DEFAULT_BUFFER_BYTES, PortMarking
 from policy.schemes import Marking, Scheme, ThresholdRule, scheme_named
 
 MAX_QUEUES = 8
 MAX_THRESHOLD_BYTES = 10**9
-DEFAULT_MARK_BYTES = 65 * units.PACKET_BYTES
-DEFAULT_BUFFER_BYTES = 360_000
+MAX_MARK_BYTES = 10**9
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,11 @@ class Policy:
     min_flows: int
     """Adjust only when at least this many flows completed in the window."""
     mark_at: int | None
-    """K: mark ECN when a port's backlog exceeds this many bytes; None where the scheme does not mark."""
+    """K: mark ECN when a port's backlog (or its phantom queue) exceeds this many bytes; None where it does not."""
+    mark_min: int | None
+    """Schemes that mark by chance: mark no packet up to this backlog in bytes; None elsewhere."""
+    mark_max: int | None
+    """… and every packet above this one, between them with linear probability."""
     buffer: int
     """Bytes that a port buffers over all its queues."""
     untagged_queue: int
@@ -50,6 +54,17 @@ class Policy:
     @property
     def definition(self) -> Scheme:
         return scheme_named(self.scheme)
+
+    @property
+    def port_marking(self) -> PortMarking:
+        """What the ports do."""
+        phantom = self.definition.marking is Marking.PHANTOM
+        return PortMarking(
+            mark_bytes=None if phantom else self.mark_at or self.mark_min,
+            buffer_bytes=self.buffer,
+            mark_max_bytes=self.mark_max,
+            phantom_mark_bytes=self.mark_at if phantom else None,
+        )
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Policy:
@@ -67,6 +82,7 @@ class Policy:
         queues = _integer(document, "queues", scheme.queues, 1, MAX_QUEUES)
         if scheme.threshold_rule is ThresholdRule.NONE and queues != scheme.queues:
             raise FieldError("queues", f"scheme {scheme.name} has {scheme.queues}")
+        buffer = _size(document, "buffer", DEFAULT_BUFFER_BYTES, 3_000, 1_000_000_000)
         return cls(
             scheme=scheme.name,
             queues=queues,
@@ -75,8 +91,9 @@ class Policy:
             window_ms=_integer(document, "window_ms", 500, 10, 3_600_000),
             interval_ms=_integer(document, "interval_ms", 100, 10, 600_000),
             min_flows=_integer(document, "min_flows", 5, 1, 1_000_000),
-            mark_at=_mark_at(document, scheme),
-            buffer=_size(document, "buffer", DEFAULT_BUFFER_BYTES, 3_000, 1_000_000_000),
+            mark_at=_mark_at(document, scheme, buffer),
+            **_ramp(document, scheme, buffer),
+            buffer=buffer,
             untagged_queue=_integer(document, "untagged_queue", queues - 1, 0, queues - 1),
             idle_gap_ms=_integer(document, "idle_gap_ms", 10, 1, 60_000),
         )
@@ -113,12 +130,44 @@ def _size(document: Mapping[str, Any], field: str, default: int, low: int, high:
     return default if value is None else _bytes(field, value, low, high)
 
 
-def _mark_at(document: Mapping[str, Any], scheme: Scheme) -> int | None:
-    if scheme.marking is Marking.NONE:
-        if document.get("mark_at") is not None:
-            raise FieldError("mark_at", f"scheme {scheme.name} does not mark; leave it out")
+def _mark_at(document: Mapping[str, Any], scheme: Scheme, buffer: int) -> int | None:
+    if scheme.marking not in (Marking.PORT, Marking.PHANTOM):
+        _leave_out(document, "mark_at", scheme)
         return None
-    return _size(document, "mark_at", DEFAULT_MARK_BYTES, 1, 1_000_000_000)
+    mark_at = _size(document, "mark_at", scheme.marks_bytes[0], 1, MAX_MARK_BYTES)
+    if scheme.marking is Marking.PHANTOM and mark_at >= buffer:
+        raise FieldError(
+            "mark_at", f"a phantom queue grows to the buffer, {buffer} bytes: {mark_at} is too much"
+        )
+    return mark_at
+
+
+def _ramp(document: Mapping[str, Any], scheme: Scheme, buffer: int) -> dict[str, int | None]:
+    if scheme.marking is not Marking.RED:
+        for field in ("mark_min", "mark_max"):
+            _leave_out(document, field, scheme)
+        return {"mark_min": None, "mark_max": None}
+    low, high = scheme.marks_bytes
+    mark_min = _size(document, "mark_min", low, 1, MAX_MARK_BYTES)
+    mark_max = _size(document, "mark_max", high, 1, MAX_MARK_BYTES)
+    if mark_min >= mark_max:
+        raise FieldError("mark_max", f"must be above mark_min, {mark_min} bytes, not {mark_max}")
+    if mark_max >= buffer:
+        raise FieldError("mark_max", f"{mark_max} bytes are never reached in a buffer of {buffer}: lower it")
+    return {"mark_min": mark_min, "mark_max": mark_max}
+
+
+_TAKES = {
+    Marking.NONE: "does not mark",
+    Marking.PORT: "marks at mark_at",
+    Marking.RED: "marks from mark_min to mark_max",
+    Marking.PHANTOM: "marks at mark_at of its phantom queue",
+}
+
+
+def _leave_out(document: Mapping[str, Any], field: str, scheme: Scheme) -> None:
+    if document.get(field) is not None:
+        raise FieldError(field, f"scheme {scheme.name} {_TAKES[scheme.marking]}; leave {field} out")
 
 
 def _list(document: Mapping[str, Any], field: str, queues: int) -> Sequence[Any] | None:

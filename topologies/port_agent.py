@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the port program on every switch port, with its rate, marking threshold and buffer; reports to the web process.
+"""Keeps the port program on every switch port, with its rate, marking and buffer; reports to the web process.
 
 Open vSwitch removes the clsact hook of its ports when it starts anew: the agent hears of it from the kernel and
 attaches again within milliseconds; once a second it looks at every port in any case. Without the web process it goes
@@ -22,8 +22,9 @@ from typing import Any
 from dataplane.port import PortProgram, PortSettings
 from policy.errors import SluiceError
 from policy.graph import Port, Topology
+from policy.marking import PortMarking
 from topologies.heartbeat import post_heartbeat
-from topologies.settings import Settings, load_start, read_json, write_json
+from topologies.settings import Settings, load_start, port_settings, read_json, write_json
 
 log = logging.getLogger(__name__)
 
@@ -42,15 +43,14 @@ class PortAgent:
     settings: Settings
     graph: Topology
     program: PortProgram
-    mark_bytes: int | None
-    buffer_bytes: int
+    marking: PortMarking
     policy_version: int = 0
     attached: dict[str, int] = field(default_factory=dict)
     """Interface → how often the program had to be put there."""
     marking_file_ns: int = 0
 
     def wanted(self, port: Port) -> PortSettings:
-        return PortSettings(port.rate_bps, self.mark_bytes, self.buffer_bytes)
+        return port_settings(port.rate_bps, self.marking)
 
     def reconcile(self) -> None:
         """Put the program where it is missing. A port that is gone for the moment is taken up when it is back."""
@@ -64,16 +64,16 @@ class PortAgent:
                 continue
             self.attached[port.interface] = self.attached.get(port.interface, 0) + 1
 
-    def set_marking(self, mark_bytes: int | None, buffer_bytes: int) -> None:
+    def set_marking(self, marking: PortMarking) -> None:
         """Change all ports; the next packet meets it. FieldError when a value is not possible: nothing is changed."""
-        if (mark_bytes, buffer_bytes) == (self.mark_bytes, self.buffer_bytes):
+        if marking == self.marking:
             return
-        PortSettings(1, mark_bytes, buffer_bytes)
-        self.mark_bytes, self.buffer_bytes = mark_bytes, buffer_bytes
+        port_settings(1, marking)
+        self.marking = marking
         for port in self.graph.ports:
             if port.interface in self.attached:
                 self.program.set(port.interface, self.wanted(port))
-        log.info("marking above %s bytes, buffer %d bytes", mark_bytes, buffer_bytes)
+        log.info("%s", marking)
 
     def read_marking_file(self) -> None:
         """Take up what was written there since the last look."""
@@ -86,20 +86,19 @@ class PortAgent:
         self.marking_file_ns = written_ns
         asked = read_json(self.settings.marking_file)
         if asked:
-            self.set_marking(asked["mark_bytes"], asked["buffer_bytes"])
+            self.set_marking(PortMarking.from_document(asked))
 
     def obey(self, answer: Mapping[str, Any]) -> None:
         """Take up the answer to a heartbeat; before the first policy there is no buffer in it, and nothing to do."""
         self.policy_version = answer.get("policy_version", self.policy_version)
         if answer.get("buffer_bytes"):
-            self.set_marking(answer.get("mark_bytes"), answer["buffer_bytes"])
+            self.set_marking(PortMarking.from_document(answer))
 
     def state(self) -> dict[str, Any]:
         """For whoever waits for a change of ours."""
         return {
             "pid": os.getpid(),
-            "mark_bytes": self.mark_bytes,
-            "buffer_bytes": self.buffer_bytes,
+            **asdict(self.marking),
             "policy_version": self.policy_version,
             "attached": dict(self.attached),
         }
@@ -161,7 +160,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     settings, graph = load_start(Path(sys.argv[1]))
     with PortProgram() as program:
-        run(PortAgent(settings, graph, program, settings.mark_bytes, settings.buffer_bytes))
+        run(PortAgent(settings, graph, program, settings.marking))
 
 
 if __name__ == "__main__":

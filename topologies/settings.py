@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from dataplane.port import PortSettings
 from policy.errors import FieldError
 from policy.graph import Topology
+from policy.marking import DEFAULT_BUFFER_BYTES, PortMarking
 
 DATAPATHS = ("auto", "netdev", "system")
-DEFAULT_BUFFER_BYTES = 360_000
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,12 @@ class Settings:
     web: str | None = None
     """Where the port agent sends its heartbeats: "unix:/path"; None: nowhere."""
     mark_bytes: int | None = None
-    """K of every port until something else is said; None: no marking."""
+    """K of every port until something else is said, or min of the ramp; None: no marking by the backlog."""
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
+    mark_max_bytes: int | None = None
+    """Max of the ramp; None: no ramp."""
+    phantom_mark_bytes: int | None = None
+    """Threshold of the phantom queue; None: there is none."""
     rto_min_ms: int = 10
     initial_window: int = 10
     """Packets."""
@@ -44,6 +49,12 @@ class Settings:
             raise FieldError("rto_min_ms", f"must be from 1 to 120000, not {self.rto_min_ms}")
         if not 1 <= self.initial_window <= 1000:
             raise FieldError("initial_window", f"must be from 1 to 1000 packets, not {self.initial_window}")
+        port_settings(1, self.marking)
+
+    @property
+    def marking(self) -> PortMarking:
+        """Of every port until something else is said."""
+        return PortMarking.from_document(asdict(self))
 
     @property
     def ovs_dir(self) -> Path:
@@ -57,7 +68,7 @@ class Settings:
 
     @property
     def marking_file(self) -> Path:
-        """Marking threshold and buffer asked of the port agent."""
+        """Marking and buffer asked of the port agent."""
         return self.run_dir / "marking.json"
 
     @property
@@ -74,6 +85,11 @@ class Settings:
         """Write `start_file`."""
         values = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
         write_json(self.start_file, {"settings": values, "topology": topology.to_document()})
+
+
+def port_settings(rate_bps: int, marking: PortMarking) -> PortSettings:
+    """Of a port of that rate. FieldError when the marking is not possible."""
+    return PortSettings(rate_bps, **asdict(marking))
 
 
 def load_start(path: Path) -> tuple[Settings, Topology]:

@@ -18,18 +18,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from policy.errors import EnvironmentLacking, SluiceError
 from policy.graph import Topology
+from policy.marking import DEFAULT_BUFFER_BYTES, PortMarking
 from runtime.command import run
 from runtime.process import spawn
 from runtime.wait import wait_until
 from topologies import losses, ovs, processes
 from topologies.delays import delay_warnings
-from topologies.settings import DEFAULT_BUFFER_BYTES, Settings, read_json, write_json
+from topologies.settings import Settings, port_settings, read_json, write_json
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,8 @@ class Testbed:
         log_dir: Path | None = None,
         mark_bytes: int | None = None,
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+        mark_max_bytes: int | None = None,
+        phantom_mark_bytes: int | None = None,
         rto_min_ms: int = 10,
         initial_window: int = 10,
     ) -> Testbed:
@@ -81,6 +85,8 @@ class Testbed:
             web=web,
             mark_bytes=mark_bytes,
             buffer_bytes=buffer_bytes,
+            mark_max_bytes=mark_max_bytes,
+            phantom_mark_bytes=phantom_mark_bytes,
             rto_min_ms=rto_min_ms,
             initial_window=initial_window,
         )
@@ -174,21 +180,31 @@ class Testbed:
         """Run ovs-vsctl, ovs-ofctl (say -O OpenFlow13) or ovs-appctl against this testbed's Open vSwitch."""
         return ovs.tool(argv, self.settings.ovs_dir, stdin=stdin)
 
-    def set_marking(self, mark_bytes: int | None, buffer_bytes: int = DEFAULT_BUFFER_BYTES) -> None:
-        """Marking threshold (None: no marking) and buffer of every port; returns when they stand.
+    def set_marking(
+        self,
+        mark_bytes: int | None,
+        buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+        *,
+        mark_max_bytes: int | None = None,
+        phantom_mark_bytes: int | None = None,
+    ) -> None:
+        """Marking and buffer of every port (see policy.marking.PortMarking); returns when they stand.
 
         Where there is a web process, its policy takes over again with the port agent's next heartbeat.
+        FieldError when a value is not possible: nothing is changed.
         """
-        wanted = {"mark_bytes": mark_bytes, "buffer_bytes": buffer_bytes}
+        marking = PortMarking(mark_bytes, buffer_bytes, mark_max_bytes, phantom_mark_bytes)
+        port_settings(1, marking)
+        wanted = asdict(marking)
         write_json(self.settings.marking_file, wanted)
-        wait_until(lambda: self._stands(wanted), "the ports have the new marking threshold")
+        wait_until(lambda: self._stands(wanted), "the ports have the new marking")
 
     def _stands(self, wanted: Mapping[str, int | None]) -> bool:
         standing = self.port_agent_state()
         return all(standing.get(name) == value for name, value in wanted.items())
 
     def port_agent_state(self) -> dict[str, Any]:
-        """What the port agent last said: mark_bytes, buffer_bytes, attached ports, how often it had to attach."""
+        """What the port agent last said: the marking, attached ports, how often it had to attach."""
         return read_json(self.settings.port_agent_file) or {}
 
     def port_counters(self, port_id: str) -> list[dict[str, int]]:

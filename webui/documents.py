@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import Engine
@@ -23,6 +24,7 @@ from store.observed import (
     port_history,
 )
 from webui import __version__, figures
+from webui.models import AgentSettings
 from webui.recent import RecentFlows
 
 AGENT_LATE_S = 5.0
@@ -30,6 +32,8 @@ AGENT_LATE_S = 5.0
 CONTROLLER_LATE_S = 5.0
 """A controller that has written nothing for this long counts as away; it samples the ports about every second."""
 RATE_WINDOW_S = 10.0
+
+_SETTING_NAMES = tuple(name for name in AgentSettings.model_fields if name != "policy_version")
 
 
 def scheme_document(scheme: Scheme) -> dict[str, Any]:
@@ -43,6 +47,9 @@ def scheme_document(scheme: Scheme) -> dict[str, Any]:
         "marking": scheme.marking.value,
         "queues": scheme.queues,
         "thresholds_bytes": list(scheme.thresholds_bytes),
+        "marks_bytes": list(scheme.marks_bytes),
+        "tags_deadlines": scheme.tags_deadlines,
+        "tags_sizes": scheme.tags_sizes,
         "colour": scheme.colour,
     }
 
@@ -72,22 +79,16 @@ def current_policy_document(engine: Engine) -> dict[str, Any] | None:
 def agent_settings(version: int, policy: Policy | None) -> dict[str, Any]:
     """What an agent sets on its host or ports; every value None before the first policy."""
     if policy is None:
-        names = (
-            "scheme",
-            "congestion_control",
-            "fallback_control",
-            "mark_bytes",
-            "buffer_bytes",
-            "idle_gap_ns",
-        )
-        return {"policy_version": version, **dict.fromkeys(names)}
+        return {"policy_version": version, **dict.fromkeys(_SETTING_NAMES)}
+    scheme = policy.definition
     return {
         "policy_version": version,
         "scheme": policy.scheme,
-        "congestion_control": policy.definition.congestion_control,
-        "fallback_control": policy.definition.fallback_control,
-        "mark_bytes": policy.mark_at,
-        "buffer_bytes": policy.buffer,
+        "congestion_control": scheme.congestion_control,
+        "fallback_control": scheme.fallback_control,
+        "tags_deadlines": scheme.tags_deadlines,
+        "tags_sizes": scheme.tags_sizes,
+        **asdict(policy.port_marking),
         "idle_gap_ns": policy.idle_gap_ms * 1_000_000,
     }
 

@@ -98,6 +98,8 @@ class PolicyModel(BaseModel):
     interval_ms: int
     min_flows: int
     mark_at: int | None
+    mark_min: int | None
+    mark_max: int | None
     buffer: int
     untagged_queue: int
     idle_gap_ms: int
@@ -127,6 +129,9 @@ class SchemeModel(BaseModel):
     marking: str
     queues: int
     thresholds_bytes: list[int]
+    marks_bytes: list[int]
+    tags_deadlines: bool
+    tags_sizes: bool
     colour: str
 
 
@@ -307,6 +312,10 @@ class AgentSettings(BaseModel):
     scheme: str | None
     congestion_control: str | None
     fallback_control: str | None
+    tags_deadlines: bool | None
+    tags_sizes: bool | None
     mark_bytes: int | None
+    mark_max_bytes: int | None
+    phantom_mark_bytes: int | None
     buffer_bytes: int | None
     idle_gap_ns: int | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from policy.desired import MAX_QUEUES, MAX_THRESHOLD_BYTES
+from policy.desired import MAX_MARK_BYTES, MAX_QUEUES, MAX_THRESHOLD_BYTES
 from policy.records import FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, WATCHED
 from policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
 
@@ -66,13 +66,24 @@ def _policy_of(scheme: Scheme) -> dict[str, Any]:
         "window_ms": _whole(10, 3_600_000),
         "interval_ms": _whole(10, 600_000),
         "min_flows": _whole(1, 1_000_000),
-        "mark_at": _NULL if scheme.marking is Marking.NONE else _size(1, 1_000_000_000),
+        **_marks_of(scheme),
         "buffer": _size(3_000, 1_000_000_000),
         "untagged_queue": _whole(0, 0 if single else MAX_QUEUES - 1),
         "idle_gap_ms": _whole(1, 60_000),
     }
     optional = {name: schema if name == "scheme" else _or_null(schema) for name, schema in properties.items()}
     return {"type": "object", "properties": optional, "required": ["scheme"], "additionalProperties": False}
+
+
+def _marks_of(scheme: Scheme) -> dict[str, Any]:
+    size = _size(1, MAX_MARK_BYTES)
+    at = scheme.marking in (Marking.PORT, Marking.PHANTOM)
+    ramp = scheme.marking is Marking.RED
+    return {
+        "mark_at": size if at else _NULL,
+        "mark_min": size if ramp else _NULL,
+        "mark_max": {**size, "description": "above mark_min, below buffer"} if ramp else _NULL,
+    }
 
 
 def policy_schema() -> dict[str, Any]:

@@ -5,9 +5,10 @@
  *   1. The OpenFlow rule said the queue q in an 802.1p priority tag (VLAN 0): take the tag off and choose HTB class
  *      1:(q+1), which is what OVS's linux-htb calls OpenFlow queue q. Packets without one go to queue 0; frames of a
  *      real VLAN keep their tag.
- *   2. Pass the packet through the port's virtual queue (laws/mark.h): drop it beyond the buffer, set CE beyond K.
- *      A drop is silent (STOLEN, not SHOT): OVS sends in batches, and on an error it would give up the rest of the
- *      batch, so that one packet beyond the buffer took up to 31 others with it.
+ *   2. Pass the packet through the port's virtual queue (laws/mark.h): drop it beyond the buffer, set CE beyond K, by
+ *      the chance of the ramp, or by the phantom queue. A drop is silent (STOLEN, not SHOT): OVS sends in batches, and
+ *      on an error it would give up the rest of the batch, so that one packet beyond the buffer took up to 31 others
+ *      with it.
  *   3. Count, per queue.
  *
  * One load of the program serves all ports of a switch: the maps are keyed by ifindex. A port without settings only
@@ -15,7 +16,6 @@
  */
 #include "packet.bpf.h"
 #include "port.h"
-#include "../laws/mark.h"
 
 #define VLAN_VID_MASK 0x0FFF
 #define VLAN_PCP_SHIFT 13
@@ -30,7 +30,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PORTS_MAX);
 	__type(key, __u32);
-	__type(value, struct port_settings);
+	__type(value, struct sl_vq_settings);
 } settings SEC(".maps");
 
 struct {
@@ -69,22 +69,21 @@ static __always_inline __u32 take_queue(struct __sk_buff *skb)
 	return (__u32)tci >> VLAN_PCP_SHIFT & (PORT_QUEUES - 1);
 }
 
-static __always_inline enum sl_vq_verdict arrive(__u32 port, const struct port_settings *set, __u32 len_bytes)
+static __always_inline enum sl_vq_verdict arrive(__u32 port, const struct sl_vq_settings *set, __u32 len_bytes)
 {
-	struct sl_vq_settings law = {
-		.rate_bps = set->rate_bps,
-		.mark_bytes = set->mark_bytes,
-		.buffer_bytes = set->buffer_bytes,
-	};
 	struct port_state *state = bpf_map_lookup_elem(&states, &port);
+	struct sl_vq_settings law = *set;
 	enum sl_vq_verdict verdict;
+	__u32 random = 0;
 	__u64 now_ns;
 
 	if (!state)
 		return SL_VQ_PASS;
+	if (law.mark_max_bytes > law.mark_bytes)
+		random = bpf_get_prandom_u32();
 	now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&state->lock);
-	verdict = sl_vq_arrive(&state->queue, &law, len_bytes, now_ns);
+	verdict = sl_vq_arrive(&state->queue, &law, len_bytes, now_ns, random);
 	bpf_spin_unlock(&state->lock);
 	return verdict;
 }
@@ -125,7 +124,7 @@ int sluice_port(struct __sk_buff *skb)
 	/* HTB goes by the length from before this hook, with the priority tag: so must its virtual counterpart, or
 	 * the real queue grows beyond it by 4 bytes a packet for as long as the port is busy. */
 	__u32 port = skb->ifindex, htb_bytes = skb->wire_len, queue = take_queue(skb), len_bytes = skb->len;
-	struct port_settings *set = bpf_map_lookup_elem(&settings, &port);
+	struct sl_vq_settings *set = bpf_map_lookup_elem(&settings, &port);
 	enum sl_vq_verdict verdict = SL_VQ_PASS;
 	int marked = 0;
 

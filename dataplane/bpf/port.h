@@ -3,15 +3,12 @@
 #ifndef SLUICE_PORT_H
 #define SLUICE_PORT_H
 
+#include "../laws/mark.h"
+
 #define PORT_QUEUES 8
 #define PORTS_MAX 1024
 
-/* Map "settings": key = ifindex; may be written while packets flow. See struct sl_vq_settings for zeros. */
-struct port_settings {
-	__u64 rate_bps;
-	__u64 mark_bytes;
-	__u64 buffer_bytes;
-};
+/* Map "settings": key = ifindex, value = struct sl_vq_settings; may be written while packets flow. */
 
 struct queue_counters {
 	__u64 packets;	    /* passed on, marked or not */
@@ -26,7 +23,8 @@ struct port_counters {
 	struct queue_counters queues[PORT_QUEUES];
 };
 
-_Static_assert(sizeof(struct port_settings) == 24, "as in port.py");
+_Static_assert(sizeof(struct sl_vq_settings) == 48, "as in port.py");
+_Static_assert(sizeof(struct sl_vq_state) == 24, "as in port.py");
 _Static_assert(sizeof(struct port_counters) == 320, "as in port.py");
 
 #endif

@@ -85,20 +85,29 @@ SL_LAW sl_u64 sl_vq_bound(const struct sl_vq_settings *set)
 	return bytes * SL_VQ_UNITS_PER_BYTE;
 }
 
+/* phantom + sent - phantom_rate * elapsed, not below 0, where at least what was sent could be drained in the time. */
+SL_LAW sl_u64 sl_vq_phantom_shrunk(sl_u64 phantom, sl_u64 sent, sl_u64 rate_bps, sl_u64 elapsed_ns)
+{
+	sl_u64 sent_ns = sent / rate_bps, first;
+
+	if (elapsed_ns == sent_ns) /* to the nanosecond what was sent */
+		return phantom;
+	first = rate_bps - sent % rate_bps; /* of the nanosecond in which the rest of what was sent is drained */
+	return phantom <= first ? 0 : sl_vq_drained(phantom - first, rate_bps, elapsed_ns - sent_ns - 1);
+}
+
 /* The phantom queue after a time in which `sent` units left the port, at the link's rate. */
 SL_LAW sl_u64 sl_vq_phantom(sl_u64 phantom, sl_u64 sent, const struct sl_vq_settings *set, sl_u64 elapsed_ns)
 {
-	sl_u64 bound = sl_vq_bound(set), left = sl_vq_drained(sent, set->phantom_rate_bps, elapsed_ns), ns_of_sent;
+	sl_u64 bound = sl_vq_bound(set), grown = sl_vq_drained(sent, set->phantom_rate_bps, elapsed_ns);
 
-	if (left) /* more came than could be drained: the queue has grown */
-		return phantom >= bound || left > bound - phantom ? bound : phantom + left;
-	/* What came took as many whole nanoseconds to drain, and a part of one; the rest of the time drained the queue. */
-	ns_of_sent = sent / set->phantom_rate_bps;
-	sent -= ns_of_sent * set->phantom_rate_bps;
-	elapsed_ns -= ns_of_sent;
-	if (elapsed_ns && phantom <= ~0ULL - sent)
-		phantom = sl_vq_drained(phantom + sent, set->phantom_rate_bps, elapsed_ns);
-	return phantom > bound ? bound : phantom;
+	if (grown > ~0ULL - phantom)
+		return bound;
+	if (grown)
+		phantom += grown;
+	else
+		phantom = sl_vq_phantom_shrunk(phantom, sent, set->phantom_rate_bps, elapsed_ns);
+	return phantom < bound ? phantom : bound;
 }
 
 /* Drain up to `now_ns`. A clock read earlier on another CPU drains nothing and does not turn the time back. */
@@ -113,3 +122,47 @@ SL_LAW void sl_vq_drain(struct sl_vq_state *q, const struct sl_vq_settings *set,
 	q->level = sl_vq_drained(before, set->rate_bps, elapsed_ns);
 	q->phantom = set->phantom_rate_bps ? sl_vq_phantom(q->phantom, before - q->level, set, elapsed_ns) : 0;
 }
+
+/* By the backlog that the packet finds, in units: K or the ramp. */
+SL_LAW int sl_vq_marks_backlog(const struct sl_vq_settings *set, sl_u64 found, sl_u32 random)
+{
+	sl_u64 min = set->mark_bytes, max = set->mark_max_bytes;
+
+	if (!min || min > SL_VQ_MAX_BYTES || found <= min * SL_VQ_UNITS_PER_BYTE)
+		return 0;
+	if (max > SL_VQ_MAX_BYTES)
+		max = SL_VQ_MAX_BYTES;
+	if (max <= min || found > max * SL_VQ_UNITS_PER_BYTE)
+		return 1;
+	/* Both sides are below 2^63. */
+	return random * (max - min) < (found / SL_VQ_UNITS_PER_BYTE - min) << 32;
+}
+
+SL_LAW int sl_vq_marks_phantom(const struct sl_vq_settings *set, sl_u64 phantom)
+{
+	return set->phantom_rate_bps && set->phantom_mark_bytes <= SL_VQ_MAX_BYTES &&
+	       phantom > set->phantom_mark_bytes * SL_VQ_UNITS_PER_BYTE;
+}
+
+/*
+ * What happens to a packet of `len_bytes` (as the qdisc counts it) that arrives at `now_ns`. `random`: uniform over its
+ * 32 bits, new for each packet; only the ramp asks for it.
+ */
+SL_LAW enum sl_vq_verdict sl_vq_arrive(struct sl_vq_state *q, const struct sl_vq_settings *set, sl_u32 len_bytes,
+				       sl_u64 now_ns, sl_u32 random)
+{
+	sl_u64 bound = sl_vq_bound(set), found, len = (sl_u64)len_bytes * SL_VQ_UNITS_PER_BYTE;
+
+	if (!set->rate_bps)
+		return SL_VQ_PASS;
+	sl_vq_drain(q, set, now_ns);
+	found = q->level;
+	if (len_bytes > SL_VQ_MAX_BYTES || len > bound || found > bound - len)
+		return SL_VQ_DROP;
+	q->level = found + len;
+	if (sl_vq_marks_backlog(set, found, random) || sl_vq_marks_phantom(set, q->phantom))
+		return SL_VQ_MARK;
+	return SL_VQ_PASS;
+}
+
+#endif

@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 from policy.errors import FieldError
+from policy.schemes.d2tcp import D2TCP
+from policy.schemes.datcp import DATCP
 from policy.schemes.dctcp import DCTCP
+from policy.schemes.hull import HULL
 from policy.schemes.mlfq_adaptive import MLFQ_ADAPTIVE
 from policy.schemes.pias import PIAS
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 from policy.schemes.tcp import TCP
 
-SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in (TCP, DCTCP, PIAS, MLFQ_ADAPTIVE)}
+SCHEMES: dict[str, Scheme] = {
+    scheme.name: scheme for scheme in (TCP, DCTCP, PIAS, MLFQ_ADAPTIVE, D2TCP, DATCP, HULL)
+}
 
 __all__ = ["SCHEMES", "Marking", "QueueRule", "Scheme", "ThresholdRule", "scheme_named"]
 

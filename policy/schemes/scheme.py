@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from policy.units import PACKET_BYTES
+
 
 class ThresholdRule(StrEnum):
     """Where a port's demotion thresholds come from."""
@@ -31,6 +33,10 @@ class Marking(StrEnum):
     NONE = "none"
     PORT = "port"
     """When the port's whole backlog exceeds the marking threshold K."""
+    RED = "red"
+    """By chance, which grows linearly with the port's whole backlog from min to max; always above max."""
+    PHANTOM = "phantom"
+    """When a phantom queue, which drains more slowly than the link, exceeds its threshold."""
 
 
 @dataclass(frozen=True)
@@ -53,3 +59,9 @@ class Scheme:
     """Static or initial demotion thresholds by default; length queues - 1."""
     colour: str
     """Hex colour of the scheme in every plot and page."""
+    marks_bytes: tuple[int, ...] = (65 * PACKET_BYTES,)
+    """Default thresholds of the marking: K; min and max of a ramp; the phantom queue's; none without marking."""
+    tags_deadlines: bool = False
+    """Deadline flows carry their urgency in the tag instead of their bytes."""
+    tags_sizes: bool = False
+    """Flows of known size carry their size class in the tag."""

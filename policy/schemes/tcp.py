@@ -17,4 +17,5 @@ TCP = Scheme(
     queues=1,
     thresholds_bytes=(),
     colour="#8c8c8c",
+    marks_bytes=(),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""laws/mark.h against the queue's equation in rational numbers: every verdict must be the same, exactly."""
+"""laws/mark.h against the queues' equations in rational numbers: every verdict must be the same, exactly."""
 
 from __future__ import annotations
 
@@ -10,79 +10,157 @@ from hypothesis import strategies as st
 
 PASS, MARK, DROP = 0, 1, 2
 MAX_BYTES = 2 * 10**9
+UNITS = 8 * 10**9
+"""Of a level, in a byte."""
 
 rates_bps = st.one_of(st.integers(1, 10**4), st.integers(10**6, 4 * 10**11), st.just(2**64 - 1))
 sizes_bytes = st.one_of(st.just(0), st.integers(1, 10**6), st.integers(1, 2**64 - 1))
+randoms = st.one_of(st.sampled_from([0, 1, 2**31, 2**32 - 1]), st.integers(0, 2**32 - 1))
 arrivals = st.lists(
     st.tuples(
         st.one_of(st.integers(0, 1600), st.integers(0, 2**32 - 1)),
         st.one_of(st.integers(0, 10**5), st.integers(0, 10**10)),
+        randoms,
     ),
     max_size=80,
 )
 
 
 class RealQueue:
-    """The page on top of mark.h, with a real-valued backlog."""
+    """The page on top of mark.h, with real-valued levels."""
 
-    def __init__(self, rate_bps: int, mark_bytes: int, buffer_bytes: int) -> None:
-        self.rate, self.mark = rate_bps, mark_bytes if 0 < mark_bytes <= MAX_BYTES else None
+    def __init__(
+        self, rate_bps, mark_bytes, buffer_bytes, mark_max_bytes=0, phantom_rate_bps=0, phantom_mark_bytes=0
+    ):
+        self.rate, self.phantom_rate, self.phantom_mark = rate_bps, phantom_rate_bps, phantom_mark_bytes
+        self.low = mark_bytes if 0 < mark_bytes <= MAX_BYTES else None
+        self.high = max(mark_bytes, min(mark_max_bytes, MAX_BYTES))
         self.buffer = min(buffer_bytes or MAX_BYTES, MAX_BYTES)
-        self.backlog, self.then_ns = Fraction(0), 0
+        self.backlog, self.phantom, self.then_ns = Fraction(0), Fraction(0), 0
 
-    def arrive(self, len_bytes: int, now_ns: int) -> int:
-        drained = Fraction(self.rate * (now_ns - self.then_ns), 8 * 10**9)
-        self.backlog, self.then_ns = max(Fraction(0), self.backlog - drained), now_ns
-        found = self.backlog
-        if found + len_bytes > self.buffer:
+    def drain(self, now_ns: int) -> None:
+        elapsed_s8 = Fraction(now_ns - self.then_ns, 8 * 10**9)
+        sent = min(self.backlog, self.rate * elapsed_s8)
+        self.backlog, self.then_ns = self.backlog - sent, now_ns
+        grown = max(Fraction(0), self.phantom + sent - self.phantom_rate * elapsed_s8)
+        self.phantom = min(grown, Fraction(self.buffer)) if self.phantom_rate else Fraction(0)
+
+    def backlog_marks(self, random: int) -> bool:
+        if self.low is None or self.backlog <= self.low:
+            return False
+        if self.backlog > self.high:
+            return True
+        return Fraction(random, 2**32) < Fraction(int(self.backlog) - self.low, self.high - self.low)
+
+    def arrive(self, len_bytes: int, now_ns: int, random: int) -> int:
+        self.drain(now_ns)
+        if self.backlog + len_bytes > self.buffer:
             return DROP
+        marks = self.backlog_marks(random) or (self.phantom_rate > 0 and self.phantom > self.phantom_mark)
         self.backlog += len_bytes
-        return MARK if self.mark is not None and found > self.mark else PASS
+        return MARK if marks else PASS
+
+
+def same_as_the_real_queue(laws, settings, packets) -> None:
+    state = laws.ffi.new("struct sl_vq_state *")
+    given = laws.ffi.new("struct sl_vq_settings *", settings)
+    real, now_ns = RealQueue(*settings), 0
+    for len_bytes, later_ns, random in packets:
+        now_ns += later_ns
+        verdict = laws.lib.sl_vq_arrive(state, given, len_bytes, now_ns, random)
+        assert verdict == real.arrive(len_bytes, now_ns, random)
+        assert laws.lib.sl_vq_backlog_bytes(state) == int(real.backlog)
+        assert state.phantom == real.phantom * UNITS
 
 
 @given(rate_bps=rates_bps, mark_bytes=sizes_bytes, buffer_bytes=sizes_bytes, packets=arrivals)
 def test_arrive__is_the_real_queue_exactly(laws, rate_bps, mark_bytes, buffer_bytes, packets):
-    state = laws.ffi.new("struct sl_vq_state *")
-    settings = laws.ffi.new("struct sl_vq_settings *", (rate_bps, mark_bytes, buffer_bytes))
-    real, now_ns = RealQueue(rate_bps, mark_bytes, buffer_bytes), 0
-    for len_bytes, later_ns in packets:
-        now_ns += later_ns
-        assert laws.lib.sl_vq_arrive(state, settings, len_bytes, now_ns) == real.arrive(len_bytes, now_ns)
-        assert laws.lib.sl_vq_backlog_bytes(state) == int(real.backlog)
+    same_as_the_real_queue(laws, (rate_bps, mark_bytes, buffer_bytes), packets)
 
 
-def queue(laws, *, rate_bps=10**8, mark_bytes=0, buffer_bytes=0):
-    return (
-        laws.ffi.new("struct sl_vq_state *"),
-        laws.ffi.new("struct sl_vq_settings *", (rate_bps, mark_bytes, buffer_bytes)),
+@given(
+    settings=st.tuples(rates_bps, sizes_bytes, sizes_bytes, sizes_bytes, st.just(0) | rates_bps, sizes_bytes),
+    packets=arrivals,
+)
+def test_arrive__with_ramp_and_phantom_queue_is_the_real_one_exactly(laws, settings, packets):
+    same_as_the_real_queue(laws, settings, packets)
+
+
+@given(
+    low_bytes=st.integers(1, 10**6),
+    width_bytes=st.integers(1, 10**6),
+    gamma=st.integers(1, 120),
+    threshold_bytes=st.integers(0, 10**5),
+    packets=st.lists(
+        st.tuples(st.integers(0, 65_000), st.integers(0, 400_000), randoms), min_size=20, max_size=120
+    ),
+)
+def test_arrive__near_the_thresholds_of_a_busy_port(
+    laws, low_bytes, width_bytes, gamma, threshold_bytes, packets
+):
+    """The ranges in which all three rules speak: about as much comes as is drained."""
+    settings = (10**9, low_bytes, 0, low_bytes + width_bytes, 10**7 * gamma, threshold_bytes)
+    same_as_the_real_queue(laws, settings, packets)
+
+
+@given(
+    settings=st.tuples(rates_bps, sizes_bytes, sizes_bytes),
+    not_above=st.integers(0, 2**64 - 1),
+    phantom_mark_bytes=sizes_bytes,
+    packets=arrivals,
+)
+def test_arrive__one_threshold_is_the_ramp_without_width(
+    laws, settings, not_above, phantom_mark_bytes, packets
+):
+    """Whatever the random numbers, and whatever stands in settings that are switched off."""
+    plain, degenerate = laws.ffi.new("struct sl_vq_state *"), laws.ffi.new("struct sl_vq_state *")
+    k = laws.ffi.new("struct sl_vq_settings *", settings)
+    also_k = laws.ffi.new(
+        "struct sl_vq_settings *", (*settings, min(not_above, settings[1]), 0, phantom_mark_bytes)
     )
+    now_ns = 0
+    for len_bytes, later_ns, random in packets:
+        now_ns += later_ns
+        assert laws.lib.sl_vq_arrive(plain, k, len_bytes, now_ns, 0) == laws.lib.sl_vq_arrive(
+            degenerate, also_k, len_bytes, now_ns, random
+        )
+        assert (plain.level, plain.phantom) == (degenerate.level, degenerate.phantom)
+
+
+def queue(laws, *, rate_bps=10**8, mark_bytes=0, buffer_bytes=0, mark_max_bytes=0, phantom=(0, 0)):
+    settings = (rate_bps, mark_bytes, buffer_bytes, mark_max_bytes, *phantom)
+    return laws.ffi.new("struct sl_vq_state *"), laws.ffi.new("struct sl_vq_settings *", settings)
+
+
+def arrive(laws, state, settings, len_bytes, now_ns, random=0):
+    return laws.lib.sl_vq_arrive(state, settings, len_bytes, now_ns, random)
 
 
 def test_arrive__marks_the_packet_that_finds_more_than_k(laws):
     state, settings = queue(laws, mark_bytes=3000)
-    verdicts = [laws.lib.sl_vq_arrive(state, settings, 1500, 1) for _ in range(4)]
+    verdicts = [arrive(laws, state, settings, 1500, 1) for _ in range(4)]
     assert verdicts == [PASS, PASS, PASS, MARK], "the third finds 3000, not more; the fourth 4500"
 
 
 def test_arrive__drops_what_does_not_fit_and_admits_what_does(laws):
     state, settings = queue(laws, buffer_bytes=3000)
-    assert [laws.lib.sl_vq_arrive(state, settings, 1500, 1) for _ in range(3)] == [PASS, PASS, DROP]
+    assert [arrive(laws, state, settings, 1500, 1) for _ in range(3)] == [PASS, PASS, DROP]
     assert laws.lib.sl_vq_backlog_bytes(state) == 3000, "a dropped packet takes no room"
     drain_ns = 1500 * 80
-    assert laws.lib.sl_vq_arrive(state, settings, 1500, drain_ns) == DROP, "one nanosecond early"
-    assert laws.lib.sl_vq_arrive(state, settings, 1500, 1 + drain_ns) == PASS
+    assert arrive(laws, state, settings, 1500, drain_ns) == DROP, "one nanosecond early"
+    assert arrive(laws, state, settings, 1500, 1 + drain_ns) == PASS
 
 
 def test_arrive__no_rate_means_no_queue(laws):
     state, settings = queue(laws, rate_bps=0, mark_bytes=1, buffer_bytes=1)
-    assert [laws.lib.sl_vq_arrive(state, settings, 9000, 1) for _ in range(5)] == [PASS] * 5
+    assert [arrive(laws, state, settings, 9000, 1) for _ in range(5)] == [PASS] * 5
 
 
 def test_arrive__time_does_not_run_backwards(laws):
     state, settings = queue(laws)
-    laws.lib.sl_vq_arrive(state, settings, 3000, 10**9)
-    laws.lib.sl_vq_arrive(state, settings, 0, 5)
-    laws.lib.sl_vq_arrive(state, settings, 0, 10**9 + 1500 * 80)
+    arrive(laws, state, settings, 3000, 10**9)
+    arrive(laws, state, settings, 0, 5)
+    arrive(laws, state, settings, 0, 10**9 + 1500 * 80)
     assert laws.lib.sl_vq_backlog_bytes(state) == 1500, "drained once for each nanosecond"
 
 
@@ -90,15 +168,97 @@ def test_drain__loses_nothing_to_rounding(laws):
     """A hundred thousand drains of 7 ns take what one of 700 us takes."""
     often, once = laws.ffi.new("struct sl_vq_state *"), laws.ffi.new("struct sl_vq_state *")
     often.level = once.level = 10**15
+    _, settings = queue(laws, rate_bps=3)
     for i in range(1, 100_001):
-        laws.lib.sl_vq_drain(often, 3, 7 * i)
-    laws.lib.sl_vq_drain(once, 3, 700_000)
+        laws.lib.sl_vq_drain(often, settings, 7 * i)
+    laws.lib.sl_vq_drain(once, settings, 700_000)
     assert often.level == once.level == 10**15 - 3 * 700_000
 
 
 def test_drain__keeps_what_is_less_than_a_nanoseconds_worth(laws):
-    state = laws.ffi.new("struct sl_vq_state *", (7 * 10**9 + 3, 0))
-    laws.lib.sl_vq_drain(state, 10**9, 7)
+    state, settings = queue(laws, rate_bps=10**9)
+    state.level = 7 * 10**9 + 3
+    laws.lib.sl_vq_drain(state, settings, 7)
     assert state.level == 3
-    laws.lib.sl_vq_drain(state, 10**9, 8)
+    laws.lib.sl_vq_drain(state, settings, 8)
     assert state.level == 0
+
+
+def levels(laws, settings, backlog_bytes, random):
+    """The verdict on an empty packet that finds this backlog."""
+    state = laws.ffi.new("struct sl_vq_state *", (int(backlog_bytes * UNITS), 1, 0))
+    return arrive(laws, state, settings, 0, 1, random)
+
+
+def test_ramp__never_up_to_min_and_always_above_max(laws):
+    _, settings = queue(laws, mark_bytes=80_000, mark_max_bytes=120_000)
+    assert levels(laws, settings, 80_000, 0) == PASS
+    assert levels(laws, settings, 80_000 + Fraction(1, UNITS), 0) == PASS, (
+        "less than a byte above: probability 0"
+    )
+    assert levels(laws, settings, 80_001, 0) == MARK
+    assert levels(laws, settings, 80_001, 2**32 // 40_000 + 1) == PASS
+    assert levels(laws, settings, 120_000, 2**32 - 1) == MARK
+    assert levels(laws, settings, 120_000 + Fraction(1, UNITS), 2**32 - 1) == MARK
+
+
+@given(
+    low=st.integers(1, MAX_BYTES),
+    high=st.integers(1, MAX_BYTES),
+    found=st.integers(0, MAX_BYTES),
+)
+def test_ramp__probability_is_the_line(laws, low, high, found):
+    """Of the 2^32 random numbers the smallest ones mark, as many as the line says, to one."""
+    _, settings = queue(laws, mark_bytes=low, mark_max_bytes=high)
+    share = (
+        Fraction(min(max(found - low, 0), max(high - low, 0)), high - low) if high > low else int(found > low)
+    )
+    first_passed = -(-(share * 2**32) // 1)
+    if first_passed > 0:
+        assert levels(laws, settings, found, int(first_passed) - 1) == MARK
+    if first_passed < 2**32:
+        assert levels(laws, settings, found, int(first_passed)) == PASS
+
+
+def test_phantom__marks_a_busy_link_whose_queue_is_empty(laws):
+    """Packets of 1500 B every 123 us, at 97.6 % of the link: the phantom queue at 95 % grows, the port is empty."""
+    state, settings = queue(laws, buffer_bytes=9000, phantom=(95 * 10**6, 6000))
+    verdicts = []
+    for i in range(1, 300):
+        laws.lib.sl_vq_drain(state, settings, i * 123_000)
+        assert state.level == 0
+        verdicts.append(arrive(laws, state, settings, 1500, i * 123_000))
+    grown_each = 1500 - Fraction(95 * 123, 8)  # 39.375 bytes
+    unmarked = int(6000 / grown_each) + 1  # the first packet is drained before the second has been sent
+    assert verdicts == [PASS] * unmarked + [MARK] * (len(verdicts) - unmarked)
+
+
+def test_phantom__a_link_used_less_than_its_share_is_never_marked(laws):
+    state, settings = queue(laws, phantom=(95 * 10**6, 1500))
+    assert {arrive(laws, state, settings, 1500, i * 127_000) for i in range(1, 3000)} == {PASS}
+
+
+def test_phantom__drops_nothing_grows_to_the_buffer_and_no_further(laws):
+    state, settings = queue(laws, buffer_bytes=9000, phantom=(1, 0))
+    verdicts = {arrive(laws, state, settings, 1500, i * 120_000) for i in range(1, 100)}
+    assert DROP not in verdicts
+    assert laws.lib.sl_vq_phantom_bytes(state) == 9000
+
+
+def test_phantom__a_burst_into_the_port_reaches_it_at_the_links_rate(laws):
+    state, settings = queue(laws, phantom=(95 * 10**6, 6000))
+    for _ in range(40):
+        arrive(laws, state, settings, 1500, 1)
+    assert laws.lib.sl_vq_phantom_bytes(state) == 0, "nothing has left the port yet"
+    laws.lib.sl_vq_drain(state, settings, 1 + 40 * 120_000)
+    assert laws.lib.sl_vq_phantom_bytes(state) == 40 * 1500 * 5 // 100
+
+
+def test_phantom__switched_off_is_forgotten(laws):
+    state, settings = queue(laws, phantom=(1, 0))
+    arrive(laws, state, settings, 1500, 1)
+    arrive(laws, state, settings, 1500, 10**9)
+    assert state.phantom > 0
+    settings.phantom_rate_bps = 0
+    assert arrive(laws, state, settings, 1500, 2 * 10**9) == PASS
+    assert state.phantom == 0

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from policy.desired import Policy
 from policy.errors import FieldError
+from policy.marking import PortMarking
 from policy.schemes import SCHEMES
 
 
@@ -22,6 +23,32 @@ def test_from_document__sizes_take_units():
     )
     assert policy.thresholds == (10_000, 1_000_000)
     assert policy.mark_at == 97_500
+
+
+@pytest.mark.parametrize(
+    ("document", "marking"),
+    [
+        ({"scheme": "tcp"}, PortMarking(None, 360_000)),
+        ({"scheme": "dctcp", "mark_at": "20pkt"}, PortMarking(30_000, 360_000)),
+        ({"scheme": "d2tcp", "buffer": "200KB"}, PortMarking(97_500, 200_000)),
+        ({"scheme": "datcp"}, PortMarking(80_000, 360_000, mark_max_bytes=120_000)),
+        (
+            {"scheme": "datcp", "mark_min": 1, "mark_max": "2KB"},
+            PortMarking(1, 360_000, mark_max_bytes=2_000),
+        ),
+        ({"scheme": "hull"}, PortMarking(None, 360_000, phantom_mark_bytes=6_000)),
+        ({"scheme": "hull", "mark_at": "15KB"}, PortMarking(None, 360_000, phantom_mark_bytes=15_000)),
+    ],
+)
+def test_port_marking__what_the_ports_are_told(document, marking):
+    assert Policy.from_document(document).port_marking == marking
+
+
+def test_from_document__a_field_of_another_way_of_marking_is_told_what_the_scheme_takes():
+    with pytest.raises(FieldError, match="datcp marks from mark_min to mark_max; leave mark_at out"):
+        Policy.from_document({"scheme": "datcp", "mark_at": "65pkt"})
+    with pytest.raises(FieldError, match="120000 bytes are never reached in a buffer of 100000"):
+        Policy.from_document({"scheme": "datcp", "buffer": "100KB"})
 
 
 @pytest.mark.parametrize(
@@ -49,6 +76,16 @@ def test_from_document__sizes_take_units():
         ({"scheme": "mlfq-adaptive", "queues": 3, "percentiles": [20, 10]}, "percentiles"),
         ({"scheme": "pias", "percentiles": [1, 2, 3, 4, 5, 6, 7]}, "percentiles"),
         ({"scheme": "tcp", "mark_at": "65pkt"}, "mark_at"),
+        ({"scheme": "tcp", "mark_min": "65pkt"}, "mark_min"),
+        ({"scheme": "dctcp", "mark_max": "65pkt"}, "mark_max"),
+        ({"scheme": "hull", "mark_min": "65pkt"}, "mark_min"),
+        ({"scheme": "hull", "mark_at": "360KB"}, "mark_at"),
+        ({"scheme": "datcp", "mark_at": "65pkt"}, "mark_at"),
+        ({"scheme": "datcp", "mark_min": "120KB"}, "mark_max"),
+        ({"scheme": "datcp", "mark_max": "80KB"}, "mark_max"),
+        ({"scheme": "datcp", "mark_min": 0}, "mark_min"),
+        ({"scheme": "datcp", "mark_max": "a lot"}, "mark_max"),
+        ({"scheme": "datcp", "buffer": "120KB"}, "mark_max"),
         ({"scheme": "dctcp", "buffer": 10}, "buffer"),
         ({"scheme": "pias", "untagged_queue": 8}, "untagged_queue"),
     ],
@@ -69,7 +106,19 @@ json_values = st.recursive(
 
 @given(
     st.dictionaries(
-        st.sampled_from(["scheme", "queues", "thresholds", "percentiles", "window_ms", "mark_at", "buffer"]),
+        st.sampled_from(
+            [
+                "scheme",
+                "queues",
+                "thresholds",
+                "percentiles",
+                "window_ms",
+                "mark_at",
+                "mark_min",
+                "mark_max",
+                "buffer",
+            ]
+        ),
         json_values,
     ),
     st.sampled_from(list(SCHEMES)),

@@ -10,9 +10,13 @@ import pytest
 
 import topologies
 from dataplane.port import PortSettings, QueueCounters
+from policy.desired import Policy
 from policy.errors import FieldError, SluiceError
+from policy.marking import PortMarking
+from policy.schemes import SCHEMES
 from topologies.port_agent import PortAgent
 from topologies.settings import Settings, write_json
+from webui.documents import agent_settings
 
 
 @dataclass
@@ -40,7 +44,7 @@ class FakeProgram:
 def agent(tmp_path) -> PortAgent:
     graph = topologies.build("dumbbell", left=1, right=1, host_rate_bps=10**7, core_rate_bps=2 * 10**7)
     program: Any = FakeProgram()
-    return PortAgent(Settings(tmp_path, tmp_path), graph, program, mark_bytes=None, buffer_bytes=100_000)
+    return PortAgent(Settings(tmp_path, tmp_path), graph, program, PortMarking(None, 100_000))
 
 
 def test_reconcile__each_port_with_its_own_rate(agent):
@@ -73,7 +77,7 @@ def test_reconcile__a_port_that_is_gone_is_taken_up_when_it_is_back(agent):
 def test_set_marking__reaches_attached_ports_and_those_attached_later(agent):
     agent.program.gone = {"s2-eth1"}
     agent.reconcile()
-    agent.set_marking(30_000, 200_000)
+    agent.set_marking(PortMarking(30_000, 200_000))
     agent.program.gone = set()
     agent.reconcile()
     assert {(s.mark_bytes, s.buffer_bytes) for s in agent.program.on.values()} == {(30_000, 200_000)}
@@ -83,37 +87,63 @@ def test_set_marking__impossible_values_change_nothing(agent):
     agent.reconcile()
     before = dict(agent.program.on)
     with pytest.raises(FieldError):
-        agent.set_marking(-1, 200_000)
+        agent.set_marking(PortMarking(-1, 200_000))
     assert agent.program.on == before
-    assert (agent.mark_bytes, agent.buffer_bytes) == (None, 100_000)
+    assert agent.marking == PortMarking(None, 100_000)
 
 
 def test_obey__before_the_first_policy_there_is_nothing_to_do(agent):
     agent.obey({"policy_version": 0, "mark_bytes": None, "buffer_bytes": None})
-    assert (agent.mark_bytes, agent.buffer_bytes) == (None, 100_000)
+    assert agent.marking == PortMarking(None, 100_000)
 
 
 def test_obey__a_policy_without_marking_ends_marking(agent):
     agent.obey({"policy_version": 3, "mark_bytes": 97_500, "buffer_bytes": 360_000})
-    assert (agent.mark_bytes, agent.policy_version) == (97_500, 3)
+    assert (agent.marking.mark_bytes, agent.policy_version) == (97_500, 3)
     agent.obey({"policy_version": 4, "mark_bytes": None, "buffer_bytes": 360_000})
-    assert (agent.mark_bytes, agent.policy_version) == (None, 4)
+    assert (agent.marking.mark_bytes, agent.policy_version) == (None, 4)
+
+
+def test_obey__another_way_of_marking_replaces_the_one_before(agent):
+    """Each way in turn, from the answer that the web process makes of a policy to the settings of a port."""
+    agent.reconcile()
+    for name, threshold in (("dctcp", 65), ("datcp", None), ("hull", None), ("datcp", None), ("d2tcp", 9)):
+        policy = Policy.from_document(
+            {"scheme": name, **({"mark_at": f"{threshold}pkt"} if threshold else {})}
+        )
+        agent.obey(agent_settings(7, policy))
+        port = agent.program.on["s1-eth1"]
+        assert {
+            "dctcp": (97_500, None, None),
+            "datcp": (80_000, 120_000, None),
+            "hull": (None, None, 6_000),
+            "d2tcp": (13_500, None, None),
+        }[name] == (port.mark_bytes, port.mark_max_bytes, port.phantom_mark_bytes)
+        assert port.buffer_bytes == 360_000
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_obey__every_scheme_is_possible_on_a_port(agent, name):
+    agent.reconcile()
+    agent.obey(agent_settings(1, Policy.from_document({"scheme": name})))
+    marks = agent.marking.mark_bytes is not None or agent.marking.phantom_mark_bytes is not None
+    assert marks == (SCHEMES[name].marking != "none")
 
 
 def test_obey__no_answer_changes_nothing(agent):
     agent.obey({"policy_version": 3, "mark_bytes": 97_500, "buffer_bytes": 360_000})
     agent.obey({})
-    assert (agent.mark_bytes, agent.buffer_bytes, agent.policy_version) == (97_500, 360_000, 3)
+    assert (agent.marking, agent.policy_version) == (PortMarking(97_500, 360_000), 3)
 
 
 def test_read_marking_file__once_for_each_time_it_is_written(agent):
     agent.reconcile()
     write_json(agent.settings.marking_file, {"mark_bytes": 5_000, "buffer_bytes": 50_000})
     agent.read_marking_file()
-    assert agent.mark_bytes == 5_000
-    agent.set_marking(6_000, 50_000)
+    assert agent.marking.mark_bytes == 5_000
+    agent.set_marking(PortMarking(6_000, 50_000))
     agent.read_marking_file()
-    assert agent.mark_bytes == 6_000
+    assert agent.marking.mark_bytes == 6_000
 
 
 def test_report__kind_and_counters_by_port_and_queue(agent):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 
@@ -151,7 +152,11 @@ def test_heartbeat__answers_what_the_policy_wants(client, engine):
         "scheme": "pias",
         "congestion_control": "sluice_dctcp",
         "fallback_control": "dctcp",
+        "tags_deadlines": False,
+        "tags_sizes": False,
         "mark_bytes": 30_000,
+        "mark_max_bytes": None,
+        "phantom_mark_bytes": None,
         "buffer_bytes": 360_000,
         "idle_gap_ns": 5_000_000,
     }
@@ -159,6 +164,23 @@ def test_heartbeat__answers_what_the_policy_wants(client, engine):
     put_policy(engine, Policy.from_document({"scheme": "tcp"}), "test")
     answer = client.post("/api/v1/agents/ports", json={"kind": "port"}).json
     assert (answer["congestion_control"], answer["mark_bytes"]) == ("cubic", None)
+    put_policy(
+        engine, Policy.from_document({"scheme": "datcp", "mark_min": "9KB", "mark_max": "15KB"}), "test"
+    )
+    answer = client.post("/api/v1/agents/ports", json={"kind": "port"}).json
+    assert (answer["mark_bytes"], answer["mark_max_bytes"], answer["phantom_mark_bytes"]) == (
+        9_000,
+        15_000,
+        None,
+    )
+
+
+def test_heartbeat__says_what_the_schemes_tags_carry(client, engine, monkeypatch):
+    tagging = dataclasses.replace(SCHEMES["d2tcp"], tags_deadlines=True)
+    monkeypatch.setitem(SCHEMES, "d2tcp", tagging)
+    put_policy(engine, Policy.from_document({"scheme": "d2tcp"}), "test")
+    answer = client.post("/api/v1/agents/h1", json={"kind": "host"}).json
+    assert (answer["tags_deadlines"], answer["tags_sizes"]) == (True, False)
 
 
 @pytest.mark.parametrize("body", [{}, {"kind": "router"}, {"kind": ["host"]}, [], None, "host"])

@@ -56,6 +56,17 @@ def test_change_policy__versions_count_up_and_old_ones_are_superseded(client, be
     assert len(client.get(f"{PATH}?limit=2").json["history"]) == 2
 
 
+def test_change_policy__the_ramp_and_what_was_before_it(client, bearer):
+    """A policy of before there were ramps has neither end of one in its document."""
+    answer = client.put(f"{PATH}?wait_s=0", json={"scheme": "datcp", "mark_min": "40KB"}, headers=bearer)
+    policy = answer.json["policy"]
+    assert (policy["mark_at"], policy["mark_min"], policy["mark_max"]) == (None, 40_000, 120_000)
+    old = {key: value for key, value in policy.items() if key not in ("mark_min", "mark_max")}
+    client.put(f"{PATH}?wait_s=0", json={**old, "scheme": "dctcp"}, headers=bearer)
+    policy = client.get(PATH).json["current"]["policy"]
+    assert (policy["mark_at"], policy["mark_min"], policy["mark_max"]) == (97_500, None, None)
+
+
 def test_change_policy__leaves_an_event(client, engine, bearer):
     client.put(f"{PATH}?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
     event = newest_events(engine, 1)[0]
@@ -84,6 +95,9 @@ def test_change_policy__leaves_an_event(client, engine, bearer):
         ({"scheme": "mlfq-adaptive", "percentiles": [101]}, "percentiles"),
         ({"scheme": "pias", "percentiles": False}, "percentiles"),
         ({"scheme": "tcp", "mark_at": 1000}, "mark_at"),
+        ({"scheme": "dctcp", "mark_min": 1000}, "mark_min"),
+        ({"scheme": "datcp", "mark_at": 1000}, "mark_at"),
+        ({"scheme": "datcp", "mark_max": "360KB"}, "mark_max"),
     ],
 )
 def test_change_policy__a_bad_document_is_a_422_that_names_the_field(client, bearer, document, field):

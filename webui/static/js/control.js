@@ -6,6 +6,9 @@ import { bytes } from "./format.js";
 
 const TOKEN_KEY = "sluice-token";
 const INTEGERS = ["queues", "window_ms", "interval_ms"];
+/** The policy's fields by which a scheme marks, in the order of its defaults. */
+const MARKS = { port: ["mark_at"], red: ["mark_min", "mark_max"], phantom: ["mark_at"] };
+const ALL_MARKS = ["mark_at", "mark_min", "mark_max"];
 
 export class Control {
   constructor(model, onChange) {
@@ -65,7 +68,7 @@ export class Control {
     this.form.elements.scheme.value = name;
     document.getElementById("scheme-about").textContent = `${scheme.paper}. ${describe(scheme, inForce ?? scheme)}`;
     this.fill("queues", inForce?.queues, scheme.queues);
-    this.fill("mark_at", inForce?.mark_at ? bytes(inForce.mark_at) : null, scheme.marking === "none" ? "does not mark" : "97.5 KB");
+    this.offerMarks(scheme, inForce);
     this.fill("thresholds", null, (inForce?.thresholds ?? scheme.thresholds_bytes).map((b) => bytes(b)).join(", ") || "none");
     this.fill("percentiles", null, inForce?.percentiles?.join(", ") || (scheme.threshold_rule === "percentile" ? "10, 20, …" : "not used"));
     this.fill("window_ms", null, inForce?.window_ms ?? 500);
@@ -73,7 +76,18 @@ export class Control {
     this.enable("percentiles", scheme.threshold_rule === "percentile");
     for (const name of ["window_ms", "interval_ms"]) this.enable(name, scheme.threshold_rule === "percentile");
     for (const name of ["thresholds", "queues"]) this.enable(name, scheme.threshold_rule !== "none");
-    this.enable("mark_at", scheme.marking !== "none");
+  }
+
+  /** The marking thresholds that the scheme takes; the others are not there. */
+  offerMarks(scheme, inForce) {
+    const taken = MARKS[scheme.marking] ?? [];
+    for (const name of ALL_MARKS) {
+      const position = taken.indexOf(name);
+      const offered = position >= 0 || (name === "mark_at" && taken.length === 0);
+      this.form.elements[name].closest("label").hidden = !offered;
+      this.enable(name, position >= 0);
+      this.fill(name, inForce?.[name] ? bytes(inForce[name]) : null, position >= 0 ? bytes(scheme.marks_bytes[position]) : "does not mark");
+    }
   }
 
   /** The value in force or the default is a placeholder: what is left blank takes the scheme's default. */
@@ -91,7 +105,7 @@ export class Control {
     const read = (name) => (this.form.elements[name].disabled ? "" : this.form.elements[name].value.trim());
     const document = { scheme: this.form.elements.scheme.value };
     for (const name of INTEGERS) if (read(name)) document[name] = number(read(name));
-    if (read("mark_at")) document.mark_at = quantity(read("mark_at"));
+    for (const name of ALL_MARKS) if (read(name)) document[name] = quantity(read(name));
     if (read("thresholds")) document.thresholds = parts(read("thresholds")).map(quantity);
     if (read("percentiles")) document.percentiles = parts(read("percentiles")).map(number);
     return document;

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""D2TCP: DCTCP's ports; the flows' deadlines are in how they answer to marks."""
+
+from __future__ import annotations
+
+from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+
+D2TCP = Scheme(
+    name="d2tcp",
+    title="D²TCP",
+    paper="Vamanan et al., SIGCOMM 2012",
+    congestion_control="sluice_d2tcp",
+    fallback_control="dctcp",
+    threshold_rule=ThresholdRule.NONE,
+    queue_rule=QueueRule.SINGLE,
+    marking=Marking.PORT,
+    queues=1,
+    thresholds_bytes=(),
+    colour="#66ccee",
+)

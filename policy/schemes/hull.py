@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HULL: DCTCP over phantom queues, which mark before a queue stands. Without its hardware pacer in the hosts."""
+
+from __future__ import annotations
+
+from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from policy.units import PACKET_BYTES
+
+HULL = Scheme(
+    name="hull",
+    title="HULL, without pacers",
+    paper="Alizadeh et al., NSDI 2012",
+    congestion_control="sluice_dctcp",
+    fallback_control="dctcp",
+    threshold_rule=ThresholdRule.NONE,
+    queue_rule=QueueRule.SINGLE,
+    marking=Marking.PHANTOM,
+    queues=1,
+    thresholds_bytes=(),
+    colour="#ee6677",
+    marks_bytes=(4 * PACKET_BYTES,),  # ours: a window of a few packets must pass unmarked
+)
