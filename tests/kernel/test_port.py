@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from dataplane.build import compile_source
+from dataplane.loader import open_object
 from dataplane.port import PortProgram, PortSettings
-from policy.errors import SluiceError
+from policy.errors import FieldError, SluiceError
 from runtime.wait import wait_until
 from tests.kernel.capture import Capture, ones_complement_sum
 from tests.kernel.conftest import Pair
@@ -152,6 +155,128 @@ def test_marks_what_finds_more_than_k_and_changes_nothing_else(port, ip, ect):
     assert {f for f, _ in got[4:]} == {expected}, "CE, the checksum that follows from it, and nothing else"
     assert program.counters(PORT)[2].marked == 6
     assert program.counters(PORT)[2].not_markable == 0
+
+
+def stand_at(program: PortProgram, level_bytes: int) -> None:
+    """Put this backlog into the port's virtual queue."""
+    state = struct.pack("=QQQIxxxx", level_bytes * 8 * 10**9, time.monotonic_ns(), 0, 0)
+    program._object.map("states").update(socket.if_nametoindex(PORT), state)
+    assert program.backlog_bytes(PORT) == level_bytes
+
+
+@pytest.mark.parametrize("percent", [0, 10, 50, 90, 100])
+def test_ramp__in_a_steady_backlog_the_marked_share_is_the_lines(port, percent):
+    """So wide a ramp that the test's own packets, which stay, move the backlog by 0.13 % of its width."""
+    program, sender, capture = port
+    count, standing, width = 2000, 200_000_000, 100_000_000
+    low = standing - width * percent // 100 + (10**6 if percent == 0 else 0)
+    high = low + width - (10**6 if percent == 100 else 0)
+    program.set(PORT, PortSettings(SLOW_BPS, low, 10**9, mark_max_bytes=high))
+    stand_at(program, standing)
+    codes = []
+    for _ in range(count // 100):
+        for _ in range(100):
+            sender.send(frame(ipv4(ECT0, bytes(20)), 2 << 13))
+        codes += ecn_of(received(capture, 100))
+    assert set(codes) <= {ECT0, CE}
+    share = codes.count(CE) / count
+    assert program.counters(PORT)[2].marked == codes.count(CE)
+    if percent in (0, 100):
+        assert share == percent / 100
+    else:
+        deviation = (percent / 100 * (1 - percent / 100) / count) ** 0.5
+        assert abs(share - percent / 100) < 4.5 * deviation + 0.0013
+
+
+def test_phantom_queue__marks_while_the_port_is_empty_and_drops_nothing(port, pair):
+    """A frame every 10 ms at 1 Mb/s, gone after 7.6 ms: the port is empty each time, the phantom queue at 1 % grows."""
+    program, sender, capture = port
+    data = frame(ipv4(ECT0, bytes(900)), 2 << 13)
+    pair.a.sysctl(f"net.ipv6.conf.{PORT}.disable_ipv6", 1)
+    few = 5 * len(data)
+    program.set(PORT, PortSettings(10**6, None, 2 * few, phantom_mark_bytes=few, phantom_percent=1))
+    stand_at(program, 0)
+    for _ in range(25):
+        sender.send(data)
+        assert program.backlog_bytes(PORT) == len(data), "it found nothing"
+        time.sleep(0.01)
+    codes = ecn_of(received(capture, 25))
+    assert codes[:6] == [ECT0] * 6, "the first six find at most five packets' worth"
+    assert codes.count(CE) > 12
+    assert program.counters(PORT)[2].marked == codes.count(CE)
+    assert program.counters(PORT)[2].dropped == 0
+    assert few < program.phantom_bytes(PORT) <= 2 * few
+    program.set(PORT, PortSettings(10**6, None, 2 * few))
+    sender.send(data)
+    assert ecn_of(received(capture, 1)) == [ECT0]
+    assert program.phantom_bytes(PORT) == 0
+
+
+def test_settings__another_way_of_marking_while_packets_flow(port):
+    """What a port does when the policy goes from K to a ramp, to a phantom queue and to none."""
+    program, sender, capture = port
+    stand_at(program, 50_000)
+    for settings, want in (
+        (PortSettings(SLOW_BPS, 40_000, 10**6), CE),
+        (PortSettings(SLOW_BPS, 80_000, 10**6, mark_max_bytes=120_000), ECT0),
+        (PortSettings(SLOW_BPS, 20_000, 10**6, mark_max_bytes=40_000), CE),
+        (PortSettings(SLOW_BPS, None, 10**6, phantom_mark_bytes=50_000), ECT0),
+        (PortSettings(SLOW_BPS, None, 10**6), ECT0),
+    ):
+        program.set(PORT, settings)
+        for _ in range(3):
+            sender.send(frame(ipv4(ECT0, bytes(900))))
+        assert ecn_of(received(capture, 3)) == [want] * 3
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("rate_bps", {"rate_bps": -1}),
+        ("mark_bytes", {"mark_bytes": 0}),
+        ("buffer_bytes", {"buffer_bytes": 2 * 10**9 + 1}),
+        ("mark_max_bytes", {"mark_max_bytes": 1000}),
+        ("mark_max_bytes", {"mark_max_bytes": 2 * 10**9 + 1}),
+        ("mark_max_bytes", {"mark_bytes": None, "mark_max_bytes": 5000}),
+        ("phantom_mark_bytes", {"phantom_mark_bytes": 0}),
+        ("phantom_percent", {"phantom_percent": 101}),
+    ],
+)
+def test_settings__impossible_ones_are_refused(field, values):
+    with pytest.raises(FieldError) as error:
+        PortSettings(**{"rate_bps": 10**8, "mark_bytes": 1000, "buffer_bytes": 10**5, **values})
+    assert error.value.field == field
+
+
+DQS_USER = """
+#include "packet.bpf.h"
+#include "../laws/dqs.h"
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct sl_dqs);
+} priority SEC(".maps");
+
+SEC("tc") int sluice_dqs(struct __sk_buff *skb)
+{
+    struct sl_dqs_settings set = { .release_ns = 1000000, .queues = skb->mark };
+    __u64 now_ns = bpf_ktime_get_ns();
+    __u32 key = 0, at;
+    struct sl_dqs *d = bpf_map_lookup_elem(&priority, &key);
+
+    if (!d)
+        return -1;
+    at = skb->len > 100 ? sl_dqs_enqueue(d, &set, skb->hash, now_ns) : sl_dqs_dequeue(d, &set, now_ns);
+    return at == SL_DQS_NONE ? 1 : 2;
+}
+char LICENSE[] SEC("license") = "GPL";
+"""
+
+
+def test_dqs__the_verifier_takes_the_law(tmp_path):
+    with open_object(compile_source("dqs", DQS_USER, tmp_path)) as dqs:
+        assert dqs.program("sluice_dqs").id > 0
 
 
 def test_what_is_not_ecn_capable_is_never_marked(port):
