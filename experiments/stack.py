@@ -151,8 +151,7 @@ class Stack:
             "controller": f"unix:{self.openflow_socket}",
             "web": f"unix:{self.web_socket}",
             "log_dir": self.out / "log",
-            "mark_bytes": self.scenario.policy.mark_at,
-            "buffer_bytes": self.scenario.policy.buffer,
+            **asdict(self.scenario.policy.port_marking),
             "rto_min_ms": self.scenario.transport.rto_min_ms,
             "initial_window": self.scenario.transport.initial_window,
         }
