@@ -11,7 +11,8 @@
  * Source: Vamanan, Hasan, Vijaykumar, "Deadline-Aware Datacenter TCP (D2TCP)", SIGCOMM 2012, section 3. From the deadline on
  * d is 2: nothing that is left fits into no time.
  *
- * d is rounded down to Q16. Any input; sizes beyond 2^44 bytes and times beyond 2^44 microseconds count as those.
+ * The rate is rounded down to a byte a second, T_c to a microsecond, d to Q16. Without a rate d is 2. Any input; sizes beyond
+ * 2^44 bytes (of a window: a third of that) and times beyond 2^44 microseconds count as those.
  */
 #ifndef SLUICE_LAWS_D2TCP_H
 #define SLUICE_LAWS_D2TCP_H

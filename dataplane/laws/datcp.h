@@ -21,7 +21,8 @@
  * suspended flow may go on is not told either, only "when network load is light": here, after 4 windows in a row without a
  * mark and with a round trip closer to the least one than to the one when it was quenched.
  *
- * Rates in bytes a second (rate.h), the rest Q16, each rounded down. Any input. P lies within 0.0005 … 8.
+ * Rates in bytes a second (rate.h), the rest Q16, each rounded down (g within a unit where rates are 2^47 and more apart).
+ * Any input. P lies within 2^-16 … 8. R_avg begins with R_last: no average is zero, and after a zero one begins anew.
  */
 #ifndef SLUICE_LAWS_DATCP_H
 #define SLUICE_LAWS_DATCP_H
@@ -62,7 +63,7 @@ struct sl_datcp_state {
 	sl_u32 urgency_q16;	    /* U; 0 stands for the start, 1 */
 	sl_u32 precedence_q16;	    /* P; 0 before the first window */
 	sl_u32 fruitless;	    /* theta */
-	sl_u32 raised;		    /* U was raised in the last window */
+	sl_u32 raised;		    /* U was raised in the last window, or would have been but for U_max */
 	sl_u32 calm;		    /* windows in a row that a suspended flow found the network lightly loaded */
 	sl_u32 rtt_at_quench_us;
 };
@@ -96,7 +97,7 @@ SL_LAW sl_u32 sl_datcp_urgency_q16(sl_u32 urgency_q16, sl_u64 desired, sl_u64 av
 	sl_u32 step = sl_datcp_step_q16(desired, average);
 
 	if (desired > average)
-		return urgency_q16 + step < SL_DATCP_URGENCY_MAX_Q16 ? urgency_q16 + step : SL_DATCP_URGENCY_MAX_Q16;
+		return urgency_q16 < SL_DATCP_URGENCY_MAX_Q16 - step ? urgency_q16 + step : SL_DATCP_URGENCY_MAX_Q16;
 	return urgency_q16 > SL_DATCP_URGENCY_MIN_Q16 + step ? urgency_q16 - step : SL_DATCP_URGENCY_MIN_Q16;
 }
 

@@ -11,7 +11,8 @@
  * minimal impact on the others, by just completing at the deadline. Karuna derives an additive update whose fixed point is
  * this rate; we set the window to the fixed point, and leave what to do about marks to DCTCP's cut.
  *
- * Any input; sizes beyond 2^44 bytes count as that. The window is at most 2^31 - 1 packets.
+ * Any input; sizes beyond 2^44 bytes and round trips beyond 2^19 microseconds count as those. The window is at most 2^31 - 1
+ * packets, also where the round trip or the MSS is unknown (0).
  */
 #ifndef SLUICE_LAWS_MCP_H
 #define SLUICE_LAWS_MCP_H

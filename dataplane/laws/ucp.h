@@ -12,7 +12,8 @@
  * mark. They give no cap: s is read (and tagged) up to 16; as an exponent it counts up to 4, from where on a window at alpha =
  * 1/2 loses less than a thirtieth, and more urgency would only fill buffers.
  *
- * s is rounded down to Q16. Any input: a start in the future is no time elapsed.
+ * s is rounded down to Q16, and within one unit when 2^47 ns (39 hours) and more have elapsed. Any input: a start in the
+ * future is no time elapsed.
  */
 #ifndef SLUICE_LAWS_UCP_H
 #define SLUICE_LAWS_UCP_H
