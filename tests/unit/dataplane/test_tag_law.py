@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy import tags
+from tests.unit.dataplane.wide import u32, u64
 
 GAP_NS = 10_000_000
 U64 = 2**64 - 1
@@ -167,3 +168,46 @@ def test_datagram__attained_is_the_sum_since_the_last_gap(laws, sent):
             total = 0
         assert laws.lib.sl_tag_datagram(state, data_bytes, now_ns, GAP_NS) == total
         total, last_ns = total + data_bytes, now_ns
+
+
+@given(st.one_of(u32, st.integers(0, 20 * tags.URGENCY_ONE)))
+def test_urgency_tag__is_the_policys(laws, urgency_q16):
+    got = laws.lib.sl_urgency_tag(urgency_q16)
+    assert got == tags.urgency_tag(urgency_q16)
+    assert tags.URGENCY_FIRST <= got <= tags.URGENCY_LAST
+
+
+def test_urgency_tag__around_every_edge(laws):
+    for step, edge in enumerate(tags.URGENCY_EDGES_Q16):
+        assert laws.lib.sl_urgency_tag(edge - 1) == laws.lib.sl_urgency_tag(edge) == tags.URGENCY_FIRST + step
+        assert laws.lib.sl_urgency_tag(edge + 1) == tags.URGENCY_FIRST + step + 1
+    assert laws.lib.sl_urgency_tag(0) == tags.URGENCY_FIRST
+    assert laws.lib.sl_urgency_tag(2**32 - 1) == tags.URGENCY_LAST
+
+
+@given(u32, u32)
+def test_urgency_tag__a_more_urgent_flow_never_gets_a_lower_one(laws, one, other):
+    tag = laws.lib.sl_urgency_tag
+    assert tag(min(one, other)) <= tag(max(one, other))
+
+
+def test_urgency_tag__of_a_flow_without_deadline_is_the_step_that_ends_at_one(laws):
+    one = laws.lib.sl_ucp_urgency_q16(0, 0, 1)
+    assert one == tags.URGENCY_ONE == laws.lib.SL_URGENCY_ONE_Q16
+    assert laws.lib.sl_urgency_tag(one) < laws.lib.sl_urgency_tag(one + 1)
+
+
+@given(st.one_of(u64, st.integers(0, 2 * 10**7)))
+def test_known_size_tag__is_the_policys(laws, size_bytes):
+    got = laws.lib.sl_known_size_tag(size_bytes)
+    assert got == tags.known_size_tag(size_bytes)
+    assert tags.KNOWN_SIZE_FIRST <= got <= tags.KNOWN_SIZE_LAST
+
+
+def test_known_size_tag__around_every_edge(laws):
+    for size_class, edge in enumerate(tags.KNOWN_SIZE_EDGES_BYTES):
+        below, above = tags.KNOWN_SIZE_FIRST + size_class, tags.KNOWN_SIZE_FIRST + size_class + 1
+        assert laws.lib.sl_known_size_tag(edge - 1) == laws.lib.sl_known_size_tag(edge) == below
+        assert laws.lib.sl_known_size_tag(edge + 1) == above
+    assert laws.lib.sl_known_size_tag(0) == tags.KNOWN_SIZE_FIRST
+    assert laws.lib.sl_known_size_tag(U64) == tags.KNOWN_SIZE_LAST

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DATCP as the paper has it (Zhang et al., sections 3.1 to 3.3), in rational numbers of any size.
+
+Rates are bytes a second. Nothing is rounded, unless a Grid is given: then each value is rounded down to it, which is
+what laws/datcp.h claims to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor
+
+ALPHA = Fraction(1, 10)
+"""Section 4.1: weight of the old average throughput."""
+G = Fraction(1, 20)
+"""Section 4.2."""
+U_MIN, U_MAX, P_MAX = Fraction(1, 2), Fraction(8), Fraction(8)
+THETA_MAX = 30
+BEYOND_EVERYTHING = Fraction(2**64 - 1)
+"""The rate of something in no time at all."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What values are rounded to."""
+
+    rate: Callable[[Fraction], Fraction] = lambda x: x
+    ratio: Callable[[Fraction], Fraction] = lambda x: x
+    granularity: Fraction = G
+    precedence_min: Fraction = Fraction(0)
+
+
+# 2^-300: keeps the fractions short, far below every error that is allowed.
+EXACT = Grid(
+    ratio=lambda x: Fraction(round(x * 2**300), 2**300), rate=lambda x: Fraction(round(x * 2**300), 2**300)
+)
+FIXED = Grid(
+    rate=lambda x: Fraction(floor(x)),
+    ratio=lambda x: Fraction(floor(x * 2**16), 2**16),
+    granularity=Fraction(round(G * 2**16), 2**16),
+    precedence_min=Fraction(1, 2**16),
+)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a flow has been told to be."""
+
+    timed: bool = True
+    may_quench: bool = True
+    importance: Fraction = Fraction(1)
+    phi: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window of data, and what remains after it."""
+
+    v_rtt: int
+    t_rtt_us: int
+    v_remain: int
+    t_remain_us: int
+    slow_start: bool = False
+
+
+def rate(size_bytes: int, us: int) -> Fraction:
+    if us == 0:
+        return BEYOND_EVERYTHING if size_bytes else Fraction(0)
+    return Fraction(size_bytes * 10**6, us)
+
+
+def granularity(r_desired: Fraction, r_avg: Fraction, most: Fraction) -> Fraction:
+    """g: the distance in units of the present throughput, at most G. Nothing at all is G away from anything."""
+    distance = abs(r_desired - r_avg)
+    if r_avg == 0:
+        return most if distance else Fraction(0)
+    return min(distance / r_avg, most)
+
+
+def window_decrease(
+    precedence: Fraction, p1: Fraction = Fraction(1), b1: Fraction = Fraction(1, 2)
+) -> Fraction:
+    """b2 of equation (5), P1 / P2 = (2 - b1) b2 / ((2 - b2) b1): solved for b2, a linear equation; at most all."""
+    return min(Fraction(1), 2 * p1 * b1 / (precedence * (2 - b1) + p1 * b1))
+
+
+@dataclass
+class Flow:
+    """Algorithms 1 and 2."""
+
+    goal: Goal
+    grid: Grid = EXACT
+    r_avg: Fraction | None = None
+    r_desired: Fraction = Fraction(0)
+    u: Fraction = Fraction(1)
+    p: Fraction = Fraction(1)
+    theta: int = 0
+    increased: bool = field(default=False)
+    """Urgency was raised in the last window (also where it is at its maximum already)."""
+
+    def window(self, w: Window) -> Fraction:
+        """A window of data was received: the probability of being quenched now."""
+        before = self.r_avg or Fraction(0)
+        self._throughput(w)
+        assert self.r_avg is not None
+        self.r_desired = self.grid.rate(rate(w.v_remain, w.t_remain_us)) if self.goal.timed else Fraction(0)
+        self._precedence()
+        quench = self._quench(self.r_avg - before) if self.goal.may_quench else Fraction(0)
+        self.increased = self.goal.timed and self.r_desired > self.r_avg
+        return quench
+
+    def _throughput(self, w: Window) -> None:
+        r_last = self.grid.rate(rate(w.v_rtt, w.t_rtt_us))
+        if w.slow_start or not self.r_avg:  # or there is no average yet
+            self.r_avg = r_last
+        else:
+            self.r_avg = self.grid.rate(ALPHA * self.r_avg + (1 - ALPHA) * r_last)
+
+    def _precedence(self) -> None:
+        ratio, goal = self.grid.ratio, self.goal
+        assert self.r_avg is not None
+        if goal.timed:
+            g = granularity(self.r_desired, self.r_avg, self.grid.granularity)
+            g = ratio(g)
+            self.u = min(self.u + g, U_MAX) if self.r_desired > self.r_avg else max(self.u - g, U_MIN)
+        else:
+            self.u = Fraction(1)
+        p = ratio(goal.phi * ratio(goal.importance) + (1 - goal.phi) * self.u)
+        self.p = max(self.grid.precedence_min, min(p, P_MAX))
+
+    def _quench(self, profit: Fraction) -> Fraction:
+        if not self.increased:
+            self.theta = 0
+            return Fraction(0)
+        if profit > 0:
+            return Fraction(0)
+        self.theta += 1
+        if self.theta < THETA_MAX:
+            return Fraction(0)
+        self.theta = 0
+        return 1 - self.p / P_MAX

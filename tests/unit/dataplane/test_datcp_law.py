@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+"""laws/datcp.h against the paper's two algorithms and equation (5) in rational numbers (datcp_paper.py)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+from math import floor, sqrt
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.unit.dataplane import datcp_paper as paper
+from tests.unit.dataplane.datcp_paper import Flow, Goal, Window
+from tests.unit.dataplane.wide import u32, u64
+
+ONE = 2**16
+U64 = 2**64 - 1
+PRODUCT_FITS = 2**47
+"""Distances between rates below this are exact in g; beyond, g is within one unit."""
+
+
+def q16(units: int) -> Fraction:
+    return Fraction(units, ONE)
+
+
+urgencies = st.one_of(st.integers(ONE // 2, 8 * ONE), st.integers(ONE // 2, ONE // 2 + 4000))
+near_rates = st.tuples(st.integers(1, 2**47), st.floats(-0.1, 0.1)).map(
+    lambda r: (r[0], int(r[0] * (1 + r[1])))
+)
+rates = st.one_of(st.tuples(u64, u64), near_rates, u64.map(lambda r: (r, r)))
+goals = st.builds(
+    Goal,
+    timed=st.sampled_from([True, True, True, False]),
+    may_quench=st.sampled_from([True, True, True, False]),
+    importance=st.one_of(st.just(1000), st.integers(0, 8000)).map(lambda i: Fraction(i, 1000)),
+    phi=st.one_of(st.just(0), st.integers(0, 1000)).map(lambda i: Fraction(i, 1000)),
+)
+
+
+def c_goal(laws, goal: Goal):
+    importance_milli, phi_milli = int(goal.importance * 1000), int(goal.phi * 1000)
+    return laws.ffi.new("struct sl_datcp_goal *", (goal.timed, goal.may_quench, importance_milli, phi_milli))
+
+
+def c_window(laws, w: Window, draw: int = 0):
+    return laws.ffi.new(
+        "struct sl_datcp_window *",
+        (w.v_rtt, w.t_rtt_us, w.v_remain, w.t_remain_us, w.slow_start, draw),
+    )
+
+
+def test_constants__are_the_papers_and_the_headers(laws):
+    assert round(paper.G * ONE) == laws.lib.SL_DATCP_STEP_MAX_Q16
+    assert q16(laws.lib.SL_DATCP_URGENCY_MIN_Q16) == paper.U_MIN
+    assert q16(laws.lib.SL_DATCP_URGENCY_MAX_Q16) == paper.U_MAX
+    assert q16(laws.lib.SL_DATCP_PRECEDENCE_MAX_Q16) == paper.P_MAX
+    assert laws.lib.SL_DATCP_FRUITLESS_MAX == paper.THETA_MAX
+
+
+# R_avg
+
+
+@given(u64, u64, st.booleans())
+def test_average__is_a_tenth_of_the_old_and_the_rest_of_the_last(laws, average, last, slow_start):
+    want = last if slow_start or not average else floor(Fraction(average, 10) + Fraction(9, 10) * last)
+    assert laws.lib.sl_datcp_average(average, last, slow_start) == want
+
+
+# g and U
+
+
+@given(rates)
+def test_step__is_the_distance_in_units_of_the_throughput_at_most_g(laws, pair):
+    average, desired = pair
+    real = ONE * paper.granularity(Fraction(desired), Fraction(average), q16(laws.lib.SL_DATCP_STEP_MAX_Q16))
+    got = laws.lib.sl_datcp_step_q16(desired, average)
+    if abs(desired - average) < PRODUCT_FITS:
+        assert got == floor(real)
+    else:
+        assert abs(got - real) <= 1
+
+
+def test_step__at_the_ends(laws):
+    step, most = laws.lib.sl_datcp_step_q16, laws.lib.SL_DATCP_STEP_MAX_Q16
+    assert step(0, 0) == step(1000, 1000) == step(U64, U64) == 0
+    assert step(1, 0) == step(U64, 0) == step(U64, 1) == step(0, 1) == step(0, U64) == most
+    assert step(1_010_000, 1_000_000) == step(990_000, 1_000_000) == ONE // 100
+    assert step(10**19 // 100 * 101, 10**19) in (ONE // 100, ONE // 100 + 1)
+    assert step(1_049_000, 1_000_000) == floor(ONE * 0.049)
+    assert step(1_051_000, 1_000_000) == step(949_000, 1_000_000) == most
+
+
+@given(st.one_of(urgencies, u32), rates)
+def test_urgency__goes_up_when_more_is_desired_and_down_else_within_its_bounds(laws, urgency_q16, pair):
+    average, desired = pair
+    step = laws.lib.sl_datcp_step_q16(desired, average)
+    got = laws.lib.sl_datcp_urgency_q16(urgency_q16, desired, average)
+    if desired > average:
+        assert got == min(urgency_q16 + step, 8 * ONE)
+    else:
+        assert got == max(urgency_q16 - step, ONE // 2)
+    if ONE // 2 <= urgency_q16 <= 8 * ONE:
+        assert ONE // 2 <= got <= 8 * ONE
+
+
+def test_urgency__from_one_end_to_the_other_in_steps_of_g(laws):
+    urgency, seen = ONE // 2, []
+    while not seen or urgency != seen[-1]:
+        seen.append(urgency)
+        urgency = laws.lib.sl_datcp_urgency_q16(urgency, 2000, 1000)
+    assert seen[-1] == 8 * ONE
+    assert len(seen) == 1 + 150, "(8 - 1/2) / 0.05 windows"
+
+
+# P and b
+
+
+@given(urgency_q16=urgencies, importance_milli=st.integers(0, 8000), phi_milli=st.integers(0, 1000))
+def test_precedence__is_importance_and_urgency_by_their_shares(
+    laws, urgency_q16, importance_milli, phi_milli
+):
+    goal = Goal(importance=Fraction(importance_milli, 1000), phi=Fraction(phi_milli, 1000))
+    real = goal.phi * goal.importance + (1 - goal.phi) * q16(urgency_q16)
+    got = q16(laws.lib.sl_datcp_precedence_q16(urgency_q16, c_goal(laws, goal)))
+    assert got <= max(real, q16(1))
+    assert real - got < q16(2), "rounded down twice"
+
+
+@given(u32, u32, u32)
+def test_precedence__any_input(laws, urgency_q16, importance_milli, phi_milli):
+    goal = laws.ffi.new("struct sl_datcp_goal *", (1, 1, importance_milli, phi_milli))
+    phi = Fraction(min(phi_milli, 1000), 1000)
+    real = phi * Fraction(importance_milli, 1000) + (1 - phi) * q16(urgency_q16)
+    got = laws.lib.sl_datcp_precedence_q16(urgency_q16, goal)
+    assert 1 <= got <= 8 * ONE
+    assert abs(q16(got) - min(real, 8)) < q16(2)
+
+
+def test_precedence__by_hand(laws):
+    def precedence(urgency, importance_milli, phi_milli):
+        goal = laws.ffi.new("struct sl_datcp_goal *", (1, 1, importance_milli, phi_milli))
+        return laws.lib.sl_datcp_precedence_q16(urgency * ONE, goal)
+
+    assert precedence(3, 0, 0) == 3 * ONE, "phi = 0: only urgency"
+    assert precedence(3, 2000, 1000) == precedence(3, 2000, 2000) == 2 * ONE, "phi = 1: only importance"
+    assert precedence(1, 3000, 500) == 2 * ONE, "figure 10"
+    assert precedence(8, 9000, 500) == 8 * ONE
+    assert precedence(3, 0, 1000) == 1, "never nothing"
+
+
+@given(st.one_of(u32, st.integers(0, 8 * ONE)))
+def test_decrease__solves_equation_5(laws, precedence_q16):
+    want = floor(ONE * paper.window_decrease(q16(precedence_q16)))
+    assert laws.lib.sl_datcp_decrease_q16(precedence_q16) == want
+
+
+@given(st.integers(ONE // 2, 8 * ONE))
+def test_decrease__gives_throughput_in_proportion_to_precedence(laws, precedence_q16):
+    """Equations (1) to (4): W = 1 / b packets at the peak, and (1 + 1 - b) / 2 of it on average."""
+    b = q16(laws.lib.sl_datcp_decrease_q16(precedence_q16))
+    standard = q16(laws.lib.sl_datcp_decrease_q16(ONE))
+    share = ((2 - b) / b) / ((2 - standard) / standard)
+    assert abs(share / q16(precedence_q16) - 1) < Fraction(1, 1000)
+
+
+def test_decrease__by_hand(laws):
+    b = laws.lib.sl_datcp_decrease_q16
+    assert b(ONE) == ONE // 2, "a standard flow halves"
+    assert b(2 * ONE) == ONE * 2 // 7
+    assert b(8 * ONE) == ONE * 8 // 100
+    assert b(ONE // 2) == ONE * 8 // 10
+    assert b(ONE // 3) == b(1) == b(0) == ONE
+    assert b(ONE // 3 + 2) < ONE
+
+
+@given(u32, u32)
+def test_decrease__a_flow_of_higher_precedence_is_never_cut_harder(laws, one, other):
+    b = laws.lib.sl_datcp_decrease_q16
+    assert b(max(one, other)) <= b(min(one, other))
+
+
+@given(st.integers(ONE // 3 + 1, 8 * ONE - 100))
+def test_decrease__falls_with_precedence(laws, precedence_q16):
+    assert laws.lib.sl_datcp_decrease_q16(precedence_q16 + 100) < laws.lib.sl_datcp_decrease_q16(
+        precedence_q16
+    )
+
+
+# Algorithm 2
+
+
+def state(laws, **fields):
+    return laws.ffi.new("struct sl_datcp_state *", fields)
+
+
+def test_quench__theta_step_by_step(laws):
+    s = state(laws, precedence_q16=ONE, raised=1)
+    for theta in range(1, 30):
+        assert not laws.lib.sl_datcp_quench(s, False, 2**32 - 1)
+        assert s.fruitless == theta
+    assert not laws.lib.sl_datcp_quench(s, True, 2**32 - 1)
+    assert s.fruitless == 29, "a window in which the throughput grew does not count, and takes nothing back"
+    assert laws.lib.sl_datcp_quench(s, False, 2**32 - 1), "theta reaches Theta"
+    assert s.fruitless == 0
+
+
+def test_quench__theta_starts_anew_when_urgency_was_not_raised(laws):
+    s = state(laws, precedence_q16=ONE, raised=1, fruitless=29)
+    s.raised = 0
+    assert not laws.lib.sl_datcp_quench(s, False, 2**32 - 1)
+    assert s.fruitless == 0
+    s.raised = 1
+    assert not laws.lib.sl_datcp_quench(s, False, 2**32 - 1)
+    assert s.fruitless == 1
+
+
+def test_quench__theta_starts_anew_also_when_the_draw_spares_the_flow(laws):
+    s = state(laws, precedence_q16=ONE, raised=1, fruitless=29)
+    assert not laws.lib.sl_datcp_quench(s, False, 0)
+    assert s.fruitless == 0
+
+
+@given(st.integers(1, 8 * ONE))
+def test_quench__of_all_2_32_draws_the_share_is_one_less_p_over_its_maximum(laws, precedence_q16):
+    """The draws that quench are the upper ones: so their number is known from the least of them."""
+    spared = Fraction(precedence_q16, 8 * ONE) * 2**32
+    assert spared.denominator == 1
+
+    def quenched(draw):
+        return laws.lib.sl_datcp_quench(
+            state(laws, precedence_q16=precedence_q16, raised=1, fruitless=29), 0, draw
+        )
+
+    assert not quenched(int(spared) - 1)
+    if spared < 2**32:
+        assert quenched(int(spared))
+        assert quenched(2**32 - 1)
+
+
+@pytest.mark.parametrize("precedence_q16", [1, ONE // 2, ONE, 2 * ONE, 6 * ONE, 8 * ONE - 1, 8 * ONE])
+def test_quench__happens_as_often_as_algorithm_2_says(laws, precedence_q16):
+    draws, rng = 20_000, random.Random(20120528)
+    real = 1 - float(q16(precedence_q16) / paper.P_MAX)
+    count = 0
+    for _ in range(draws):
+        s = state(laws, precedence_q16=precedence_q16, raised=1, fruitless=29)
+        count += laws.lib.sl_datcp_quench(s, False, rng.getrandbits(32))
+    assert abs(count / draws - real) <= 4 * sqrt(real * (1 - real) / draws)
+
+
+# Both together
+
+
+windows = st.builds(
+    Window,
+    v_rtt=st.one_of(st.integers(0, 10**6), st.integers(0, 2**31)),
+    t_rtt_us=st.one_of(st.integers(1, 10_000), st.integers(1, 2**32)),
+    v_remain=st.one_of(st.integers(0, 10**9), st.integers(0, 2**44)),
+    t_remain_us=st.one_of(st.just(0), st.integers(1, 10**8), st.integers(1, 2**44)),
+    slow_start=st.sampled_from([False, False, False, True]),
+)
+stretches = st.lists(st.tuples(windows, st.one_of(st.just(1), st.integers(1, 40))), max_size=12)
+"""The same window several times over, so that theta gets anywhere."""
+
+
+def follow(laws, goal: Goal, course, draw: int):
+    """The law's course over these windows beside the one that each value rounded down gives, step by step."""
+    s, told, flow = state(laws), c_goal(laws, goal), Flow(goal, paper.FIXED)
+    for window, times in course:
+        for _ in range(times):
+            quench = flow.window(window)
+            assert laws.lib.sl_datcp_window_ended(s, told, c_window(laws, window, draw)) == (
+                Fraction(draw, 2**32) >= 1 - quench
+            )
+            assert (s.average_bytes_per_s, s.desired_bytes_per_s) == (flow.r_avg, flow.r_desired)
+            assert (q16(s.urgency_q16), q16(s.precedence_q16)) == (flow.u, flow.p)
+            assert (s.fruitless, s.raised) == (flow.theta, flow.increased)
+    return s
+
+
+@given(goals, stretches, st.one_of(st.just(2**32 - 1), u32))
+def test_window_ended__follows_both_algorithms_with_each_value_rounded_down(laws, goal, course, draw):
+    follow(laws, goal, course, draw)
+
+
+def test_window_ended__a_flow_that_gets_nowhere_is_quenched_after_theta_windows(laws):
+    """As in figure 11: 4 flows on a link that holds 3; the throughput stays, the deadline comes nearer."""
+    s, goal, flow = state(laws), Goal(), Flow(Goal(), paper.FIXED)
+    outcomes = []
+    for k in range(70):
+        w = Window(31_250, 1000, 200_000_000 - 31_250 * k, 6_000_000 - 1000 * k)
+        outcomes.append(laws.lib.sl_datcp_window_ended(s, c_goal(laws, goal), c_window(laws, w, 2**32 - 1)))
+        flow.window(w)
+        assert s.fruitless == flow.theta
+    # The first window has no throughput before it to grow from, and the second is the first after a raise.
+    assert [k for k, quenched in enumerate(outcomes) if quenched] == [30, 60]
+
+
+def test_window_ended__without_leave_no_flow_is_quenched(laws):
+    s, told = state(laws), c_goal(laws, Goal(may_quench=False))
+    w = c_window(laws, Window(1000, 1000, 10**9, 1000), 2**32 - 1)
+    assert not any(laws.lib.sl_datcp_window_ended(s, told, w) for _ in range(200))
+    assert s.fruitless == 0
+
+
+@given(goals, stretches)
+def test_window_ended__a_flow_without_deadline_is_a_standard_flow(laws, goal, course):
+    s = follow(laws, replace(goal, timed=False, phi=Fraction(0)), course, 2**32 - 1)
+    if course:
+        assert (s.urgency_q16, s.precedence_q16, s.raised, s.fruitless) == (ONE, ONE, 0, 0)
+        assert laws.lib.sl_datcp_decrease_q16(s.precedence_q16) == ONE // 2
+
+
+plain_windows = st.builds(
+    Window,
+    v_rtt=st.integers(3000, 10**7),
+    t_rtt_us=st.integers(50, 5000),
+    v_remain=st.integers(0, 10**9),
+    t_remain_us=st.one_of(st.just(0), st.integers(1000, 10**7)),
+    slow_start=st.sampled_from([False, False, True]),
+)
+
+
+@given(goals, st.lists(plain_windows, min_size=1, max_size=60))
+def test_window_ended__stays_near_the_paper_in_real_numbers(laws, goal, course):
+    """Rounding adds up window by window; its bound does too.
+
+    R_avg is less than 1.9 / 0.9 B/s below (each window takes a tenth of the old error over, and is rounded twice),
+    R_desired less than 1. (R_desired - R_avg) / R_avg, cut off at G, changes by less than (1 + 1.05 * 2.2) / R_avg for
+    that; U is rounded down by one unit, and G lies 0.2 units beside 0.05.
+    """
+    s, told, flow = state(laws), c_goal(laws, replace(goal, may_quench=False)), Flow(goal)
+    allowed = Fraction(0)
+    for window in course:
+        laws.lib.sl_datcp_window_ended(s, told, c_window(laws, window))
+        flow.window(window)
+        assert 0 <= flow.r_avg - s.average_bytes_per_s < Fraction("2.2")
+        allowed += q16(1) * Fraction("1.2") + Fraction("3.4") / (flow.r_avg - 3)
+        assert abs(q16(s.urgency_q16) - flow.u) <= allowed
+        assert abs(q16(s.precedence_q16) - min(flow.p, paper.P_MAX)) <= allowed + q16(2)
+
+
+@given(st.tuples(u64, u64, u64, u64, u32, u32), st.tuples(u32, u32, u32, u32), st.integers(1, 40))
+def test_window_ended__any_input_leaves_everything_within_bounds(laws, window, goal, times):
+    s = state(laws)
+    for _ in range(times):
+        laws.lib.sl_datcp_window_ended(
+            s, laws.ffi.new("struct sl_datcp_goal *", goal), laws.ffi.new("struct sl_datcp_window *", window)
+        )
+        assert ONE // 2 <= s.urgency_q16 <= 8 * ONE
+        assert 1 <= s.precedence_q16 <= 8 * ONE
+        assert s.fruitless < 30
+        assert s.raised in (0, 1)
+
+
+def test_window_ended__past_the_deadline_urgency_rises_while_anything_remains(laws):
+    s, told = state(laws), c_goal(laws, Goal())
+    laws.lib.sl_datcp_window_ended(s, told, c_window(laws, Window(10**6, 1000, 1, 0)))
+    assert s.desired_bytes_per_s == laws.lib.SL_RATE_MAX
+    assert s.urgency_q16 == ONE + laws.lib.SL_DATCP_STEP_MAX_Q16
+    laws.lib.sl_datcp_window_ended(s, told, c_window(laws, Window(10**6, 1000, 0, 0)))
+    assert s.desired_bytes_per_s == 0, "nothing is left to send"
+    assert s.urgency_q16 == ONE
+
+
+# Suspension
+
+
+def test_suspended__rates_and_theta_begin_anew_and_urgency_stays(laws):
+    s = state(
+        laws,
+        average_bytes_per_s=10**6,
+        desired_bytes_per_s=10**7,
+        urgency_q16=3 * ONE,
+        precedence_q16=2 * ONE,
+        fruitless=7,
+        raised=1,
+        calm=3,
+    )
+    laws.lib.sl_datcp_suspended(s, 900)
+    assert (s.average_bytes_per_s, s.fruitless, s.raised, s.calm) == (0, 0, 0, 0)
+    assert (s.urgency_q16, s.precedence_q16, s.rtt_at_quench_us) == (3 * ONE, 2 * ONE, 900)
+
+
+@given(u32, u32, st.lists(st.tuples(st.sampled_from([0, 0, 0, 1, 2**31]), st.integers(-2, 2)), max_size=30))
+def test_may_resume__after_4_windows_in_a_row_without_mark_and_nearer_the_least_round_trip(
+    laws, at_quench_us, least_us, seen
+):
+    assume(least_us <= at_quench_us)
+    s = state(laws)
+    laws.lib.sl_datcp_suspended(s, at_quench_us)
+    in_a_row = 0
+    for marked, beside_us in seen:
+        rtt_us = min(2**32 - 1, max(0, (least_us + at_quench_us) // 2 + beside_us))
+        nearer = rtt_us - least_us <= at_quench_us - rtt_us
+        in_a_row = in_a_row + 1 if nearer and not marked else 0
+        assert laws.lib.sl_datcp_may_resume(s, marked, rtt_us, least_us) == (in_a_row >= 4)
+        assert s.calm == in_a_row
+
+
+def test_may_resume__by_hand(laws):
+    s = state(laws)
+    laws.lib.sl_datcp_suspended(s, 1000)
+    calm = [laws.lib.sl_datcp_may_resume(s, 0, 300, 100) for _ in range(4)]
+    assert calm == [0, 0, 0, 1]
+    assert not laws.lib.sl_datcp_may_resume(s, 0, 800, 100), "the queue is long again"
+    assert [laws.lib.sl_datcp_may_resume(s, 0, 550, 100) for _ in range(4)] == calm
