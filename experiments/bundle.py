@@ -58,6 +58,7 @@ _FLOWS_SCHEMA = pa.schema(
         ("scheme", pa.string()),
         ("status", pa.string()),
         ("reason", pa.string()),
+        ("source", pa.string()),
         ("slowdown", pa.float64()),
     ]
 )
@@ -131,6 +132,13 @@ def write_bundle(
     summary = {**summarise(flows), "valid": {"ok": not validity_reasons, "reasons": list(validity_reasons)}}
     _write_json(out / "summary.json", summary)
     return summary
+
+
+def is_complete(bundle: Path, scenario: Mapping[str, Any]) -> bool:
+    """Is a finished run of that very scenario there?"""
+    if not (bundle / "summary.json").exists():
+        return False
+    return bool(json.loads((bundle / "scenario.json").read_text()) == json.loads(json.dumps(scenario)))
 
 
 def read_flows(bundle: Path) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from experiments.validity import CpuWatch
 from hostagent.records import unfinished
 from hostagent.schedule import ScheduledFlow
 from policy.graph import Topology
-from policy.records import FlowRecord
+from policy.records import BACKGROUND, FlowRecord
 from policy.scenario import Scenario, check_hosts, scheduled_flows
 from policy.workload import Flow
 from store import flows as flow_store
@@ -74,7 +74,7 @@ def run_on_testbed(
         reasons = [*watch.reasons(), *loss_reasons(losses_before, stack.testbed.losses())]
         reasons += fallback_reasons(stack)
         stack.stop_agents()
-        records = complete(flow_store.all_flows(stack.engine), flows, scenario, start_at)
+        records = complete(_records(stack), flows, scenario, start_at)
         return write_bundle(
             out,
             scenario=document,
@@ -105,12 +105,17 @@ def follow(stack: Stack, flows: list[Flow], start_at: float, report: Report) -> 
     last_s = max((flow.until_s or flow.start_s for flow in flows), default=0.0)
     while True:
         stack.check()
-        recorded = flow_store.count_flows(stack.engine)
+        recorded = flow_store.count_flows(stack.engine) + flow_store.count_flows(stack.engine, BACKGROUND)
         elapsed_s = time.time() - start_at
         report(Progress(elapsed_s, last_s, recorded, len(flows)))
         if recorded >= len(flows) or elapsed_s > last_s + GRACE_S:
             return
         time.sleep(CHECK_S)
+
+
+def _records(stack: Stack) -> list[FlowRecord]:
+    """Of the schedule's flows, the endless ones included."""
+    return flow_store.all_flows(stack.engine) + flow_store.all_flows(stack.engine, BACKGROUND)
 
 
 def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:

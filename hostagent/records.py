@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 
 from hostagent.schedule import ScheduledFlow
-from policy.records import FINISHED, UNFINISHED, FlowRecord
+from policy.records import BACKGROUND, FINISHED, SCHEDULED, UNFINISHED, FlowRecord, size_class
 
 RESTARTED = "agent restarted"
 AGENT_DOWN = "agent was down at the start time"
@@ -35,7 +35,7 @@ def unfinished(
         size_class=flow.size_class,
         started_at=started_at,
         fct_us=None,
-        ideal_us=flow.ideal_us,
+        ideal_us=None if flow.endless else flow.ideal_us,
         deadline_us=flow.deadline_us,
         met=None if flow.deadline_us is None else False,
         retransmissions=retransmissions,
@@ -43,7 +43,13 @@ def unfinished(
         scheme=scheme,
         status=UNFINISHED,
         reason=reason[:200],
+        source=BACKGROUND if flow.endless else SCHEDULED,
     )
+
+
+def grown(begun: FlowRecord, size_bytes: int) -> FlowRecord:
+    """Record of an endless flow that has come to this size."""
+    return replace(begun, bytes=size_bytes, size_class=size_class(size_bytes))
 
 
 def finished(

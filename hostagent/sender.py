@@ -25,7 +25,7 @@ from typing import Any
 from hostagent import tcp, telling
 from hostagent.deadline import Phase
 from hostagent.loop import READ, WRITE, Loop
-from hostagent.records import QUENCHED, failed, finished
+from hostagent.records import QUENCHED, failed, finished, grown
 from hostagent.schedule import ScheduledFlow
 from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
 from policy.records import FlowRecord
@@ -179,7 +179,7 @@ class Outgoing:
         if self._active is not active:
             return
         sent_bytes = HEADER_BYTES + sys.maxsize - self._remaining
-        self._active = replace(active, begun=replace(active.begun, bytes=sent_bytes))
+        self._active = replace(active, begun=grown(active.begun, sent_bytes))
         self._remaining = 0
         if self._connected and not self._head:
             self._all_sent()
@@ -285,7 +285,7 @@ class Outgoing:
         info = tcp.tcp_info(self._sock)
         begun = active.begun
         if active.flow.endless:
-            begun = replace(begun, bytes=max(begun.bytes, info.acked_bytes - self._before.acked_bytes))
+            begun = grown(begun, max(begun.bytes, info.acked_bytes - self._before.acked_bytes))
         record = failed(begun, reason, info.retransmissions - self._before.retransmissions)
         self._release(active)
         self.drop()

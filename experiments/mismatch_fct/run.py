@@ -19,6 +19,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
+from experiments.bundle import is_complete
 from experiments.files import SCENARIOS, read_document, scenario_with
 from experiments.terminal import end_in_order, progress_bar
 from experiments.testbed_run import run_on_testbed
@@ -125,7 +126,7 @@ def _run(document: dict[str, Any], arguments: argparse.Namespace, variant: Varia
     scenario, resolved = scenario_with(
         document, name=name, seed=seed, scheme=variant.scheme, workload=workload
     )
-    if not _finished(out, resolved):
+    if not is_complete(out, resolved):
         with progress_bar(name) as report:
             run_on_testbed(scenario, resolved, out, report)
     summary = json.loads((out / "summary.json").read_text())
@@ -141,12 +142,6 @@ def _run(document: dict[str, Any], arguments: argparse.Namespace, variant: Varia
         "unfinished": summary["unfinished"],
         "valid": summary["valid"]["ok"],
     }
-
-
-def _finished(out: Path, resolved: dict[str, Any]) -> bool:
-    if not (out / "summary.json").exists():
-        return False
-    return bool(json.loads((out / "scenario.json").read_text()) == json.loads(json.dumps(resolved)))
 
 
 def _claim(comparison: Comparison, figures: dict[str, list[Figures]]) -> Claim:

@@ -11,7 +11,8 @@ import pytest
 from hostagent.receiver import MSS_BYTES, Receiver
 from hostagent.records import RUN_ENDED
 from hostagent.sampler import FILE, Sampler
-from policy.records import FINISHED, UNFINISHED
+from policy.metrics import summarise
+from policy.records import BACKGROUND, FINISHED, SCHEDULED, UNFINISHED
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_traffic import Bench, peer
 
@@ -25,11 +26,13 @@ def test_an_endless_flow_is_sent_until_its_time_and_every_byte_of_it_arrives(tmp
     bench = Bench(tmp_path, schedule(endless(1), flow(2, 0.1), persistent=persistent))
     records = bench.run()
     record = records["run/1"]
-    assert record.status == FINISHED
+    assert (record.status, record.source, record.ideal_us) == (FINISHED, BACKGROUND, None)
     assert record.fct_us >= 0.29e6
     assert record.bytes > 1_000_000  # loopback: gigabytes a second
     assert bench.receiver.statistics.bytes == record.bytes + records["run/2"].bytes
     assert bench.receiver.statistics.flows == 2
+    assert records["run/2"].source == SCHEDULED
+    assert summarise(records.values())["fct_us"]["all"]["n"] == 1  # the endless flow is no part of the result
 
 
 def test_an_endless_flow_whose_receiver_is_stuck_is_unfinished(tmp_path):
@@ -39,6 +42,7 @@ def test_an_endless_flow_whose_receiver_is_stuck_is_unfinished(tmp_path):
         record = bench.run()["run/1"]
     assert (record.status, record.reason) == (UNFINISHED, RUN_ENDED)
     assert record.bytes > 64  # what was acknowledged
+    assert summarise([record])["unfinished"] == 0
 
 
 def test_samples__at_whole_multiples_of_the_interval_for_every_flow_under_way(tmp_path):
