@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A change of the way in which ports mark, from the REST API to the marks on packets, while traffic flows."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+
+from experiments.files import scenario_with
+from experiments.stack import Stack
+from experiments.testbed_run import build_topology
+from runtime.wait import wait_until
+from tests.net.scenarios import scenario
+from topologies import measure
+from topologies.measure import Sender
+
+BUFFER_BYTES = 50_000
+TAKES_OVER_S = 10.0
+"""A heartbeat comes once a second; two senders keep this machine's processors busy."""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory):
+    """One switch whose port to h1 two senders overload: its backlog stands within a frame or two of the buffer."""
+    fabric = {"topology": "single", "hosts": 3, "host_rate": "20Mbit", "buffer": "50KB"}
+    workload = {"mix": [{"bytes": "10KB", "share": 1.0}], "load": 0.01, "flows": 1}
+    document = scenario(
+        "marking", fabric=fabric, workload=workload, scheme={"name": "dctcp", "mark_at": "45500B"}
+    )
+    checked, _ = scenario_with(document)
+    with (
+        Stack.start(checked, build_topology(checked), tmp_path_factory.mktemp("marking")) as stack,
+        ExitStack() as traffic,
+    ):
+        bed = stack.testbed
+        traffic.enter_context(measure.Receiver(bed, "h1"))
+        for host in ("h2", "h3"):
+            sender = Sender(host, "10.0.0.1", tags=(1,), ecn=2, size_bytes=1400, for_s=300.0)
+            traffic.enter_context(measure.sending(bed, sender))
+        wait_until(lambda: totals(bed)["dropped"] > 100, "the port is overloaded", timeout_s=TAKES_OVER_S)
+        yield stack
+
+
+def totals(bed):
+    counters = bed.port_counters("s1:1")
+    return {name: sum(queue[name] for queue in counters) for name in ("packets", "marked", "dropped")}
+
+
+def marked_share(bed):
+    """Of the packets between two reports of the port agent."""
+    before, after = totals(bed), totals(bed)
+    packets = after["packets"] - before["packets"]
+    assert packets > 500, "the port is busy"
+    return (after["marked"] - before["marked"]) / packets
+
+
+def use(stack, document):
+    """PUT a policy; wait until the port agent says that it stands."""
+    answer = stack.put_policy(document)
+    assert answer.ok, answer.text
+    version = answer.json()["version"]
+    wait_until(
+        lambda: stack.testbed.port_agent_state()["policy_version"] >= version,
+        f"the ports have {document}",
+        timeout_s=TAKES_OVER_S,
+    )
+
+
+def test_k__marks_every_packet_that_finds_more(stack):
+    """Nearly: a sender that has to wait for a processor lets the port drain a little."""
+    assert marked_share(stack.testbed) > 0.76
+
+
+def test_from_dctcp_to_datcp__the_ramp_marks_some(stack):
+    """A frame counts 1446 B with its priority tag: an admitted one finds at most 48.6 KB, and a probability of 0.68.
+    Were 45.5 KB a single threshold still, more than that would be marked."""
+    use(stack, {"scheme": "datcp", "buffer": BUFFER_BYTES, "mark_min": 45_500, "mark_max": 49_999})
+    state = stack.testbed.port_agent_state()
+    assert (state["mark_bytes"], state["mark_max_bytes"]) == (45_500, 49_999)
+    assert 0.1 < marked_share(stack.testbed) < 0.72
+
+
+def test_from_datcp_to_hull__the_phantom_queue_marks_a_link_that_is_full(stack):
+    use(stack, {"scheme": "hull", "buffer": BUFFER_BYTES, "mark_at": "10KB"})
+    state = stack.testbed.port_agent_state()
+    assert (state["mark_bytes"], state["mark_max_bytes"], state["phantom_mark_bytes"]) == (None, None, 10_000)
+    wait_until(lambda: marked_share(stack.testbed) > 0.95, "nearly all is marked", timeout_s=TAKES_OVER_S)
+
+
+def test_from_hull_to_tcp__nothing_marks(stack):
+    use(stack, {"scheme": "tcp", "buffer": BUFFER_BYTES})
+    assert marked_share(stack.testbed) == 0
