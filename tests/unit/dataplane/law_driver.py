@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A C program that calls every law many times on random inputs of all magnitudes, to be compiled with a sanitizer.
+
+Made from the laws' own declarations, so a new law is called without being registered here.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from dataplane import laws_cffi
+
+_ROUNDS = 20_000
+_SEED = 0x5EED
+
+KEPT_BY_LAWS = {"sl_datcp_state", "sl_dqs", "sl_dqs_queue", "sl_vq_state"}
+"""Memory that only laws write: begins at zero, and holds what they leave in it. All other memory holds anything."""
+
+WITHIN: dict[tuple[str, int], tuple[int, int]] = {
+    ("sl_minus_log2_q24", 0): (1, 1 << 20),
+    ("sl_vq_drained", 1): (1, 2**64 - 1),
+    ("sl_vq_phantom_shrunk", 2): (1, 2**64 - 1),
+}
+"""(law, argument): the range that the law states for it, where it is not any number."""
+
+NON_ZERO: dict[tuple[str, str], str] = {
+    ("sl_vq_drain", "sl_vq_settings"): "rate_bps",
+    ("sl_vq_phantom", "sl_vq_settings"): "phantom_rate_bps",
+}
+"""(law, structure): a field that this law divides by, and asks its callers to have looked at."""
+
+_PRELUDE = """
+#include <stdio.h>
+#include <string.h>
+
+static sl_u64 seed = @SEED@;
+static volatile sl_u64 sink;
+
+static sl_u64 bits(void) /* xorshift64* (Vigna, 2016) */
+{
+	seed ^= seed >> 12;
+	seed ^= seed << 25;
+	seed ^= seed >> 27;
+	return (sl_u64)((unsigned __int128)seed * 0x2545F4914F6CDD1DULL);
+}
+
+/* Any number of so many bits: small, of any magnitude, beside a power of two, the largest. */
+static sl_u64 any(unsigned int width)
+{
+	sl_u64 top = ~0ULL >> (64 - width), choice = bits() % 8, at = bits() % width, beside = bits() % 5;
+
+	if (choice == 0)
+		return bits() % 4;
+	if (choice == 1)
+		return top - bits() % 4;
+	if (choice <= 3)
+		return ((1ULL << at) - (beside < 2 && at ? beside : 0) + (beside > 2 && at < 63 ? beside - 2 : 0)) & top;
+	return (bits() & top) >> at;
+}
+
+static sl_u64 within(unsigned int width, sl_u64 least, sl_u64 most)
+{
+	sl_u64 number = any(width);
+
+	return number < least ? least : number > most ? most : number;
+}
+"""
+
+
+def laws_of(laws: ModuleType) -> list[str]:
+    """The names of all laws."""
+    return sorted(name for name in dir(laws.lib) if name.startswith("sl_"))
+
+
+def structures(laws: ModuleType) -> list[str]:
+    return sorted(name for name in laws.ffi.list_types()[1] if name.startswith("sl_"))
+
+
+def source(laws: ModuleType, omit: tuple[str, ...] = ()) -> str:
+    """The program, without the laws whose names begin with one of `omit`.
+
+    It prints each law's name before its turn: the last one is the one that a trap ended in.
+    """
+    called = [name for name in laws_of(laws) if not name.startswith(omit)]
+    includes = "\n".join(f'#include "{path.name}"' for path in laws_cffi.headers())
+    parts = [includes, _PRELUDE.replace("@SEED@", str(_SEED))]
+    parts += [_memory(laws, name) for name in _innermost_first(laws)]
+    parts += [_turn(laws, name) for name in called]
+    calls = "\n".join(f'\tputs("{name}");\n\tfflush(stdout);\n\ttry_{name}();' for name in called)
+    parts.append(f"int main(void)\n{{\n{calls}\n\treturn 0;\n}}\n")
+    return "\n".join(parts)
+
+
+def _innermost_first(laws: ModuleType) -> list[str]:
+    """Structures, each after those that it holds."""
+    known: list[str] = []
+
+    def add(name: str) -> None:
+        for _, member in laws.ffi.typeof(f"struct {name}").fields:
+            held = member.type.item if member.type.kind == "array" else member.type
+            if held.kind == "struct":
+                add(_name(held))
+        if name not in known:
+            known.append(name)
+
+    for name in structures(laws):
+        add(name)
+    return known
+
+
+def _name(ctype: Any) -> str:
+    return str(ctype.cname).replace("const ", "").replace("struct ", "").rstrip(" *")
+
+
+def _memory(laws: ModuleType, name: str) -> str:
+    """One structure's memory, and a function that fills any such memory with anything."""
+    lines = [
+        _filled(f"p->{field}", member.type) for field, member in laws.ffi.typeof(f"struct {name}").fields
+    ]
+    body = "\n".join(lines)
+    return f"""
+static struct {name} the_{name} __attribute__((unused));
+
+static void __attribute__((unused)) fill_{name}(struct {name} *p)
+{{
+{body}
+}}
+"""
+
+
+def _filled(place: str, ctype: Any) -> str:
+    if ctype.kind == "array":
+        return f"\tfor (unsigned int i = 0; i < {ctype.length}; i++)\n\t{_filled(f'{place}[i]', ctype.item)}"
+    if ctype.kind == "struct":
+        return f"\tfill_{_name(ctype)}(&{place});"
+    return f"\t{place} = ({ctype.cname})any(8 * sizeof({place}));"
+
+
+def _turn(laws: ModuleType, name: str) -> str:
+    """A function that calls one law again and again."""
+    function = laws.ffi.typeof(getattr(laws.lib, name))
+    prepare, arguments = [], []
+    for at, ctype in enumerate(function.args):
+        if ctype.kind == "pointer" and ctype.item.kind == "struct":
+            prepare.append(_structure_for(name, _name(ctype.item)))
+            arguments.append(f"&the_{_name(ctype.item)}")
+        elif ctype.kind == "pointer":
+            prepare.append(f"\t\t{ctype.item.cname} out_{at} = 0;")
+            arguments.append(f"&out_{at}")
+        else:
+            prepare.append(f"\t\t{ctype.cname} in_{at} = {_number_for(name, at, ctype)};")
+            arguments.append(f"in_{at}")
+    call = f"{name}({', '.join(arguments)})"
+    statement = f"{call};" if function.result.kind == "void" else f"sink ^= (sl_u64){call};"
+    body = "\n".join(line for line in prepare if line)
+    return f"""
+static void try_{name}(void)
+{{
+	for (unsigned int round = 0; round < {_ROUNDS}; round++) {{
+{body}
+		{statement}
+	}}
+}}
+"""
+
+
+def _structure_for(law: str, name: str) -> str:
+    if name in KEPT_BY_LAWS:
+        return f"\t\tif (round % 500 == 0)\n\t\t\tmemset(&the_{name}, 0, sizeof(the_{name}));"
+    lines = f"\t\tif (bits() % 4)\n\t\t\tfill_{name}(&the_{name});"
+    field = NON_ZERO.get((law, name))
+    return lines + (f"\n\t\tthe_{name}.{field} += !the_{name}.{field};" if field else "")
+
+
+def _number_for(law: str, at: int, ctype: Any) -> str:
+    width = f"8 * sizeof({ctype.cname})"
+    if (law, at) in WITHIN:
+        least, most = WITHIN[law, at]
+        return f"({ctype.cname})within({width}, {least}ULL, {most}ULL)"
+    return f"({ctype.cname})any({width})"
