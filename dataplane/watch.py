@@ -26,6 +26,8 @@ _LOSSES = "=QQ"
 _CONNECTION = struct.Struct("=9Q5I3HBB16s16s16s4x")
 _UNKNOWN = 0xFFFFFFFF
 _ACTIVE, _ADOPTED = 0x1, 0x2
+_CLOSED_STATES = (4, 5, 9, 11)
+"""enum tcp_state: FIN-WAIT-1, FIN-WAIT-2, LAST-ACK, CLOSING."""
 _READ_BYTES = 1 << 16
 _NAMESPACE = Path("/proc/thread-self/ns/net")
 
@@ -67,6 +69,8 @@ class Connection:
     congestion_control: str
     active: bool
     """This end opened it."""
+    closed: bool
+    """This end has said that it sends no more."""
     adopted: bool
     told_start_ns: int | None
     """Begin of the last flow of which the program told a deadline, and that deadline."""
@@ -93,7 +97,7 @@ class Connection:
             family,
             local_port,
             remote_port,
-            _state,
+            state,
             flags,
             local,
             remote,
@@ -118,6 +122,7 @@ class Connection:
             error=error,
             congestion_control=control.split(b"\0")[0].decode(errors="replace"),
             active=bool(flags & _ACTIVE),
+            closed=state in _CLOSED_STATES,
             adopted=bool(flags & _ADOPTED),
             told_start_ns=told_start_ns or None,
             told_deadline_ns=told_deadline_ns or None,

@@ -251,6 +251,7 @@ class Stack:
             "sample_ms": self.scenario.sample_ms,
             "max_window": self.scenario.transport.max_window,
             "addresses": {host.name: host.ipv4 for host in self.topology.hosts},
+            "addresses6": {host.name: host.ipv6 for host in self.topology.hosts},
             "flows": [asdict(flow) for flow in flows],
         }
         path.write_text(json.dumps(document))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hostagent.control import HostControl
-from hostagent.courier import Courier
+from hostagent.courier import Courier, Couriers
 from hostagent.edge import EdgeTagger
 from hostagent.hook import FlowHook
 from hostagent.journal import Journal
@@ -28,6 +28,7 @@ from hostagent.schedule import EMPTY, Schedule
 from hostagent.sender import Sender
 from hostagent.spool import Spool
 from hostagent.traffic import Traffic, Transport
+from hostagent.watch import FlowWatch
 from hostagent.web import Web
 
 log = logging.getLogger(__name__)
@@ -78,8 +79,22 @@ class Agent:
         self._receiver = Receiver(self._loop, None, max_window=settings.schedule.max_window)
         self._edge = EdgeTagger(settings.interface, settings.use_bpf)
         self._hook = FlowHook(settings.use_bpf)
+        self._watch = FlowWatch(
+            settings.name,
+            settings.schedule.names,
+            Spool(settings.run_dir / "watched"),
+            lambda: self._traffic.transport.scheme,
+            ignored=lambda: web.peer,
+            use_bpf=settings.use_bpf,
+        )
         self._reporter = Reporter(
-            settings.name, web, self._courier, self._status, self._apply, self._loop.stop
+            settings.name,
+            web,
+            Couriers(self._courier, Courier(self._watch.spool, web.post)),
+            self._status,
+            self._apply,
+            self._loop.stop,
+            self._watch.collect,
         )
 
     def run(self) -> None:
@@ -90,6 +105,7 @@ class Agent:
             self._hook.keep()
             if self._settings.congestion_control:
                 self._use_control(self._settings.congestion_control, self._settings.schedule.scheme)
+            self._watch.begin()
             self._traffic.begin(self._settings.start_at)
             if self._sampler is not None:
                 self._sampler.begin(self._traffic.epoch_ns)
@@ -124,11 +140,13 @@ class Agent:
         if self._reporter.is_alive():
             self._reporter.finish()
         self._hook.close()
+        self._watch.end()
         self._edge.detach()
         self._control.restore()
-        self._spool.close()
-        if self._spool.depth:
-            log.warning("%d records wait in the spool for the next start", self._spool.depth)
+        for spool in (self._spool, self._watch.spool):
+            spool.close()
+            if spool.depth:
+                log.warning("%d records wait in the spool for the next start", spool.depth)
 
     # -- called by the reporter's thread
 
@@ -167,6 +185,7 @@ class Agent:
             "tagger": self._edge.attached,
             "spool_depth": self._spool.depth,
             "records_refused": self._courier.refused,
+            **self._watch.status(),
             "flows_started": sent.started,
             "flows_finished": sent.finished,
             "flows_unfinished": sent.unfinished,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from hostagent.spool import Spool, body_of
 from hostagent.web import Answer, WebAway
@@ -16,6 +17,26 @@ _REFUSED = (400, 413, 422)
 """The records are at fault. Any other refusal (404, 429 …) is about the service and may pass: try again."""
 
 Post = Callable[[str, bytes], Answer]
+
+
+class Delivery(Protocol):
+    """What the reporter asks to deliver something."""
+
+    def deliver(self) -> bool:
+        """Deliver one batch; False when there is none. Raises WebAway."""
+        ...
+
+
+class Couriers:
+    """Several as one, a batch of each in turn."""
+
+    def __init__(self, *couriers: Delivery) -> None:
+        self._couriers = couriers
+
+    def deliver(self) -> bool:
+        """One batch of each; False when nobody had one. Raises WebAway."""
+        delivered = [courier.deliver() for courier in self._couriers]
+        return any(delivered)
 
 
 class Courier:

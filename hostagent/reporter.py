@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hostagent.courier import Courier
+from hostagent.courier import Delivery
 from hostagent.web import Web, WebAway
 
 log = logging.getLogger(__name__)
@@ -26,16 +26,20 @@ DRAIN_S = 2.5
 
 
 class Reporter(threading.Thread):
-    """Start it; `finish` ends it. `status` is asked and `apply` called in this thread."""
+    """Start it; `finish` ends it. `status` is asked, `apply` and `collect` are called in this thread.
+
+    `collect` several times a second, whether the web process answers or not.
+    """
 
     def __init__(
         self,
         name: str,
         web: Web,
-        courier: Courier,
+        courier: Delivery,
         status: Callable[[], Mapping[str, Any]],
         apply: Callable[[Mapping[str, Any]], None],
         failed: Callable[[], None],
+        collect: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(name="reporter", daemon=True)
         self._path = f"/api/v1/agents/{name}"
@@ -44,6 +48,7 @@ class Reporter(threading.Thread):
         self._status = status
         self._apply = apply
         self._failed = failed
+        self._collect = collect
         self._stopping = threading.Event()
         self._retry_s = FIRST_RETRY_S
         self._away = False
@@ -67,6 +72,7 @@ class Reporter(threading.Thread):
     def _serve(self) -> None:
         next_heartbeat = time.monotonic()
         while not self._stopping.is_set():
+            self._collect()
             try:
                 if time.monotonic() >= next_heartbeat:
                     self._heartbeat()
@@ -81,6 +87,7 @@ class Reporter(threading.Thread):
                 self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
 
     def _drain(self) -> None:
+        self._collect()
         give_up = time.monotonic() + DRAIN_S
         while time.monotonic() < give_up:
             try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -61,6 +61,13 @@ class Schedule:
     """Time between two samples of every flow under way; None: none are taken."""
     max_window: int | None = None
     """Packets that the senders to this host may have under way at most; None: as many as they like."""
+    addresses6: Mapping[str, str] = field(default_factory=dict)
+    """IPv6 addresses of the hosts, for other programs' connections to be told by name."""
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Address -> name of every host."""
+        return {address: name for by in (self.addresses, self.addresses6) for name, address in by.items()}
 
     @property
     def last_s(self) -> float:
@@ -97,6 +104,7 @@ def schedule_from_document(document: object, host: str) -> Schedule:
         scheme=str(document.get("scheme", "none")),
         sample_ms=_optional_whole(document, "sample_ms"),
         max_window=_optional_whole(document, "max_window"),
+        addresses6=document.get("addresses6", {}),
     )
 
 

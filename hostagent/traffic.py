@@ -130,7 +130,7 @@ class Traffic:
     def _on_done(self, active: ActiveFlow, record: FlowRecord, timeouts: int) -> None:
         self._keep(record)
         del self._active[active.sequence]
-        self.statistics.retransmissions += record.retransmissions
+        self.statistics.retransmissions += record.retransmissions or 0
         self.statistics.timeouts += timeouts
         self.done = self._next >= len(self._schedule.flows) and not self._active
 

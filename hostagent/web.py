@@ -52,6 +52,8 @@ class Web:
 
     def __init__(self, target: str) -> None:
         """`target` is "unix:/path/of/web.sock" or "http://host:port". Raises FieldError."""
+        self.peer: tuple[str, int] | None = None
+        """Address and port of the web process once it has answered over TCP."""
         if target.startswith("unix:/"):
             self._connection: http.client.HTTPConnection = _UnixConnection(target.removeprefix("unix:"))
             return
@@ -80,6 +82,8 @@ class Web:
 
     def _post(self, path: str, body: bytes) -> Answer:
         self._connection.request("POST", path, body, {"Content-Type": "application/json"})
+        if self._connection.sock is not None and self._connection.sock.family != socket.AF_UNIX:
+            self.peer = self._connection.sock.getpeername()[:2]
         response = self._connection.getresponse()
         answer = Answer(response.status, response.read())
         if answer.status >= 500:

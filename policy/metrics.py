@@ -38,7 +38,7 @@ def summarise(records: Iterable[FlowRecord]) -> dict[str, Any]:
             "missed": missed,
             "miss_ratio": missed / len(with_deadline) if with_deadline else None,
         },
-        "retransmissions": sum(flow.retransmissions for flow in flows),
+        "retransmissions": sum(flow.retransmissions or 0 for flow in flows),
         "unfinished": sum(flow.status == UNFINISHED for flow in flows),
     }
 
@@ -49,7 +49,7 @@ def summarise_watched(records: Iterable[FlowRecord]) -> dict[str, Any]:
     return {
         "n": len(flows),
         "bytes": sum(flow.bytes for flow in flows),
-        "retransmissions": sum(flow.retransmissions for flow in flows),
+        "retransmissions": sum(flow.retransmissions or 0 for flow in flows),
         "unfinished": sum(flow.status == UNFINISHED for flow in flows),
         "deadlines": sum(flow.met is not None for flow in flows),
         "missed": sum(flow.met is False for flow in flows),

@@ -57,7 +57,8 @@ class FlowRecord:
     deadline_us: float | None
     met: bool | None
     """Whether the deadline was met; None without a deadline. An unfinished flow has missed."""
-    retransmissions: int
+    retransmissions: int | None
+    """Segments that the sender sent again; None where only the receiver was watched."""
     congestion_control: str
     scheme: str
     status: str
@@ -102,7 +103,7 @@ class FlowRecord:
             ideal_us=_optional("ideal_us", get("ideal_us"), 0.001, _MAX_US),
             deadline_us=_optional("deadline_us", get("deadline_us"), 0, _MAX_US),
             met=_boolean("met", get("met")),
-            retransmissions=_whole("retransmissions", get("retransmissions"), 0, 2**40),
+            retransmissions=_optional_whole("retransmissions", get("retransmissions"), 0, 2**40),
             congestion_control=_text("congestion_control", get("congestion_control"), _NAME),
             scheme=_text("scheme", get("scheme"), _NAME),
             status=_one_of("status", get("status"), (FINISHED, UNFINISHED)),
@@ -118,8 +119,9 @@ class FlowRecord:
             raise FieldError("fct_us", "is there exactly when the flow has finished")
         if (record.met is None) != (record.deadline_us is None):
             raise FieldError("met", "is there exactly when the flow has a deadline")
-        if record.ideal_us is None and record.source == SCHEDULED:
-            raise FieldError("ideal_us", "may be null for watched flows only")
+        for name in ("ideal_us", "retransmissions"):
+            if getattr(record, name) is None and record.source == SCHEDULED:
+                raise FieldError(name, "may be null for watched flows only")
         return record
 
 

@@ -111,7 +111,7 @@ flows = Table(
     Column("ideal_us", Float),
     Column("deadline_us", Float),
     Column("met", Boolean),
-    Column("retransmissions", BigInteger, nullable=False),
+    Column("retransmissions", BigInteger),
     Column("congestion_control", String, nullable=False),
     Column("scheme", String, nullable=False),
     Column("status", String, nullable=False),

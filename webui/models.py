@@ -232,7 +232,7 @@ class FlowModel(BaseModel):
     ideal_us: float | None
     deadline_us: float | None
     met: bool | None
-    retransmissions: int
+    retransmissions: int | None
     congestion_control: str
     scheme: str
     status: str

@@ -109,7 +109,7 @@ def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
         "ideal_us": _or_null(ideal_us) if watched else ideal_us,
         "deadline_us": time_us if deadline else _NULL,
         "met": {"type": "boolean"} if deadline else _NULL,
-        "retransmissions": _whole(0, 2**40),
+        "retransmissions": _or_null(_whole(0, 2**40)) if watched else _whole(0, 2**40),
         "congestion_control": _NAME,
         "scheme": _NAME,
         "status": {"type": "string", "const": FINISHED if finished else UNFINISHED},
@@ -122,7 +122,7 @@ def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
         "srtt_us": _or_null(time_us),
     }
     optional = {"reason", "src_port", "dst_port", "lasted_us", "timeouts", "srtt_us"}
-    optional |= {"ideal_us"} if watched else {"source"}
+    optional |= {"ideal_us", "retransmissions"} if watched else {"source"}
     optional |= {*(() if finished else ("fct_us",)), *(() if deadline else ("deadline_us", "met"))}
     return {
         "type": "object",

@@ -122,7 +122,12 @@ static __always_inline int fin_queued(int state)
 	       state == BPF_TCP_LAST_ACK;
 }
 
-/* The kernel's counts of bytes take a FIN for a byte. */
+/* The kernel's counts of bytes take a FIN for a byte, here and there. */
+static __always_inline int fin_acked(struct tcp_sock *tp, int state)
+{
+	return fin_queued(state) && tp->write_seq == tp->snd_una;
+}
+
 static __always_inline int fin_received(struct tcp_sock *tp)
 {
 	return (tp->inet_conn.icsk_inet.sk.__sk_common.skc_flags >> SOCK_DONE) & 1;
@@ -154,10 +159,9 @@ static __always_inline void fill_counters(struct watch_connection *c, struct tcp
 					  int state)
 {
 	__u32 timeouts = timeouts_of(tp);
-	int fin_acked = fin_queued(state) && tp->write_seq == tp->snd_una;
 
 	c->pending_bytes = pending_bytes(tp, state);
-	c->sent_bytes = less(tp->bytes_acked, o->acked_before + fin_acked);
+	c->sent_bytes = less(tp->bytes_acked, o->acked_before + fin_acked(tp, state));
 	c->received_bytes = less(tp->bytes_received, o->received_before + fin_received(tp));
 	c->retransmissions = tp->total_retrans - o->retransmissions_before;
 	c->timeouts = timeouts == WATCH_UNKNOWN ? timeouts : timeouts - o->timeouts_before;
@@ -192,7 +196,7 @@ static __always_inline void fill(struct watch_connection *c, struct tcp_sock *tp
 	c->cookie = bpf_get_socket_cookie(tp);
 	c->start_ns = o->start_ns;
 	c->read_ns = bpf_ktime_get_ns();
-	c->received_at_ns = o->received_at_ns;
+	c->received_at_ns = o->received_at_ns ?: fin_received(tp) ? c->read_ns : 0;
 	c->error = sk->sk_err;
 	c->state = state;
 	c->flags = o->flags;
@@ -205,10 +209,8 @@ static __always_inline void fill(struct watch_connection *c, struct tcp_sock *tp
 
 static __always_inline int carried_data(struct tcp_sock *tp, struct opened *o, int state)
 {
-	int fin_acked = fin_queued(state) && tp->write_seq == tp->snd_una;
-
-	return tp->bytes_acked > o->acked_before + fin_acked ||
-	       tp->bytes_received > o->received_before + fin_received(tp) || pending_bytes(tp, state) > 0;
+	return tp->bytes_acked > o->acked_before + fin_acked(tp, state) ||
+	       tp->bytes_received > o->received_before + fin_received(tp);
 }
 
 static __always_inline void end(struct tcp_sock *tp, struct opened *o, int state)

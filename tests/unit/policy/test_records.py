@@ -52,6 +52,7 @@ def test_from_document__round_trips():
         ({"reason": "x" * 201}, "reason"),
         ({"colour": "red"}, "colour"),
         ({"ideal_us": None}, "ideal_us"),
+        ({"retransmissions": None}, "retransmissions"),
         ({"source": "seen"}, "source"),
         ({"source": "watched", "src_port": 0}, "src_port"),
         ({"source": "watched", "dst_port": 65_536}, "dst_port"),

@@ -1,0 +1,477 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bpf/watch.bpf.c on real connections between namespaces."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dataplane.watch import Connection, Watch
+from runtime.command import run
+from runtime.process import spawn, stop
+from runtime.wait import wait_until
+from tests.kernel.conftest import V4, V6, Pair
+from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and_receive
+
+FAMILIES = pytest.mark.parametrize(
+    ("family", "client", "server"),
+    [(socket.AF_INET, V4["a"], V4["b"]), (socket.AF_INET6, V6["a"], V6["b"])],
+    ids=["ipv4", "ipv6"],
+)
+RESET_ON_CLOSE = struct.pack("@ii", 1, 0)
+
+
+@pytest.fixture
+def watch(pair: Pair) -> Iterator[Watch]:
+    """Of the host a."""
+    with pair.a:
+        made = Watch()
+    yield made
+    made.close()
+
+
+class Ends:
+    """Collects what a watch tells has ended."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self.found: list[Connection] = []
+
+    def wait(self, count: int) -> list[Connection]:
+        def enough() -> bool:
+            self.found += self._watch.ended()
+            return len(self.found) >= count
+
+        wait_until(enough, f"{count} connections have ended")
+        return self.found
+
+
+def ended(watch: Watch, count: int = 1) -> list[Connection]:
+    found = Ends(watch).wait(count)
+    assert len(found) == count
+    return found
+
+
+def sockets_closed(ns: Namespace) -> None:
+    """Until no connection of the namespace is left: whatever was to be said has been said."""
+    wait_until(lambda: not ns.run("ss", "-Htn").strip(), "all connections have ended")
+
+
+def close_in_order(client: socket.socket, server: socket.socket) -> None:
+    client.close()
+    assert server.recv(1) == b""
+    server.close()
+
+
+@FAMILIES
+def test_a_connection_in_full(pair: Pair, watch: Watch, family, client, server):
+    with listen(pair.b, family, server, "reno") as listener:
+        before_ns = time.monotonic_ns()
+        near, far = dial(pair.a, listener, "reno")
+        connected_ns = time.monotonic_ns()
+        send_and_receive(near, far, 400_000)
+        send_and_receive(far, near, 1234)
+        local, remote = near.getsockname()[:2], listener.getsockname()[:2]
+        close_in_order(near, far)
+        (connection,) = ended(watch)
+        after_ns = time.monotonic_ns()
+    assert (str(connection.local), connection.local_port) == local == (client, local[1])
+    assert (str(connection.remote), connection.remote_port) == remote
+    assert (connection.sent_bytes, connection.received_bytes, connection.pending_bytes) == (400_000, 1234, 0)
+    assert before_ns <= connection.start_ns <= connected_ns
+    assert connection.sent_at_ns is not None
+    assert connected_ns <= connection.sent_at_ns <= connection.read_ns <= after_ns
+    assert (connection.retransmissions, connection.timeouts, connection.error) == (0, 0, 0)
+    assert connection.congestion_control == "reno"
+    assert connection.active
+    assert connection.closed
+    assert not connection.adopted
+    assert connection.srtt_us
+    assert 0 < connection.srtt_us < 1_000_000
+
+
+@FAMILIES
+def test_the_end_that_was_called(pair: Pair, watch: Watch, family, client, server):
+    """Data goes from the watched listener to who called; it closes first."""
+    with listen(pair.a, family, client) as listener:
+        port = listener.getsockname()[1]
+        caller, called = dial(pair.b, listener)
+        send_and_receive(called, caller, 300_000)
+        close_in_order(called, caller)
+        (connection,) = ended(watch)
+    assert (connection.sent_bytes, connection.received_bytes) == (300_000, 0)
+    assert str(connection.local) == client
+    assert connection.local_port == port
+    assert not connection.active
+
+
+@FAMILIES
+def test_a_sender_whose_peer_closes_first(pair: Pair, watch: Watch, family, client, server):
+    with listen(pair.b, family, server) as listener:
+        near, far = dial(pair.a, listener)
+        send_and_receive(near, far, 50_000)
+        far.close()
+        assert near.recv(1) == b""
+        near.close()
+        (connection,) = ended(watch)
+    assert (connection.sent_bytes, connection.received_bytes) == (50_000, 0)
+    assert connection.received_at_ns is not None
+    assert connection.sent_at_ns is not None
+
+
+def test_ipv4_through_an_ipv6_socket_is_ipv4(pair: Pair, watch: Watch):
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        with pair.a:
+            near = socket.socket(socket.AF_INET6)
+        near.connect((f"::ffff:{V4['b']}", listener.getsockname()[1]))
+        far, _ = listener.accept()
+        send_and_receive(near, far, 10)
+        close_in_order(near, far)
+        (connection,) = ended(watch)
+    assert (str(connection.local), str(connection.remote)) == (V4["a"], V4["b"])
+
+
+def test_the_last_byte_counts_not_the_silence_after_it(pair: Pair, watch: Watch):
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+        send_and_receive(near, far, 20_000)
+        wait_until(lambda: watch.live()[0].sent_at_ns is not None, "everything is acknowledged")
+        said_ns = time.monotonic_ns()
+        time.sleep(0.3)  # silence is what is tested
+        close_in_order(near, far)
+        (connection,) = ended(watch)
+    assert connection.sent_at_ns is not None
+    assert connection.start_ns < connection.sent_at_ns <= said_ns
+    assert connection.read_ns - connection.sent_at_ns >= 300_000_000
+
+
+@FAMILIES
+def test_iperf_shows_while_it_runs_and_when_it_has_ended(pair: Pair, watch: Watch, family, client, server):
+    v6 = ["-V"] if family == socket.AF_INET6 else []
+    with pair.b:
+        iperf = spawn(["iperf", "-s", *v6], log_file=Path("/dev/null"))
+    try:
+        wait_until(lambda: ":5001" in pair.b.run("ss", "-Hltn"), "the iperf server listens")
+        said: list[str] = []
+
+        def send() -> None:
+            said.append(pair.a.run("iperf", "-c", server, "-t", "2", "-y", "C", "-b", "50M", *v6))
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        (first,) = wait_until(watch.live, "it lives")
+        more = wait_until(
+            lambda: [c for c in watch.live() if c.sent_bytes > first.sent_bytes + 1_000_000], "it goes on"
+        )
+        assert more[0].cookie == first.cookie
+        sender.join(20)
+        (connection,) = ended(watch)
+    finally:
+        stop(iperf)
+    assert connection.cookie == first.cookie
+    assert connection.sent_bytes == int(said[0].strip().splitlines()[-1].split(",")[7])
+    assert (connection.read_ns - connection.start_ns) / 1e9 == pytest.approx(2.0, abs=0.5)
+    assert not watch.live()
+
+
+def test_another_namespace_is_left_alone(pair: Pair, watch: Watch, namespaces):
+    c, d = Namespace(), Namespace()
+    namespaces += [c, d]
+    connect(c, "eth0", d, "eth0")
+    address(c, "eth0", "10.8.0.1/24")
+    address(d, "eth0", "10.8.0.2/24")
+    with listen(d, socket.AF_INET, "10.8.0.2") as listener:
+        near, far = dial(c, listener)
+        send_and_receive(near, far, 10_000)
+        assert not watch.live()
+        close_in_order(near, far)
+    sockets_closed(c)
+    assert not watch.ended()
+    assert watch.losses().records == 0
+
+
+def test_two_watches_do_not_disturb_each_other(pair: Pair, watch: Watch):
+    with pair.b:
+        other = Watch()
+    with other, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+        send_and_receive(near, far, 10_000)
+        close_in_order(near, far)
+        (here,), (there,) = ended(watch), ended(other)
+    assert here.sent_bytes == there.received_bytes == 10_000
+    assert (here.local_port, here.remote_port) == (there.remote_port, there.local_port)
+    assert here.active
+    assert not there.active
+
+
+def test_own_port_is_left_out_at_both_ends(pair: Pair):
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        port = listener.getsockname()[1]
+        with pair.a:
+            sending = Watch(own_port=port)
+        with pair.b:
+            receiving = Watch(own_port=port)
+        near, far = dial(pair.a, listener)
+        send_and_receive(near, far, 10_000)
+        assert not sending.live()
+        assert not receiving.live()
+        close_in_order(near, far)
+    sockets_closed(pair.a)
+    assert not sending.ended()
+    assert not receiving.ended()
+    sending.close()
+    receiving.close()
+
+
+def test_refused__no_record(pair: Pair, watch: Watch):
+    with pair.a, socket.socket() as client, pytest.raises(ConnectionRefusedError):
+        client.connect((V4["b"], 9))
+    assert not watch.ended()
+
+
+def test_without_data__no_record(pair: Pair, watch: Watch):
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+        close_in_order(near, far)
+        near, far = dial(pair.a, listener)
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        near.close()
+        far.close()
+    sockets_closed(pair.a)
+    assert not watch.ended()
+    assert not watch.live()
+
+
+def test_reset_by_the_other_end(pair: Pair, watch: Watch):
+    """The receiver leaves data unread and goes: the sender is told, and so are we."""
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+        near.sendall(bytes(5000))
+        far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        assert far.recv(100)
+        far.close()
+        (connection,) = ended(watch)
+        near.close()
+    assert connection.error == errno.ECONNRESET
+    assert connection.sent_bytes == 5000
+    assert connection.received_at_ns is None
+    assert not connection.closed
+    assert not watch.ended(), "the program's close() is no second end"
+
+
+def test_aborted_here_with_data_under_way(pair: Pair, watch: Watch):
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+        far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 10_000)
+        written = fill(near)
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        near.close()
+        (connection,) = ended(watch)
+        far.close()
+    assert connection.sent_at_ns is None
+    assert connection.pending_bytes > 0
+    assert connection.sent_bytes + connection.pending_bytes == written
+
+
+def fill(sock: socket.socket) -> int:
+    """Write until no more goes in; returns how much did."""
+    sock.setblocking(False)
+    written = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            written += sock.send(bytes(65_536))
+    return written
+
+
+def test_half_closed__the_other_direction_goes_on(pair: Pair, watch: Watch):
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+        send_and_receive(near, far, 3000)
+        near.shutdown(socket.SHUT_WR)
+        assert far.recv(1) == b""
+        send_and_receive(far, near, 200_000)
+        (living,) = watch.live()
+        far.close()
+        assert near.recv(1) == b""
+        near.close()
+        (connection,) = ended(watch)
+    assert living.closed
+    assert (living.sent_bytes, living.received_bytes) == (3000, 200_000)
+    assert (connection.sent_bytes, connection.received_bytes) == (3000, 200_000)
+    assert connection.received_at_ns is not None
+
+
+def test_retransmissions_and_timeouts_are_counted(pair: Pair, watch: Watch):
+    """The receiver refuses frames for a while, by another hardware address."""
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+        send_and_receive(near, far, 10_000)
+        words = pair.b.run("ip", "-o", "link", "show", "dev", "eth0").split()
+        mac = words[words.index("link/ether") + 1]
+        pair.b.run("ip", "link", "set", "dev", "eth0", "address", "02:00:00:00:00:99")
+        near.sendall(bytes(5000))
+        wait_until(lambda: watch.live()[0].timeouts, "a retransmission timeout")
+        pair.b.run("ip", "link", "set", "dev", "eth0", "address", mac)
+        received = 0
+        while received < 5000:
+            received += len(far.recv(65_536))
+        shown = run_ss(pair.a)
+        close_in_order(near, far)
+        (connection,) = ended(watch)
+    assert connection.sent_bytes == 15_000
+    assert connection.timeouts
+    assert connection.timeouts >= 1
+    assert connection.retransmissions == shown >= 1
+
+
+def run_ss(ns: Namespace) -> int:
+    """Total retransmissions of the namespace's one connection, as ss says: retrans:now/total."""
+    words = ns.run("ss", "-Htin").split()
+    return next((int(w.split("/")[1]) for w in words if w.startswith("retrans:")), 0)
+
+
+def test_two_thousand_short_connections__none_is_missed(pair: Pair, watch: Watch):
+    count = 2000
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        listener.listen(256)
+        for i in range(count):
+            near, far = dial(pair.a, listener)
+            near.sendall(bytes(1 + i))
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            left = 1 + i
+            while left:
+                left -= len(far.recv(65_536))
+            wait_acknowledged(near)
+            near.close()
+            far.close()
+    found = ended(watch, count)
+    assert sorted(c.sent_bytes for c in found) == list(range(1, count + 1))
+    assert len({c.cookie for c in found}) == count
+    assert watch.losses() == type(watch.losses())(0, 0)
+
+
+def wait_acknowledged(sock: socket.socket) -> None:
+    """TCP_INFO's tcpi_unacked: nothing is under way."""
+    offset = 24
+    while struct.unpack_from("@I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), offset)[0]:
+        pass
+
+
+def test_when_nobody_reads_what_does_not_fit_is_counted(pair: Pair, watch: Watch):
+    """The ring has room for some 6,500 records."""
+    count = 8000
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        listener.listen(256)
+        for _ in range(count):
+            near, far = dial(pair.a, listener)
+            near.sendall(b"x")
+            assert far.recv(1)
+            wait_acknowledged(near)
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            near.close()
+            far.close()
+    found, losses = watch.ended(), watch.losses()
+    assert losses.records > 0
+    assert len(found) + losses.records == count
+    assert losses.connections == 0
+
+
+def test_what_was_there_before_is_adopted(pair: Pair):
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+        send_and_receive(near, far, 70_000)
+        send_and_receive(far, near, 500)
+        with pair.a:
+            watch = Watch()
+        with watch:
+            (living,) = watch.live()
+            assert living.adopted
+            assert (living.sent_bytes, living.received_bytes) == (0, 0)
+            send_and_receive(near, far, 8000)
+            close_in_order(near, far)
+            (connection,) = ended(watch)
+    assert connection.adopted
+    assert connection.cookie == living.cookie
+    assert (connection.sent_bytes, connection.received_bytes) == (8000, 0)
+
+
+def test_a_socket_that_connects_again_is_another_connection(pair: Pair, watch: Watch):
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+        send_and_receive(near, far, 1000)
+        disconnect(near)
+        far.close()
+        near.connect(listener.getsockname())
+        again, _ = listener.accept()
+        send_and_receive(near, again, 2000)
+        close_in_order(near, again)
+        first, second = ended(watch, 2)
+    assert (first.sent_bytes, second.sent_bytes) == (1000, 2000)
+    assert first.cookie == second.cookie
+    assert first.start_ns < second.start_ns
+
+
+def disconnect(sock: socket.socket) -> None:
+    """connect() to AF_UNSPEC, which Python's socket module does not offer."""
+    sock.setblocking(True)
+    nowhere = ctypes.create_string_buffer(16)
+    assert ctypes.CDLL(None).connect(sock.fileno(), nowhere, 16) == 0
+
+
+def tracing_programs() -> int:
+    return sum("sluice_watch" in line for line in run(["bpftool", "prog", "show"]).splitlines())
+
+
+def watch_maps() -> int:
+    shown = run(["bpftool", "map", "show"]).splitlines()
+    return sum(line.split("name ")[-1].startswith(("connections", "ended", "losses")) for line in shown)
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_attached_and_detached_again_and_again__nothing_is_left(pair: Pair):
+    programs, maps, files = tracing_programs(), watch_maps(), open_files()
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+        for _ in range(30):
+            with pair.a:
+                watch = Watch()
+            send_and_receive(near, far, 100)
+            assert watch.live()
+            watch.close()
+            watch.close()
+        with pytest.raises(ValueError, match="closed"):
+            watch.live()
+        close_in_order(near, far)
+    assert open_files() == files
+    wait_until(
+        lambda: (tracing_programs(), watch_maps()) == (programs, maps), "the kernel has let go of everything"
+    )
+
+
+def test_a_killed_process_leaves_nothing(pair: Pair):
+    programs = tracing_programs()
+    code = (
+        "import sys, dataplane.watch as w; x = w.Watch(); print(len(x.live()), flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        assert tracing_programs() > programs
+        process.kill()
+    wait_until(lambda: tracing_programs() == programs, "the programs have gone with their process")

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from ipaddress import ip_address
+
+import pytest
+
+from dataplane.watch import Connection
+from hostagent.watch import (
+    ABORTED,
+    ADOPTED,
+    CUT,
+    MOST_SHOWN,
+    FlowWatch,
+    Host,
+    Rates,
+    is_sender,
+    living_document,
+    to_record,
+)
+from policy.errors import EnvironmentLacking
+from policy.records import FINISHED, UNFINISHED, WATCHED, FlowRecord
+
+EPOCH_NS = 1_700_000_000 * 10**9
+H1 = Host("h1", {"10.0.0.1": "h1", "10.0.0.2": "h2", "fd00::2": "h2"}, "0123456789ab", EPOCH_NS)
+UPLOAD = Connection(
+    cookie=77,
+    local=ip_address("10.0.0.1"),
+    local_port=40_000,
+    remote=ip_address("10.0.0.2"),
+    remote_port=80,
+    start_ns=10**9,
+    read_ns=6 * 10**9,
+    sent_at_ns=3 * 10**9,
+    received_at_ns=5 * 10**9,
+    sent_bytes=1_000_000,
+    received_bytes=300,
+    pending_bytes=0,
+    retransmissions=4,
+    timeouts=1,
+    srtt_us=250,
+    error=0,
+    congestion_control="cubic",
+    active=True,
+    closed=True,
+    adopted=False,
+    told_start_ns=None,
+    told_deadline_ns=None,
+)
+DOWNLOAD = replace(UPLOAD, sent_bytes=300, received_bytes=1_000_000)
+ELSEWHERE = ip_address("192.0.2.9")
+
+
+def upload(**changes: object) -> Connection:
+    return replace(UPLOAD, **changes)
+
+
+def record(connection: Connection) -> FlowRecord:
+    made = to_record(connection, H1, "pias")
+    assert made is not None
+    assert FlowRecord.from_document(made.to_document()) == made
+    return made
+
+
+def test_to_record__what_this_host_has_sent():
+    made = record(UPLOAD)
+    assert made == FlowRecord(
+        id="watched/0123456789ab/77.1000000000",
+        src="h1",
+        dst="h2",
+        bytes=1_000_000,
+        size_class="medium",
+        started_at=1_700_000_001.0,
+        fct_us=2e6,
+        ideal_us=None,
+        deadline_us=None,
+        met=None,
+        retransmissions=4,
+        congestion_control="cubic",
+        scheme="pias",
+        status=FINISHED,
+        reason="",
+        source=WATCHED,
+        src_port=40_000,
+        dst_port=80,
+        lasted_us=5e6,
+        timeouts=1,
+        srtt_us=250,
+    )
+
+
+@pytest.mark.parametrize("remote", ["10.0.0.2", "fd00::2", "127.0.0.1", "10.0.0.1"])
+def test_to_record__what_a_watched_host_has_sent_is_told_there(remote):
+    assert to_record(replace(DOWNLOAD, remote=ip_address(remote)), H1, "pias") is None
+
+
+def test_to_record__what_came_from_elsewhere_is_told_here():
+    made = record(replace(DOWNLOAD, remote=ELSEWHERE))
+    assert (made.src, made.src_port, made.dst, made.dst_port) == ("192.0.2.9", 80, "h1", 40_000)
+    assert (made.bytes, made.fct_us, made.status) == (1_000_000, 4e6, FINISHED)
+    assert (made.retransmissions, made.timeouts, made.congestion_control) == (None, None, "unknown")
+
+
+def test_of_two_watched_ends_exactly_one_tells():
+    for sent, received in ((1, 0), (5, 5), (0, 9), (1000, 999)):
+        one = upload(sent_bytes=sent, received_bytes=received, active=True)
+        other = upload(sent_bytes=received, received_bytes=sent, active=False)
+        assert is_sender(one) != is_sender(other)
+
+
+def test_to_record__nothing_carried_is_no_flow():
+    assert to_record(upload(sent_bytes=0, received_bytes=0), H1, "pias") is None
+    assert to_record(upload(sent_bytes=0, received_bytes=0, pending_bytes=9), H1, "pias") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"error": errno.ECONNRESET}, "reset by the other end"),
+        ({"error": errno.ETIMEDOUT}, "timed out"),
+        ({"error": errno.EHOSTUNREACH}, "no route to host"),
+        ({}, ABORTED),
+    ],
+)
+def test_to_record__not_all_was_acknowledged(changes, reason):
+    made = record(upload(sent_at_ns=None, pending_bytes=5000, **changes))
+    assert (made.status, made.fct_us, made.reason) == (UNFINISHED, None, reason)
+    assert (made.bytes, made.lasted_us) == (1_000_000, 5e6)
+
+
+def test_to_record__a_reset_after_the_last_byte_does_no_harm():
+    assert record(upload(error=errno.ECONNRESET)).status == FINISHED
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "reason"),
+    [
+        ({"received_at_ns": None}, FINISHED, ""),  # this end closed first, and in order
+        ({"received_at_ns": None, "closed": False}, UNFINISHED, CUT),
+        ({"error": errno.ECONNRESET}, UNFINISHED, "reset by the other end"),
+    ],
+)
+def test_to_record__a_receiver_knows_by_how_it_ended(changes, status, reason):
+    made = record(replace(DOWNLOAD, remote=ELSEWHERE, **changes))
+    assert (made.status, made.reason) == (status, reason)
+
+
+def test_to_record__deadlines_told_by_the_program():
+    told = {"told_start_ns": 2 * 10**9, "told_deadline_ns": 4 * 10**9}
+    in_time = record(upload(**told))
+    assert (in_time.deadline_us, in_time.met) == (2e6, True)
+    assert record(upload(**told, sent_at_ns=4 * 10**9 + 1)).met is False
+    assert record(upload(**told, sent_at_ns=None, pending_bytes=1)).met is False
+
+
+def test_to_record__an_adopted_connection_says_so():
+    assert record(upload(adopted=True)).reason == ADOPTED
+
+
+def test_identity__another_connection_of_the_same_socket_is_another_one():
+    assert H1.identity(UPLOAD) == H1.identity(upload(sent_bytes=5, read_ns=9 * 10**9))
+    assert H1.identity(UPLOAD) != H1.identity(upload(start_ns=2 * 10**9))
+
+
+def test_rates__from_one_look_to_the_next():
+    rates = Rates()
+    first = upload(sent_bytes=1000, start_ns=0, read_ns=10**9)
+    second = upload(sent_bytes=3000, start_ns=0, read_ns=3 * 10**9)
+    assert rates.look([first]) == [(first, 8000)]
+    assert rates.look([second]) == [(second, 8000)]
+    rates.look([])
+    assert rates.look([second]) == [(second, 8000)], "forgotten, so counted from its start"
+
+
+def test_living_document__is_plain():
+    document = living_document(upload(told_start_ns=1, told_deadline_ns=7 * 10**9), 5000, H1)
+    assert document["deadline_at"] == 1_700_000_007.0
+    assert (document["src"], document["dst"], document["rate_bps"]) == ("h1", "h2", 5000)
+
+
+class FakeWatch:
+    """In place of dataplane.watch.Watch."""
+
+    def __init__(self, own_port: int) -> None:
+        self.ends: list[Connection] = []
+        self.lives: list[Connection] = []
+        self.open = True
+
+    def ended(self) -> list[Connection]:
+        ends, self.ends = self.ends, []
+        return ends
+
+    def live(self) -> list[Connection]:
+        return self.lives
+
+    def losses(self):
+        from dataplane.watch import Losses
+
+        return Losses(2, 1)
+
+    def close(self) -> None:
+        self.open = False
+
+
+class FakeSpool:
+    def __init__(self) -> None:
+        self.records: list[FlowRecord] = []
+        self.rotations = 0
+
+    def append(self, record: FlowRecord) -> None:
+        self.records.append(record)
+
+    def rotate(self) -> int:
+        self.rotations += 1
+        return self.rotations
+
+    def forget_before(self, segment: int) -> None:
+        pass
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    made: list[FakeWatch] = []
+
+    def make(own_port: int) -> FakeWatch:
+        made.append(FakeWatch(own_port))
+        return made[-1]
+
+    monkeypatch.setattr("hostagent.watch.Watch", make)
+    return made
+
+
+def flow_watch(**arguments) -> FlowWatch:
+    return FlowWatch("h1", dict(H1.names), FakeSpool(), lambda: "pias", **arguments)
+
+
+def test_collect__spools_what_has_ended_once(fake):
+    watch = flow_watch()
+    watch.begin()
+    fake[0].ends = [UPLOAD, DOWNLOAD, upload(cookie=78)]
+    watch.collect()
+    watch.collect()
+    assert [r.id.split("/")[2] for r in watch.spool.records] == ["77.1000000000", "78.1000000000"]
+    assert watch.recorded == 2
+
+
+def test_collect__leaves_out_the_agents_own_reports(fake):
+    watch = flow_watch(ignored=lambda: ("192.0.2.9", 80))
+    watch.begin()
+    fake[0].ends = [upload(remote=ELSEWHERE), upload(remote=ELSEWHERE, remote_port=81)]
+    watch.collect()
+    assert [r.dst_port for r in watch.spool.records] == [81]
+
+
+def test_collect__the_spool_does_not_grow_for_ever(fake):
+    watch = flow_watch()
+    watch.begin()
+    before = watch.spool.rotations
+    fake[0].ends = [upload(cookie=i) for i in range(10_001)]
+    watch.collect()
+    assert watch.spool.rotations == before + 2
+
+
+def test_status__shows_the_fastest_and_counts_all(fake):
+    watch = flow_watch()
+    watch.begin()
+    fake[0].lives = [upload(cookie=i, sent_bytes=1000 * (i + 1)) for i in range(100)] + [DOWNLOAD]
+    status = watch.status()
+    assert status["connections_living"] == 100
+    assert status["connections_lost"] == 3
+    assert len(status["connections"]) == MOST_SHOWN
+    assert status["connections"][0]["bytes"] == 100_000
+    watch.end()
+    assert not fake[0].open
+    assert watch.status() == {"watching": False, "watch_problem": ""}
+
+
+def test_begin__a_kernel_that_cannot_is_told_and_no_error(monkeypatch):
+    def refuse(own_port: int) -> FakeWatch:
+        raise EnvironmentLacking("no ring buffers here")
+
+    monkeypatch.setattr("hostagent.watch.Watch", refuse)
+    watch = flow_watch()
+    watch.begin()
+    watch.collect()
+    assert watch.status() == {
+        "watching": False,
+        "watch_problem": "connections are not watched: no ring buffers here",
+    }
+
+
+def test_begin__without_bpf_there_is_none(fake):
+    watch = flow_watch(use_bpf=False)
+    watch.begin()
+    watch.collect()
+    assert not fake
+    assert not watch.running
