@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from dataplane.build import KERNEL_BTF
+from dataplane.sockopt import Attachment
 from runtime.command import CommandFailed, run
+from tests.kernel.cgroups import Cgroup
 from tests.kernel.lab import Namespace, address, connect
 
 HERE = Path(__file__).parent
@@ -66,3 +68,17 @@ def pair(namespaces: list[Namespace]) -> Pair:
         address(ns, "eth0", f"{V4[name]}/24", f"{V6[name]}/64")
         ns.sysctl("net.ipv4.tcp_ecn", 1)
     return Pair(a, b)
+
+
+@pytest.fixture
+def cgroup() -> Iterator[Cgroup]:
+    with Cgroup() as own:
+        yield own
+
+
+@pytest.fixture
+def hook(cgroup: Cgroup) -> Iterator[Attachment]:
+    """The setsockopt hook of the test's own, on what this process and its children do."""
+    attachment = Attachment(cgroup=cgroup.folder)
+    yield attachment
+    attachment.close()

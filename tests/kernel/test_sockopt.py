@@ -50,19 +50,6 @@ FAMILIES = {socket.AF_INET: V4, socket.AF_INET6: V6}
 
 
 @pytest.fixture
-def cgroup() -> Iterator[Cgroup]:
-    with Cgroup() as own:
-        yield own
-
-
-@pytest.fixture
-def hook(cgroup: Cgroup) -> Iterator[Attachment]:
-    attachment = Attachment(cgroup=cgroup.folder)
-    yield attachment
-    attachment.close()
-
-
-@pytest.fixture
 def sock(hook: Attachment) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
         yield one

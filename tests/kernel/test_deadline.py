@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python API and the examples on real connections, with the hook attached."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dataplane import build
+from dataplane.loader import Map, load
+from dataplane.sockopt import Attachment
+from hostagent.deadline import (
+    FLOW,
+    STATE,
+    DeadlineSocket,
+    DeadlineStream,
+    FlowQuenched,
+    FlowState,
+    Phase,
+    WrongField,
+    state,
+    tell,
+    told,
+)
+from tests.kernel.conftest import V4, Pair
+from tests.kernel.lab import dial, listen
+
+EXAMPLES = Path(__file__).parents[2] / "hostagent" / "examples"
+TOLD_BYTES = 48
+"""struct told in bpf/flow.bpf.h; the phase comes right behind."""
+NOTICED_WITHIN_S = 0.05
+KILLED, SUSPENDED, SENDING = 2, 1, 0
+
+
+@pytest.fixture
+def flows(hook: Attachment) -> Iterator[Map]:
+    """What the kernel knows of sockets: for writing what a congestion control would."""
+    with load("sockopt") as same:
+        yield same.map("sluice_flow_1")
+
+
+@pytest.fixture
+def ends(flows: Map, pair: Pair) -> Iterator[list[socket.socket]]:
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        both = dial(pair.a, listener)
+    yield list(both)
+    for end in both:
+        end.close()
+
+
+def set_phase(flows: Map, sock: socket.socket, phase: int) -> None:
+    value = bytearray(flows.lookup(sock.fileno()) or b"")
+    struct.pack_into("=I", value, TOLD_BYTES, phase)
+    flows.update(sock.fileno(), bytes(value))
+
+
+def fill(sock: socket.socket) -> None:
+    """Until nothing more goes in, since nobody reads."""
+    timeout_s = sock.gettimeout()
+    sock.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            sock.send(bytes(65536))
+    sock.settimeout(timeout_s)
+
+
+@contextlib.contextmanager
+def later(*actions: Callable[[], object], every_s: float = 0.2) -> Iterator[list[float]]:
+    """Do them in another thread, one after the other; when each was done."""
+    times: list[float] = []
+
+    def run() -> None:
+        for action in actions:
+            time.sleep(every_s)
+            action()
+            times.append(time.monotonic())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield times
+    finally:
+        thread.join()
+
+
+@contextlib.contextmanager
+def reading(sock: socket.socket) -> Iterator[list[int]]:
+    """Read all that comes, in another thread; how much it was, once it ended."""
+    counts: list[int] = []
+
+    def run() -> None:
+        sock.settimeout(20)
+        total = 0
+        while data := sock.recv(1 << 18):
+            total += len(data)
+        counts.append(total)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield counts
+    finally:
+        thread.join()
+
+
+def test_tell__every_field_reaches_the_kernel_and_comes_back(ends: list[socket.socket]):
+    sender = ends[0]
+    tell(
+        sender,
+        size_bytes=5000,
+        deadline_s=2.5,
+        elapsed_s=0.25,
+        importance=1.5,
+        importance_share=0.25,
+        quench="suspend",
+        congestion_control="reno",
+    )
+    flow = told(sender)
+    assert (flow.size_bytes, flow.importance, flow.importance_share) == (5000, 1.5, 0.25)
+    assert (flow.quench, flow.congestion_control) == ("suspend", "reno")
+    assert flow.deadline_s is not None
+    assert flow.elapsed_s is not None
+    assert 2.4 < flow.deadline_s <= 2.5
+    assert flow.deadline_s + flow.elapsed_s == pytest.approx(2.75)
+    tell(sender)
+    flow = told(sender)
+    assert {flow.size_bytes, flow.deadline_s, flow.elapsed_s, flow.importance, flow.quench} == {None}
+
+
+def test_tell__an_unknown_control_names_the_field(ends: list[socket.socket]):
+    with pytest.raises(WrongField, match="congestion_control: sluice_nothing is not registered") as raised:
+        tell(ends[0], size_bytes=1, congestion_control="sluice_nothing")
+    assert isinstance(raised.value.__cause__, OSError)
+    assert told(ends[0]).size_bytes is None
+
+
+def test_tell__not_a_tcp_socket(hook: Attachment):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        for action in (lambda: tell(other, size_bytes=1), lambda: state(other)):
+            with pytest.raises(OSError, match="only a TCP socket"):
+                action()
+
+
+@pytest.mark.parametrize("timeout_s", [None, 20.0])
+def test_sendall__delivers_and_waits_for_the_receiver(ends: list[socket.socket], timeout_s: float | None):
+    sender, receiver = ends
+    sender.settimeout(timeout_s)
+    with DeadlineSocket(sender) as flow, reading(receiver) as counts:
+        for size_bytes in (3_000_000, 10):
+            flow.tell(size_bytes=size_bytes, deadline_s=10)
+            flow.sendall(bytes(size_bytes))
+            flow.wait_acknowledged()
+            assert flow.state().acked_bytes == size_bytes
+        sender.shutdown(socket.SHUT_WR)
+    assert counts == [3_000_010]
+
+
+@pytest.mark.parametrize("timeout_s", [None, 20.0])
+def test_sendall__a_kill_ends_it_while_it_blocks(
+    ends: list[socket.socket], flows: Map, timeout_s: float | None
+):
+    sender = ends[0]
+    sender.settimeout(timeout_s)
+    seen: list[FlowState] = []
+    flow = DeadlineSocket(sender, seen.append)
+    flow.tell(size_bytes=10**9, deadline_s=1, quench="kill")
+    with later(lambda: set_phase(flows, sender, KILLED)) as killed, pytest.raises(FlowQuenched) as raised:
+        flow.sendall(bytes(50_000_000))
+    took_s = time.monotonic() - killed[0]
+    assert took_s < NOTICED_WITHIN_S, "the thread that killed it is joined meanwhile"
+    assert raised.value.state.phase == Phase.KILLED
+    assert [s.phase for s in seen] == [Phase.KILLED]
+    with pytest.raises(FlowQuenched):
+        flow.sendall(b"more")
+    flow.tell(size_bytes=5)
+    assert flow.state().phase == Phase.SENDING, "another flow begins"
+
+
+def test_sendall__says_when_it_is_suspended_and_goes_on(ends: list[socket.socket], flows: Map):
+    sender = ends[0]
+    seen: list[Phase] = []
+    flow = DeadlineSocket(sender, lambda now: seen.append(now.phase))
+    flow.tell(size_bytes=10**9, deadline_s=1, quench="suspend")
+    phases = [lambda phase=phase: set_phase(flows, sender, phase) for phase in (SUSPENDED, SENDING, KILLED)]
+    with later(*phases), pytest.raises(FlowQuenched):
+        flow.sendall(bytes(50_000_000))
+    assert seen == [Phase.SUSPENDED, Phase.SENDING, Phase.KILLED]
+
+
+def test_wait_acknowledged__a_kill_ends_it(ends: list[socket.socket], flows: Map):
+    sender = ends[0]
+    flow = DeadlineSocket(sender)
+    flow.tell(size_bytes=10**9)
+    fill(sender)
+    flow._watch.wrote(10**9)  # as if all of it were in the buffer that nobody empties
+    with later(lambda: set_phase(flows, sender, KILLED)) as killed, pytest.raises(FlowQuenched):
+        flow.wait_acknowledged()
+    assert time.monotonic() - killed[0] < NOTICED_WITHIN_S
+
+
+def test_timeouts__hold_for_the_whole_call(ends: list[socket.socket]):
+    sender = ends[0]
+    flow = DeadlineSocket(sender)
+    flow.tell(size_bytes=10**9)
+    sender.settimeout(0.3)
+    for action in (lambda: flow.sendall(bytes(50_000_000)), flow.wait_acknowledged):
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            action()
+        assert 0.3 <= time.monotonic() - began < 1.0
+    sender.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        flow.sendall(b"no room")
+
+
+def test_wait_acknowledged__the_receiver_has_gone(ends: list[socket.socket]):
+    sender, receiver = ends
+    flow = DeadlineSocket(sender)
+    flow.tell(size_bytes=10**9)
+    fill(sender)
+    flow._watch.wrote(10**9)
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
+    receiver.close()
+    with pytest.raises(ConnectionResetError):
+        flow.wait_acknowledged()
+
+
+# -- asyncio
+
+
+def on_stream(
+    pair: Pair,
+    use: Callable[[DeadlineStream, socket.socket], Awaitable[None]],
+    **options: Callable[[FlowState], None],
+) -> None:
+    """Run `use` with a stream to a listener, and the end that accepted."""
+
+    async def run() -> None:
+        client, server = dial(pair.a, listener)
+        _, writer = await asyncio.open_connection(sock=client)
+        with server:
+            await use(DeadlineStream(writer, **options), server)
+        writer.transport.abort()
+
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        asyncio.run(run())
+
+
+def test_stream__delivers_and_waits_for_the_receiver(flows: Map, pair: Pair):
+    async def use(flow: DeadlineStream, server: socket.socket) -> None:
+        server.setblocking(False)
+        loop = asyncio.get_running_loop()
+
+        async def read(size_bytes: int) -> None:
+            while size_bytes:
+                size_bytes -= len(await loop.sock_recv(server, 1 << 18))
+
+        for size_bytes in (3_000_000, 10):
+            flow.tell(size_bytes=size_bytes, deadline_s=5.0)
+            assert flow.told().size_bytes == size_bytes
+            await asyncio.gather(flow.send(bytes(size_bytes)), read(size_bytes))
+            await flow.wait_acknowledged()
+            assert flow.state().acked_bytes == size_bytes
+
+    on_stream(pair, use)
+
+
+@pytest.mark.parametrize("waits", ["send", "wait_acknowledged"])
+def test_stream__a_kill_ends_what_waits(flows: Map, pair: Pair, waits: str):
+    seen: list[Phase] = []
+
+    async def use(flow: DeadlineStream, server: socket.socket) -> None:
+        sock = flow.writer.get_extra_info("socket")
+        flow.tell(size_bytes=10**9, deadline_s=1, quench="kill")
+        if waits == "send":
+            waiting = asyncio.ensure_future(flow.send(bytes(50_000_000)))
+        else:
+            flow._watch.wrote(10**9)
+            waiting = asyncio.ensure_future(flow.wait_acknowledged())
+        for phase in (SUSPENDED, KILLED):
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
+            set_phase(flows, sock, phase)
+        killed = time.monotonic()
+        with pytest.raises(FlowQuenched):
+            await waiting
+        assert time.monotonic() - killed < NOTICED_WITHIN_S
+
+    on_stream(pair, use, on_phase=lambda now: seen.append(now.phase))
+    assert seen == [Phase.SUSPENDED, Phase.KILLED]
+
+
+def test_stream__the_receiver_has_gone(flows: Map, pair: Pair):
+    async def use(flow: DeadlineStream, server: socket.socket) -> None:
+        flow.tell(size_bytes=10**9)
+        waiting = asyncio.ensure_future(flow.send(bytes(50_000_000)))
+        await asyncio.sleep(0.1)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
+        server.close()
+        with pytest.raises(ConnectionError):
+            await waiting
+
+    on_stream(pair, use)
+
+
+# -- the examples, and what their README says
+
+SIZE, DEADLINE_MS = 2_000_000, 30_000
+
+
+def run_example(pair: Pair, argv: list[str], flows: Map, *, sized: bool = True) -> tuple[int, str, int]:
+    """Exit code, output, bytes that arrived."""
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        host, port = listener.getsockname()
+        arguments = [host, str(port), str(SIZE), str(DEADLINE_MS)] if sized else [f"{host}:{port}"]
+        with pair.a:
+            child = subprocess.Popen(
+                [*argv, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+        server, _ = listener.accept()
+    with server, reading(server) as counts:
+        output, _ = child.communicate(timeout=60)
+    return child.returncode, output, counts[0]
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    compiler = shutil.which("cc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    program = tmp_path_factory.mktemp("example") / "deadline"
+    flags = ["-Wall", "-Wextra", "-Werror", f"-I{build.INCLUDE}"]
+    subprocess.run([compiler, *flags, "-o", str(program), str(EXAMPLES / "deadline.c")], check=True)
+    return [str(program)]
+
+
+@pytest.mark.parametrize("language", ["c", "python"])
+def test_example__sends_and_says_so(flows: Map, pair: Pair, compiled: list[str], language: str):
+    argv = compiled if language == "c" else [sys.executable, str(EXAMPLES / "deadline.py")]
+    code, output, arrived = run_example(pair, argv, flows)
+    assert (code, output) == (0, f"{SIZE} bytes acknowledged, done\n")
+    assert arrived == SIZE
+
+
+@pytest.mark.parametrize("language", ["c", "python"])
+def test_example__says_what_was_wrong(flows: Map, pair: Pair, compiled: list[str], language: str):
+    argv = compiled if language == "c" else [sys.executable, str(EXAMPLES / "deadline.py")]
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener, pair.a:
+        host, port = listener.getsockname()
+        done = subprocess.run(
+            [*argv, host, str(port), "1000", "-5"], capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert (
+        "Invalid argument" in done.stderr
+        if language == "c"
+        else "deadline_s: must be in the future" in done.stderr
+    )
+
+
+def code_blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (EXAMPLES / "README.md").read_text(), re.DOTALL)
+
+
+def test_readme__the_python_without_this_project_works(flows: Map, pair: Pair):
+    [code] = code_blocks("python")
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener, pair.a:
+        host, port = listener.getsockname()
+        subprocess.run(["/usr/bin/python3", "-c", code, host, str(port)], check=True)
+
+
+def test_readme__the_go_program_works(flows: Map, pair: Pair, tmp_path: Path):
+    if shutil.which("go") is None:
+        pytest.skip("needs Go")
+    [code] = code_blocks("go")
+    (tmp_path / "main.go").write_text(code)
+    subprocess.run(["go", "build", "-o", "tell", "main.go"], cwd=tmp_path, check=True)
+    code_, output, arrived = run_example(pair, [str(tmp_path / "tell")], flows, sized=False)
+    assert (code_, output, arrived) == (0, "", 20_000)
+
+
+def test_readme__says_the_layouts(tmp_path: Path):
+    """Offsets and sizes of its tables are the compiler's, and those of the Python API."""
+    text = (EXAMPLES / "README.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| `(\w+)` \|", text, re.MULTILINE)
+    flow, told_state = rows[:8], rows[8:]
+    source = ['#include <stddef.h>\n#include <stdio.h>\n#include "sluice.h"\nint main(void){']
+    for name, fields in (("sluice_flow", flow), ("sluice_state", told_state)):
+        source += [
+            f'printf("%zu %zu\\n",offsetof(struct {name},{f}),sizeof(((struct {name}*)0)->{f}));'
+            for _, _, f in fields
+        ]
+        source.append(f'printf("%zu\\n",sizeof(struct {name}));')
+    (tmp_path / "layout.c").write_text("".join(source) + "return 0;}")
+    compiler = shutil.which("cc") or shutil.which("clang") or "cc"
+    subprocess.run([compiler, f"-I{build.INCLUDE}", "layout.c", "-o", "layout"], cwd=tmp_path, check=True)
+    said = subprocess.run(
+        [tmp_path / "layout"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    expected = [f"{o} {s}" for o, s, _ in flow] + [str(FLOW.size)]
+    expected += [f"{o} {s}" for o, s, _ in told_state] + [str(STATE.size)]
+    assert said == expected
