@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import errno
+import math
+import os
+import socket
+import struct
+
+import pytest
+
+from hostagent import deadline
+from hostagent.deadline import FLOW, STATE, NoAgent, Phase, WrongField, packed, state, tell, told
+from policy.errors import FieldError, SluiceError
+
+
+class FakeSocket:
+    """Answers what the kernel would, or refuses."""
+
+    def __init__(self, answer: bytes = b"", refuses: int = 0, protocol: int = socket.IPPROTO_TCP) -> None:
+        self.answer, self.refuses, self.protocol = answer, refuses, protocol
+        self.values: list[bytes] = []
+
+    def getsockopt(self, level: int, option: int, room: int) -> bytes:
+        if level == socket.SOL_SOCKET:
+            return struct.pack("=i", self.protocol if option == socket.SO_PROTOCOL else 0)
+        if self.refuses:
+            raise OSError(self.refuses, os.strerror(self.refuses))
+        assert len(self.answer) == room
+        return self.answer
+
+    def setsockopt(self, level: int, option: int, value: bytes) -> None:
+        assert (level, option) == (0x5C1C, 1)
+        if self.refuses:
+            raise OSError(self.refuses, os.strerror(self.refuses))
+        self.values.append(value)
+
+
+def test_layouts__have_the_documented_sizes():
+    assert (FLOW.size, STATE.size) == (56, 64)
+
+
+def test_packed__every_field_in_its_unit():
+    value = packed(
+        size_bytes=7,
+        deadline_s=0.025,
+        elapsed_s=0.001,
+        importance=2.5,
+        importance_share=0.25,
+        quench="suspend",
+        congestion_control="sluice_datcp",
+    )
+    assert FLOW.unpack(value) == (31, 2, 7, 25_000_000, 1_000_000, 2500, 250, b"sluice_datcp\0\0\0\0")
+
+
+def test_packed__nothing_told_and_defaults():
+    assert packed() == bytes(56)
+    assert FLOW.unpack(packed(importance=1))[:7] == (4, 0, 0, 0, 0, 1000, 500)
+    assert FLOW.unpack(packed(quench="never"))[:2] == (8, 0)
+
+
+@pytest.mark.parametrize(
+    ("field", "flow"),
+    [
+        ("size_bytes", {"size_bytes": 0}),
+        ("size_bytes", {"size_bytes": -5}),
+        ("size_bytes", {"size_bytes": 2**64}),
+        ("deadline_s", {"deadline_s": 0}),
+        ("deadline_s", {"deadline_s": -1.5}),
+        ("deadline_s", {"deadline_s": 1e-10}),
+        ("deadline_s", {"deadline_s": 1e12}),
+        ("deadline_s", {"deadline_s": math.nan}),
+        ("deadline_s", {"deadline_s": math.inf}),
+        ("elapsed_s", {"elapsed_s": 1.0}),
+        ("elapsed_s", {"deadline_s": 1.0, "elapsed_s": -1.0}),
+        ("elapsed_s", {"deadline_s": 1.0, "elapsed_s": 1e12}),
+        ("importance", {"importance": 0}),
+        ("importance", {"importance": 8.1}),
+        ("importance", {"importance": math.nan}),
+        ("importance_share", {"importance_share": 0.5}),
+        ("importance_share", {"importance": 1, "importance_share": 1.01}),
+        ("quench", {"quench": "postpone"}),
+        ("congestion_control", {"congestion_control": ""}),
+        ("congestion_control", {"congestion_control": "sixteen_letters_"}),
+        ("congestion_control", {"congestion_control": "a\0b"}),
+    ],
+)
+def test_tell__a_wrong_value_names_its_field_and_asks_nobody(field, flow):
+    sock = FakeSocket()
+    with pytest.raises(WrongField) as raised:
+        tell(sock, **flow)
+    assert raised.value.field == field
+    assert isinstance(raised.value, FieldError)
+    assert isinstance(raised.value, ValueError)
+    assert not sock.values
+
+
+def test_tell__an_unknown_field_is_a_bug():
+    with pytest.raises(TypeError, match="urgency"):
+        tell(FakeSocket(), urgency=1)
+
+
+def test_tell__refusals_keep_their_cause():
+    for number, flow, kind, text in (
+        (errno.ENOPROTOOPT, {}, NoAgent, "no Sluice agent runs on this machine"),
+        (errno.EINVAL, {"congestion_control": "sluice_x"}, WrongField, "sluice_x is not registered"),
+        (errno.EPERM, {"congestion_control": "cubic"}, WrongField, "cubic is only for root"),
+        (errno.EOPNOTSUPP, {}, OSError, "only a TCP socket"),
+        (errno.ENOMEM, {}, OSError, "memory"),
+    ):
+        with pytest.raises(kind, match=text) as raised:
+            tell(FakeSocket(refuses=number), **flow)
+        cause = raised.value.__cause__ or raised.value
+        assert isinstance(cause, OSError)
+        assert cause.errno == number
+
+
+def test_state__nobody_answers_on_a_tcp_socket():
+    for number in (errno.ENOPROTOOPT, errno.EOPNOTSUPP):
+        for ask in (state, told):
+            with pytest.raises(NoAgent, match="sluice doctor"):
+                ask(FakeSocket(refuses=number))
+    with pytest.raises(OSError, match="only a TCP socket"):
+        state(FakeSocket(refuses=errno.EOPNOTSUPP, protocol=socket.IPPROTO_UDP))
+
+
+def test_state__fixed_point_becomes_numbers():
+    values = (1, 3, 4000, 5000, 6000, 1 << 19, 3 << 15, 1 << 17, 1 << 14, 10, 2, 1, 4)
+    now = state(FakeSocket(STATE.pack(*values)))
+    assert (now.phase, now.windows, now.acked_bytes) == (Phase.SUSPENDED, 3, 4000)
+    assert (now.rate_bytes_per_s, now.wanted_bytes_per_s) == (5000, 6000)
+    assert (now.alpha, now.urgency, now.precedence, now.decrease) == (0.5, 1.5, 2.0, 0.25)
+    assert (now.cwnd_packets, now.cuts, now.quenches, now.resumes) == (10, 2, 1, 4)
+    endless = STATE.pack(2, 0, 0, 0, 2**64 - 1, *[0] * 8)
+    assert state(FakeSocket(endless)).wanted_bytes_per_s == math.inf
+    assert state(FakeSocket(endless)).phase == Phase.KILLED
+
+
+def test_told__what_was_not_told_is_none():
+    flow = told(FakeSocket(FLOW.pack(16, 0, 0, 0, 0, 0, 0, b"cubic")))
+    assert flow == deadline.Flow(None, None, None, None, None, None, "cubic")
+    flow = told(FakeSocket(FLOW.pack(31, 1, 9, -500_000_000, 1_500_000_000, 1250, 100, b"sluice_ucp")))
+    assert flow == deadline.Flow(9, -0.5, 1.5, 1.25, 0.1, "kill", "sluice_ucp")
+
+
+def test_errors__are_for_the_user():
+    for kind in (WrongField, NoAgent, deadline.FlowQuenched):
+        assert issubclass(kind, SluiceError)
