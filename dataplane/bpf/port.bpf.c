@@ -15,6 +15,7 @@
  * gets its classes. The virtual queue is shared by the CPUs that send to the port: a spin lock guards it.
  */
 #include "packet.bpf.h"
+#include <bpf/bpf_core_read.h>
 #include "port.h"
 
 #define VLAN_VID_MASK 0x0FFF
@@ -69,8 +70,24 @@ static __always_inline __u32 take_queue(struct __sk_buff *skb)
 	return (__u32)tci >> VLAN_PCP_SHIFT & (PORT_QUEUES - 1);
 }
 
-static __always_inline enum sl_vq_verdict arrive(__u32 port, const struct sl_vq_settings *set, __u32 len_bytes)
+/*
+ * Bytes that wait in the port's HTB queues. The verifier allows no arithmetic on the pointer in the context; read from the
+ * stack it is a plain number.
+ */
+static __always_inline __u32 waiting_bytes(struct __sk_buff *skb)
 {
+	struct sk_buff *packet = NULL;
+	struct Qdisc *root;
+
+	bpf_probe_read_kernel(&packet, sizeof(packet), &skb);
+	root = BPF_CORE_READ(packet, dev, qdisc);
+	return BPF_CORE_READ(root, handle) == HTB_MAJOR ? BPF_CORE_READ(root, qstats.backlog) : 0;
+}
+
+static __always_inline enum sl_vq_verdict arrive(struct __sk_buff *skb, const struct sl_vq_settings *set,
+						 __u32 len_bytes)
+{
+	__u32 port = skb->ifindex, waiting = waiting_bytes(skb);
 	struct port_state *state = bpf_map_lookup_elem(&states, &port);
 	struct sl_vq_settings law = *set;
 	enum sl_vq_verdict verdict;
@@ -83,6 +100,7 @@ static __always_inline enum sl_vq_verdict arrive(__u32 port, const struct sl_vq_
 		random = bpf_get_prandom_u32();
 	now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&state->lock);
+	sl_vq_at_least(&state->queue, &law, waiting, now_ns);
 	verdict = sl_vq_arrive(&state->queue, &law, len_bytes, now_ns, random);
 	bpf_spin_unlock(&state->lock);
 	return verdict;
@@ -130,7 +148,7 @@ int sluice_port(struct __sk_buff *skb)
 
 	skb->priority = HTB_MAJOR | (queue + 1);
 	if (set)
-		verdict = arrive(port, set, htb_bytes);
+		verdict = arrive(skb, set, htb_bytes);
 	if (verdict == SL_VQ_MARK)
 		marked = mark(skb);
 	count(port, queue, len_bytes, verdict, marked);

@@ -19,8 +19,9 @@
  * Source: marking on arrival by the instantaneous queue: DCTCP (Alizadeh et al., SIGCOMM 2010, section 3.1); one
  * threshold for the whole port whatever the queue: PIAS (Bai et al., NSDI 2015, section 4.3); the ramp: the RED variant
  * of DATCP (Zhang et al., section 3.2.1 and table 1: max_p = 1, queue weight 1), each packet by itself, without RED's
- * count since the last mark. The queue is virtual, because OVS hands packets to a qdisc whose own length is not seen at
- * the hook. It equals the real backlog while the port sends at `rate_bps` whenever it has something to send.
+ * count since the last mark. The queue is virtual: a model of a link that always sends at `rate_bps` when it has something to
+ * send. An emulated one does so in the long run only, its timers being late; where the real backlog is known, sl_vq_at_least
+ * keeps the virtual one from falling behind it.
  *
  * The phantom queue: HULL (Alizadeh et al., NSDI 2012, section 3.1): a counter behind the port, fed by what leaves it at
  * the link's rate and drained at a share gamma of that rate, so that it tells of a link used beyond gamma before any
@@ -121,6 +122,18 @@ SL_LAW void sl_vq_drain(struct sl_vq_state *q, const struct sl_vq_settings *set,
 	q->last_ns = now_ns;
 	q->level = sl_vq_drained(before, set->rate_bps, elapsed_ns);
 	q->phantom = set->phantom_rate_bps ? sl_vq_phantom(q->phantom, before - q->level, set, elapsed_ns) : 0;
+}
+
+/* The real backlog was found to be this: the virtual one is no less. */
+SL_LAW void sl_vq_at_least(struct sl_vq_state *q, const struct sl_vq_settings *set, sl_u32 real_bytes, sl_u64 now_ns)
+{
+	sl_u64 real = (real_bytes < SL_VQ_MAX_BYTES ? real_bytes : SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE;
+
+	if (!set->rate_bps)
+		return;
+	sl_vq_drain(q, set, now_ns);
+	if (q->level < real)
+		q->level = real;
 }
 
 /* By the backlog that the packet finds, in units: K or the ramp. */

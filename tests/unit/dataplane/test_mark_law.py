@@ -262,3 +262,17 @@ def test_phantom__switched_off_is_forgotten(laws):
     settings.phantom_rate_bps = 0
     assert arrive(laws, state, settings, 1500, 2 * 10**9) == PASS
     assert state.phantom == 0
+
+
+@given(rate_bps=st.one_of(st.just(0), rates_bps), len_bytes=st.integers(0, 2**32 - 1), later_ns=st.integers(0, 10**10),
+       real_bytes=st.integers(0, 2**32 - 1))  # fmt: skip
+def test_at_least__keeps_the_virtual_backlog_from_falling_behind_the_real_one(
+    laws, rate_bps, len_bytes, later_ns, real_bytes
+):
+    settings = laws.ffi.new("struct sl_vq_settings *", (rate_bps, 0, 0))
+    state = laws.ffi.new("struct sl_vq_state *")
+    laws.lib.sl_vq_arrive(state, settings, len_bytes, 0, 0)
+    first = state.level
+    laws.lib.sl_vq_at_least(state, settings, real_bytes, later_ns)
+    drained = max(0, first - rate_bps * later_ns)
+    assert state.level == (max(drained, min(real_bytes, MAX_BYTES) * UNITS) if rate_bps else 0)
