@@ -21,12 +21,17 @@ from dataplane.provided import Provided
 log = logging.getLogger(__name__)
 
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-_PREFIX = "sluice_"
+_PREFIX, _PROGRAM = "sluice_", "cc_"
 
 
 def available() -> list[str]:
     """The congestion controls that the kernel offers now."""
     return _AVAILABLE.read_text().split()
+
+
+def ours() -> list[str]:
+    """The congestion controls of this project: one for each program cc_…"""
+    return [_PREFIX + name.removeprefix(_PROGRAM) for name in build.names() if name.startswith(_PROGRAM)]
 
 
 def register_congestion_control(name: str, object_file: Path | None = None) -> CongestionControl:
@@ -65,7 +70,7 @@ class _Registration:
     @classmethod
     def make(cls, name: str, object_file: Path | None) -> _Registration | None:
         """None when another process was quicker."""
-        loaded = open_object(object_file or build.ensure(f"cc_{name.removeprefix(_PREFIX)}"))
+        loaded = open_object(object_file or build.ensure(_PROGRAM + name.removeprefix(_PREFIX)))
         forget_messages()
         handle = lib().bpf_map__attach_struct_ops(loaded.map_handle(name))
         if handle == ffi.NULL:

@@ -121,7 +121,7 @@ def _load(object_file: Path | None) -> BpfObject:
     except EnvironmentLacking as lacking:
         if os.geteuid() == 0 and _kernel_lacks_the_hook():
             raise EnvironmentLacking(
-                "this kernel knows no setsockopt hook: it must be built with CONFIG_CGROUP_BPF=y (Linux 5.3 and later)"
+                "this kernel knows no setsockopt hook: it must be built with CONFIG_CGROUP_BPF=y (Linux 5.18 and later)"
             ) from lacking
         raise
 

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import topologies
+from dataplane import congestion, sockopt
 from dataplane.build import KERNEL_BTF
 from dataplane.congestion import available, register_congestion_control
 from dataplane.port import PortProgram
+from dataplane.sockopt import attach_socket_hook
 from policy.errors import SluiceError
 from policy.tags import TAG_COUNT
 from policy.units import format_rate
@@ -69,7 +71,8 @@ def checks(*, measure: bool = True) -> Iterator[Check]:
     if not root.ok:
         return
     yield check_port_program()
-    yield check_struct_ops()
+    yield from check_struct_ops()
+    yield check_socket_hook()
     yield check_datapaths()
     if measure:
         yield from measured_checks()
@@ -133,15 +136,34 @@ def check_port_program() -> Check:
     return _try("BPF programs", attempt, "needs root, BTF, clang, bpftool and libbpf1")
 
 
-def check_struct_ops() -> Check:
+def check_struct_ops() -> Iterator[Check]:
+    """Each congestion control of ours registers; without one, agents use the kernel's own and mark the run."""
+    for name in congestion.ours():
+        yield _check_control(name)
+
+
+def _check_control(name: str) -> Check:
     def attempt() -> str:
-        with register_congestion_control("sluice_dctcp") as control:
-            return (
-                "sluice_dctcp registers" if control.owned else "sluice_dctcp is registered by another process"
-            )
+        with register_congestion_control(name) as control:
+            return "registers" if control.owned else "is registered by another process"
+
+    remedy = "use Linux 5.13 or later with CONFIG_BPF_JIT=y and BTF; hosts use dctcp or cubic till then"
+    return _try(f"{name} (struct_ops)", attempt, remedy)
+
+
+def check_socket_hook() -> Check:
+    """Programs tell of their flows by setsockopt()."""
+
+    def attempt() -> str:
+        with attach_socket_hook() as hook:
+            if not sockopt.answers():
+                raise SluiceError(f"attached to {sockopt.cgroup_root()}, but the kernel does not ask it")
+            return f"attaches to {sockopt.cgroup_root()}" if hook.owned else "is attached by another process"
 
     return _try(
-        "congestion control in BPF (struct_ops)", attempt, "use Linux 5.6 or later with BPF_JIT and BTF"
+        "setsockopt hook (cgroup BPF)",
+        attempt,
+        "use Linux 5.18 or later with CONFIG_CGROUP_BPF=y, and cgroup2",
     )
 
 

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents and the setsockopt hook: attached, taken over, and what is said and done where the kernel lacks something."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dataplane import congestion
+from dataplane.build import KERNEL_BTF
+from dataplane.sockopt import answers, cgroup_root
+from policy.errors import EnvironmentLacking
+from runtime import command
+from runtime.process import stop
+from runtime.wait import wait_until
+from tests.unit.hostagent.agents import Agents
+
+
+def _lacking() -> str:
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if not KERNEL_BTF.exists():
+        return "this kernel has no BTF"
+    try:
+        cgroup_root()
+    except EnvironmentLacking as lacking:
+        return str(lacking)
+    return ""
+
+
+pytestmark = [pytest.mark.net, pytest.mark.skipif(bool(_lacking()), reason=_lacking())]
+
+TELL = (
+    "import socket, struct; s = socket.socket();"
+    's.setsockopt(0x5C1C, 1, struct.pack("=IIQqQII16s", 1, 0, 7, 0, 0, 0, 0, b""));'
+    "print(struct.unpack_from('=Q', s.getsockopt(0x5C1C, 1, 56), 8)[0])"
+)
+
+
+def can_tell(agents: Agents) -> bool:
+    """A program on h1, as any user."""
+    try:
+        argv = ["setpriv", "--reuid", "65534", "--clear-groups", "/usr/bin/python3", "-c", TELL]
+        return agents.cable.exec("h1", argv).strip() == "7"
+    except command.CommandFailed:
+        return False
+
+
+def require_alone() -> None:
+    """What another agent provides cannot be missing here."""
+    others = [name for name in congestion.ours() if name in congestion.available()]
+    if answers() or others:
+        pytest.skip("an agent on this machine provides the hook or a congestion control")
+
+
+def test_agents_attach_the_hook_and_the_survivor_takes_it_over():
+    with Agents() as agents:
+        agents.start()
+        assert all(agents.status(host)["hook"] for host in ("h1", "h2"))
+        assert can_tell(agents)
+        agents.processes["h1"].send_signal(signal.SIGKILL)
+        agents.processes["h1"].wait()
+        wait_until(lambda: can_tell(agents), "the hook, from whichever agent lives")
+        agents.processes["h2"].terminate()
+        assert agents.processes["h2"].wait(10) == 0
+
+
+def test_agents_take_the_hook_along():
+    require_alone()
+    with Agents() as agents:
+        agents.start()
+        assert answers(), "it serves the whole machine"
+        for process in agents.processes.values():
+            process.terminate()
+        assert [process.wait(10) for process in agents.processes.values()] == [0, 0]
+        assert not answers()
+        assert not can_tell(agents)
+
+
+# -- machines that lack something, each a mount namespace in which it cannot be seen
+
+HIDE = {
+    "btf": f"mount -t tmpfs none {KERNEL_BTF.parent}",
+    "cgroup": "umount -l {cgroup}",
+}
+
+
+def without(what: str, argv: list[str]) -> list[str]:
+    """The command, where one thing is missing."""
+    hide = HIDE[what].format(cgroup=cgroup_root())
+    return ["unshare", "--mount", "sh", "-c", f'{hide} && exec "$@"', "sh", *argv]
+
+
+def status_without(agents: Agents, what: str) -> dict:
+    argv = [sys.executable, "-m", "hostagent", "--name", "h1", "--interface", "h1-eth0"]
+    argv += ["--run-dir", str(agents.folder / "h1"), "--web", agents.web.target]
+    process = agents.cable.spawn("h1", without(what, argv), agents.folder / "h1.log")
+    wait_until(lambda: any(beat["policy_version"] for beat in agents.web.heartbeats), "the agent to report")
+    wait_until(lambda: process.poll() is None, "it goes on")
+    status = agents.web.heartbeats[-1]
+    stop(process)
+    return status
+
+
+@pytest.mark.parametrize("control", ["sluice_dctcp", "sluice_datcp"])
+def test_agent__without_btf_uses_the_kernels_control_and_marks_the_run(control: str):
+    require_alone()
+    with Agents(control=control, scheme="d2tcp") as agents:
+        status = status_without(agents, "btf")
+    assert status["fallback"]
+    assert "CONFIG_DEBUG_INFO_BTF" in status["fallback_reason"]
+    assert status["congestion_control"] in ("dctcp", "cubic")
+    assert not status["hook"]
+    assert "CONFIG_DEBUG_INFO_BTF" in status["hook_problem"]
+    assert not status["tagger"]
+
+
+def test_agent__without_cgroups_does_all_but_the_hook():
+    require_alone()
+    with Agents() as agents:
+        status = status_without(agents, "cgroup")
+        assert not can_tell(agents)
+    assert not status["fallback"]
+    assert status["congestion_control"] == "sluice_dctcp"
+    assert not status["hook"]
+    assert "mount -t cgroup2" in status["hook_problem"]
+
+
+LOOK = (
+    "import json; from topologies import doctor;"
+    "print(json.dumps([[c.name, c.ok, c.detail + c.remedy] for c in doctor.checks(measure=False)]))"
+)
+
+
+def doctor_without(what: str) -> dict[str, tuple[bool, str]]:
+    """What the doctor finds in a network namespace of its own, by the name of the check."""
+    output = subprocess.run(
+        ["unshare", "--net", *without(what, [sys.executable, "-c", LOOK])],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    ).stdout
+    return {name: (ok, text) for name, ok, text in json.loads(output)}
+
+
+def test_doctor__without_btf_every_check_says_what_is_missing():
+    require_alone()
+    found = doctor_without("btf")
+    names = ["kernel types (BTF)", "BPF programs", "setsockopt hook (cgroup BPF)"]
+    names += [f"{control} (struct_ops)" for control in congestion.ours()]
+    for name in names:
+        ok, text = found[name]
+        assert not ok, name
+        assert "BTF" in text
+    assert found["TCP congestion controls"][0]
+
+
+def test_doctor__without_cgroups_only_the_hook_is_missing():
+    require_alone()
+    found = doctor_without("cgroup")
+    assert {name for name, (ok, _) in found.items() if not ok} == {"setsockopt hook (cgroup BPF)"}
+    assert "mount -t cgroup2" in found["setsockopt hook (cgroup BPF)"][1]
