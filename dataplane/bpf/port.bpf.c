@@ -71,8 +71,8 @@ static __always_inline __u32 take_queue(struct __sk_buff *skb)
 }
 
 /*
- * Bytes that wait in the port's HTB queues. The verifier allows no arithmetic on the pointer in the context; read from the
- * stack it is a plain number.
+ * Bytes that wait in the port's HTB queues. The verifier allows no arithmetic on the pointer in the context; read from
+ * the stack it is a plain number.
  */
 static __always_inline __u32 waiting_bytes(struct __sk_buff *skb)
 {

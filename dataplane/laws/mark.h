@@ -17,17 +17,17 @@
  *     sent = min(backlog(t'), rate * (t - t'))                 what has left the port in that time
  *
  * Source: marking on arrival by the instantaneous queue: DCTCP (Alizadeh et al., SIGCOMM 2010, section 3.1); one
- * threshold for the whole port whatever the queue: PIAS (Bai et al., NSDI 2015, section 4.3); the ramp: the RED variant
- * of DATCP (Zhang et al., section 3.2.1 and table 1: max_p = 1, queue weight 1), each packet by itself, without RED's
- * count since the last mark. The queue is virtual: a model of a link that always sends at `rate_bps` when it has something to
- * send. An emulated one does so in the long run only, its timers being late; where the real backlog is known, sl_vq_at_least
- * keeps the virtual one from falling behind it.
+ * threshold for the whole port whatever the queue: PIAS (Bai et al., NSDI 2015, section 4.3); the ramp: the RED
+ * variant of DATCP (Zhang et al., section 3.2.1 and table 1: max_p = 1, queue weight 1), each packet by itself,
+ * without RED's count since the last mark. The queue is virtual: a model of a link that always sends at `rate_bps`
+ * when it has something to send. An emulated one does so in the long run only, its timers being late; where the real
+ * backlog is known, sl_vq_at_least keeps the virtual one from falling behind it.
  *
- * The phantom queue: HULL (Alizadeh et al., NSDI 2012, section 3.1): a counter behind the port, fed by what leaves it at
- * the link's rate and drained at a share gamma of that rate, so that it tells of a link used beyond gamma before any
- * queue stands. It holds no packet and drops none. Here a packet meets it at its arrival, not at its departure: both are
- * the same while the port is empty, which is what the phantom queue is for. The paper sets no bound; ours is the buffer,
- * so that the end of an overload by traffic that does not react is soon forgotten.
+ * The phantom queue: HULL (Alizadeh et al., NSDI 2012, section 3.1): a counter behind the port, fed by what leaves
+ * it at the link's rate and drained at a share gamma of that rate, so that it tells of a link used beyond gamma
+ * before any queue stands. It holds no packet and drops none. Here a packet meets it at its arrival, not at its
+ * departure: both are the same while the port is empty, which is what the phantom queue is for. The paper sets no
+ * bound; ours is the buffer, so that the end of an overload by traffic that does not react is soon forgotten.
  *
  * The levels are kept in units of 1 byte / (8 * 10^9): rate_bps of them leave per nanosecond, exactly, so nothing is
  * rounded and nothing drifts. 64 bits hold 2.3 * 10^9 bytes; buffers are clamped to 2 * 10^9. Rates up to 2^64 - 1.
@@ -124,16 +124,19 @@ SL_LAW void sl_vq_drain(struct sl_vq_state *q, const struct sl_vq_settings *set,
 	q->phantom = set->phantom_rate_bps ? sl_vq_phantom(q->phantom, before - q->level, set, elapsed_ns) : 0;
 }
 
-/* The real backlog was found to be this: the virtual one is no less. */
+/* The real backlog is this: the virtual one is no less, and what has not left has not fed the phantom queue. */
 SL_LAW void sl_vq_at_least(struct sl_vq_state *q, const struct sl_vq_settings *set, sl_u32 real_bytes, sl_u64 now_ns)
 {
-	sl_u64 real = (real_bytes < SL_VQ_MAX_BYTES ? real_bytes : SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE;
+	sl_u64 real = (real_bytes < SL_VQ_MAX_BYTES ? real_bytes : SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE, behind;
 
 	if (!set->rate_bps)
 		return;
 	sl_vq_drain(q, set, now_ns);
-	if (q->level < real)
-		q->level = real;
+	if (q->level >= real)
+		return;
+	behind = real - q->level;
+	q->phantom = q->phantom > behind ? q->phantom - behind : 0;
+	q->level = real;
 }
 
 /* By the backlog that the packet finds, in units: K or the ramp. */

@@ -276,3 +276,21 @@ def test_at_least__keeps_the_virtual_backlog_from_falling_behind_the_real_one(
     laws.lib.sl_vq_at_least(state, settings, real_bytes, later_ns)
     drained = max(0, first - rate_bps * later_ns)
     assert state.level == (max(drained, min(real_bytes, MAX_BYTES) * UNITS) if rate_bps else 0)
+
+
+def test_at_least__what_still_waits_has_not_fed_the_phantom_queue(laws):
+    """40 packets, of which the link has sent 10 in the time of 30: those 20 are counted when they really leave."""
+    state, settings = queue(laws, phantom=(95 * 10**6, 6000))
+    for _ in range(40):
+        arrive(laws, state, settings, 1500, 1)
+    now_ns = 1 + 30 * 120_000
+    laws.lib.sl_vq_drain(state, settings, now_ns)
+    assert laws.lib.sl_vq_phantom_bytes(state) == 30 * 1500 * 5 // 100
+    laws.lib.sl_vq_at_least(state, settings, 30 * 1500, now_ns)
+    assert laws.lib.sl_vq_backlog_bytes(state) == 30 * 1500
+    assert state.phantom == 0
+    laws.lib.sl_vq_drain(state, settings, now_ns + 30 * 120_000)
+    assert laws.lib.sl_vq_phantom_bytes(state) == 30 * 1500 * 5 // 100
+    state.phantom = 10**5 * UNITS
+    laws.lib.sl_vq_at_least(state, settings, 1500, now_ns + 30 * 120_000)
+    assert laws.lib.sl_vq_phantom_bytes(state) == 10**5 - 1500
