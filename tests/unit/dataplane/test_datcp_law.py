@@ -189,6 +189,16 @@ def test_decrease__falls_with_precedence(laws, precedence_q16):
     )
 
 
+@given(st.integers(1, 8 * ONE), st.integers(0, 2**20))
+def test_decrease__the_cut_is_the_papers(laws, precedence_q16, cwnd):
+    """cwnd (1 - b), to half a packet and b's last bit on so many packets: as a penalty of 2 b on DCTCP's scale."""
+    real = max(Fraction(2), cwnd * (1 - paper.window_decrease(q16(precedence_q16))))
+    got = laws.lib.sl_dctcp_cwnd(cwnd, 2 * laws.lib.sl_datcp_decrease_q16(precedence_q16) * 2**4)
+    assert abs(got - real) <= Fraction(1, 2) + cwnd * q16(1)
+    if precedence_q16 == ONE:
+        assert got == max(2, cwnd // 2)
+
+
 # Algorithm 2
 
 
@@ -297,6 +307,16 @@ def test_window_ended__a_flow_that_gets_nowhere_is_quenched_after_theta_windows(
         assert s.fruitless == flow.theta
     # The first window has no throughput before it to grow from, and the second is the first after a raise.
     assert [k for k, quenched in enumerate(outcomes) if quenched] == [30, 60]
+
+
+def test_window_ended__urgency_is_raised_only_while_more_is_desired(laws):
+    s, told = state(laws), c_goal(laws, Goal())
+    for v_remain, raised in ((10**6 + 1, 1), (10**6, 0), (10**6 - 1, 0), (2 * 10**6, 1)):
+        laws.lib.sl_datcp_window_ended(s, told, c_window(laws, Window(10**6, 10**6, v_remain, 10**6)))
+        assert s.raised == raised
+    s.urgency_q16 = 8 * ONE
+    laws.lib.sl_datcp_window_ended(s, told, c_window(laws, Window(1000, 1000, 10**9, 1000)))
+    assert (s.urgency_q16, s.raised) == (8 * ONE, 1), "at its maximum too: there flows are quenched"
 
 
 def test_window_ended__without_leave_no_flow_is_quenched(laws):
