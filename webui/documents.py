@@ -24,6 +24,7 @@ from store.observed import (
     port_history,
 )
 from webui import __version__, figures
+from webui.connections import FIELD, ended_connections, living_connections, lost_connections
 from webui.models import AgentSettings
 from webui.recent import RecentFlows
 
@@ -133,7 +134,7 @@ def ports_now(engine: Engine, now: float, topology: Topology | None) -> dict[str
 def health_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
     """Who is there. `status` is "ok" when every switch and agent that is known is also up."""
     controller = controller_document(engine, now, topology)
-    agents = [_agent(row, now) for row in all_agents(engine)]
+    agents = [agent_document(row, now) for row in all_agents(engine)]
     everyone = controller["alive"] and controller["connected"] >= max(controller["expected"], 1)
     return {
         "status": "ok" if everyone and all(agent["alive"] for agent in agents) else "degraded",
@@ -141,7 +142,7 @@ def health_document(engine: Engine, now: float, topology: Topology | None) -> di
         "store": {"reachable": True, "kind": engine.dialect.name},
         "versions": {"sluice": __version__, "policy": current_version(engine)},
         "controller": controller,
-        "agents": agents,
+        "agents": [without_connections(agent) for agent in agents],
     }
 
 
@@ -170,7 +171,7 @@ def _switch(row: Mapping[str, Any], now: float, controller_alive: bool) -> dict[
     }
 
 
-def _agent(row: Mapping[str, Any], now: float) -> dict[str, Any]:
+def agent_document(row: Mapping[str, Any], now: float) -> dict[str, Any]:
     age_s = now - row["seen_at"]
     return {
         "name": row["name"],
@@ -178,6 +179,21 @@ def _agent(row: Mapping[str, Any], now: float) -> dict[str, Any]:
         "alive": age_s < AGENT_LATE_S,
         "age_s": round(age_s, 3),
         "status": row["status"],
+    }
+
+
+def without_connections(agent: dict[str, Any]) -> dict[str, Any]:
+    """Every agent's connections are told in one place, see connections_document."""
+    return {**agent, "status": {name: value for name, value in agent["status"].items() if name != FIELD}}
+
+
+def connections_document(engine: Engine, now: float) -> dict[str, Any]:
+    """TCP connections of programs that are no part of a schedule."""
+    agents = [agent_document(row, now) for row in all_agents(engine)]
+    return {
+        "living": living_connections(agents),
+        "ended": ended_connections(engine, now),
+        "lost": lost_connections(agents),
     }
 
 
@@ -206,6 +222,7 @@ def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
         "policy": current_policy_document(engine),
         "thresholds": thresholds_now(engine),
         "ports": ports_now(engine, now, topology),
+        "connections": connections_document(engine, now),
         "fct": {
             "window_s": SNAPSHOT_WINDOW_S,
             "flows_per_s": round(len(flows) / SNAPSHOT_WINDOW_S, 2),

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from webui.connections import LivingConnection
+
 EPOCH_MAX_S = 1e11
 Since = Annotated[float, Field(ge=0, le=EPOCH_MAX_S, allow_inf_nan=False)]
 PortId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}:[0-9]{1,9}$")]
@@ -249,6 +251,12 @@ class FlowModel(BaseModel):
 class FlowsAnswer(BaseModel):
     flows: list[FlowModel]
     next: int | None
+
+
+class ConnectionsAnswer(BaseModel):
+    living: list[LivingConnection] = Field(description="the fastest first")
+    ended: list[FlowModel] = Field(description="those recorded within the last minute, the newest first")
+    lost: int = Field(description="connections that the watches have missed")
 
 
 class DistributionModel(BaseModel):

@@ -13,6 +13,7 @@ from typing import Any
 from policy.desired import MAX_MARK_BYTES, MAX_QUEUES, MAX_THRESHOLD_BYTES
 from policy.records import FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, WATCHED
 from policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
+from webui.connections import FIELD, connections_schema
 
 _NAME = {"type": "string", "pattern": r"^[A-Za-z0-9._-]{1,64}$"}
 _ENDPOINT = {"type": "string", "pattern": r"^[A-Za-z0-9._:-]{1,64}$"}
@@ -144,7 +145,7 @@ def heartbeat_schema() -> dict[str, Any]:
     """An agent's heartbeat: its kind, and whatever else it has to say."""
     return {
         "type": "object",
-        "properties": {"kind": {"type": "string", "enum": ["host", "port"]}},
+        "properties": {"kind": {"type": "string", "enum": ["host", "port"]}, FIELD: connections_schema()},
         "required": ["kind"],
         "additionalProperties": True,
     }

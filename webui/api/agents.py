@@ -9,6 +9,7 @@ from store.desired import current_policy
 from store.observed import put_agent
 from webui.api import blueprint
 from webui.bodies import read_json
+from webui.connections import check_connections
 from webui.documents import agent_settings
 from webui.errors import ApiError
 from webui.models import AgentPath, AgentSettings, Error
@@ -33,6 +34,7 @@ def heartbeat(path: AgentPath) -> Response:
     kind = body.pop("kind", None)
     if kind not in KINDS:
         raise ApiError(422, "invalid-field", f"must be one of {', '.join(KINDS)}", "kind")
+    check_connections(body)
     engine = services().engine
     put_agent(engine, path.name, kind, body)
     current = current_policy(engine)

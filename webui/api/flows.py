@@ -13,8 +13,10 @@ from store.flows import FILTERS, add_flows, find_flows
 from webui import figures
 from webui.api import blueprint
 from webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
+from webui.documents import connections_document
 from webui.errors import ApiError
 from webui.models import (
+    ConnectionsAnswer,
     DeadlinesAnswer,
     Error,
     FctAnswer,
@@ -65,6 +67,15 @@ def list_flows(query: FlowQuery) -> Response:
         matching["met"] = query.met == "true"
     rows = find_flows(services().engine, matching, query.before, query.limit)
     return jsonify(flows=rows, next=rows[-1]["sequence"] if len(rows) == query.limit else None)
+
+
+@api.get("/connections", responses={200: ConnectionsAnswer})
+def list_connections() -> Response:
+    """TCP connections of programs that are no part of a schedule: those that live, and those that have just ended.
+
+    All that have ended are flow records: `/flows?source=watched`.
+    """
+    return jsonify(connections_document(services().engine, time.time()))
 
 
 @api.get("/fct", responses={200: FctAnswer})

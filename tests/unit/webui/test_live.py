@@ -42,7 +42,16 @@ def test_events__a_snapshot_has_every_part(client):
     assert answer.mimetype == "text/event-stream"
     [(name, _, snapshot)] = messages(answer.data)
     assert name == "snapshot"
-    assert set(snapshot) == {"at", "health", "policy", "thresholds", "ports", "fct", "deadlines"}
+    assert set(snapshot) == {
+        "at",
+        "health",
+        "policy",
+        "thresholds",
+        "ports",
+        "connections",
+        "fct",
+        "deadlines",
+    }
 
 
 def test_events__start_with_the_past_ones_and_resume_after_the_last_seen(client, engine):
