@@ -3,8 +3,8 @@
 
 Zhang et al., section 4.1, table 1: one switch, buffer 200 KB, RED variant 80 KB / 120 KB / 1.0 on the instantaneous
 queue, minimum RTO 10 ms, maximum window 50 packets; here at a tenth of the paper's rate and sizes, 100 Mb/s and 10 MB
-for 1 Gb/s and 100 MB, so that the deadlines are the same seconds. The propagation delay of 75 µs cannot be emulated; the
-queue's delay of 6 to 10 ms dwarfs it.
+for 1 Gb/s and 100 MB, so that the deadlines are the same seconds. The propagation delay of 75 µs cannot be emulated;
+the queue's delay of 6 to 10 ms dwarfs it.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Run:
     """A finished run: flows and their samples, both in the order of the document's flows."""
 
     name: str
+    seed: int
     flows: list[Sent]
     samples: list[list[Mapping[str, Any]]]
     invalid: list[str]
@@ -105,7 +106,7 @@ def sized(size_bytes: int, label: str, deadline_s: float | None = None, **keys: 
 def document(
     name: str, seed: int, flows: Sequence[Mapping[str, Any]], scheme: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A scenario in which each flow comes from a host of its own and goes to the same one.
+    """A scenario in which each flow comes from a host of its own, unless it says another, and goes to the same one.
 
     `flows` have their `start_s` (0 by default) as a number; the jitter comes on top.
     """
@@ -117,7 +118,7 @@ def document(
         "sample": f"{round(SAMPLE_S * 1000)}ms",
         "fabric": {
             "topology": "single",
-            "hosts": len(flows) + 1,
+            "hosts": max(int(flow["from"][1:]) for flow in placed),
             "host_rate": f"{LINK_MBPS:g}Mbit",
             "buffer": "200KB",
         },
@@ -151,13 +152,15 @@ def read_run(bundle: Path) -> Run:
     """A run from its bundle."""
     summary = json.loads((bundle / "summary.json").read_text())
     meta = json.loads((bundle / "meta.json").read_text())
-    tables = json.loads((bundle / "scenario.json").read_text())["workload"]["flow"]
+    scenario = json.loads((bundle / "scenario.json").read_text())
+    tables = scenario["workload"]["flow"]
     records = {_index(row["id"]): row for row in read_flows(bundle)}
     samples: list[list[Mapping[str, Any]]] = [[] for _ in tables]
     for sample in read_samples(bundle):
         samples[_index(sample["flow"])].append(sample)
     return Run(
         name=bundle.name,
+        seed=scenario["seed"],
         flows=[_sent(records[i], table, meta["start_at"]) for i, table in enumerate(tables)],
         samples=samples,
         invalid=summary["valid"]["reasons"],

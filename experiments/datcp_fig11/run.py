@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quenching (Zhang et al., Fig. 11): four flows of 20 MB, deadline 6 s, are more than the link can carry in time.
+
+python -m experiments.datcp_fig11.run [--out DIR] [--seeds 1 2 3 4 5]
+"""
+
+from __future__ import annotations
+
+import sys
+from statistics import median
+from typing import Any
+
+from experiments.datcp.common import DATCP, Run, describe, document, parser, run, sized
+from experiments.datcp.plot import DEADLINE, finish, panels, throughput
+from experiments.verdict import Claim, conclude
+
+SIZE_BYTES = 20_000_000
+DEADLINE_S = 6.0
+FLOWS = 4
+VARIANTS = {"never": "without quenching", "kill": "with quenching"}
+
+
+def main(argv: list[str] | None = None) -> int:
+    arguments = parser("datcp_fig11", __doc__, seeds=(1, 2, 3, 4, 5)).parse_args(argv)
+    runs = {
+        quench: [run(arguments.out, _document(quench, seed)) for seed in arguments.seeds]
+        for quench in VARIANTS
+    }
+    figure, axes = panels(len(VARIANTS))
+    for panel, (quench, title) in zip(axes, VARIANTS.items(), strict=True):
+        throughput(panel, runs[quench][0], {"20 MB in 6 s": DEADLINE}, title)
+    finish(figure, axes, arguments.out / "datcp_fig11.png")
+    claims = [_claim("never", runs["never"], 0), _claim("kill", runs["kill"], FLOWS - 1)]
+    return conclude(arguments.out, "datcp_fig11", claims, _numbers(runs))
+
+
+def _document(quench: str, seed: int) -> dict[str, Any]:
+    flows = [sized(SIZE_BYTES, "20 MB in 6 s", DEADLINE_S, quench=quench) for _ in range(FLOWS)]
+    return document(f"{quench}-seed{seed}", seed, flows, DATCP)
+
+
+def _met(outcome: Run) -> int:
+    return sum(bool(flow.met) for flow in outcome.flows)
+
+
+def _claim(quench: str, runs: list[Run], expected: int) -> Claim:
+    counts = [_met(outcome) for outcome in runs]
+    holds = median(counts) == expected and all(outcome.valid for outcome in runs)
+    measured = f"{median(counts):g} ({', '.join(map(str, counts))})"
+    return Claim(
+        f"{VARIANTS[quench]}: flows of {FLOWS} that meet 6 s, median (runs)", str(expected), measured, holds
+    )
+
+
+def _numbers(runs: dict[str, list[Run]]) -> dict[str, Any]:
+    return {
+        quench: [
+            {
+                "met": _met(outcome),
+                "flows": [describe(flow) for flow in outcome.flows],
+                "retransmissions": outcome.retransmissions,
+                "timeouts": outcome.timeouts,
+                "valid": outcome.valid,
+            }
+            for outcome in outcomes
+        ]
+        for quench, outcomes in runs.items()
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

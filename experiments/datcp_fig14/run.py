@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MapReduce (Zhang et al., Fig. 14): jobs A and B each copy two map outputs of 10 MB to one server.
+
+B's deadline is 2 s, A's 5 s, quenched flows are suspended. Against it: TCP (CUBIC, no marks), and the standard ECN
+flows that DATCP's are when nobody tells of deadlines.
+
+python -m experiments.datcp_fig14.run [--out DIR] [--seeds 1 2 3]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from experiments.datcp.common import DATCP, TCP, Run, document, parser, run, sized
+from experiments.datcp.plot import DEADLINE, OTHER, finish, panels, throughput
+from experiments.verdict import Claim, conclude, spread
+
+SIZE_BYTES = 10_000_000
+DEADLINES_S = {"job A": 5.0, "job B": 2.0}
+COLOURS = {"job A": OTHER, "job B": DEADLINE}
+ON_TIME = 1.05
+"""B is done "in 2 s" up to this part of its deadline."""
+UNHARMED = 1.05
+"""A is unharmed when it takes no longer than this part of its time under TCP."""
+
+VARIANTS: dict[str, tuple[Mapping[str, Any], bool]] = {
+    "datcp": (DATCP, True),
+    "tcp": (TCP, False),
+    "untold": (DATCP, False),
+}
+"""Scheme, and whether the kernel is told of the deadlines."""
+TITLES = {"datcp": "DATCP", "tcp": "TCP", "untold": "ECN, no deadlines told"}
+
+
+def main(argv: list[str] | None = None) -> int:
+    arguments = parser("datcp_fig14", __doc__).parse_args(argv)
+    runs = {
+        variant: [run(arguments.out, _document(variant, seed)) for seed in arguments.seeds]
+        for variant in VARIANTS
+    }
+    _plot(runs, arguments.out / "datcp_fig14.png")
+    return conclude(arguments.out, "datcp_fig14", _claims(runs), _numbers(runs))
+
+
+def _document(variant: str, seed: int) -> dict[str, Any]:
+    scheme, told = VARIANTS[variant]
+    flows = [
+        sized(SIZE_BYTES, job, deadline_s, quench="suspend") if told else sized(SIZE_BYTES, job)
+        for job, deadline_s in DEADLINES_S.items()
+        for _ in range(2)
+    ]
+    return document(f"{variant}-seed{seed}", seed, flows, scheme)
+
+
+def _done_s(outcome: Run, job: str) -> float:
+    """A job is done when both its flows are."""
+    times = [outcome.flows[i].fct_s for i in outcome.labelled(job)]
+    return float("inf") if None in times else max(time for time in times if time is not None)
+
+
+def _claims(runs: dict[str, list[Run]]) -> list[Claim]:
+    done = {(v, job): [_done_s(outcome, job) for outcome in runs[v]] for v in runs for job in DEADLINES_S}
+    valid = all(outcome.valid for outcomes in runs.values() for outcome in outcomes)
+    b, b_tcp, b_untold = (done[variant, "job B"] for variant in ("datcp", "tcp", "untold"))
+    a, a_tcp = done["datcp", "job A"], done["tcp", "job A"]
+    soon = median(b) <= ON_TIME * DEADLINES_S["job B"]
+    return [
+        Claim("job B is done, in seconds", "2.0", spread(b), soon and valid),
+        Claim("job B under TCP", "3.2", spread(b_tcp), median(b_tcp) > median(b) and valid),
+        Claim(
+            "job B when no deadlines are told", "–", spread(b_untold), median(b_untold) > median(b) and valid
+        ),
+        Claim(
+            "job A under DATCP; under TCP",
+            "unharmed",
+            f"{spread(a)}; {spread(a_tcp)}",
+            median(a) <= UNHARMED * median(a_tcp) and valid,
+        ),
+    ]
+
+
+def _numbers(runs: dict[str, list[Run]]) -> dict[str, Any]:
+    return {
+        variant: [
+            {
+                **{f"{job}, s": _done_s(outcome, job) for job in DEADLINES_S},
+                "retransmissions": outcome.retransmissions,
+                "timeouts": outcome.timeouts,
+                "quenches": [samples[-1]["quenches"] if samples else None for samples in outcome.samples],
+                "valid": outcome.valid,
+            }
+            for outcome in outcomes
+        ]
+        for variant, outcomes in runs.items()
+    }
+
+
+def _plot(runs: dict[str, list[Run]], path: Path) -> None:
+    figure, axes = panels(len(VARIANTS))
+    for panel, variant in zip(axes, VARIANTS, strict=True):
+        throughput(panel, runs[variant][0], COLOURS, TITLES[variant], top_mbps=100)
+    finish(figure, axes, path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
