@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 import pytest
+import requests
 
 from policy.desired import Policy
 from runtime.wait import wait_until
@@ -236,3 +237,80 @@ def test_the_theme_is_chosen_and_remembered(page, server):
     page.reload()
     page.wait_for_selector(LIVE)
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_other_programs_connections_show_while_they_live_and_when_they_have_ended(page, server, network):
+    open_dashboard(page, server)
+    until(page, "document.querySelector('#watched').textContent.includes('No host agent watches')")
+    deliver(server, "agents/h3", LIVING_HEARTBEAT)
+    until(page, "document.querySelector('#watched tr[data-state=living]') !== null")
+    assert page.locator("#watched tr td").all_inner_texts() == [
+        "h3:40000",
+        "[fd00::7]:443",
+        "lives",
+        "5 MB",
+        "80 Mb/s",
+        page.locator("#watched tr td").nth(5).inner_text(),
+        "3",
+        "250 µs",
+        "cubic",
+        "",
+    ]
+    deliver(server, "agents/h3", LIVING_HEARTBEAT | {"connections": [], "connections_lost": 4})
+    deliver(server, "flows", [WATCHED_FLOW])
+    until(page, "document.querySelector('#watched tr[data-state=ended]') !== null")
+    assert page.locator("#watched tr").count() == 1
+    text = page.inner_text("#watched tr")
+    assert "10 MB" in text
+    assert "80 Mb/s" in text
+    assert "missed" in text
+    assert page.inner_text("#watched-summary") == "0 living, 1 ended, 4 missed"
+    assert kpi(page, "misses") == "–", "the figures are of scheduled flows"
+
+
+LIVING_HEARTBEAT = {
+    "kind": "host",
+    "watching": True,
+    "connections": [
+        {
+            "id": "watched/0123456789ab/7.1000",
+            "src": "h3",
+            "src_port": 40_000,
+            "dst": "fd00::7",
+            "dst_port": 443,
+            "bytes": 5_000_000,
+            "rate_bps": 80_000_000,
+            "started_at": 1e9,
+            "deadline_at": None,
+            "retransmissions": 3,
+            "congestion_control": "cubic",
+            "srtt_us": 250.0,
+        }
+    ],
+}
+WATCHED_FLOW = {
+    "id": "watched/0123456789ab/7.1000",
+    "src": "h3",
+    "src_port": 40_000,
+    "dst": "fd00::7",
+    "dst_port": 443,
+    "bytes": 10_000_000,
+    "size_class": "medium",
+    "started_at": 1e9,
+    "fct_us": 1e6,
+    "ideal_us": None,
+    "deadline_us": 5e5,
+    "met": False,
+    "retransmissions": 3,
+    "congestion_control": "cubic",
+    "scheme": "pias",
+    "status": "finished",
+    "source": "watched",
+    "lasted_us": 2e6,
+}
+
+
+def deliver(server, path, body):
+    """As an agent does."""
+    answer = requests.post(f"{server.url}/api/v1/{path}", json=body, timeout=30)
+    assert answer.ok, answer.text

@@ -9,6 +9,7 @@ import { Model } from "./model.js";
 import { showConnections, showEvents, showKpis, showLiveState } from "./panels.js";
 import { onThemeChange, startTheme } from "./theme.js";
 import { TopologyView } from "./topology.js";
+import { showWatched } from "./watched.js";
 import { fctView, missesView, queuesView, thresholdsView } from "./views.js";
 
 const byId = (id) => document.getElementById(id);
@@ -111,6 +112,7 @@ const handlers = {
     fillPorts();
     showKpis(model);
     showConnections(model);
+    showWatched(model.snapshot);
     control.follow();
     control.notice(snapshot.policy);
     redraw();
