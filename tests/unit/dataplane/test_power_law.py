@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import math
+import re
+from decimal import Decimal, localcontext
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataplane.build import LAWS
 from tests.unit.dataplane.wide import alphas, u32, unsigned
 
 ONE_Q20 = 2**20
@@ -23,6 +26,19 @@ exponents = st.one_of(st.integers(0, 16 * ONE_Q16), st.integers(0, 300), st.inte
 def real_power_q20(alpha_q20: int, exponent_q16: int) -> float:
     """alpha^s as the header extends it: larger alpha count as 1, larger s as 16."""
     return ONE_Q20 * min(1.0, alpha_q20 / ONE_Q20) ** min(16.0, exponent_q16 / ONE_Q16)
+
+
+def test_missing__are_the_nearest():
+    """1 - 2^(-2^-i): no result tells one that is a unit off."""
+    text = (LAWS / "power.h").read_text()
+    table = re.search(r"sl_power_missing_q32\[.*?\{(.*?)\}", text, re.DOTALL)
+    assert table
+    missing, root = [int(units) for units in re.findall(r"(\d+)U", table[1])], Decimal("0.5")
+    with localcontext(prec=50):
+        for got in missing:
+            root = root.sqrt()
+            assert got == round(2**32 * (1 - root))
+    assert len(missing) == 24
 
 
 @given(st.integers(1, ONE_Q20))
