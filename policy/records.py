@@ -14,8 +14,8 @@ SMALL_LIMIT_BYTES = 100_000
 MEDIUM_LIMIT_BYTES = 10_000_000
 SIZE_CLASSES = ("small", "medium", "large")
 FINISHED, UNFINISHED = "finished", "unfinished"
-SCHEDULED, WATCHED = "scheduled", "watched"
-SOURCES = (SCHEDULED, WATCHED)
+SCHEDULED, WATCHED, BACKGROUND = "scheduled", "watched", "background"
+SOURCES = (SCHEDULED, WATCHED, BACKGROUND)
 
 _ID = re.compile(r"[A-Za-z0-9._:/-]{1,96}")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -37,6 +37,7 @@ class FlowRecord:
 
     A scheduled flow is one that an agent sent for a run: figures are made of those. A watched one is a TCP
     connection of any other program as the kernel saw it: how fast it could have been is not known.
+    Background is an agent's endless flow, sent beside a run's others: its bytes are what arrived until its end.
     """
 
     id: str
@@ -121,7 +122,7 @@ class FlowRecord:
             raise FieldError("met", "is there exactly when the flow has a deadline")
         for name in ("ideal_us", "retransmissions"):
             if getattr(record, name) is None and record.source == SCHEDULED:
-                raise FieldError(name, "may be null for watched flows only")
+                raise FieldError(name, "may be null only for flows that are not scheduled")
         return record
 
 

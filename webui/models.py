@@ -64,8 +64,8 @@ class FlowQuery(BaseModel):
     status: Literal["finished", "unfinished"] | None = None
     src: str | None = Field(None, pattern=r"^[A-Za-z0-9._:-]{1,64}$")
     dst: str | None = Field(None, pattern=r"^[A-Za-z0-9._:-]{1,64}$")
-    source: Literal["scheduled", "watched"] | None = Field(
-        None, description="flows of a run's schedule, or connections of other programs"
+    source: Literal["scheduled", "watched", "background"] | None = Field(
+        None, description="flows of a run's schedule, its endless ones, or connections of other programs"
     )
     met: Literal["true", "false"] | None = Field(None, description="deadline flows that met it, or missed it")
 
@@ -239,7 +239,7 @@ class FlowModel(BaseModel):
     scheme: str
     status: str
     reason: str
-    source: Literal["scheduled", "watched"]
+    source: Literal["scheduled", "watched", "background"]
     src_port: int | None
     dst_port: int | None
     lasted_us: float | None

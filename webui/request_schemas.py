@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 from policy.desired import MAX_MARK_BYTES, MAX_QUEUES, MAX_THRESHOLD_BYTES
-from policy.records import FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, WATCHED
+from policy.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, WATCHED
 from policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
 from webui.connections import FIELD, connections_schema
 
@@ -115,7 +115,7 @@ def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
         "scheme": _NAME,
         "status": {"type": "string", "const": FINISHED if finished else UNFINISHED},
         "reason": {"type": "string", "maxLength": 200, "pattern": r"^[^\u0000\ud800-\udfff]*$"},
-        "source": {"type": "string", "const": WATCHED if watched else SCHEDULED},
+        "source": {"type": "string", "enum": [WATCHED, BACKGROUND] if watched else [SCHEDULED]},
         "src_port": port,
         "dst_port": port,
         "lasted_us": _or_null(time_us),
