@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that know nothing of Sluice, on hosts with agents: their connections are recorded and shown, once each."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from experiments.files import scenario_with
+from experiments.stack import Stack
+from experiments.testbed_run import build_topology
+from hostagent.schedule import ScheduledFlow
+from policy.records import FINISHED, WATCHED
+from policy.workload import Flow
+from runtime.wait import wait_until
+from store.flows import all_flows, count_flows
+from tests.net.scenarios import scenario
+from tests.unit.hostagent.agents import Agents
+from tests.unit.hostagent.namespaces import ADDRESSES
+
+FILE_BYTES = 3_000_000
+
+
+@pytest.fixture
+def agents():
+    with Agents() as made:
+        yield made
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    (tmp_path / "file").write_bytes(os.urandom(FILE_BYTES))
+    return tmp_path / "file"
+
+
+def serve(agents: Agents, file: Path) -> None:
+    """A web server on h2."""
+    argv = [
+        "python3",
+        "-m",
+        "http.server",
+        "8000",
+        "--bind",
+        ADDRESSES["h2"],
+        "--directory",
+        str(file.parent),
+    ]
+    agents.cable.spawn("h2", argv, file.parent / "http.log")
+    wait_until(lambda: ":8000" in agents.cable.exec("h2", ["ss", "-Hltn"]), "the web server listens")
+
+
+def fetch(agents: Agents) -> None:
+    agents.cable.exec("h1", ["curl", "-s", "-o", "/dev/null", f"http://{ADDRESSES['h2']}:8000/file"])
+
+
+def watched(agents: Agents) -> list:
+    return [record for record in agents.web.records.values() if record.source == WATCHED]
+
+
+def flow(number: int) -> ScheduledFlow:
+    return ScheduledFlow(f"run/{number}", 0.02 * number, "h1", "h2", 20_000, "small", 500.0, None)
+
+
+def test_curl_is_recorded_once_by_who_sent_the_data_and_the_schedule_is_not(agents, file):
+    agents.start(*[flow(i) for i in range(20)])
+    wait_until(
+        lambda: agents.status("h2")["default_congestion_control"] == "sluice_dctcp", "the host's default"
+    )
+    serve(agents, file)
+    fetch(agents)
+    agents.records(21)
+    (record,) = watched(agents)
+    assert (record.src, record.src_port, record.dst) == ("h2", 8000, "h1")
+    assert 0 < record.bytes - FILE_BYTES < 500, "the file and the answer's head"
+    assert (record.status, record.reason, record.ideal_us) == (FINISHED, "", None)
+    assert record.fct_us is not None
+    assert record.lasted_us is not None
+    assert 0 < record.fct_us <= record.lasted_us < 20e6
+    assert record.congestion_control == "sluice_dctcp"
+    assert agents.status("h2")["watching"] is True
+    assert agents.status("h2")["connections_lost"] == 0
+
+
+def test_records_wait_while_the_web_process_is_away_and_an_agent_is_killed(agents, file):
+    serve(agents, file)
+    agents.start()
+    fetch(agents)
+    agents.records(1)
+    agents.web.stop()
+    for _ in range(3):
+        fetch(agents)
+    spool = agents.folder / "h2" / "watched"
+    wait_until(lambda: lines(spool) >= 4, "the records are on disk")
+    agents.processes["h2"].send_signal(signal.SIGKILL)
+    agents.processes["h2"].wait()
+    agents.web.start()
+    agents.start_agent("h2")
+    records = agents.records(4)
+    assert len({record.src_port for record in records.values()}) == 1
+    assert len({record.dst_port for record in records.values()}) == 4
+
+
+def lines(spool: Path) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in spool.glob("segment-*"))
+
+
+def test_a_connection_lives_on_while_the_agent_is_restarted(agents):
+    agents.cable.spawn("h2", ["iperf", "-s", "-p", "5100"], Path("/dev/null"))
+    wait_until(lambda: ":5100" in agents.cable.exec("h2", ["ss", "-Hltn"]), "iperf listens")
+    agents.start()
+    argv = ["iperf", "-c", ADDRESSES["h2"], "-p", "5100", "-b", "20M", "-t", "60"]
+    client = agents.cable.spawn("h1", argv, Path("/dev/null"))
+    before = wait_until(lambda: agents.status("h1").get("connections"), "it shows while it lives")
+    agents.processes["h1"].send_signal(signal.SIGKILL)
+    agents.processes["h1"].wait()
+    agents.start_agent("h1")
+    again = wait_until(
+        lambda: [c for c in agents.status("h1").get("connections", []) if c["rate_bps"]], "it shows again"
+    )
+    assert [(c["src"], c["src_port"], c["dst_port"]) for c in before + again] == [
+        ("h1", before[0]["src_port"], 5100)
+    ] * 2
+    client.terminate()
+    client.wait()
+    (record,) = agents.records(1).values()
+    assert record.reason == "began before it was watched"
+    assert (record.src_port, record.dst_port) == (before[0]["src_port"], 5100)
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory):
+    """A whole Sluice with a long iperf beside a short schedule."""
+    document = scenario("watched", background=[{"from": "h2", "to": "h1", "rate": "8Mbit"}])
+    checked, _ = scenario_with(document)
+    topology = build_topology(checked)
+    with Stack.start(checked, topology, tmp_path_factory.mktemp("watched")) as stack:
+        flows = [Flow(f"run/{i}", 0.05 * i, "h3", "h4", 10_000, "small", 2000.0, None) for i in range(10)]
+        stack.start_agents(flows)
+        stack.start_background()
+        yield stack
+
+
+def living(stack: Stack) -> list[dict]:
+    stack.check()
+    return stack.get("connections").json()["living"]
+
+
+def test_iperf_on_the_testbed_shows_with_its_rate_while_it_runs_and_becomes_a_flow(stack):
+    def steady() -> list[dict]:
+        return [c for c in living(stack) if c["bytes"] > 2_000_000]
+
+    (iperf,) = wait_until(steady, "iperf shows", timeout_s=60)
+    assert (iperf["src"], iperf["dst"], iperf["dst_port"]) == ("h2", "h1", 5100)
+    assert 2e6 < iperf["rate_bps"] < 40e6
+    wait_until(lambda: count_flows(stack.engine) == 10, "the schedule is done", timeout_s=60)
+    stack.background[0].stop()
+    wait_until(lambda: all_flows(stack.engine, WATCHED), "its record", timeout_s=60)
+    (flow,) = stack.get("flows?source=watched").json()["flows"]
+    assert flow["id"] == iperf["id"]
+    assert flow["bytes"] >= iperf["bytes"]
+    assert count_flows(stack.engine) == 10, "a run counts its own flows only"
+    assert stack.get("fct").json()["classes"]["all"]["n"] <= 10
+    assert not living(stack)
+
+
+def test_ipv6_between_hosts_is_told_once_and_by_name(stack):
+    address = stack.topology.host_by_name["h1"].ipv6
+    server = stack.testbed.spawn("h1", ["iperf", "-s", "-V", "-p", "5300"], log_file=Path("/dev/null"))
+    wait_until(lambda: ":5300" in stack.testbed.exec("h1", ["ss", "-Hltn"]), "iperf listens")
+    stack.testbed.exec("h3", ["iperf", "-c", address, "-V", "-p", "5300", "-n", "200000"])
+
+    def record() -> list:
+        stack.check()
+        return [r for r in all_flows(stack.engine, WATCHED) if r.dst_port == 5300]
+
+    (found,) = wait_until(record, "its record", timeout_s=30)
+    assert (found.src, found.dst, found.status) == ("h3", "h1", FINISHED)
+    assert found.bytes >= 200_000
+    server.terminate()
