@@ -18,7 +18,8 @@ import numpy as np
 from rich.table import Table
 
 from dataplane.bench import measure as packet_costs
-from experiments.bench_throughput import Throughput, measure_throughput
+from experiments.bench_connections import measure_connections
+from experiments.bench_throughput import BASELINE, measure_throughput
 from experiments.terminal import console
 from policy import tags
 from policy.desired import Policy
@@ -33,23 +34,29 @@ ROUNDS = 5
 
 @dataclass(frozen=True)
 class Result:
-    """One line. `baseline` is what it is compared with in the same run; ratio = value / baseline."""
+    """One line. `baseline` is what it is compared with in the same run; ratio = value / baseline.
+
+    Where the two took turns, `paired_ratio` is the median of the ratios of neighbours, which is steadier.
+    """
 
     name: str
     value: float
     unit: str
     baseline: float | None = None
     baseline_name: str = ""
+    paired_ratio: float | None = None
 
     @property
     def ratio(self) -> float | None:
+        if self.paired_ratio is not None:
+            return self.paired_ratio
         return self.value / self.baseline if self.baseline else None
 
 
 def run_benchmarks(out: Path) -> int:
     """Measure everything, print the table, write the file."""
     results = []
-    for part in (_packet_results, _throughput_results, _policy_results, _store_results):
+    for part in (_packet_results, _throughput_results, _connection_results, _policy_results, _store_results):
         for result in part():
             results.append(result)
             console.print(f"{result.name}: {result.value:,.4g} {result.unit}", highlight=False)
@@ -69,10 +76,19 @@ def _packet_results() -> Iterator[Result]:
 
 def _throughput_results() -> Iterator[Result]:
     """An unmarked fat path: two namespaces and a virtual cable, one flow, the variants in turn."""
-    rates: dict[Throughput, float] = measure_throughput(ROUNDS)
-    cubic = rates[Throughput("cubic", tagged=False)]
-    for variant, rate_bps in rates.items():
-        yield Result(f"throughput {variant.label}", rate_bps / 1e9, "Gb/s", cubic / 1e9, "cubic")
+    measured = measure_throughput(ROUNDS)
+    cubic_bps = measured[BASELINE].rate_bps
+    for variant, found in measured.items():
+        name = f"throughput {variant.label}"
+        yield Result(name, found.rate_bps / 1e9, "Gb/s", cubic_bps / 1e9, "cubic", found.ratio)
+
+
+def _connection_results() -> Iterator[Result]:
+    """Connections of 100 bytes over the loopback device, both ends watched."""
+    rates = measure_connections()
+    name, without = "short connections + flow watch", rates.unwatched_per_cpu_s
+    yield Result(name, rates.watched_per_cpu_s, "connections/CPU s", without, "without", rates.ratio)
+    yield Result("flow watch, a record made and spooled", rates.us_per_record, "us")
 
 
 def _median_s(work: Callable[[], object]) -> float:
@@ -142,5 +158,5 @@ def _table(results: list[Result]) -> Table:
         table.add_column(heading, justify="right" if heading in ("value", "ratio") else "left")
     for r in results:
         baseline = f"{r.baseline:,.4g} ({r.baseline_name})" if r.baseline is not None else "–"
-        table.add_row(r.name, f"{r.value:,.4g}", r.unit, baseline, f"{r.ratio:.2f}" if r.ratio else "–")
+        table.add_row(r.name, f"{r.value:,.4g}", r.unit, baseline, f"{r.ratio:.3f}" if r.ratio else "–")
     return table

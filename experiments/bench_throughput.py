@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataplane.congestion import register_congestion_control
+from dataplane.congestion import ours, register_congestion_control
 from dataplane.tagger import Tagger
+from dataplane.watch import Watch
 from runtime.command import CommandFailed, run
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
@@ -24,26 +27,49 @@ NEAR, FAR = "10.9.0.1", "10.9.0.2"
 
 @dataclass(frozen=True)
 class Throughput:
-    """A variant: congestion control, with the tagger on the sender's interface or without."""
+    """A variant: congestion control; with the tagger on the sender's interface, its flow watch, or without."""
 
     control: str
-    tagged: bool
+    tagged: bool = False
+    watched: bool = False
 
     @property
     def label(self) -> str:
-        return f"{self.control} + tagger" if self.tagged else self.control
+        return " + ".join([self.control, *["tagger"] * self.tagged, *["flow watch"] * self.watched])
 
 
-VARIANTS = tuple(
-    Throughput(control, tagged) for control in ("cubic", "sluice_dctcp") for tagged in (False, True)
-)
+BASELINE = Throughput("cubic")
 
 
-def measure_throughput(rounds: int) -> dict[Throughput, float]:
-    """Median bits per second of each variant; the variants take turns within a round."""
+def variants() -> list[Throughput]:
+    """The baseline comes first."""
+    cubic = [Throughput("cubic", tagged, watched) for watched in (False, True) for tagged in (False, True)]
+    return cubic + [Throughput(control) for control in ours()]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Bits per second of a variant, in each round."""
+
+    rates_bps: Sequence[float]
+    baseline_bps: Sequence[float]
+
+    @property
+    def rate_bps(self) -> float:
+        return statistics.median(self.rates_bps)
+
+    @property
+    def ratio(self) -> float:
+        """To the baseline of the same round: what else the machine does at the time touches both."""
+        pairs = zip(self.rates_bps, self.baseline_bps, strict=True)
+        return statistics.median(rate / baseline for rate, baseline in pairs)
+
+
+def measure_throughput(rounds: int) -> Mapping[Throughput, Measured]:
+    """The variants take turns within a round, each round beginning with another one."""
     argv = ["unshare", "--net", "--fork", "--kill-child", sys.executable, "-m", __name__, str(rounds)]
-    rates = json.loads(run(argv, timeout_s=120 + rounds * len(VARIANTS) * (SECONDS + 5)))
-    return {variant: statistics.median(rates[variant.label]) for variant in VARIANTS}
+    rates = json.loads(run(argv, timeout_s=120 + rounds * len(variants()) * (SECONDS + 10)))
+    return {variant: Measured(rates[variant.label], rates[BASELINE.label]) for variant in variants()}
 
 
 def _measure_inside(rounds: int) -> dict[str, list[float]]:
@@ -52,10 +78,13 @@ def _measure_inside(rounds: int) -> dict[str, list[float]]:
     own = Path("/proc/self/ns/net").readlink()
     wait_until(lambda: Path(f"/proc/{far.pid}/ns/net").readlink() != own, "the far namespace is there")
     _connect(far.pid, enter)
-    rates: dict[str, list[float]] = {variant.label: [] for variant in VARIANTS}
-    with register_congestion_control("sluice_dctcp"):
-        for _ in range(rounds):
-            for variant in VARIANTS:
+    turns = variants()
+    rates: dict[str, list[float]] = {variant.label: [] for variant in turns}
+    with ExitStack() as registered:
+        for control in ours():
+            registered.enter_context(register_congestion_control(control))
+        for number in range(rounds):
+            for variant in turns[number % len(turns) :] + turns[: number % len(turns)]:
                 rates[variant.label].append(_one(variant, enter))
     stop(far)
     return rates
@@ -69,21 +98,27 @@ def _connect(far_pid: int, enter: list[str]) -> None:
         run([*prefix, "sysctl", "-qw", "net.ipv4.tcp_ecn=1"])
 
 
+@contextmanager
+def _measures(variant: Throughput) -> Iterator[None]:
+    with ExitStack() as taken:
+        if variant.watched:
+            taken.enter_context(Watch())
+        if variant.tagged:
+            tagger = taken.enter_context(Tagger())
+            tagger.attach("near0")
+            taken.callback(tagger.detach, "near0")
+        yield
+
+
 def _one(variant: Throughput, enter: list[str]) -> float:
-    tagger = Tagger() if variant.tagged else None
-    if tagger:
-        tagger.attach("near0")
     server = spawn([*enter, "iperf", "-s", "-Z", variant.control], log_file=Path("/dev/null"))
+    client = ["iperf", "-c", FAR, "-Z", variant.control, "-t", str(SECONDS), "-y", "C"]
     try:
-        wait_until(lambda: _listens(enter), "the iperf server listens")
-        csv = run(
-            ["iperf", "-c", FAR, "-Z", variant.control, "-t", str(SECONDS), "-y", "C"], timeout_s=SECONDS + 20
-        )
+        with _measures(variant):
+            wait_until(lambda: _listens(enter), "the iperf server listens")
+            csv = run(client, timeout_s=SECONDS + 20)
     finally:
         stop(server)
-        if tagger:
-            tagger.detach("near0")
-            tagger.close()
     return float(csv.strip().splitlines()[-1].split(",")[8])
 
 

