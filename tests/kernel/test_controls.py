@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The congestion controls that know deadlines, over a real bottleneck, and their windows asked again of the laws."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import statistics
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from dataplane import laws_cffi
+from dataplane.congestion import register_congestion_control
+from dataplane.port import PortSettings
+from dataplane.sockopt import Attachment
+from dataplane.windows import HAS_DEADLINE, HAS_SIZE, KEPT, SLOW_START, Window, WindowLog
+from hostagent.deadline import FlowFields, Phase, state, tell
+from tests.kernel.bottleneck import PORT, RATE_BPS, Dumbbell, Flows, bottleneck, delivered, flows
+from tests.kernel.controls import PROGRAMS, private_build, private_name
+from tests.kernel.htb import sent_and_backlog_bytes
+from tests.kernel.lab import Namespace
+
+RAMP = PortSettings(RATE_BPS, mark_bytes=80_000, mark_max_bytes=120_000, buffer_bytes=200_000)
+DATCP = "cc_datcp"
+NS_PER_US = 1000
+
+
+@pytest.fixture(scope="module")
+def law() -> ModuleType:
+    return laws_cffi.load()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hook() -> Iterator[None]:
+    with contextlib.closing(Attachment()):
+        yield
+
+
+@pytest.fixture(params=PROGRAMS)
+def program(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def bell(
+    program: str, namespaces: list[Namespace], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Dumbbell]:
+    """The bottleneck, with the program's control as the default of both hosts, and marks as its paper wants them."""
+    name = private_name(program)
+    object_file = private_build(tmp_path_factory.mktemp("control"), program)
+    with register_congestion_control(name, object_file), bottleneck(namespaces, name) as made:
+        if program == DATCP:
+            with made.router:
+                made.ports.set(PORT, RAMP)
+        yield made
+
+
+only = pytest.mark.parametrize
+
+
+def test_two_flows_that_were_told_nothing_fill_the_link_evenly(bell: Dumbbell):
+    two, backlogs = flows(bell, 2), []
+    two.run(0.7)
+    two.received_bytes.clear()
+    before, began = sent_and_backlog_bytes(bell.router, PORT)[0], time.monotonic()
+    two.run(2.5, lambda: backlogs.append(bell.ports.backlog_bytes(PORT)))
+    sent, took_s = sent_and_backlog_bytes(bell.router, PORT)[0] - before, time.monotonic() - began
+    shares = [two.received_bytes[r.fileno()] for r in two.receivers]
+    lost = sum(delivered(s).retransmitted for s in two.senders)
+    two.close()
+    used = sent * 8 / took_s / RATE_BPS
+    print(f"used {used:.3f}, backlog {statistics.fmean(backlogs):.0f} B, shares {shares}, {lost} sent again")
+    assert used > 0.93
+    assert 40_000 < statistics.fmean(backlogs) < 130_000
+    assert max(shares) < 2.0 * min(shares)
+    assert lost < 20
+
+
+# -- the kernel's windows, asked again
+
+
+REPLAYED: tuple[FlowFields, ...] = (
+    {},
+    {"size_bytes": 4_000_000, "deadline_s": 5.0},
+    {"size_bytes": 9_000_000, "deadline_s": 1.2},  # more than fits: urgent, and late in the end
+    {"size_bytes": 6_000_000, "deadline_s": 2.0, "importance": 3.0, "importance_share": 0.5},
+)
+
+
+@pytest.fixture
+def logged(bell: Dumbbell) -> list[tuple[FlowFields, list[Window]]]:
+    """The windows of four flows that compete for 0.8 s, from their first one on."""
+    with WindowLog() as log:
+        some = flows(bell, len(REPLAYED))
+        for sender, told in zip(some.senders, REPLAYED, strict=True):
+            log.follow(sender)
+            tell(sender, **told)
+        some.run(0.8)
+        logs = [(told, log.read(sender)) for told, sender in zip(REPLAYED, some.senders, strict=True)]
+        some.close()
+    return logs
+
+
+def test_every_window_of_the_kernel_comes_out_of_the_law_again(
+    program: str, logged: list[tuple[FlowFields, list[Window]]], law: ModuleType
+):
+    for told, windows in logged:
+        assert 40 < len(windows) < KEPT, "all of them are here"
+        assert sum(w.marked for w in windows) > 20
+        for before, window in pairwise(windows):
+            assert window.alpha_q20 == law.lib.sl_dctcp_alpha(before.alpha_q20, window.acked, window.marked)
+            assert window.cut_penalty_q20 == before.penalty_q20
+            if window.cuts != before.cuts:
+                assert window.cut_to == law.lib.sl_dctcp_cwnd(window.cut_from, window.cut_penalty_q20)
+        assert windows[-1].cuts > 3
+        for window, expected in zip(windows, REPLAYS[program](law, told, windows), strict=True):
+            assert answer(window) == expected
+
+
+Answer = tuple[int, int, int, int]
+"""Urgency, precedence, penalty, bound."""
+
+
+def answer(w: Window) -> Answer:
+    return w.urgency_q16, w.precedence_q16, w.penalty_q20, w.bound
+
+
+def replay_dctcp(law: ModuleType, told: FlowFields, windows: list[Window]) -> list[Answer]:
+    return [(1 << 16, 0, w.alpha_q20, 0) for w in windows]
+
+
+def replay_ucp(law: ModuleType, told: FlowFields, windows: list[Window]) -> list[Answer]:
+    answers = []
+    for w in windows:
+        deadline_ns = w.at_ns + w.left_ns if w.flags & HAS_DEADLINE else 0
+        s = law.lib.sl_ucp_urgency_q16(w.at_ns - w.elapsed_ns, deadline_ns, w.at_ns)
+        answers.append((s, 0, law.lib.sl_ucp_penalty_q20(w.alpha_q20, s), 0))
+    assert all(w.flags & HAS_DEADLINE for w in windows) == ("deadline_s" in told)
+    return answers
+
+
+def replay_d2tcp(law: ModuleType, told: FlowFields, windows: list[Window]) -> list[Answer]:
+    answers = []
+    for w in windows:
+        d = 1 << 16
+        if w.flags & HAS_SIZE and w.flags & HAS_DEADLINE:
+            d = law.lib.sl_d2tcp_imminence_q16(
+                w.remaining_bytes, w.left_ns // NS_PER_US, w.cwnd * w.mss_bytes, w.rtt_us
+            )
+        answers.append((d, 0, law.lib.sl_d2tcp_penalty_q20(w.alpha_q20, d), 0))
+    return answers
+
+
+def replay_mcp(law: ModuleType, told: FlowFields, windows: list[Window]) -> list[Answer]:
+    answers = []
+    for w in windows:
+        bound = 0
+        if w.flags & HAS_SIZE and w.flags & HAS_DEADLINE:
+            bound = law.lib.sl_mcp_bound(w.remaining_bytes, w.left_ns // NS_PER_US, w.rtt_us, w.mss_bytes)
+        answers.append((1 << 16, 0, w.alpha_q20, bound))
+    return answers
+
+
+def replay_datcp(law: ModuleType, told: FlowFields, windows: list[Window]) -> list[Answer]:
+    state = law.ffi.new("struct sl_datcp_state *")
+    goal = law.ffi.new("struct sl_datcp_goal *")
+    goal.importance_milli = round(told.get("importance", 0) * 1000)
+    goal.importance_share_milli = round(told.get("importance_share", 0) * 1000)
+    answers = []
+    for w in windows:
+        goal.timed = w.flags & HAS_SIZE and w.flags & HAS_DEADLINE
+        seen = law.ffi.new("struct sl_datcp_window *")
+        seen.acked_bytes, seen.took_us = w.acked_bytes, w.took_ns // NS_PER_US
+        seen.remaining_bytes, seen.left_us = w.remaining_bytes, w.left_ns // NS_PER_US
+        seen.slow_start, seen.random = w.flags & SLOW_START, w.random
+        assert not law.lib.sl_datcp_window_ended(state, goal, seen)
+        assert w.rate_bytes_per_s == state.average_bytes_per_s
+        p = state.precedence_q16
+        answers.append((state.urgency_q16, p, law.lib.sl_datcp_decrease_q16(p) << 5, 0))
+    return answers
+
+
+REPLAYS = {
+    "cc_dctcp": replay_dctcp,
+    "cc_ucp": replay_ucp,
+    "cc_d2tcp": replay_d2tcp,
+    "cc_mcp": replay_mcp,
+    DATCP: replay_datcp,
+}
+
+
+# -- what each does for a deadline
+
+
+@only("program", ["cc_ucp", "cc_d2tcp"])
+def test_a_pressed_flow_is_cut_less_than_one_with_time(bell: Dumbbell):
+    two = flows(bell, 2)
+    relaxed, pressed = two.senders
+    tell(relaxed, size_bytes=50_000_000, deadline_s=60.0)
+    tell(pressed, size_bytes=50_000_000, deadline_s=3.0, elapsed_s=3.0)
+    two.run(0.5)
+    two.received_bytes.clear()
+    two.run(1.5)
+    shares = [two.received_bytes[r.fileno()] for r in two.receivers]
+    readings = state(relaxed), state(pressed)
+    two.close()
+    print(
+        f"bytes {shares}, urgency {[r.urgency for r in readings]}, decrease {[r.decrease for r in readings]}"
+    )
+    assert readings[0].urgency < 1 < readings[1].urgency
+    assert readings[0].decrease > readings[1].decrease
+    assert shares[1] > 1.5 * shares[0]
+
+
+@only("program", ["cc_mcp"])
+def test_mcp_takes_what_the_deadline_needs_and_leaves_the_rest(bell: Dumbbell):
+    two = flows(bell, 2)
+    size_bytes, deadline_s = 2_500_000, 1.0
+    transfer = Transfer(two, 1, size_bytes)
+    tell(two.senders[1], size_bytes=size_bytes, deadline_s=deadline_s)
+    took_s = transfer.run(2.0)
+    others_bps = two.received_bytes[two.receivers[0].fileno()] * 8 / took_s
+    two.close()
+    print(f"done after {took_s:.3f} s of {deadline_s}, the other flow had {others_bps / 1e6:.1f} Mb/s")
+    assert 0.8 * deadline_s < took_s < deadline_s + 0.05
+    assert others_bps > 0.68 * RATE_BPS, "20 of 100 Mb/s are needed for the deadline, headers take 5"
+
+
+class Transfer:
+    """One of the flows ends after so many bytes, the others go on."""
+
+    def __init__(self, some: Flows, index: int, size_bytes: int) -> None:
+        self._flows, self._index, self._size_bytes = some, index, size_bytes
+
+    def run(self, most_s: float) -> float:
+        """Seconds until the receiver has all of it."""
+        sender, receiver = self._flows.senders[self._index], self._flows.receivers[self._index]
+        left, began = self._size_bytes, time.monotonic()
+        others = Flows(
+            [s for s in self._flows.senders if s is not sender],
+            self._flows.receivers,
+            self._flows.received_bytes,
+        )
+        while self._flows.received_bytes.get(receiver.fileno(), 0) < self._size_bytes:
+            assert time.monotonic() - began < most_s, "the flow is not done in time"
+            with contextlib.suppress(BlockingIOError):
+                left -= sender.send(bytes(min(left, 65536))) if left else 0
+            others.run(0.002, every_s=0.002)
+        return time.monotonic() - began
+
+
+@only("program", [DATCP])
+def test_datcp_meets_a_deadline_that_a_fair_share_would_miss(bell: Dumbbell):
+    four = flows(bell, 4)
+    size_bytes, deadline_s = 7_000_000, 1.4  # 40 Mb/s
+    tell(four.senders[3], size_bytes=size_bytes, deadline_s=deadline_s)
+    took_s = Transfer(four, 3, size_bytes).run(4.0)
+    reading = state(four.senders[3])
+    four.close()
+    fair_s = size_bytes * 8 / (RATE_BPS * 0.95 / 4)
+    print(f"done after {took_s:.3f} s of {deadline_s}; a fair share takes {fair_s:.1f} s; {reading}")
+    assert took_s < 1.1 * deadline_s < fair_s
+
+
+@only("program", [DATCP])
+@only("quench", ["kill", "suspend"])
+def test_datcp_quenches_when_not_all_can_make_it(bell: Dumbbell, quench: Any):
+    """Four flows that need 130 Mb/s together: some are given up, their bytes stop, and the others go faster."""
+    four = flows(bell, 4)
+    for sender in four.senders:
+        tell(sender, size_bytes=12_000_000, deadline_s=3.0, quench=quench)
+    phase = Phase.KILLED if quench == "kill" else Phase.SUSPENDED
+    seen: list[int] = []
+
+    def look() -> None:
+        if not seen:
+            seen.extend(i for i, s in enumerate(four.senders) if state(s).phase == phase)
+
+    deadline = time.monotonic() + 8
+    while not seen and time.monotonic() < deadline:
+        four.run(0.1, look)
+    assert seen, "nobody was quenched"
+    four.received_bytes.clear()
+    four.run(0.3)
+    quenched_bytes = [four.received_bytes.get(four.receivers[i].fileno(), 0) for i in seen]
+    reading = state(four.senders[seen[0]])
+    four.close()
+    print(f"quenched {seen}, which then had {quenched_bytes} bytes in 0.3 s; {reading}")
+    assert reading.quenches == 1
+    assert all(count < 0.12 * RATE_BPS / 8 * 0.3 for count in quenched_bytes)
+
+
+@only("program", [DATCP])
+def test_a_suspended_flow_goes_on_when_the_others_have_gone(bell: Dumbbell):
+    four = flows(bell, 4)
+    for sender in four.senders:
+        tell(sender, size_bytes=12_000_000, deadline_s=3.0, quench="suspend")
+    suspended: list[int] = []
+    deadline = time.monotonic() + 8
+    while not suspended and time.monotonic() < deadline:
+        four.run(0.1)
+        suspended = [i for i, s in enumerate(four.senders) if state(s).phase == Phase.SUSPENDED]
+    assert suspended, "nobody was suspended"
+    one = suspended[0]
+    alone = Flows([four.senders[one]], [four.receivers[one]])
+    for i, end in itertools.product(range(4), (four.senders, four.receivers)):
+        if i != one:
+            end[i].close()
+    alone.run(1.0)
+    alone.received_bytes.clear()
+    alone.run(1.0)
+    rate_bps = alone.received_bytes[alone.receivers[0].fileno()] * 8
+    reading = state(alone.senders[0])
+    alone.close()
+    print(f"{rate_bps / 1e6:.1f} Mb/s, {reading}")
+    assert reading.phase == Phase.SENDING
+    assert reading.resumes >= 1
+    assert rate_bps > 0.8 * RATE_BPS
