@@ -148,9 +148,9 @@ SL_LAW int sl_vq_marks_backlog(const struct sl_vq_settings *set, sl_u64 found, s
 		return 0;
 	if (max > SL_VQ_MAX_BYTES)
 		max = SL_VQ_MAX_BYTES;
-	if (max <= min || found > max * SL_VQ_UNITS_PER_BYTE)
+	if (max <= min)
 		return 1;
-	/* Both sides are below 2^63. */
+	/* Both sides are below 2^63; from max on the right one is the larger whatever the random number. */
 	return random * (max - min) < (found / SL_VQ_UNITS_PER_BYTE - min) << 32;
 }
 

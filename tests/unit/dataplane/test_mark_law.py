@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 PASS, MARK, DROP = 0, 1, 2
@@ -294,3 +294,22 @@ def test_at_least__what_still_waits_has_not_fed_the_phantom_queue(laws):
     state.phantom = 10**5 * UNITS
     laws.lib.sl_vq_at_least(state, settings, 1500, now_ns + 30 * 120_000)
     assert laws.lib.sl_vq_phantom_bytes(state) == 10**5 - 1500
+
+
+@given(
+    level=st.integers(0, MAX_BYTES * UNITS),
+    phantom=st.integers(0, MAX_BYTES * UNITS),
+    rate_bps=rates_bps,
+    share=st.sampled_from([Fraction(1, 10**6), Fraction(95, 100), Fraction(1), Fraction(2)]),
+    elapsed_ns=st.one_of(st.integers(1, 1000), st.integers(1, 10**12), st.just(2**64 - 1)),
+)
+@example(MAX_BYTES * UNITS, MAX_BYTES * UNITS, 2**64 - 1, Fraction(1, 10**6), 1)
+def test_phantom__from_any_state(laws, level, phantom, rate_bps, share, elapsed_ns):
+    """Also from levels whose sum 64 bits do not hold, and where to the nanosecond as much came as could be drained."""
+    phantom_rate = min(max(1, int(rate_bps * share)), 2**64 - 1)
+    state, settings = queue(laws, rate_bps=rate_bps, phantom=(phantom_rate, 1))
+    state.level, state.phantom = level, phantom
+    laws.lib.sl_vq_drain(state, settings, elapsed_ns)
+    sent = min(level, rate_bps * elapsed_ns)
+    assert state.level == level - sent
+    assert state.phantom == min(max(0, phantom + sent - phantom_rate * elapsed_ns), MAX_BYTES * UNITS)
