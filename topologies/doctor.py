@@ -147,7 +147,7 @@ def _check_control(name: str) -> Check:
         with register_congestion_control(name) as control:
             return "registers" if control.owned else "is registered by another process"
 
-    remedy = "use Linux 5.13 or later with CONFIG_BPF_JIT=y and BTF; hosts use dctcp or cubic till then"
+    remedy = "use Linux 5.13 or later with CONFIG_BPF_JIT=y and BTF; hosts use one of the kernel till then"
     return _try(f"{name} (struct_ops)", attempt, remedy)
 
 
