@@ -15,6 +15,8 @@ from tests.web.conftest import PATIENCE_S, TOKEN
 
 pytestmark = pytest.mark.web
 
+MARKS = ("mark_at", "mark_min", "mark_max")
+
 LIVE = 'body[data-live="live"]'
 
 
@@ -156,6 +158,34 @@ def test_refused_parameters_are_shown_at_their_field(page, server, network):
     stored = wait_until(lambda: server.get("policy")["current"], "the policy is stored", timeout_s=PATIENCE_S)
     assert stored["policy"]["thresholds"] == [20_000, 100_000]
     assert page.locator(".wrong").count() == 0
+
+
+def test_a_scheme_offers_the_marking_thresholds_that_it_takes(page, server, network):
+    """K, both ends of a ramp, or none; a threshold that another scheme takes is not sent along."""
+    open_dashboard(page, server, f"#token={TOKEN}")
+    choose(page, "dctcp")
+    page.click("summary")
+    assert [page.locator(f"[name={name}]").is_visible() for name in MARKS] == [True, False, False]
+    assert page.get_attribute("[name=mark_at]", "placeholder") == "97.5 KB"
+    page.fill("[name=mark_at]", "20pkt")
+    choose(page, "datcp")
+    assert [page.locator(f"[name={name}]").is_visible() for name in MARKS] == [False, True, True]
+    assert page.get_attribute("[name=mark_min]", "placeholder") == "80 KB"
+    assert page.get_attribute("[name=mark_max]", "placeholder") == "120 KB"
+    page.fill("[name=mark_min]", "130KB")
+    page.click("#apply")
+    page.wait_for_selector("[data-field=mark_max].wrong")
+    page.fill("[name=mark_min]", "40 KB")
+    page.click("#apply")
+    stored = wait_until(lambda: server.get("policy")["current"], "the policy is stored", timeout_s=PATIENCE_S)
+    assert {name: stored["policy"][name] for name in MARKS} == {
+        "mark_at": None,
+        "mark_min": 40_000,
+        "mark_max": 120_000,
+    }
+    choose(page, "tcp")
+    assert page.locator("[name=mark_at]").is_disabled()
+    assert page.get_attribute("[name=mark_at]", "placeholder") == "does not mark"
 
 
 def test_a_link_is_chosen_by_mouse_and_by_key(page, server, traffic):
