@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from dataplane import build
+from dataplane.congestion import register_congestion_control
 from dataplane.loader import Map, load
 from dataplane.sockopt import Attachment
 from hostagent.deadline import (
@@ -34,8 +35,11 @@ from hostagent.deadline import (
     tell,
     told,
 )
+from runtime.wait import wait_until
+from tests.kernel.bottleneck import SERVER, bottleneck
 from tests.kernel.conftest import V4, Pair
-from tests.kernel.lab import dial, listen
+from tests.kernel.controls import private_build, private_name
+from tests.kernel.lab import Namespace, dial, listen
 
 EXAMPLES = Path(__file__).parents[2] / "hostagent" / "examples"
 TOLD_BYTES = 48
@@ -313,6 +317,72 @@ def test_stream__the_receiver_has_gone(flows: Map, pair: Pair):
             await waiting
 
     on_stream(pair, use)
+
+
+# -- with the congestion controls
+
+
+@pytest.fixture
+def registered(tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Register the control of a program (cc_datcp) under a name of this process."""
+    with contextlib.ExitStack() as stack:
+
+        def register(program: str) -> str:
+            name = private_name(program)
+            stack.enter_context(register_congestion_control(name, private_build(tmp_path, program)))
+            return name
+
+        yield register
+
+
+def test_control__without_ecn_is_reno(hook: Attachment, pair: Pair, registered: Callable[[str], str]):
+    """As if TCP_CONGESTION had selected it: a control that needs ECN is no use where the peer has refused it."""
+    control = registered("cc_ucp")
+    for agrees, expected in ((0, "reno"), (1, control)):
+        pair.b.sysctl("net.ipv4.tcp_ecn", agrees)
+        with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+            client, server = dial(pair.a, listener)
+        with client, server:
+            tell(client, size_bytes=1000, deadline_s=1, congestion_control=control)
+            assert told(client).congestion_control == expected
+            assert told(client).size_bytes == 1000
+
+
+def test_sendall__the_kernel_kills_flows_that_cannot_make_it(
+    hook: Attachment, namespaces: list[Namespace], registered: Callable[[str], str]
+):
+    """Four flows of 100 MB in 3 s over 100 Mb/s: hopeless, all of them."""
+    control = registered("cc_datcp")
+    quenched: list[FlowState] = []
+
+    def send(client: socket.socket) -> None:
+        with DeadlineSocket(client) as flow, contextlib.suppress(OSError):  # the test ends those that go on
+            flow.tell(size_bytes=10**8, deadline_s=3, quench="kill", congestion_control=control)
+            try:
+                flow.sendall(bytes(10**8))
+            except FlowQuenched as reason:
+                quenched.append(reason.state)
+
+    with bottleneck(namespaces, control) as bell, contextlib.ExitStack() as stack:
+        with listen(bell.b, socket.AF_INET, SERVER) as listener:
+            pairs = [dial(bell.a, listener) for _ in range(4)]
+        for _, server in pairs:
+            stack.enter_context(server)
+            stack.enter_context(reading(server))
+        senders = [threading.Thread(target=send, args=(client,)) for client, _ in pairs]
+        for sender in senders:
+            sender.start()
+        wait_until(lambda: len(quenched) >= 2, "two flows to be killed", timeout_s=20)
+        for client, _ in pairs:
+            with contextlib.suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+        for sender in senders:
+            sender.join()
+    for state_ in quenched:
+        assert state_.phase == Phase.KILLED
+        assert state_.quenches == 1
+        assert 0 < state_.acked_bytes < 10**8
+        assert state_.urgency > 1
 
 
 # -- the examples, and what their README says
