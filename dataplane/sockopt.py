@@ -150,4 +150,3 @@ _REMEDIES = {
     errno.EINVAL: "The kernel needs CONFIG_CGROUP_BPF=y and links to cgroups (Linux 5.7 and later).",
     errno.E2BIG: "64 programs are attached there already: bpftool cgroup tree.",
 }
-
