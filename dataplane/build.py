@@ -54,7 +54,13 @@ def is_stale(name: str) -> bool:
     target = object_path(name)
     if not target.exists():
         return True
-    inputs = [SOURCES / f"{name}.bpf.c", *SOURCES.glob("*.h"), *LAWS.glob("*.h"), *INCLUDE.glob("*.h"), Path(__file__)]
+    inputs = [
+        SOURCES / f"{name}.bpf.c",
+        *SOURCES.glob("*.h"),
+        *LAWS.glob("*.h"),
+        *INCLUDE.glob("*.h"),
+        Path(__file__),
+    ]
     return any(path.stat().st_mtime_ns > target.stat().st_mtime_ns for path in inputs)
 
 

@@ -5,8 +5,8 @@ laws = laws_cffi.load()
 state = laws.ffi.new("struct sl_tag_state *")
 laws.lib.sl_tag_segment(state, seq, data_bytes, acked_seq, now_ns, idle_gap_ns)
 
-What cffi must be told about the headers is read from the headers: they keep to one shape (constants `#define SL_…`, structures
-and laws from the first column, `SL_LAW` in front of every law).
+What cffi must be told about the headers is read from the headers: they keep to one shape (constants `#define SL_…`,
+structures and laws from the first column, `SL_LAW` in front of every law).
 """
 
 from __future__ import annotations

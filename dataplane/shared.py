@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maps of which the machine has one, whatever process loaded the first program that uses them.
 
-Socket storage joins programs that different processes load: the hook through which an application tells of its flow, the
-congestion control that reads it, the tagger of the host. Such a map is found again by its name, type and layout among
-the maps of the kernel, and nothing is pinned: it lives as long as a program, an attachment or a process holds it.
+Socket storage joins programs that different processes load: the hook through which an application tells of its flow,
+the congestion control that reads it, the tagger of the host. Such a map is found again by its name, type and layout
+among the maps of the kernel, and nothing is pinned: it lives as long as a program, an attachment or a process holds it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from dataplane.libbpf import MAP_TYPE_STRUCT_OPS, failure, ffi, lib, text
 PREFIX = "sluice_"
 """Every map of ours whose name begins so is shared. Its name ends with a number that stands for its layout."""
 
-_INFO = struct.Struct("=IIIIII16s")  # struct bpf_map_info begins so: type, id, key, value, entries, flags, name
+_INFO = struct.Struct(
+    "=IIIIII16s"
+)  # struct bpf_map_info begins so: type, id, key, value, entries, flags, name
 
 
 @contextmanager
@@ -58,6 +60,15 @@ def reuse(handle: Any) -> bool:
         finally:
             os.close(fd)
     return False
+
+
+def descriptor(name: str) -> int | None:
+    """A file descriptor of the machine's map of this name, which the caller closes; None when there is none."""
+    for fd in _kernel_maps():
+        if _identity(fd)[3] == name:
+            return fd
+        os.close(fd)
+    return None
 
 
 def _identity(fd: int) -> tuple[int, int, int, str]:

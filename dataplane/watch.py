@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from dataplane.libbpf import ATTACH_ITERATOR, ATTACH_RAW_TRACEPOINT, failure, ffi, lib
-from dataplane.loader import BpfObject, Program, load
+from dataplane import iterators
+from dataplane.libbpf import ATTACH_ITERATOR, ATTACH_RAW_TRACEPOINT
+from dataplane.loader import BpfObject, load
 from dataplane.ring import RingBuffer
 
 _SETTINGS = struct.Struct("=II")
@@ -28,7 +28,6 @@ _UNKNOWN = 0xFFFFFFFF
 _ACTIVE, _ADOPTED = 0x1, 0x2
 _CLOSED_STATES = (4, 5, 9, 11)
 """enum tcp_state: FIN-WAIT-1, FIN-WAIT-2, LAST-ACK, CLOSING."""
-_READ_BYTES = 1 << 16
 _NAMESPACE = Path("/proc/thread-self/ns/net")
 
 Address = IPv4Address | IPv6Address
@@ -153,26 +152,17 @@ class Watch:
         try:
             self._object.map("settings").update(0, _SETTINGS.pack(_NAMESPACE.stat().st_ino, own_port))
             self._ring = RingBuffer(self._object.map("ended"))
-            over_map = ffi.new("uint32_t *", self._object.map("connections").fd)
-            self._living = self._attach(self._object.program("sluice_watch_live"), ATTACH_ITERATOR, over_map)
-            self._attach(self._object.program("sluice_watch"), ATTACH_RAW_TRACEPOINT)
-            _read(self._attach(self._object.program("sluice_watch_adopt"), ATTACH_ITERATOR))
+            walked = self._object.map("connections").fd
+            self._living = self._attach("sluice_watch_live", ATTACH_ITERATOR, walked)
+            self._attach("sluice_watch", ATTACH_RAW_TRACEPOINT)
+            iterators.read(self._attach("sluice_watch_adopt", ATTACH_ITERATOR))
         except BaseException:
             self.close()
             raise
 
-    def _attach(self, program: Program, kind: int, iterated_map: Any = None) -> int:
-        """`iterated_map`: pointer to its descriptor, the union bpf_iter_link_info."""
-        options: Any = ffi.new(
-            "struct bpf_link_create_opts *", {"sz": ffi.sizeof("struct bpf_link_create_opts")}
-        )
-        if iterated_map is not None:
-            options.iter_info, options.iter_info_len = iterated_map, ffi.sizeof("uint32_t")
-        link = int(lib().bpf_link_create(program.fd, 0, kind, options))
-        if link < 0:
-            raise failure(f"cannot attach {program.name}", link)
-        self._links.append(link)
-        return link
+    def _attach(self, program: str, attach_type: int, over_map_fd: int | None = None) -> int:
+        self._links.append(iterators.attach(self._object.program(program), attach_type, over_map_fd))
+        return self._links[-1]
 
     def ended(self) -> list[Connection]:
         """The connections that have ended since the last call and had carried data, in the order of their ends."""
@@ -184,7 +174,7 @@ class Watch:
         """The connections that live now, those that have carried nothing yet included."""
         if self._ring is None:
             raise ValueError("the watch is closed")
-        data = _read(self._living)
+        data = iterators.read(self._living)
         return [
             Connection.unpack(data[i : i + _CONNECTION.size]) for i in range(0, len(data), _CONNECTION.size)
         ]
@@ -209,20 +199,6 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _read(iterator_link: int) -> bytes:
-    """Run a BPF iterator: what its program has written."""
-    fd = int(lib().bpf_iter_create(iterator_link))
-    if fd < 0:
-        raise failure("cannot look through the connections", fd)
-    try:
-        parts = []
-        while part := os.read(fd, _READ_BYTES):
-            parts.append(part)
-        return b"".join(parts)
-    finally:
-        os.close(fd)
 
 
 def _address(family: int, data: bytes) -> Address:

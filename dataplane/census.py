@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of BPF there is in the kernel: to see that nothing is left behind, and that nothing piles up."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+
+from dataplane import iterators, shared
+from dataplane.libbpf import ATTACH_ITERATOR
+from dataplane.loader import load
+from runtime.command import run
+
+
+@dataclass(frozen=True, order=True)
+class BpfThing:
+    """A map, a program or a link of the kernel."""
+
+    kind: str
+    id: int
+    name: str
+
+
+def bpf_things() -> set[BpfThing]:
+    """All of the machine, whosoever's."""
+    return {
+        BpfThing(kind, int(item["id"]), str(item.get("name") or item.get("type", "")))
+        for kind in ("map", "prog", "link")
+        for item in json.loads(run(["bpftool", "--json", kind, "show"]) or "[]")
+    }
+
+
+def storages(map_name: str) -> int:
+    """Sockets of the machine that have an entry in a shared map (dataplane/shared.py); 0 when there is no such map."""
+    fd = shared.descriptor(map_name)
+    if fd is None:
+        return 0
+    try:
+        with load("storages") as counter:
+            link_fd = iterators.attach(counter.program("sluice_storages"), ATTACH_ITERATOR, fd)
+            try:
+                return len(iterators.read(link_fd))
+            finally:
+                os.close(link_fd)
+    finally:
+        os.close(fd)
