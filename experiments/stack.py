@@ -28,14 +28,15 @@ import requests
 import requests_unixsocket
 from sqlalchemy import Engine
 
-from dataplane.congestion import CongestionControl, register_congestion_control
+from dataplane.congestion import CongestionControl, ours
+from dataplane.provided import Provided
+from dataplane.sockopt import SocketHook
 from experiments.services import Process, Services
 from hostagent.background import FIRST_PORT, BackgroundLoad, Load
 from hostagent.sampler import FILE as SAMPLES
 from policy.errors import EnvironmentLacking
 from policy.graph import Topology
 from policy.scenario import Scenario
-from policy.schemes import SCHEMES
 from policy.workload import Flow, by_source
 from runtime.process import spawn
 from runtime.wait import wait_until
@@ -67,7 +68,7 @@ class Stack:
     services: Services = field(default_factory=Services)
     bed: Testbed | None = None
     background: list[BackgroundLoad] = field(default_factory=list)
-    _controls: list[CongestionControl] = field(default_factory=list)
+    _kernel: list[Provided] = field(default_factory=list)
 
     @classmethod
     def start(
@@ -129,19 +130,22 @@ class Stack:
             (self.meeting / "token").write_text(secrets.token_urlsafe(24))
             self.services.start("web", self._spawn_web)
             self.services.start("controller", self._spawn_controller)
-        self._register_controls()
+        self._provide_kernel()
         self.bed = Testbed.start(self.topology, self._testbed_folder(), **self._testbed_settings())
         wait_until(self._web_answers, "the web process answers", timeout_s=READY_TIMEOUT_S)
         self.wait_applied(version)
 
-    def _register_controls(self) -> None:
-        """Hold our congestion controls for as long as the stack runs: an agent that dies must not take one along."""
-        for name in sorted({scheme.congestion_control for scheme in SCHEMES.values()}):
-            if name.startswith("sluice_"):
-                try:
-                    self._controls.append(register_congestion_control(name))
-                except EnvironmentLacking as lacking:
-                    log.warning("%s; agents fall back, and the run says so", lacking)
+    def _provide_kernel(self) -> None:
+        """Hold our congestion controls and the setsockopt hook for as long as the stack runs.
+
+        An agent that dies must not take one along, and the connections of the others with it.
+        """
+        for provided in (*(CongestionControl(name) for name in ours()), SocketHook()):
+            try:
+                provided.ensure()
+                self._kernel.append(provided)
+            except EnvironmentLacking as lacking:
+                log.warning("%s; agents fall back, and the run says so", lacking)
 
     def _testbed_folder(self) -> Path:
         return self.meeting / "testbed"
@@ -307,8 +311,8 @@ class Stack:
         if self.bed is not None:
             self.bed.stop()
         self.services.stop()
-        for control in self._controls:
-            control.close()
+        for provided in self._kernel:
+            provided.close()
         self.engine.dispose()
         shutil.rmtree(self._testbed_folder() if self.external else self.meeting, ignore_errors=True)
 
