@@ -7,6 +7,7 @@ The module runs itself once more under `unshare --net` and measures there with i
 from __future__ import annotations
 
 import json
+import resource
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,37 +50,51 @@ def variants() -> list[Throughput]:
 
 @dataclass(frozen=True)
 class Measured:
-    """Bits per second of a variant, in each round."""
+    """A figure of a variant in each round."""
 
-    rates_bps: Sequence[float]
-    baseline_bps: Sequence[float]
+    values: Sequence[float]
+    baselines: Sequence[float]
 
     @property
-    def rate_bps(self) -> float:
-        return statistics.median(self.rates_bps)
+    def median(self) -> float:
+        return statistics.median(self.values)
 
     @property
     def ratio(self) -> float:
         """To the baseline of the same round: what else the machine does at the time touches both."""
-        pairs = zip(self.rates_bps, self.baseline_bps, strict=True)
-        return statistics.median(rate / baseline for rate, baseline in pairs)
+        pairs = zip(self.values, self.baselines, strict=True)
+        return statistics.median(value / baseline for value, baseline in pairs)
 
 
-def measure_throughput(rounds: int) -> Mapping[Throughput, Measured]:
+@dataclass(frozen=True)
+class Rates:
+    """Of one variant."""
+
+    bps: Measured
+    """As iperf says: falls when others use the machine."""
+    bits_per_cpu_s: Measured
+    """The same by the CPU time that both ends took: what it costs, whoever else uses the machine."""
+
+
+def measure_throughput(rounds: int) -> Mapping[Throughput, Rates]:
     """The variants take turns within a round, each round beginning with another one."""
     argv = ["unshare", "--net", "--fork", "--kill-child", sys.executable, "-m", __name__, str(rounds)]
-    rates = json.loads(run(argv, timeout_s=120 + rounds * len(variants()) * (SECONDS + 10)))
-    return {variant: Measured(rates[variant.label], rates[BASELINE.label]) for variant in variants()}
+    found = json.loads(run(argv, timeout_s=120 + rounds * len(variants()) * (SECONDS + 10)))
+
+    def measured(variant: Throughput, figure: int) -> Measured:
+        return Measured(*([row[figure] for row in found[v.label]] for v in (variant, BASELINE)))
+
+    return {variant: Rates(measured(variant, 0), measured(variant, 1)) for variant in variants()}
 
 
-def _measure_inside(rounds: int) -> dict[str, list[float]]:
+def _measure_inside(rounds: int) -> dict[str, list[tuple[float, float]]]:
     far = spawn(["unshare", "--net", "sleep", "infinity"])
     enter = ["nsenter", f"--net=/proc/{far.pid}/ns/net"]
     own = Path("/proc/self/ns/net").readlink()
     wait_until(lambda: Path(f"/proc/{far.pid}/ns/net").readlink() != own, "the far namespace is there")
     _connect(far.pid, enter)
     turns = variants()
-    rates: dict[str, list[float]] = {variant.label: [] for variant in turns}
+    rates: dict[str, list[tuple[float, float]]] = {variant.label: [] for variant in turns}
     with ExitStack() as registered:
         for control in ours():
             registered.enter_context(register_congestion_control(control))
@@ -110,7 +125,9 @@ def _measures(variant: Throughput) -> Iterator[None]:
         yield
 
 
-def _one(variant: Throughput, enter: list[str]) -> float:
+def _one(variant: Throughput, enter: list[str]) -> tuple[float, float]:
+    """Bits per second, and per second of CPU time."""
+    began_s = _children_cpu_s()
     server = spawn([*enter, "iperf", "-s", "-Z", variant.control], log_file=Path("/dev/null"))
     client = ["iperf", "-c", FAR, "-Z", variant.control, "-t", str(SECONDS), "-y", "C"]
     try:
@@ -119,7 +136,14 @@ def _one(variant: Throughput, enter: list[str]) -> float:
             csv = run(client, timeout_s=SECONDS + 20)
     finally:
         stop(server)
-    return float(csv.strip().splitlines()[-1].split(",")[8])
+    fields = csv.strip().splitlines()[-1].split(",")
+    return float(fields[8]), 8 * float(fields[7]) / (_children_cpu_s() - began_s)
+
+
+def _children_cpu_s() -> float:
+    """Of the ended children; the kernel's work for a packet is done in the process that sends or reads it, mostly."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _listens(enter: list[str]) -> bool:
