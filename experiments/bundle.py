@@ -72,6 +72,7 @@ _SAMPLES_SCHEMA = pa.schema(
         ("acked_bytes", pa.int64()),
         ("cwnd", pa.int64()),
         ("srtt_us", pa.int64()),
+        ("under_way", pa.int64()),
         ("retransmissions", pa.int64()),
         ("phase", pa.string()),
         ("windows", pa.int64()),

@@ -196,6 +196,7 @@ class Outgoing:
             "acked_bytes": info.acked_bytes - self._before.acked_bytes,
             "cwnd": info.cwnd,
             "srtt_us": info.srtt_us,
+            "under_way": info.under_way,
             "retransmissions": info.retransmissions - self._before.retransmissions,
         }
         state = telling.state(self._sock)

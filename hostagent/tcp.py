@@ -18,7 +18,15 @@ _INFO_BYTES = 248
 _U64 = struct.Struct("@Q")
 _U32 = struct.Struct("@I")
 _U16 = struct.Struct("@H")
-_RTT, _SND_CWND, _TOTAL_RETRANS, _BYTES_ACKED, _OUT_OF_ORDER, _TOTAL_RTO = 68, 80, 100, 120, 224, 240
+_UNACKED, _RTT, _SND_CWND, _TOTAL_RETRANS, _BYTES_ACKED, _OUT_OF_ORDER, _TOTAL_RTO = (
+    24,
+    68,
+    80,
+    100,
+    120,
+    224,
+    240,
+)
 
 _RESET_ON_CLOSE = struct.pack("@ii", 1, 0)
 _NAME_BYTES = 16
@@ -40,6 +48,8 @@ class TcpInfo:
     """Congestion window now, in packets."""
     srtt_us: int = 0
     """Smoothed round-trip time now."""
+    under_way: int = 0
+    """Segments sent and not yet acknowledged."""
 
 
 def tcp_info(sock: socket.socket) -> TcpInfo:
@@ -52,6 +62,7 @@ def tcp_info(sock: socket.socket) -> TcpInfo:
         acked_bytes=_U64.unpack_from(data, _BYTES_ACKED)[0],
         cwnd=_U32.unpack_from(data, _SND_CWND)[0],
         srtt_us=_U32.unpack_from(data, _RTT)[0],
+        under_way=_U32.unpack_from(data, _UNACKED)[0],
     )
 
 

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run with explicit flows: deadlines reach the kernel, endless flows are background, windows are bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.bundle import read_flows, read_samples
+from experiments.datcp.common import column, mean_rate_mbps, rates, read_run
+from experiments.files import scenario_with
+from experiments.testbed_run import run_on_testbed
+from tests.net.scenarios import RATE
+
+GOODPUT_MBPS = 50 * 1448 / 1514
+DEADLINE_S = 3.0
+UNTIL_S = 3.5
+MAX_WINDOW = 20
+
+
+def document():
+    """5 MB in 3 s beside two endless flows: 13.3 of 47.8 Mb/s, a little less than the fair share of 15.9."""
+    return {
+        "name": "deadlines",
+        "seed": 1,
+        "sample": "50ms",
+        "fabric": {"topology": "single", "hosts": 4, "host_rate": RATE, "buffer": "200KB"},
+        "scheme": {"name": "datcp", "mark_min": "40KB", "mark_max": "60KB"},
+        "transport": {"rto_min": "40ms", "max_window": MAX_WINDOW},
+        "workload": {
+            "flow": [
+                {"from": "h2", "to": "h1", "bytes": "5MB", "deadline": f"{DEADLINE_S}s", "label": "timed"},
+                {"from": "h3", "to": "h1", "until": f"{UNTIL_S}s", "label": "background"},
+                {"from": "h4", "to": "h1", "until": f"{UNTIL_S}s", "label": "background"},
+            ]
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    out = tmp_path_factory.mktemp("deadlines")
+    checked, resolved = scenario_with(document())
+    return out, run_on_testbed(checked, resolved, out)
+
+
+def test_summary__endless_flows_are_no_part_of_it(bundle):
+    out, summary = bundle
+    assert summary["fct_us"]["all"]["n"] == 1
+    assert summary["unfinished"] == 0
+    assert summary["deadlines"]["n"] == 1
+    assert [row["source"] for row in sorted(read_flows(out), key=lambda row: row["id"])] == [
+        "scheduled",
+        "background",
+        "background",
+    ]
+
+
+def test_nobody_fell_back_and_the_kernel_was_told(bundle):
+    out, summary = bundle
+    assert not [reason for reason in summary["valid"]["reasons"] if "saturated" not in reason]
+    run = read_run(out)
+    _, wanted = column(run, 0, "wanted_bytes_per_s")
+    assert wanted[0] == pytest.approx(
+        5e6 / DEADLINE_S, rel=0.2
+    )  # what the deadline needs, as the kernel sees it
+    _, precedences = column(run, 0, "precedence")
+    assert min(precedences) < max(precedences)  # it moves with the need
+    assert max(column(run, 1, "precedence")[1]) == 1
+
+
+def test_the_flow_is_done_about_its_deadline(bundle):
+    """No sooner than it needs, no later than a busy machine makes it."""
+    flow = read_run(bundle[0]).flows[0]
+    assert 0.7 * DEADLINE_S < flow.fct_s < 1.2 * DEADLINE_S
+
+
+def test_endless_flows__bytes_that_arrived_and_their_end(bundle):
+    run = read_run(bundle[0])
+    for flow in run.flows[1:]:
+        assert UNTIL_S - 0.1 < flow.end_s < UNTIL_S + 0.5
+    total = sum(flow.bytes for flow in run.flows)
+    assert 0.85 * GOODPUT_MBPS < total * 8e-6 / UNTIL_S < 1.03 * GOODPUT_MBPS
+
+
+def test_samples__throughput_adds_up_to_the_flow(bundle):
+    run = read_run(bundle[0])
+    times, values = rates(run, 1)
+    assert len(times) > 40
+    whole = mean_rate_mbps(run, 1, run.flows[1].start_s, UNTIL_S)
+    assert whole == pytest.approx(run.flows[1].bytes * 8e-6 / UNTIL_S, rel=0.1)
+    assert values.mean() == pytest.approx(whole, rel=0.2)
+
+
+def test_max_window__no_more_segments_are_under_way(bundle):
+    out, _ = bundle
+    assert max(sample["under_way"] for sample in read_samples(out) if sample["at_s"] > 0.5) <= MAX_WINDOW

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the sender tells the kernel, and what it does when a flow is killed; the hook has tests in the kernel tier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hostagent import deadline, telling
+from hostagent.deadline import FlowState, NoAgent, Phase
+from hostagent.records import QUENCHED
+from policy.records import FINISHED, UNFINISHED
+from tests.unit.hostagent.flows import flow, schedule
+from tests.unit.hostagent.test_traffic import Bench, peer
+
+
+def state(phase=Phase.SENDING):
+    return FlowState(phase, 3, 1000, 10**6, float("inf"), 0.5, 2.0, 1.5, 0.25, 10, 1, 1, 0)
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    """What was told, in place of a kernel that listens."""
+    told = []
+    monkeypatch.setattr(deadline, "tell", lambda sock, **fields: told.append(fields))
+    monkeypatch.setattr(deadline, "state", lambda sock: state())
+    return told
+
+
+URGENT = replace(flow(1, size_bytes=50_000, deadline_us=2.5e6), quench="kill")
+IMPORTANT = replace(flow(2), importance=2.0, importance_share=0.5)
+
+
+def test_tell__deadline_and_importance(tmp_path, kernel):
+    records = Bench(tmp_path, schedule(URGENT, IMPORTANT, flow(3))).run()
+    assert {record.status for record in records.values()} == {FINISHED}
+    assert kernel == [
+        {"size_bytes": 50_000, "deadline_s": 2.5, "quench": "kill"},
+        {"importance": 2.0, "importance_share": 0.5},
+    ]
+
+
+def test_tell__the_next_flow_on_a_connection_does_not_inherit(tmp_path, kernel):
+    plain = flow(2, 0.2)
+    bench = Bench(tmp_path, schedule(URGENT, plain, flow(3, 0.4), persistent=True))
+    bench.run()
+    assert kernel == [{"size_bytes": 50_000, "deadline_s": 2.5, "quench": "kill"}, {}, {}]
+    assert bench.sender.untold == 0
+
+
+def test_nobody_listens__flows_run_untold_and_are_counted(tmp_path, monkeypatch):
+    def refuse(sock, **fields):
+        raise NoAgent("no agent")
+
+    monkeypatch.setattr(deadline, "tell", refuse)
+    bench = Bench(tmp_path, schedule(URGENT, flow(3)))
+    records = bench.run()
+    assert {record.status for record in records.values()} == {FINISHED}
+    assert bench.sender.untold == 1
+
+
+def test_killed__the_sender_notices_and_resets(tmp_path, kernel, monkeypatch):
+    monkeypatch.setattr(deadline, "state", lambda sock: state(Phase.KILLED))
+    held = []
+    with peer(held.append) as port:
+        bench = Bench(tmp_path, schedule(replace(URGENT, bytes=50_000_000)), port)
+        record = bench.run()["run/1"]
+        assert (record.status, record.reason, record.met) == (UNFINISHED, QUENCHED, False)
+        assert _ends_with_reset(held[0])
+
+
+def _ends_with_reset(sock):
+    try:
+        while sock.recv(1 << 20):
+            pass
+    except ConnectionResetError:
+        return True
+    return False
+
+
+def test_sample__no_rate_would_do_is_null():
+    assert telling.sample(state())["wanted_bytes_per_s"] is None
+    assert telling.sample(state(Phase.SUSPENDED))["phase"] == "suspended"
