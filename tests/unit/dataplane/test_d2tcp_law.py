@@ -86,6 +86,14 @@ def test_imminence__what_is_too_large_counts_as_the_largest(laws, flow):
     assert laws.lib.sl_d2tcp_imminence_q16(*flow) == laws.lib.sl_d2tcp_imminence_q16(*bounded)
 
 
+def test_imminence__of_windows_beyond_a_third_of_the_largest(laws):
+    """2^44 / 3 bytes a second at the peak are 2^42 on average: 2^44 bytes in 4 seconds."""
+    d = laws.lib.sl_d2tcp_imminence_q16
+    for window_bytes in (LARGEST // 3, LARGEST // 3 + 1, LARGEST * 2 // 5, LARGEST, 2**64 - 1):
+        assert d(LARGEST, 4_000_000, window_bytes, 1_000_000) == ONE_Q16
+    assert abs(d(LARGEST, 4_000_000, LARGEST * 3 // 10, 1_000_000) - ONE_Q16 * 10 / 9) <= 1
+
+
 @given(u64, u64, u32, u64)
 def test_imminence__without_a_rate_or_time_is_the_largest(
     laws, remaining_bytes, left_us, rtt_us, window_bytes
