@@ -50,6 +50,8 @@ READY_TIMEOUT_S = 30.0
 REQUEST_TIMEOUT_S = 10.0
 AGENT_LEADS = (1, 2, 4)
 """Multiples of the usual time that agents get to start, one attempt each."""
+STAND_DOWN_S = 1.0
+"""An attempt is called off this long before traffic would begin: not one flow of it may be recorded."""
 
 
 @dataclass
@@ -226,7 +228,7 @@ class Stack:
             host.name: self._schedule_file(host.name, parts.get(host.name, []))
             for host in self.topology.hosts
         }
-        for lead_s in (lead * (3.0 + 0.4 * len(schedules)) for lead in AGENT_LEADS):
+        for lead_s in (lead * (3.0 + 0.4 * len(schedules)) + STAND_DOWN_S for lead in AGENT_LEADS):
             start_at = time.time() + lead_s
             for name, path in schedules.items():
                 self.services.start(f"agent-{name}", partial(self._spawn_agent, name, path, start_at))
@@ -244,7 +246,7 @@ class Stack:
     def _wait_agents(self, names: set[str], start_at: float) -> None:
         since = time.time()
         what = "the agents report"
-        wait_until(partial(self._all_report, names, since), what, timeout_s=start_at - since)
+        wait_until(partial(self._all_report, names, since), what, timeout_s=start_at - since - STAND_DOWN_S)
 
     def _schedule_file(self, host: str, flows: Sequence[Flow]) -> Path:
         path = self.out / "schedule" / f"{host}.json"
