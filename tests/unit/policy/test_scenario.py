@@ -7,6 +7,7 @@ import tomllib
 import pytest
 
 from policy.errors import FieldError
+from policy.marking import PortMarking
 from policy.scenario import scenario_from_document
 from policy.workload import Mix, parse_cdf
 
@@ -57,6 +58,16 @@ def test_scenario__reads_every_table():
     assert isinstance(scenario.workload.sizes, Mix)
     assert scenario.workload.deadlines.min_us == 5000
     assert scenario.transport.rto_min_ms == 10
+
+
+def test_scenario__a_ramp_with_units_below_the_fabrics_buffer():
+    document = tomllib.loads(TEXT)
+    document["scheme"] = {"name": "datcp", "mark_min": "40KB", "mark_max": "60KB"}
+    assert read(document).policy.port_marking == PortMarking(40_000, 360_000, mark_max_bytes=60_000)
+    document["fabric"]["buffer"] = "60KB"
+    with pytest.raises(FieldError) as error:
+        read(document)
+    assert error.value.field == "scheme.mark_max"
 
 
 @pytest.mark.parametrize(
