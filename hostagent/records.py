@@ -26,7 +26,8 @@ def unfinished(
     congestion_control: str,
     retransmissions: int = 0,
 ) -> FlowRecord:
-    """Record of a flow that did not finish; one with a deadline has missed it."""
+    """Record of a flow that did not finish; one with a deadline has missed it, unless it was meant to be endless."""
+    deadline_us = None if flow.endless else flow.deadline_us
     return FlowRecord(
         id=flow.id,
         src=flow.src,
@@ -36,8 +37,8 @@ def unfinished(
         started_at=started_at,
         fct_us=None,
         ideal_us=None if flow.endless else flow.ideal_us,
-        deadline_us=flow.deadline_us,
-        met=None if flow.deadline_us is None else False,
+        deadline_us=deadline_us,
+        met=None if deadline_us is None else False,
         retransmissions=retransmissions,
         congestion_control=congestion_control,
         scheme=scheme,

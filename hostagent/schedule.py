@@ -32,6 +32,7 @@ class ScheduledFlow:
     size_class: str
     ideal_us: float
     deadline_us: float | None
+    elapsed_us: float | None = None
     until_s: float | None = None
     importance: float | None = None
     importance_share: float | None = None

@@ -30,9 +30,11 @@ def tell(sock: socket.socket, flow: ScheduledFlow) -> bool:
 def _fields(flow: ScheduledFlow) -> FlowFields:
     fields = FlowFields()
     if flow.deadline_us is not None:
-        fields["size_bytes"] = flow.bytes
         fields["deadline_s"] = flow.deadline_us / 1e6
-        fields["quench"] = flow.quench
+        if flow.elapsed_us is not None:
+            fields["elapsed_s"] = flow.elapsed_us / 1e6
+        if not flow.endless:
+            fields["size_bytes"], fields["quench"] = flow.bytes, flow.quench
     if flow.importance is not None:
         fields["importance"] = flow.importance
         fields["importance_share"] = flow.importance_share or 0.0

@@ -6,7 +6,8 @@ from = "h2"
 to = "h1"
 bytes = "10MB"            # or until = "8s": endless, sent until that time of the run
 start = "1s"              # of the run; 0 by default
-deadline = "4s"           # from the flow's start
+deadline = "4s"           # from the flow's start; an endless flow gets its urgency from it
+elapsed = "1s"            # with a deadline: how long before its start the flow had begun, waiting in its program
 importance = 2            # against 1 of a standard flow; with importance_share, its share of the precedence
 importance_share = 0.5
 quench = "kill"           # of a flow that cannot meet its deadline; or "suspend", or "never" (the default)
@@ -41,6 +42,8 @@ class ExplicitFlow:
     until_s: float | None
     deadline_us: float | None
     """From the flow's start."""
+    elapsed_us: float | None
+    """How long before its start the flow had begun."""
     importance: float | None
     importance_share: float | None
     quench: str
@@ -72,7 +75,8 @@ def _flow(table: Table) -> ExplicitFlow:
         start_s=start_s,
         bytes=size_bytes,
         until_s=until_s,
-        deadline_us=table.time_ns("deadline", None) / 1000 if table.has("deadline") else None,
+        deadline_us=_time_us(table, "deadline"),
+        elapsed_us=_time_us(table, "elapsed"),
         importance=importance,
         importance_share=importance_share,
         quench=table.one_of("quench", "never", QUENCH),
@@ -81,6 +85,10 @@ def _flow(table: Table) -> ExplicitFlow:
     table.done()
     _check(table, flow)
     return flow
+
+
+def _time_us(table: Table, key: str) -> float | None:
+    return table.time_ns(key, None) / 1000 if table.has(key) else None
 
 
 def _extent(table: Table, start_s: float) -> tuple[int | None, float | None]:
@@ -110,10 +118,12 @@ def _importance(table: Table) -> tuple[float | None, float | None]:
 def _check(table: Table, flow: ExplicitFlow) -> None:
     if flow.source == flow.to:
         raise FieldError(table.name("to"), "must be another host than from")
-    if flow.deadline_us is not None and (flow.until_s is not None or flow.deadline_us <= 0):
-        raise FieldError(table.name("deadline"), "must be above zero, and is for flows with bytes only")
-    if flow.quench != "never" and flow.deadline_us is None:
-        raise FieldError(table.name("quench"), "is for flows with a deadline only")
+    if flow.deadline_us is not None and flow.deadline_us <= 0:
+        raise FieldError(table.name("deadline"), "must be above zero")
+    if flow.elapsed_us is not None and flow.deadline_us is None:
+        raise FieldError(table.name("elapsed"), "is for flows with a deadline only")
+    if flow.quench != "never" and (flow.deadline_us is None or flow.until_s is not None):
+        raise FieldError(table.name("quench"), "is for flows with bytes and a deadline only")
     if len(flow.label) > MAX_LABEL:
         raise FieldError(table.name("label"), f"must have at most {MAX_LABEL} characters")
 
@@ -135,6 +145,7 @@ def _scheduled(flow: ExplicitFlow, topology: Topology, id: str) -> Flow:
         size_class=size_class(size_bytes),
         ideal_us=ideal_fct_us(topology.one_path(flow.source, flow.to), size_bytes),
         deadline_us=flow.deadline_us,
+        elapsed_us=flow.elapsed_us,
         until_s=flow.until_s,
         importance=flow.importance,
         importance_share=flow.importance_share,

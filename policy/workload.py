@@ -48,6 +48,8 @@ class Flow:
     ideal_us: float
     """FCT of this flow alone in the network."""
     deadline_us: float | None
+    elapsed_us: float | None = None
+    """How long before its start the flow had begun, waiting in its program; with a deadline."""
     until_s: float | None = None
     """From the start of the run: until then an endless flow is sent."""
     importance: float | None = None

@@ -12,9 +12,10 @@ from policy.schemes.mlfq_adaptive import MLFQ_ADAPTIVE
 from policy.schemes.pias import PIAS
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 from policy.schemes.tcp import TCP
+from policy.schemes.ucp import UCP
 
 SCHEMES: dict[str, Scheme] = {
-    scheme.name: scheme for scheme in (TCP, DCTCP, PIAS, MLFQ_ADAPTIVE, D2TCP, DATCP, HULL)
+    scheme.name: scheme for scheme in (TCP, DCTCP, PIAS, MLFQ_ADAPTIVE, UCP, D2TCP, DATCP, HULL)
 }
 
 __all__ = ["SCHEMES", "Marking", "QueueRule", "Scheme", "ThresholdRule", "scheme_named"]

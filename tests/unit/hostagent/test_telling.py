@@ -10,7 +10,7 @@ import pytest
 from hostagent import deadline, telling
 from hostagent.deadline import FlowState, NoAgent, Phase
 from hostagent.records import QUENCHED
-from policy.records import FINISHED, UNFINISHED
+from policy.records import BACKGROUND, FINISHED, UNFINISHED
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_traffic import Bench, peer
 
@@ -47,6 +47,13 @@ def test_tell__the_next_flow_on_a_connection_does_not_inherit(tmp_path, kernel):
     bench.run()
     assert kernel == [{"size_bytes": 50_000, "deadline_s": 2.5, "quench": "kill"}, {}, {}]
     assert bench.sender.untold == 0
+
+
+def test_tell__an_endless_flow_gets_its_urgency_from_a_deadline_and_no_size(tmp_path, kernel):
+    endless = replace(flow(1, size_bytes=64, deadline_us=4e6), until_s=0.1, elapsed_us=2e6)
+    record = Bench(tmp_path, schedule(endless)).run()["run/1"]
+    assert kernel == [{"deadline_s": 4.0, "elapsed_s": 2.0}]
+    assert (record.source, record.deadline_us, record.met) == (BACKGROUND, None, None)
 
 
 def test_nobody_listens__flows_run_untold_and_are_counted(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ URGENT = {
     "bytes": "10MB",
     "start": "1s",
     "deadline": "4s",
+    "elapsed": "500ms",
     "importance": 2,
     "importance_share": 0.5,
     "quench": "kill",
@@ -43,6 +44,7 @@ def test_explicit__every_key_reaches_the_schedule():
     assert (endless.id, endless.start_s, endless.until_s, endless.label) == ("run/1", 0.0, 8.0, "")
     assert (urgent.id, urgent.src, urgent.dst, urgent.bytes) == ("run/0", "h2", "h1", 10**7)
     assert (urgent.start_s, urgent.deadline_us, urgent.until_s) == (1.0, 4e6, None)
+    assert (urgent.elapsed_us, endless.elapsed_us) == (5e5, None)
     assert (urgent.importance, urgent.importance_share, urgent.quench, urgent.label) == (
         2,
         0.5,
@@ -74,14 +76,15 @@ def test_scenario__explicit_flows_are_drawn_without_chance():
         ({"to": "h2"}, "to"),
         ({"start": 1}, "start"),
         ({"deadline": "0s"}, "deadline"),
-        ({"deadline": None}, "quench"),
+        ({"deadline": None, "elapsed": None}, "quench"),
         ({"quench": "perhaps"}, "quench"),
         ({"importance": None}, "importance_share"),
         ({"importance": 9}, "importance"),
         ({"importance": 0}, "importance"),
         ({"importance_share": 1.5}, "importance_share"),
         ({"label": "x" * 65}, "label"),
-        ({"bytes": None, "until": "9s"}, "deadline"),
+        ({"deadline": None, "quench": "never", "elapsed": "1s"}, "elapsed"),
+        ({"bytes": None, "until": "9s"}, "quench"),
         ({"bytes": None, "until": "1s"}, "until"),
     ],
 )
