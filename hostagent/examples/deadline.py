@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send SIZE bytes that shall arrive within MILLISECONDS, and say how it went: python deadline.py HOST PORT SIZE MILLISECONDS"""
+"""Send SIZE bytes that shall arrive within MILLISECONDS: python deadline.py HOST PORT SIZE MILLISECONDS"""
 
 from __future__ import annotations
 
