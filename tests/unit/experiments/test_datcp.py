@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.datcp.common import Run, Sent, column, describe, jain, mean_rate_mbps, rates
+from experiments.datcp.table import rows
 from experiments.datcp_fig08 import run as fig08
 from experiments.datcp_fig09 import run as fig09
 from experiments.datcp_fig10 import run as fig10
@@ -16,6 +17,7 @@ from experiments.datcp_fig13 import run as fig13
 from experiments.datcp_fig14 import run as fig14
 from experiments.files import scenario_with
 from experiments.testbed_run import build_topology
+from experiments.verdict import Claim, conclude
 from policy.scenario import scheduled_flows
 
 DOCUMENTS = {
@@ -108,3 +110,10 @@ def test_jain():
 def test_describe():
     assert describe(Sent("x", 10_000_000, 0, 3.456, None, None, "")) == "10 MB in 3.46 s"
     assert describe(Sent("x", 10_000_000, 0, None, 1.0, False, "quenched")) == "10 MB quenched"
+
+
+def test_table__every_claim_is_a_row(tmp_path, capsys):
+    folder = tmp_path / "datcp_fig09"
+    folder.mkdir()
+    conclude(folder, "datcp_fig09", [Claim("a", "b", "c", True), Claim("d", "e", "f", False)], {})
+    assert list(rows(tmp_path)) == ["| 9 | a | b | c | yes |", "| 9 | d | e | f | **no** |"]
