@@ -3,6 +3,8 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 DURATION ?=
 NAME ?=
+C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c) \
+	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup packages venv bpf frontend gen fmt check test bench experiment demo doctor clean
@@ -35,13 +37,13 @@ gen: venv ## write the C header of the tag from policy/tags.py
 fmt: venv ## format Python and C
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
-	clang-format -i dataplane/bpf/*.[ch] $(filter-out %.gen.h,$(wildcard dataplane/laws/*.h))
+	clang-format -i $(C_SOURCES)
 
 check: setup ## formatting, lint, types, generated files
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies webui experiments
-	clang-format --dry-run --Werror dataplane/bpf/*.[ch] $(filter-out %.gen.h,$(wildcard dataplane/laws/*.h))
+	clang-format --dry-run --Werror $(C_SOURCES)
 	$(PYTHON) -m policy.tags | diff - dataplane/laws/tags.gen.h
 
 test: setup ## all tests that this machine allows; the others are named with the reason
