@@ -278,7 +278,14 @@ class Stack:
         host = self.topology.host_by_name[name]
         argv = [sys.executable, "-m", "hostagent", "--name", name, "--interface", host.interface]
         argv += ["--run-dir", str(self._agent_folder(name)), "--web", f"unix:{self.web_socket}"]
-        argv += ["--schedule", str(schedule), "--start-at", repr(start_at)]
+        argv += [
+            "--schedule",
+            str(schedule),
+            "--start-at",
+            repr(start_at),
+            "--grace",
+            str(self.scenario.grace_s),
+        ]
         argv += ["--congestion-control", self.scenario.policy.definition.congestion_control]
         return self.testbed.spawn(name, argv, log_file=self._log(f"agent-{name}"))
 

@@ -26,8 +26,6 @@ from policy.workload import Flow
 from store import flows as flow_store
 from store import observed
 
-GRACE_S = 10.0
-"""After the last flow's start, or the last endless flow's end: what is not finished then is recorded as unfinished."""
 CHECK_S = 0.2
 UNREPORTED = "no record was delivered"
 
@@ -109,7 +107,7 @@ def follow(stack: Stack, flows: list[Flow], start_at: float, report: Report) -> 
         recorded = flow_store.count_flows(stack.engine) + flow_store.count_flows(stack.engine, BACKGROUND)
         elapsed_s = time.time() - start_at
         report(Progress(elapsed_s, last_s, recorded, len(flows)))
-        if recorded >= len(flows) or elapsed_s > last_s + GRACE_S:
+        if recorded >= len(flows) or elapsed_s > last_s + stack.scenario.grace_s:
             return
         time.sleep(CHECK_S)
 

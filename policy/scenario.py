@@ -72,6 +72,8 @@ class Scenario:
     background: tuple[Background, ...] = ()
     sample_ms: int | None = None
     """Time between two samples of every flow under way (how its TCP fares); None: no samples are taken."""
+    grace_s: float = 10.0
+    """After the last flow's start, or the last endless one's end: what is not finished then is unfinished."""
 
 
 def scenario_from_document(document: Mapping[str, Any], load_cdf: LoadCdf) -> Scenario:
@@ -87,8 +89,9 @@ def scenario_from_document(document: Mapping[str, Any], load_cdf: LoadCdf) -> Sc
     workload = _workload(Table("workload", top.need("workload")), top.take("deadlines"), load_cdf)
     background = _background(top.take("background", []))
     sample_ms = _sample_ms(top) if top.has("sample") else None
+    grace_s = top.time_ns("grace", "10s") / 1e9
     top.done()
-    return Scenario(name, seed, fabric, policy, transport, workload, background, sample_ms)
+    return Scenario(name, seed, fabric, policy, transport, workload, background, sample_ms, grace_s)
 
 
 def _sample_ms(top: Table) -> int:

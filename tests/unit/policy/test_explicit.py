@@ -55,9 +55,9 @@ def test_explicit__every_key_reaches_the_schedule():
 
 
 def test_scenario__explicit_flows_are_drawn_without_chance():
-    scenario = read(URGENT, ENDLESS, sample="100ms", transport={"max_window": 50})
+    scenario = read(URGENT, ENDLESS, sample="100ms", grace="40s", transport={"max_window": 50})
     assert isinstance(scenario.workload, ExplicitWorkload)
-    assert (scenario.sample_ms, scenario.transport.max_window) == (100, 50)
+    assert (scenario.sample_ms, scenario.grace_s, scenario.transport.max_window) == (100, 40, 50)
     flows = [scheduled_flows(scenario, star(), np.random.default_rng(seed), "run") for seed in (1, 2)]
     assert flows[0] == flows[1]
     assert [f.id for f in scheduled_flows(scenario, star(), np.random.default_rng(), "run", 0.5)] == ["run/1"]
@@ -103,6 +103,7 @@ def test_explicit__names_the_bad_key(changes, field):
         ({"deadlines": {"share": 1.0}}, "deadlines"),
         ({"sample": "1ms"}, "sample"),
         ({"sample": 100}, "sample"),
+        ({"grace": 5}, "grace"),
         ({"transport": {"max_window": 0}}, "transport.max_window"),
     ],
 )
