@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from experiments.bundle import is_complete, read_flows, read_samples
 from experiments.files import scenario_with
 from experiments.terminal import end_in_order, progress_bar
 from experiments.testbed_run import run_on_testbed
+from experiments.verdict import Claim
 from policy.units import format_bytes
 from policy.workload import WIRE_PER_PAYLOAD
 
@@ -219,6 +220,13 @@ def jain(values: Sequence[float]) -> float:
     """Jain's fairness index: 1 for equal shares, 1/n when one has all."""
     total, squares = sum(values), sum(v * v for v in values)
     return total * total / (len(values) * squares) if squares else 1.0
+
+
+def validity(runs: Iterable[Run]) -> Claim:
+    """The first thing to look at: a claim cannot hold by a run that is not valid."""
+    outcomes = list(runs)
+    valid = sum(outcome.valid for outcome in outcomes)
+    return Claim("valid runs", f"{len(outcomes)}", f"{valid}", valid == len(outcomes))
 
 
 def describe(flow: Sent) -> str:

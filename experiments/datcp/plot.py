@@ -25,7 +25,13 @@ STYLES = ("-", "--", ":", "-.")
 def panels(count: int, height: float = 3.6) -> tuple[Figure, list[Axes]]:
     """A row of panels that share their axes."""
     figure, axes = plt.subplots(
-        1, count, figsize=(max(6.5, 4.0 * count), height), layout="constrained", sharey=True, squeeze=False
+        1,
+        count,
+        figsize=(max(6.5, 4.0 * count), height),
+        layout="constrained",
+        sharex=True,
+        sharey=True,
+        squeeze=False,
     )
     return figure, list(axes[0])
 

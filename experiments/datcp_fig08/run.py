@@ -24,6 +24,7 @@ from experiments.datcp.common import (
     parser,
     run,
     sized,
+    validity,
 )
 from experiments.datcp.plot import BACKGROUND, DEADLINE, finish, panels, throughput
 from experiments.verdict import Claim, conclude, spread
@@ -58,6 +59,7 @@ def main(argv: list[str] | None = None) -> int:
     _plot(runs, arguments.out / "datcp_fig08.png")
     claims = [_meets(case, runs[case]) for case in CASES if case.deadline_s is not None]
     claims += [_fair(case, runs[case]) for case in CASES]
+    claims.append(validity(outcome for case in CASES for outcome in runs[case]))
     return conclude(arguments.out, "datcp_fig08", claims, _numbers(runs))
 
 

@@ -25,6 +25,7 @@ from experiments.datcp.common import (
     parser,
     run,
     sized,
+    validity,
 )
 from experiments.datcp.plot import BACKGROUND, DEADLINE, finish, panels, throughput
 from experiments.verdict import Claim, conclude, spread
@@ -50,7 +51,9 @@ def main(argv: list[str] | None = None) -> int:
     figure, axes = panels(1)
     throughput(axes[0], runs[0], {"deadline 4 s": DEADLINE, "background": BACKGROUND}, "")
     finish(figure, axes, arguments.out / "datcp_fig09.png")
-    return conclude(arguments.out, "datcp_fig09", [_quick(runs), _weighted(runs)], _numbers(runs))
+    return conclude(
+        arguments.out, "datcp_fig09", [_quick(runs), _weighted(runs), validity(runs)], _numbers(runs)
+    )
 
 
 def _document(seed: int) -> dict[str, Any]:

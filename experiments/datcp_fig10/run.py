@@ -13,7 +13,17 @@ from itertools import pairwise
 from statistics import mean, median
 from typing import Any
 
-from experiments.datcp.common import DATCP, Run, document, endless, mean_rate_mbps, parser, run, sized
+from experiments.datcp.common import (
+    DATCP,
+    Run,
+    document,
+    endless,
+    mean_rate_mbps,
+    parser,
+    run,
+    sized,
+    validity,
+)
 from experiments.datcp.plot import BACKGROUND, DEADLINE, OTHER, finish, panels, throughput
 from experiments.verdict import Claim, conclude, spread
 
@@ -72,7 +82,8 @@ def _claims(runs: dict[int, list[Run]]) -> list[Claim]:
         shares,
         rising and valid,
     )
-    return [more, *(_as_predicted(importance, gains[importance], valid) for importance in IMPORTANCES)]
+    claims = [_as_predicted(importance, gains[importance], valid) for importance in IMPORTANCES]
+    return [more, *claims, validity(outcome for outcomes in runs.values() for outcome in outcomes)]
 
 
 def _as_predicted(importance: int, gains: list[float], valid: bool) -> Claim:

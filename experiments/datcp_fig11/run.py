@@ -10,7 +10,7 @@ import sys
 from statistics import median
 from typing import Any
 
-from experiments.datcp.common import DATCP, Run, describe, document, parser, run, sized
+from experiments.datcp.common import DATCP, Run, describe, document, parser, run, sized, validity
 from experiments.datcp.plot import DEADLINE, finish, panels, throughput
 from experiments.verdict import Claim, conclude
 
@@ -31,6 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         throughput(panel, runs[quench][0], {"20 MB in 6 s": DEADLINE}, title)
     finish(figure, axes, arguments.out / "datcp_fig11.png")
     claims = [_claim("never", runs["never"], 0), _claim("kill", runs["kill"], FLOWS - 1)]
+    claims.append(validity(outcome for outcomes in runs.values() for outcome in outcomes))
     return conclude(arguments.out, "datcp_fig11", claims, _numbers(runs))
 
 

@@ -10,7 +10,7 @@ import sys
 from statistics import median
 from typing import Any
 
-from experiments.datcp.common import DATCP, GOODPUT_MBPS, Run, document, endless, parser, run, sized
+from experiments.datcp.common import DATCP, GOODPUT_MBPS, Run, document, endless, parser, run, sized, validity
 from experiments.datcp.plot import BACKGROUND, OTHER, finish, panels, throughput
 from experiments.verdict import Claim, conclude, spread
 
@@ -33,7 +33,8 @@ def main(argv: list[str] | None = None) -> int:
     for panel, count in zip(axes, BACKGROUNDS, strict=True):
         throughput(panel, runs[count][0], colours, f"{count} background flows")
     finish(figure, axes, arguments.out / "datcp_fig12.png")
-    return conclude(arguments.out, "datcp_fig12", [_varies(runs)], _numbers(runs))
+    claims = [_varies(runs), validity(outcome for outcomes in runs.values() for outcome in outcomes)]
+    return conclude(arguments.out, "datcp_fig12", claims, _numbers(runs))
 
 
 def _document(count: int, seed: int) -> dict[str, Any]:

@@ -20,7 +20,18 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from experiments.datcp.common import DATCP, GOODPUT_MBPS, TCP, Run, document, endless, parser, run, sized
+from experiments.datcp.common import (
+    DATCP,
+    GOODPUT_MBPS,
+    TCP,
+    Run,
+    document,
+    endless,
+    parser,
+    run,
+    sized,
+    validity,
+)
 from experiments.datcp.plot import save
 from experiments.verdict import Claim, conclude
 from policy.schemes import SCHEMES
@@ -47,7 +58,11 @@ def main(argv: list[str] | None = None) -> int:
     shares = {variant: {kind: _share(runs[variant], kind) for kind in FACTORS} for variant in VARIANTS}
     _plot(shares, arguments.out / "datcp_fig13.png")
     valid = all(outcome.valid for outcomes in runs.values() for outcome in outcomes)
-    return conclude(arguments.out, "datcp_fig13", _claims(shares, valid), _numbers(runs, shares))
+    claims = [
+        *_claims(shares, valid),
+        validity(outcome for outcomes in runs.values() for outcome in outcomes),
+    ]
+    return conclude(arguments.out, "datcp_fig13", claims, _numbers(runs, shares))
 
 
 @dataclass(frozen=True)

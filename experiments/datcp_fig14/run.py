@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from experiments.datcp.common import DATCP, TCP, Run, document, parser, run, sized
+from experiments.datcp.common import DATCP, TCP, Run, document, parser, run, sized, validity
 from experiments.datcp.plot import DEADLINE, OTHER, finish, panels, throughput
 from experiments.verdict import Claim, conclude, spread
 
@@ -80,6 +80,7 @@ def _claims(runs: dict[str, list[Run]]) -> list[Claim]:
             f"{spread(a)}; {spread(a_tcp)}",
             median(a) <= UNHARMED * median(a_tcp) and valid,
         ),
+        validity(outcome for outcomes in runs.values() for outcome in outcomes),
     ]
 
 
