@@ -90,6 +90,7 @@ def test_step__at_the_ends(laws):
     assert step(1_010_000, 1_000_000) == step(990_000, 1_000_000) == ONE // 100
     assert step(10**19 // 100 * 101, 10**19) in (ONE // 100, ONE // 100 + 1)
     assert step(1_049_000, 1_000_000) == floor(ONE * 0.049)
+    assert step(1_050_000, 1_000_000) == floor(ONE * 0.05), "rounded down, where G is rounded to the nearest"
     assert step(1_051_000, 1_000_000) == step(949_000, 1_000_000) == most
 
 
