@@ -46,6 +46,10 @@ def test_bound__by_hand(laws):
     assert bound_of(1000, 1_000_000, 1000, 1000) == bound_of(0, 1, 1, 1) == 2, "at least 2"
     for unknown in ((1000, 0, 1000, 1000), (1000, 1000, 0, 1000), (1000, 1000, 1000, 0)):
         assert bound_of(*unknown) == laws.lib.SL_MCP_NO_BOUND == NO_BOUND
+    rtts_us = (2**18 + 1, 2**19 - 1, 2**19, 2**19 + 1, 2**20, 2**32 - 1)
+    assert [bound_of(10**6, 10**6, rtt_us, 1) for rtt_us in rtts_us] == [
+        min(2**19, rtt_us) for rtt_us in rtts_us
+    ]
     assert bound_of(2**31 - 2, 1, 1, 1) == 2**31 - 2
     assert bound_of(2**64 - 1, 1, 2**32 - 1, 1) == NO_BOUND
 
