@@ -71,7 +71,7 @@ class Sender:
         self.refused_controls = 0
         """Connections that took the namespace's default because their congestion control was not registered."""
         self.untold = 0
-        """Flows that the kernel was to be told of, but nobody on this machine listened."""
+        """Flows that the kernel was to be told of, but nobody on this machine listened, or the control did not hear."""
 
     def start(self, active: ActiveFlow, address: str, congestion_control: str | None) -> None:
         """Send the flow; its `done` is called in any case, perhaps before this returns."""
@@ -271,6 +271,8 @@ class Outgoing:
         )
         timeouts = (info.timeouts or 0) - (self._before.timeouts or 0)
         self._before = info
+        if self._told and not telling.is_heard(self._sock, active.flow):
+            self._sender.untold += 1
         self._release(active)
         if self._fin:
             self.drop()

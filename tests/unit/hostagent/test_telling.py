@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from hostagent import deadline, telling
+from hostagent import deadline, tcp, telling
 from hostagent.deadline import FlowState, NoAgent, Phase
 from hostagent.records import QUENCHED
 from policy.records import BACKGROUND, FINISHED, UNFINISHED
@@ -84,6 +84,17 @@ def _ends_with_reset(sock):
     except ConnectionResetError:
         return True
     return False
+
+
+@pytest.mark.parametrize(("windows", "untold"), [(0, 1), (3, 0)])
+def test_unheard__a_long_flow_without_a_window_counts_as_untold(
+    tmp_path, kernel, monkeypatch, windows, untold
+):
+    monkeypatch.setattr(deadline, "state", lambda sock: replace(state(), windows=windows))
+    monkeypatch.setattr(tcp, "congestion_control", lambda sock: "sluice_datcp")
+    bench = Bench(tmp_path, schedule(replace(URGENT, bytes=2_000_000), replace(URGENT, id="run/2")))
+    bench.run()
+    assert bench.sender.untold == untold  # of the short one nothing can be said
 
 
 def test_sample__no_rate_would_do_is_null():
