@@ -16,13 +16,22 @@
  *   theta >= Theta: with probability 1 - P / P_max the flow is quenched; theta = 0
  *
  * Source: Zhang, Wang, Li, Dong, Cheng, "DATCP: deadline-aware TCP for the commoditized data centers", J. China Univ. Posts
- * Telecom., sections 3.1 to 3.3. The paper gives G = 0.05 (section 4.2) and no other constant: U starts at 1, a standard
- * flow, U_min = 1/2 (b = 0.8: who is ahead of his time yields), U_max = P_max = 8 (b = 0.08), Theta = 30. When a
- * suspended flow may go on is not told either, only "when network load is light": here, after 4 windows in a row without a
- * mark and with a round trip closer to the least one than to the one when it was quenched.
+ * Telecom., sections 3.1 to 3.3. theta as its listing has it: growth takes nothing back.
+ *
+ * What the paper leaves open, or we have otherwise:
+ *   U = 1 at the start, a standard flow; U_min = 1/2, b = 0.8: who is ahead of his time yields.
+ *   U_max = P_max = 64, b = 0.01: equation (5) takes all flows to be marked at the same times. Marks by chance hit large
+ *     windows more often, and shares grow more like the root of P: to have five times a standard flow's takes P = 30.
+ *   G = 0.25; the paper gives 0.05, for its figure 9 alone. In 100 Mb/s a round trip is ten times its 0.5 ms, and a deadline of
+ *     3 s is missed at 0.05: U has not enough windows to rise in.
+ *   Theta = 7: about 14 windows in a row that want more and do not get it.
+ *   T_remain is shortened by 8 round trips, a quarter of it at most: R_avg is steered to what is just enough, and a correction
+ *     takes some round trips to act. Without, half of the flows are 1 % late.
+ *   A suspended flow goes on, "when network load is light", after 16 windows in a row without a mark and with a round trip
+ *     that exceeds the least one by at most a quarter of what it did when the flow was quenched (or a quarter of itself).
  *
  * Rates in bytes a second (rate.h), the rest Q16, each rounded down (g within a unit where rates are 2^47 and more apart).
- * Any input. P lies within 2^-16 … 8. R_avg begins with R_last: no average is zero, and after a zero one begins anew.
+ * Any input. P lies within 2^-16 … 64. R_avg begins with R_last: no average is zero, and after a zero one begins anew.
  */
 #ifndef SLUICE_LAWS_DATCP_H
 #define SLUICE_LAWS_DATCP_H
@@ -31,12 +40,13 @@
 #include "types.h"
 
 #define SL_DATCP_ONE_Q16 (1U << 16)
-#define SL_DATCP_STEP_MAX_Q16 3277U /* G = 0.05 */
+#define SL_DATCP_STEP_MAX_Q16 (1U << 14) /* G = 0.25 */
 #define SL_DATCP_URGENCY_MIN_Q16 (1U << 15)
-#define SL_DATCP_URGENCY_MAX_Q16 (8U << 16)
-#define SL_DATCP_PRECEDENCE_MAX_Q16 (8U << 16)
-#define SL_DATCP_FRUITLESS_MAX 30U /* Theta */
-#define SL_DATCP_CALM_WINDOWS 4U
+#define SL_DATCP_URGENCY_MAX_Q16 (64U << 16)
+#define SL_DATCP_PRECEDENCE_MAX_Q16 (64U << 16)
+#define SL_DATCP_FRUITLESS_MAX 7U /* Theta */
+#define SL_DATCP_CALM_WINDOWS 16U
+#define SL_DATCP_LEAD_ROUND_TRIPS 8ULL
 
 /* What a flow has been told to be. */
 struct sl_datcp_goal {
@@ -51,7 +61,7 @@ struct sl_datcp_window {
 	sl_u64 acked_bytes;	/* V_rtt */
 	sl_u64 took_us;		/* T_rtt */
 	sl_u64 remaining_bytes; /* V_remain after it */
-	sl_u64 left_us;		/* T_remain after it */
+	sl_u64 left_us;		/* T_remain after it: see sl_datcp_left_us */
 	sl_u32 slow_start;
 	sl_u32 random; /* uniform over 32 bits */
 };
@@ -67,6 +77,14 @@ struct sl_datcp_state {
 	sl_u32 calm;		    /* windows in a row that a suspended flow found the network lightly loaded */
 	sl_u32 rtt_at_quench_us;
 };
+
+/* T_remain of a flow that has `left_us` until its deadline, less what a correction takes to act. */
+SL_LAW sl_u64 sl_datcp_left_us(sl_u64 left_us, sl_u32 rtt_us)
+{
+	sl_u64 lead_us = SL_DATCP_LEAD_ROUND_TRIPS * rtt_us;
+
+	return left_us - (lead_us < left_us / 4 ? lead_us : left_us / 4);
+}
 
 /* R_avg after a window. */
 SL_LAW sl_u64 sl_datcp_average(sl_u64 average, sl_u64 last, int slow_start)
@@ -168,9 +186,10 @@ SL_LAW void sl_datcp_suspended(struct sl_datcp_state *s, sl_u32 rtt_us)
 /* A window of a suspended flow has ended: may it go on? */
 SL_LAW int sl_datcp_may_resume(struct sl_datcp_state *s, sl_u32 marked, sl_u32 rtt_us, sl_u32 least_rtt_us)
 {
-	sl_u64 middle_us = ((sl_u64)least_rtt_us + s->rtt_at_quench_us) / 2;
+	sl_u32 queued_us = s->rtt_at_quench_us > least_rtt_us ? s->rtt_at_quench_us - least_rtt_us : 0;
+	sl_u64 bound_us = least_rtt_us + (sl_u64)(queued_us > least_rtt_us ? queued_us : least_rtt_us) / 4;
 
-	s->calm = marked || rtt_us > middle_us ? 0 : s->calm + 1;
+	s->calm = marked || rtt_us > bound_us ? 0 : s->calm + 1;
 	return s->calm >= SL_DATCP_CALM_WINDOWS;
 }
 
