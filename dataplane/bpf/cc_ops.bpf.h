@@ -40,6 +40,7 @@ struct cc {
 	__u32 penalty_q20;
 	__u32 bound;	   /* packets; 0: none */
 	__u64 began_ns;	   /* this window */
+	__u64 began_us;	   /* the same in the kernel's tcp_mstamp */
 	__u64 bytes_acked; /* by the connection when it began */
 };
 
@@ -56,6 +57,7 @@ static __always_inline void begin(struct sock *sk, struct cc *ca)
 	ca->penalty_q20 = SL_DCTCP_ALPHA_ONE;
 	ca->bound = 0;
 	ca->began_ns = bpf_ktime_get_ns();
+	ca->began_us = tcp_sk(sk)->tcp_mstamp;
 	ca->bytes_acked = tcp_sk(sk)->bytes_acked;
 }
 
@@ -144,6 +146,7 @@ static __always_inline void window_ended(struct sock *sk, struct cc *ca, const s
 	ca->penalty_q20 = w.penalty_q20;
 	ca->bound = w.bound;
 	ca->began_ns = w.at_ns;
+	ca->began_us = tcp_sk(sk)->tcp_mstamp;
 	ca->bytes_acked = tcp_sk(sk)->bytes_acked;
 }
 
@@ -175,6 +178,19 @@ __u32 BPF_PROG(cc_undo_cwnd, struct sock *sk)
 	return cc_undo(sk, &ca->sender);
 }
 
+/*
+ * Has a window of data ended with this ACK? ACKs that come in a bunch would end several at once, while what they allow to be
+ * sent still waits: of a few packets in some microseconds, at rates that no link has. So a window lasts three quarters of a
+ * round trip at least.
+ */
+static __always_inline int has_window_ended(const struct tcp_sock *tp, struct cc *ca, struct sl_window_sum *sum)
+{
+	__u32 srtt_us = tp->srtt_us >> SRTT_SHIFT;
+
+	return tp->tcp_mstamp - ca->began_us >= srtt_us - srtt_us / 4 &&
+	       sl_window_ended(&ca->sender.window, tp->snd_una, tp->snd_nxt, tp->delivered, tp->delivered_ce, sum);
+}
+
 /* Takes only the socket: the further arguments have changed with kernel versions. */
 SEC("struct_ops/cc_cong_control")
 void BPF_PROG(cc_cong_control, struct sock *sk)
@@ -185,7 +201,7 @@ void BPF_PROG(cc_cong_control, struct sock *sk)
 
 	if (!ca->sender.begun)
 		begin(sk, ca);
-	if (sl_window_ended(&ca->sender.window, tp->snd_una, tp->snd_nxt, tp->delivered, tp->delivered_ce, &sum))
+	if (has_window_ended(tp, ca, &sum))
 		window_ended(sk, ca, &sum);
 	cc_control(sk, &ca->sender, ca->penalty_q20, ca->bound);
 }
