@@ -2,8 +2,8 @@
 """MapReduce (Zhang et al., Fig. 14): jobs A and B each copy two map outputs of 10 MB to one server.
 
 B's deadline is 2 s, A's 5 s, quenched flows are suspended. Together that is 112 of the link's 96 Mb/s, so somebody
-must be. Whether a flow may be quenched is its program's choice: here job A's may, job B's not; and, beside it, all may. Against
-both: TCP (CUBIC, no marks), and the standard ECN flows that DATCP's are when nobody tells of deadlines.
+must be. Whether a flow may be quenched is its program's choice: here job A's may, job B's not; and, beside it, all may.
+Against both: TCP (CUBIC, no marks), and the standard ECN flows that DATCP's are when nobody tells of deadlines.
 
 python -m experiments.datcp_fig14.run [--out DIR] [--seeds 1 2 3]
 """
