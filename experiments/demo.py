@@ -19,7 +19,7 @@ from experiments.bundle import machine_meta, write_bundle
 from experiments.stack import Stack
 from experiments.terminal import console, print_summary, summary_table
 from experiments.testbed_run import build_topology
-from experiments.validity import CpuWatch
+from experiments.validity import RunWatch
 from policy.errors import FieldError, SluiceError
 from policy.graph import Topology
 from policy.metrics import summarise
@@ -55,7 +55,7 @@ def run_demo(
     run_folder = out / f"run-{int(time.time())}"
     with Stack.start(scenario, topology, run_folder, listen=listen, external=external) as stack:
         _print_where(stack, listen)
-        watch = CpuWatch(stack.testbed.pids["ovs-vswitchd"])
+        watch = RunWatch(stack.testbed.pids["ovs-vswitchd"])
         try:
             with watch:
                 _rounds(stack, scenario, topology, duration_s)

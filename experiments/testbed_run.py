@@ -16,7 +16,7 @@ import topologies
 from experiments.bundle import machine_meta, write_bundle
 from experiments.stack import Stack
 from experiments.tcp_counters import difference, tcp_counters
-from experiments.validity import CpuWatch
+from experiments.validity import RunWatch
 from hostagent.records import unfinished
 from hostagent.schedule import ScheduledFlow
 from policy.graph import Topology
@@ -62,7 +62,7 @@ def run_on_testbed(
     flows = scheduled_flows(scenario, topology, np.random.default_rng(scenario.seed), run_id)
     _clear(out)
     with Stack.start(scenario, topology, out / "run") as stack:
-        watch = CpuWatch(stack.testbed.pids["ovs-vswitchd"])
+        watch = RunWatch(stack.testbed.pids["ovs-vswitchd"])
         background = stack.start_background()
         start_at = stack.start_agents(flows)
         losses_before, tcp_before = stack.testbed.losses(), tcp_counters(stack.testbed)

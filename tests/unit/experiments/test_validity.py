@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
+
+import pytest
 
 from experiments.files import scenario_from_file
 from experiments.tcp_counters import difference
 from experiments.testbed_run import complete, loss_reasons
-from experiments.validity import CpuWatch
+from experiments.validity import RunWatch
 from policy.records import UNFINISHED
 from policy.workload import Flow
 from runtime.wait import wait_until
@@ -15,22 +18,41 @@ from runtime.wait import wait_until
 FLOW = Flow("r/1", 0.5, "h1", "h2", 10_000, "small", 1000.0, 5000.0)
 
 
-def watch(machine, switch):
-    return CpuWatch(os.getpid(), machine, switch)
+def watch(machine, waiting_bytes=()):
+    return RunWatch(os.getpid(), machine, [], list(waiting_bytes))
 
 
-def test_cpu_watch__a_few_busy_moments_are_no_saturation():
-    assert watch([0.99] + [0.5] * 39, [0.3] * 40).reasons() == []
+def test_run_watch__a_few_busy_moments_are_no_saturation():
+    assert watch([0.99] + [0.5] * 39, [10**6] + [0] * 39).reasons() == []
 
 
-def test_cpu_watch__says_what_was_saturated_and_for_how_long():
-    (reason,) = watch([0.5] * 10, [0.99] * 4 + [0.3] * 6).reasons()
-    assert "ovs-vswitchd was saturated" in reason
+def test_run_watch__says_what_was_saturated_and_for_how_long():
+    (reason,) = watch([0.99] * 4 + [0.3] * 6).reasons()
+    assert "the CPU was saturated" in reason
     assert "40%" in reason
 
 
-def test_cpu_watch__measures_this_process():
-    with watch([], []) as measured:
+def test_run_watch__says_how_long_packets_waited_for_the_switch():
+    (reason,) = watch([0.5] * 10, [100_000] * 3 + [2304] * 7).reasons()
+    assert "ovs-vswitchd was behind" in reason
+    assert "30%" in reason
+
+
+def test_run_watch__sees_packets_that_nobody_takes():
+    if os.geteuid() != 0:
+        pytest.skip("packet sockets need root")
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003)) as unread:
+        unread.bind(("lo", 0x0003))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for _ in range(10):
+                sender.sendto(bytes(1000), ("127.0.0.1", 9))
+        with watch([]) as measured:
+            wait_until(lambda: measured.waiting_bytes and measured.waiting_bytes[-1] > 10_000, "packets wait")
+    assert measured.summary()["waiting_for_switch_bytes_peak"] > 10_000
+
+
+def test_run_watch__measures_this_process():
+    with watch([]) as measured:
         wait_until(lambda: sum(i * i for i in range(300_000)) and len(measured.switch) >= 2, "two samples")
     assert max(measured.switch) > 0.1
     assert max(measured.machine) <= 1.0
