@@ -17,8 +17,8 @@ WAITING_SAMPLE_S = 0.02
 WAITING_LIMIT_BYTES = 65_536
 """Memory of the packets that wait for ovs-vswitchd, whose one thread moves every packet of a userspace datapath.
 
-Some 28 full ones, which take it two milliseconds at worst. Its CPU time tells nothing: when packets come one by one it is
-busy all the time at 12,000 a second, and hardly one waits (p99: 4 packets); in batches it moves several times as many.
+Some 28 full ones, which take it two milliseconds at worst. Its CPU time tells nothing: when packets come one by one it
+is busy all the time at 12,000 a second, and hardly one waits (p99: 4 packets); in batches it moves many more.
 """
 EXCEEDED_SHARE_LIMIT = 0.05
 """Share of the samples that may exceed a limit."""

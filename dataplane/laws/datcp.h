@@ -24,7 +24,8 @@
  *     windows more often, and shares grow more like the root of P: to have five times a standard flow's takes P = 30.
  *   G = 0.25; the paper gives 0.05, for its figure 9 alone. In 100 Mb/s a round trip is ten times its 0.5 ms, and a deadline of
  *     3 s is missed at 0.05: U has not enough windows to rise in.
- *   Theta = 7: about 14 windows in a row that want more and do not get it.
+ *   Theta = 12: some 24 windows in a row that want more and do not get it. With fewer, flows that begin together are quenched
+ *     together, before the others have seen that the first one has gone.
  *   T_remain is shortened by 8 round trips, a quarter of it at most: R_avg is steered to what is just enough, and a correction
  *     takes some round trips to act. Without, half of the flows are 1 % late.
  *   A suspended flow goes on, "when network load is light", after 16 windows in a row without a mark and with a round trip
@@ -44,7 +45,7 @@
 #define SL_DATCP_URGENCY_MIN_Q16 (1U << 15)
 #define SL_DATCP_URGENCY_MAX_Q16 (64U << 16)
 #define SL_DATCP_PRECEDENCE_MAX_Q16 (64U << 16)
-#define SL_DATCP_FRUITLESS_MAX 7U /* Theta */
+#define SL_DATCP_FRUITLESS_MAX 12U /* Theta */
 #define SL_DATCP_CALM_WINDOWS 16U
 #define SL_DATCP_LEAD_ROUND_TRIPS 8ULL
 

@@ -16,7 +16,7 @@ ALPHA = Fraction(1, 10)
 """Section 4.1: weight of the old average throughput."""
 G = Fraction(1, 4)
 U_MIN, U_MAX, P_MAX = Fraction(1, 2), Fraction(64), Fraction(64)
-THETA_MAX = 7
+THETA_MAX = 12
 """These the paper leaves open, but for G in its figure 9: as laws/datcp.h has chosen them."""
 BEYOND_EVERYTHING = Fraction(2**64 - 1)
 """The rate of something in no time at all."""
