@@ -3,8 +3,8 @@
 
 python -m experiments.ucp_share.run [--out DIR] [--seeds 1 2 3]
 
-Urgency s = T_e / (T_d - T_e) is held by a long past and a far deadline: 300 s elapsed, 300 s / s to go. It moves by some
-per cent while the flows are measured, and is s in the middle of that.
+Urgency s = T_e / (T_d - T_e) is held by a long past and a far deadline: 300 s elapsed, 300 s / s to go. It moves by
+some per cent while the flows are measured, and is s in the middle of that.
 """
 
 from __future__ import annotations
