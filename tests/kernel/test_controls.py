@@ -116,7 +116,8 @@ def test_every_window_of_the_kernel_comes_out_of_the_law_again(
             assert window.alpha_q20 == law.lib.sl_dctcp_alpha(before.alpha_q20, window.acked, window.marked)
             assert window.cut_penalty_q20 == before.penalty_q20
             if window.cuts != before.cuts:
-                assert window.cut_to == law.lib.sl_dctcp_cwnd(window.cut_from, window.cut_penalty_q20)
+                by_mark = law.lib.sl_dctcp_cwnd(window.cut_from, window.cut_penalty_q20)
+                assert window.cut_to in (by_mark, min(by_mark, law.lib.sl_loss_cwnd(window.cut_from)))
         assert windows[-1].cuts > 3
         for window, expected in zip(windows, REPLAYS[program](law, told, windows), strict=True):
             assert answer(window) == expected

@@ -457,8 +457,8 @@ def test_attached_and_detached_again_and_again__nothing_is_left(pair: Pair):
             watch.live()
         close_in_order(near, far)
     assert open_files() == files
-    wait_until(
-        lambda: (tracing_programs(), watch_maps()) == (programs, maps), "the kernel has let go of everything"
+    wait_until(  # fewer, when the kernel has meanwhile let go of an earlier test's
+        lambda: tracing_programs() <= programs and watch_maps() <= maps, "the kernel has let go of everything"
     )
 
 
@@ -474,4 +474,4 @@ def test_a_killed_process_leaves_nothing(pair: Pair):
         assert process.stdout.readline()
         assert tracing_programs() > programs
         process.kill()
-    wait_until(lambda: tracing_programs() == programs, "the programs have gone with their process")
+    wait_until(lambda: tracing_programs() <= programs, "the programs have gone with their process")
