@@ -35,7 +35,7 @@ class Window:
     """CLOCK_MONOTONIC."""
     acked_bytes: int
     """In this window."""
-    took_ns: int
+    took_us: int
     remaining_bytes: int
     """Of the flow, at the end of the window."""
     left_ns: int

@@ -37,7 +37,7 @@ static __always_inline void sending(struct socket_flow *flow, struct window_reco
 	struct sl_datcp_goal goal = goal_of(&flow->told, w);
 	struct sl_datcp_window window = {
 		.acked_bytes = w->acked_bytes,
-		.took_us = w->took_ns > 1000 ? w->took_ns / 1000 : 1,
+		.took_us = w->took_us,
 		.remaining_bytes = w->remaining_bytes,
 		.left_us = sl_datcp_left_us(w->left_ns / 1000, w->rtt_us),
 		.slow_start = w->flags & WINDOW_SLOW_START,

@@ -39,8 +39,7 @@ struct cc {
 	__u32 alpha_q20;
 	__u32 penalty_q20;
 	__u32 bound;	   /* packets; 0: none */
-	__u64 began_ns;	   /* this window */
-	__u64 began_us;	   /* the same in the kernel's tcp_mstamp */
+	__u64 began_us;	   /* this window, in tcp_mstamp */
 	__u64 bytes_acked; /* by the connection when it began */
 };
 
@@ -56,7 +55,6 @@ static __always_inline void begin(struct sock *sk, struct cc *ca)
 	ca->alpha_q20 = SL_DCTCP_ALPHA_ONE;
 	ca->penalty_q20 = SL_DCTCP_ALPHA_ONE;
 	ca->bound = 0;
-	ca->began_ns = bpf_ktime_get_ns();
 	ca->began_us = tcp_sk(sk)->tcp_mstamp;
 	ca->bytes_acked = tcp_sk(sk)->bytes_acked;
 }
@@ -87,7 +85,7 @@ static __always_inline void read_window(struct sock *sk, const struct cc *ca, co
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	w->at_ns = bpf_ktime_get_ns();
-	w->took_ns = w->at_ns - ca->began_ns;
+	w->took_us = tp->tcp_mstamp > ca->began_us ? tp->tcp_mstamp - ca->began_us : 1;
 	w->acked_bytes = tp->bytes_acked - ca->bytes_acked;
 	w->acked = sum->acked;
 	w->marked = sum->marked;
@@ -136,7 +134,7 @@ static __always_inline void window_ended(struct sock *sk, struct cc *ca, const s
 
 	ca->alpha_q20 = sl_dctcp_alpha(ca->alpha_q20, sum->acked, sum->marked);
 	read_window(sk, ca, sum, &w);
-	w.rate_bytes_per_s = sl_rate_bytes_per_s(w.acked_bytes, w.took_ns / 1000);
+	w.rate_bytes_per_s = sl_rate_bytes_per_s(w.acked_bytes, w.took_us);
 	if (flow)
 		read_told(tcp_sk(sk), flow, &w);
 	law(sk, flow, &w);
@@ -145,7 +143,6 @@ static __always_inline void window_ended(struct sock *sk, struct cc *ca, const s
 	log_window(sk, &w);
 	ca->penalty_q20 = w.penalty_q20;
 	ca->bound = w.bound;
-	ca->began_ns = w.at_ns;
 	ca->began_us = tcp_sk(sk)->tcp_mstamp;
 	ca->bytes_acked = tcp_sk(sk)->bytes_acked;
 }

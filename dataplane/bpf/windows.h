@@ -14,9 +14,9 @@
 
 /* 128 bytes. Fields that a law does not use are zero. */
 struct window_record {
-	__u64 at_ns;	   /* CLOCK_MONOTONIC */
-	__u64 acked_bytes; /* in this window */
-	__u64 took_ns;
+	__u64 at_ns;		/* CLOCK_MONOTONIC */
+	__u64 acked_bytes;	/* in this window */
+	__u64 took_us;		/* 1 and more */
 	__u64 remaining_bytes;	/* of the flow, at the end of the window */
 	__u64 left_ns;		/* until the deadline, at the end of the window; 0: none, or passed */
 	__u64 elapsed_ns;	/* since the flow began */

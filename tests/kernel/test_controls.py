@@ -176,7 +176,7 @@ def replay_datcp(law: ModuleType, told: FlowFields, windows: list[Window]) -> li
     for w in windows:
         goal.timed = w.flags & HAS_SIZE and w.flags & HAS_DEADLINE
         seen = law.ffi.new("struct sl_datcp_window *")
-        seen.acked_bytes, seen.took_us = w.acked_bytes, max(1, w.took_ns // NS_PER_US)
+        seen.acked_bytes, seen.took_us = w.acked_bytes, w.took_us
         seen.remaining_bytes = w.remaining_bytes
         seen.left_us = law.lib.sl_datcp_left_us(w.left_ns // NS_PER_US, w.rtt_us)
         seen.slow_start, seen.random = w.flags & SLOW_START, w.random
