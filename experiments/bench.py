@@ -19,6 +19,7 @@ from rich.table import Table
 
 from dataplane.bench import measure as packet_costs
 from experiments.bench_connections import measure_connections
+from experiments.bench_sockopt import measure_hook
 from experiments.bench_throughput import Measured, measure_throughput
 from experiments.terminal import console
 from policy import tags
@@ -57,7 +58,15 @@ class Result:
 def run_benchmarks(out: Path) -> int:
     """Measure everything, print the table, write the file."""
     results = []
-    for part in (_packet_results, _throughput_results, _connection_results, _policy_results, _store_results):
+    parts = (
+        _packet_results,
+        _throughput_results,
+        _connection_results,
+        _hook_results,
+        _policy_results,
+        _store_results,
+    )
+    for part in parts:
         for result in part():
             results.append(result)
             console.print(f"{result.name}: {result.value:,.4g} {result.unit}", highlight=False)
@@ -95,6 +104,12 @@ def _connection_results() -> Iterator[Result]:
     name, without = "short connections + flow watch", rates.unwatched_per_cpu_s
     yield Result(name, rates.watched_per_cpu_s, "connections/CPU s", without, "without", rates.ratio)
     yield Result("flow watch, a record made and spooled", rates.us_per_record, "us")
+
+
+def _hook_results() -> Iterator[Result]:
+    """An ordinary socket option, of a program that has nothing to do with us."""
+    for cost in measure_hook():
+        yield Result(f"{cost.call} + hook", cost.with_ns, "ns", cost.without_ns, "without")
 
 
 def _median_s(work: Callable[[], object]) -> float:
