@@ -5,10 +5,15 @@ python -m experiments.ucp_share.run [--out DIR] [--seeds 1 2 3]
 
 Urgency s = T_e / (T_d - T_e) is held by a long past and a far deadline: 300 s elapsed, 300 s / s to go. It moves by
 some per cent while the flows are measured, and is s in the middle of that.
+
+Each pair runs twice, with its senders swapped: a software switch takes the packets of its ports in turn, those of the
+later port find the longer queue and are marked more often, and of two equal flows one gets two thirds of the link. The
+odds of the two runs are averaged (geometric mean); the controls show by how much the place decides.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +28,9 @@ from experiments.datcp.common import Run, column, document, endless, mean_rate_m
 from experiments.datcp.plot import BACKGROUND, DEADLINE, OTHER, save
 from experiments.verdict import Claim, conclude, spread
 
+Pair = tuple[float | None, float | None]
+"""Urgencies of the two flows; None: no deadline."""
+
 UCP = {"name": "ucp"}
 ELAPSED_S = 300.0
 UNTIL_S = 10.0
@@ -31,44 +39,52 @@ SETTLED_S = 2.0
 AGAINST_NONE = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Urgencies of one flow; the other has no deadline, which is s = 1."""
 AGAINST_EACH_OTHER = ((0.5, 2.0), (0.5, 1.5), (1.0, 2.0))
+EQUAL: tuple[Pair, ...] = ((None, None), (1.0, 1.0))
+"""Controls: the law makes no difference between these flows, but their places may."""
 TOLERANCE = 0.1
 """Of a share."""
-
-Pair = tuple[float, float | None]
-"""Urgencies of the two flows; None: no deadline."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run. `share` is the first flow's part of what both had."""
+    """A pair under one seed, in both places. `share` is the first flow's part of what both had."""
 
     share: float
-    alpha: tuple[float, float]
-    penalty: tuple[float, float]
-    """Mean of alpha^s / 2, what a marked window loses."""
+    by_place: tuple[float, ...]
+    """The same in each of the two runs; in the second one the senders are swapped."""
+    alpha: tuple[tuple[float, float], ...]
+    penalty: tuple[tuple[float, float], ...]
+    """Means of alpha^s / 2, what a marked window loses; in each run of both flows."""
     predicted: float
     valid: bool
 
 
 def main(argv: list[str] | None = None) -> int:
     arguments = parser("ucp_share", __doc__).parse_args(argv)
-    pairs: list[Pair] = [*((s, None) for s in AGAINST_NONE), *AGAINST_EACH_OTHER]
-    runs = {pair: [run(arguments.out, _document(pair, seed)) for seed in arguments.seeds] for pair in pairs}
-    outcomes = {pair: [_outcome(pair, one) for one in some] for pair, some in runs.items()}
+    pairs: list[Pair] = [*EQUAL, *((s, None) for s in AGAINST_NONE), *AGAINST_EACH_OTHER]
+    runs = {pair: [_both_places(arguments.out, pair, seed) for seed in arguments.seeds] for pair in pairs}
+    outcomes = {pair: [_outcome(both) for both in some] for pair, some in runs.items()}
     _plot(runs, outcomes, arguments.out / "ucp_share.png")
     claims = [*_yields(outcomes), *(_predicted(pair, outcomes[pair]) for pair in pairs)]
     return conclude(arguments.out, "ucp_share", claims, _numbers(outcomes))
 
 
 def _name(pair: Pair) -> str:
-    return f"s {pair[0]:g} against " + ("no deadline" if pair[1] is None else f"{pair[1]:g}")
+    first, second = ("no deadline" if s is None else f"s {s:g}" for s in pair)
+    return f"{first} against {second}"
 
 
-def _document(pair: Pair, seed: int) -> dict[str, Any]:
-    flows = [endless(UNTIL_S, f"flow {i + 1}", **_urgency(s)) for i, s in enumerate(pair)]
-    return document(f"{_name(pair).replace(' ', '-')}-seed{seed}", seed, flows, UCP) | {
-        "transport": {"rto_min": "10ms"}
-    }
+def _both_places(out: Path, pair: Pair, seed: int) -> list[Run]:
+    return [run(out, _document(pair, seed, senders)) for senders in (("h2", "h3"), ("h3", "h2"))]
+
+
+def _document(pair: Pair, seed: int, senders: tuple[str, str]) -> dict[str, Any]:
+    flows = [
+        endless(UNTIL_S, f"flow {i + 1}", **{"from": sender}, **_urgency(s))
+        for i, (s, sender) in enumerate(zip(pair, senders, strict=True))
+    ]
+    name = f"{_name(pair)} from {senders[0]} seed{seed}".replace(" ", "-")
+    return document(name, seed, flows, UCP) | {"transport": {"rto_min": "10ms"}}
 
 
 def _urgency(s: float | None) -> dict[str, str]:
@@ -79,11 +95,19 @@ def _urgency(s: float | None) -> dict[str, str]:
     return {"elapsed": f"{ELAPSED_S:g}s", "deadline": f"{deadline_s:g}s"}
 
 
-def _outcome(pair: Pair, outcome: Run) -> Outcome:
-    rates = [mean_rate_mbps(outcome, i, SETTLED_S, UNTIL_S) for i in range(2)]
-    alpha = _mean(outcome, 0, "alpha"), _mean(outcome, 1, "alpha")
-    penalty = _mean(outcome, 0, "decrease"), _mean(outcome, 1, "decrease")
-    return Outcome(rates[0] / sum(rates), alpha, penalty, predicted_share(*penalty), outcome.valid)
+def _outcome(both: Sequence[Run]) -> Outcome:
+    rates = [[mean_rate_mbps(one, i, SETTLED_S, UNTIL_S) for i in range(2)] for one in both]
+    shares = tuple(first / (first + second) for first, second in rates)
+    alpha = tuple((_mean(one, 0, "alpha"), _mean(one, 1, "alpha")) for one in both)
+    penalty = tuple((_mean(one, 0, "decrease"), _mean(one, 1, "decrease")) for one in both)
+    predicted = balanced([predicted_share(*losses) for losses in penalty])
+    return Outcome(balanced(shares), shares, alpha, penalty, predicted, all(one.valid for one in both))
+
+
+def balanced(shares: Sequence[float]) -> float:
+    """The share whose odds are the geometric mean of the odds of these."""
+    odds = float(np.exp(np.mean([np.log(share / (1 - share)) for share in shares])))
+    return odds / (1 + odds)
 
 
 def _mean(outcome: Run, index: int, name: str) -> float:
@@ -139,20 +163,20 @@ def _numbers(outcomes: dict[Pair, list[Outcome]]) -> dict[str, Any]:
 # -- plots
 
 
-def _plot(runs: dict[Pair, list[Run]], outcomes: dict[Pair, list[Outcome]], path: Path) -> None:
+def _plot(runs: dict[Pair, list[list[Run]]], outcomes: dict[Pair, list[Outcome]], path: Path) -> None:
     figure, (penalties, shares) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
     _plot_penalties(penalties, runs)
     _plot_shares(shares, outcomes)
     save(figure, path)
 
 
-def _plot_penalties(axes: Axes, runs: dict[Pair, list[Run]]) -> None:
+def _plot_penalties(axes: Axes, runs: dict[Pair, list[list[Run]]]) -> None:
     """The slides' "Window Penalty": every sample of the kernel, its penalty over that of a flow without deadline."""
     s = np.linspace(0.2, 4.2, 100)
     for alpha, style in ((0.2, ":"), (0.4, "--"), (0.6, "-")):
         axes.plot(s, alpha**s / 2, style, color=OTHER, linewidth=1, label=f"law, α = {alpha}")
     for some in runs.values():
-        for one in some:
+        for one in itertools.chain.from_iterable(some):
             for index in range(2):
                 urgency, decrease = column(one, index, "urgency"), column(one, index, "decrease")
                 axes.plot(urgency[1], decrease[1], ".", color=DEADLINE, markersize=2, alpha=0.3)

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * What a congestion control does at the end of a window of data: the record of the window, and for each control the one
+ * function that fills in its answer from it. The kernel's programs and the simulator's senders call the same ones.
+ *
+ *   in     what happened in the window, what is known of the flow, alpha after it
+ *   out    penalty_q20   a mark cuts to cwnd * (1 - p / 2), until the next window has ended
+ *          bound         of the window, in packets; 0: none
+ *          urgency, precedence, rate, phase: to tell, and for the tag
+ *
+ * Sources are with the laws that are called. Any input.
+ */
+#ifndef SLUICE_LAWS_CONTROL_H
+#define SLUICE_LAWS_CONTROL_H
+
+#include "d2tcp.h"
+#include "datcp.h"
+#include "dctcp.h"
+#include "mcp.h"
+#include "types.h"
+#include "ucp.h"
+
+enum sl_window_flag { SL_WINDOW_SLOW_START = 1, SL_WINDOW_HAS_DEADLINE = 2, SL_WINDOW_HAS_SIZE = 4 };
+
+/* As enum sluice_phase and enum sluice_quench of sluice.h, which programs include. */
+enum sl_phase { SL_SENDING = 0, SL_SUSPENDED = 1, SL_KILLED = 2 };
+enum sl_on_quench { SL_QUENCH_NEVER = 0, SL_QUENCH_KILL = 1, SL_QUENCH_SUSPEND = 2 };
+
+/* 128 bytes. Fields that a law does not use are zero. */
+struct sl_window_record {
+	sl_u64 at_ns;		 /* of a clock that does not jump */
+	sl_u64 acked_bytes;	 /* in this window */
+	sl_u64 took_us;		 /* 1 and more */
+	sl_u64 remaining_bytes;	 /* of the flow, at the end of the window */
+	sl_u64 left_ns;		 /* until the deadline, at the end of the window; 0: none, or passed */
+	sl_u64 elapsed_ns;	 /* since the flow began */
+	sl_u64 rate_bytes_per_s; /* R_avg after it */
+	sl_u32 acked;		 /* packets of the window */
+	sl_u32 marked;		 /* of those */
+	sl_u32 cwnd;		 /* packets, at the end of the window */
+	sl_u32 rtt_us;		 /* smoothed */
+	sl_u32 mss_bytes;
+	sl_u32 flags;  /* SL_WINDOW_* */
+	sl_u32 random; /* uniform over 32 bits; where a law draws */
+	sl_u32 phase;  /* enum sl_phase, after it, as all below */
+	sl_u32 alpha_q20;
+	sl_u32 urgency_q16;
+	sl_u32 precedence_q16;
+	sl_u32 penalty_q20;
+	sl_u32 cuts; /* so far; the last one went from … to …, in packets */
+	sl_u32 cut_from;
+	sl_u32 cut_to;
+	sl_u32 cut_penalty_q20;
+	sl_u32 bound;
+	sl_u32 unused;
+};
+
+SL_STATIC_ASSERT(sizeof(struct sl_window_record) == 128, "as in windows.py");
+
+SL_LAW int sl_window_has(const struct sl_window_record *w, sl_u32 flags)
+{
+	return (w->flags & flags) == flags;
+}
+
+SL_LAW void sl_control_dctcp(struct sl_window_record *w)
+{
+	w->penalty_q20 = w->alpha_q20;
+}
+
+SL_LAW void sl_control_ucp(struct sl_window_record *w)
+{
+	if (sl_window_has(w, SL_WINDOW_HAS_DEADLINE))
+		w->urgency_q16 = sl_ucp_urgency_q16(w->at_ns - w->elapsed_ns, w->at_ns + w->left_ns, w->at_ns);
+	w->penalty_q20 = sl_ucp_penalty_q20(w->alpha_q20, w->urgency_q16);
+}
+
+SL_LAW void sl_control_d2tcp(struct sl_window_record *w)
+{
+	if (sl_window_has(w, SL_WINDOW_HAS_DEADLINE | SL_WINDOW_HAS_SIZE))
+		w->urgency_q16 = sl_d2tcp_imminence_q16(w->remaining_bytes, w->left_ns / 1000,
+							(sl_u64)w->cwnd * w->mss_bytes, w->rtt_us);
+	w->penalty_q20 = sl_d2tcp_penalty_q20(w->alpha_q20, w->urgency_q16);
+}
+
+SL_LAW void sl_control_mcp(struct sl_window_record *w)
+{
+	w->penalty_q20 = w->alpha_q20;
+	if (sl_window_has(w, SL_WINDOW_HAS_DEADLINE | SL_WINDOW_HAS_SIZE))
+		w->bound = sl_mcp_bound(w->remaining_bytes, w->left_ns / 1000, w->rtt_us, w->mss_bytes);
+}
+
+#define SL_QUENCHED_CWND SL_MIN_CWND /* enough to see how the network fares */
+
+/*
+ * `w->phase` is the flow's phase before; `on_quench` what happens to a quenched flow. A killed one stays killed; a
+ * suspended one goes on when the law says so.
+ */
+SL_LAW void sl_control_datcp(struct sl_datcp_state *s, const struct sl_datcp_goal *goal, sl_u32 on_quench,
+			     sl_u32 least_rtt_us, struct sl_window_record *w)
+{
+	struct sl_datcp_window window = {
+		.acked_bytes = w->acked_bytes,
+		.took_us = w->took_us,
+		.remaining_bytes = w->remaining_bytes,
+		.left_us = sl_datcp_left_us(w->left_ns / 1000, w->rtt_us),
+		.slow_start = w->flags & SL_WINDOW_SLOW_START,
+		.random = w->random,
+	};
+
+	if (w->phase == SL_SENDING) {
+		if (sl_datcp_window_ended(s, goal, &window)) {
+			w->phase = on_quench == SL_QUENCH_KILL ? SL_KILLED : SL_SUSPENDED;
+			sl_datcp_suspended(s, w->rtt_us);
+		}
+	} else if (w->phase == SL_SUSPENDED && sl_datcp_may_resume(s, w->marked, w->rtt_us, least_rtt_us)) {
+		w->phase = SL_SENDING;
+	}
+	w->rate_bytes_per_s = s->average_bytes_per_s;
+	w->urgency_q16 = s->urgency_q16;
+	w->precedence_q16 = s->precedence_q16;
+	w->penalty_q20 = sl_datcp_decrease_q16(w->precedence_q16) << 5; /* 2 b, from Q16 to Q20 */
+	w->bound = w->phase == SL_SENDING ? 0 : SL_QUENCHED_CWND;
+}
+
+#endif

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The event calendar: a ring of time slots for what is near, a heap for what is far.
+//
+// A slot is a list of its events by time, first come first served at equal times. Slots are about as wide as events are
+// apart, so a list is short and adding and taking cost the same however many events there are (Brown, "Calendar queues",
+// CACM 31(10), 1988). An event is part of what it happens to: nothing is allocated. It cannot be cancelled: who no longer
+// wants one ignores it when it comes.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "time.hpp"
+
+namespace sluice
+{
+
+enum class Happening : std::uint8_t {
+	AtSwitch,	// a packet has arrived at a switch
+	AtHost,		// … at a host
+	PortFree,	// a port has sent what it was sending
+	Retransmission, // a sender's timer
+	AckDelay,	// a receiver's
+	FlowStart,
+	FlowEnd, // of an endless one
+};
+
+// 24 bytes. The five spare ones are for whoever derives from it.
+struct Event {
+	Time at = 0;
+	Event *next = nullptr;
+	Happening what = Happening::AtSwitch;
+};
+
+class Calendar
+{
+      public:
+	// `spacing`: about how far apart events are.
+	explicit Calendar(Time spacing)
+	    : shift_(std::bit_width(static_cast<std::uint64_t>(std::max<Time>(spacing, 2))) - 1), heads_(SLOTS, nullptr),
+	      occupied_(SLOTS / 64, 0)
+	{
+	}
+
+	Time now() const
+	{
+		return now_;
+	}
+
+	// `event->at` is not in the past.
+	void add(Event *event)
+	{
+		if (slot_number(event->at) - slot_number(now_) < SLOTS)
+			insert(event);
+		else
+			push_far(event);
+		pending_++;
+	}
+
+	// The next event if it is due by `limit`, else nullptr; the clock is at the event, or at the limit.
+	Event *take(Time limit)
+	{
+		for (;;) {
+			Event *first = pending_ == far_.size() ? nullptr : heads_[first_occupied()];
+
+			if (!far_.empty() && (!first || far_.front().at <= first->at)) {
+				if (far_.front().at > limit)
+					return rest_until(limit);
+				fetch_far();
+				continue;
+			}
+			if (!first || first->at > limit)
+				return rest_until(limit);
+			remove_head(first);
+			return first;
+		}
+	}
+
+	std::size_t pending() const
+	{
+		return pending_;
+	}
+
+	// Every event, in no order: for audits.
+	template <class Visit> void visit(Visit &&visit) const
+	{
+		for (const Event *head : heads_)
+			for (const Event *event = head; event; event = event->next)
+				visit(event);
+		for (const Far &far : far_)
+			visit(far.event);
+	}
+
+      private:
+	static constexpr std::uint64_t SLOTS = 1 << 14;
+
+	struct Far {
+		Time at;
+		std::uint64_t order;
+		Event *event;
+
+		bool operator<(const Far &other) const // of a heap with the earliest in front
+		{
+			return at != other.at ? at > other.at : order > other.order;
+		}
+	};
+
+	std::uint64_t slot_number(Time at) const
+	{
+		return static_cast<std::uint64_t>(at) >> shift_;
+	}
+
+	void insert(Event *event)
+	{
+		std::uint64_t slot = slot_number(event->at) % SLOTS;
+		Event **place = &heads_[slot];
+
+		while (*place && (*place)->at <= event->at)
+			place = &(*place)->next;
+		event->next = *place;
+		*place = event;
+		occupied_[slot / 64] |= 1ULL << slot % 64;
+		summary_[slot / 4096] |= 1ULL << slot / 64 % 64;
+	}
+
+	void push_far(Event *event)
+	{
+		far_.push_back({event->at, order_++, event});
+		std::push_heap(far_.begin(), far_.end());
+	}
+
+	// The earliest far event is next: the clock moves to it, it moves into the ring.
+	void fetch_far()
+	{
+		Event *event = far_.front().event;
+
+		now_ = event->at;
+		std::pop_heap(far_.begin(), far_.end());
+		far_.pop_back();
+		insert(event);
+	}
+
+	Event *rest_until(Time limit)
+	{
+		now_ = std::max(now_, limit);
+		return nullptr;
+	}
+
+	void remove_head(Event *first)
+	{
+		std::uint64_t slot = slot_number(first->at) % SLOTS;
+
+		now_ = first->at;
+		heads_[slot] = first->next;
+		if (!first->next) {
+			occupied_[slot / 64] &= ~(1ULL << slot % 64);
+			if (!occupied_[slot / 64])
+				summary_[slot / 4096] &= ~(1ULL << slot / 64 % 64);
+		} else {
+			__builtin_prefetch(first->next);
+		}
+		pending_--;
+	}
+
+	// The first slot with an event, going round from the clock's. There is one.
+	std::uint64_t first_occupied() const
+	{
+		std::uint64_t from = slot_number(now_) % SLOTS, word = from / 64;
+		std::uint64_t here = occupied_[word] >> from % 64;
+
+		if (here)
+			return from + std::countr_zero(here);
+		word = next_word(word + 1);
+		return word * 64 + std::countr_zero(occupied_[word]);
+	}
+
+	// The first word with an event, from `word` on and round.
+	std::uint64_t next_word(std::uint64_t word) const
+	{
+		constexpr std::uint64_t WORDS = SLOTS / 64, SUMMARIES = WORDS / 64;
+		std::uint64_t at = word % WORDS / 64, here = summary_[at] >> word % 64;
+
+		if (here)
+			return at * 64 + word % 64 + std::countr_zero(here);
+		do
+			at = (at + 1) % SUMMARIES;
+		while (!summary_[at]);
+		return at * 64 + std::countr_zero(summary_[at]);
+	}
+
+	unsigned shift_;
+	Time now_ = 0;
+	std::size_t pending_ = 0;
+	std::vector<Event *> heads_;
+	std::vector<std::uint64_t> occupied_;
+	std::uint64_t summary_[SLOTS / 4096] = {};
+	std::vector<Far> far_;
+	std::uint64_t order_ = 0;
+};
+
+} // namespace sluice

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fabric.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "between.hpp"
+#include "flow_queues.hpp"
+#include "priorities.hpp"
+#include "shortest_first.hpp"
+
+namespace sluice
+{
+
+namespace
+{
+
+template <class Between> std::unique_ptr<Queueing> priorities(const Discipline &discipline, const Between &between)
+{
+	if (discipline.flow_queues)
+		return std::make_unique<Priorities<Between, FlowQueues>>(between, FlowQueues(discipline.sub_queues));
+	return std::make_unique<Priorities<Between, PacketList>>(between, PacketList());
+}
+
+} // namespace
+
+std::unique_ptr<Queueing> make_queueing(const Discipline &discipline, std::uint64_t bps)
+{
+	switch (discipline.between) {
+	case Discipline::Between::ShortestFirst:
+		return std::make_unique<ShortestFirst>();
+	case Discipline::Between::Shares:
+		return priorities(discipline, Shares(discipline.shares, bps, discipline.burst_bytes));
+	case Discipline::Between::Strict:
+		break;
+	}
+	return priorities(discipline, Strict());
+}
+
+Fabric::Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport, Time event_spacing,
+	       std::uint64_t seed, bool spray_packets)
+    : world_(event_spacing, seed), transport_(transport), hosts_(hosts), routing_(switches, hosts, spray_packets)
+{
+	start_.what = Happening::FlowStart;
+}
+
+std::uint32_t Fabric::add_port(const PortSettings &settings, const Discipline &discipline)
+{
+	ports_.push_back(std::make_unique<Port>(world_, settings, make_queueing(discipline, settings.bps)));
+	return static_cast<std::uint32_t>(ports_.size() - 1);
+}
+
+std::uint16_t Fabric::add_group(const std::vector<std::uint32_t> &numbers)
+{
+	std::vector<Port *> ports;
+
+	for (std::uint32_t number : numbers)
+		ports.push_back(ports_.at(number).get());
+	return routing_.add_group(ports);
+}
+
+void Fabric::add_flow(const FlowSpec &spec)
+{
+	if (spec.start < world_.now() || (!waiting_.empty() && spec.start < waiting_.back().start))
+		throw std::invalid_argument("flows are added in the order of their starts, before these");
+	if (!spec.bytes || spec.source >= hosts_ || spec.sink >= hosts_ || spec.source == spec.sink)
+		throw std::invalid_argument("a flow has at least a byte, and two hosts of the fabric");
+	waiting_.push_back(spec);
+	schedule_start();
+}
+
+void Fabric::schedule_start()
+{
+	if (start_pending_ || waiting_.empty())
+		return;
+	start_pending_ = true;
+	start_.at = waiting_.front().start;
+	world_.calendar.add(&start_);
+}
+
+bool Fabric::run(Time until, std::uint64_t events)
+{
+	while (events--) {
+		Event *event = world_.calendar.take(until);
+
+		if (!event)
+			return true;
+		world_.totals.events++;
+		happen(event);
+	}
+	return false;
+}
+
+void Fabric::happen(Event *event)
+{
+	switch (event->what) {
+	case Happening::AtSwitch: {
+		Packet *packet = static_cast<Packet *>(event);
+
+		world_.totals.hops++;
+		routing_.next(*packet, packet->destination).accept(packet);
+		break;
+	}
+	case Happening::AtHost:
+		world_.totals.hops++;
+		at_host(static_cast<Packet *>(event));
+		break;
+	case Happening::PortFree:
+		static_cast<Port *>(event)->on_free();
+		break;
+	case Happening::Retransmission: {
+		Flow &flow = *static_cast<FlowTimer *>(event)->flow;
+
+		flow.sender.on_timer();
+		remove_if_over(flow);
+		break;
+	}
+	case Happening::AckDelay: {
+		Flow &flow = *static_cast<FlowTimer *>(event)->flow;
+
+		flow.receiver.on_timer();
+		remove_if_over(flow);
+		break;
+	}
+	case Happening::FlowStart:
+		start_flows();
+		break;
+	case Happening::FlowEnd:
+		end_flow(*static_cast<FlowTimer *>(event)->flow);
+		break;
+	}
+}
+
+void Fabric::at_host(Packet *packet)
+{
+	Flow &flow = *packet->flow;
+
+	world_.totals.received++;
+	switch (packet->kind) {
+	case PacketKind::Data:
+		if (flow.receiver.on_data(packet))
+			finish(flow, Outcome::Finished);
+		break;
+	case PacketKind::Syn:
+		flow.receiver.on_syn(packet);
+		break;
+	case PacketKind::Ack:
+	case PacketKind::SynAck: {
+		bool killed_before = flow.sender.was_killed();
+
+		if (packet->kind == PacketKind::Ack)
+			flow.sender.on_ack(*packet);
+		else
+			flow.sender.on_syn_ack(*packet);
+		flow.packets_under_way--;
+		world_.packets.put_back(packet);
+		if (flow.sender.was_killed() && !killed_before)
+			finish(flow, Outcome::Killed);
+		remove_if_over(flow);
+		break;
+	}
+	}
+}
+
+void Fabric::start_flows()
+{
+	start_pending_ = false;
+	while (!waiting_.empty() && waiting_.front().start <= world_.now()) {
+		FlowSpec spec = waiting_.front();
+
+		waiting_.pop_front();
+		flows_.push_back(std::make_unique<Flow>(world_, transport_, spec, *ports_.at(spec.source), *ports_.at(spec.sink)));
+		Flow &flow = *flows_.back();
+		flow.place = flows_.size() - 1;
+		if (spec.until) {
+			flow.end.what = Happening::FlowEnd;
+			flow.end.flow = &flow;
+			flow.end.pending = true;
+			flow.end.at = spec.until;
+			world_.calendar.add(&flow.end);
+		}
+		flow.sender.start();
+	}
+	schedule_start();
+}
+
+void Fabric::end_flow(Flow &flow)
+{
+	flow.end.pending = false;
+	flow.sender.stop();
+	finish(flow, Outcome::Ended);
+	remove_if_over(flow);
+}
+
+void Fabric::finish(Flow &flow, Outcome outcome)
+{
+	if (!flow.reported)
+		results_.push_back(result_of(flow, outcome));
+	flow.reported = true;
+}
+
+FlowResult Fabric::result_of(const Flow &flow, Outcome outcome) const
+{
+	std::uint64_t delivered = static_cast<std::uint64_t>(flow.receiver.next_expected()) * transport_.payload_bytes;
+
+	return {
+		.id = flow.spec.id,
+		.fct = world_.now() - flow.spec.start,
+		.delivered_bytes = flow.receiver.is_complete() ? flow.spec.bytes : delivered,
+		.retransmissions = flow.sender.retransmissions(),
+		.timeouts = flow.sender.timeouts(),
+		.outcome = outcome,
+	};
+}
+
+void Fabric::remove_if_over(Flow &flow)
+{
+	if (!flow.is_over())
+		return;
+	std::size_t place = flow.place;
+
+	std::swap(flows_[place], flows_.back());
+	flows_[place]->place = place;
+	flows_.pop_back();
+}
+
+std::vector<FlowResult> Fabric::take_results()
+{
+	return std::exchange(results_, {});
+}
+
+std::vector<FlowResult> Fabric::unfinished() const
+{
+	std::vector<FlowResult> some;
+
+	for (const auto &flow : flows_)
+		if (!flow->reported)
+			some.push_back(result_of(*flow, Outcome::Unfinished));
+	return some;
+}
+
+void Fabric::audit() const
+{
+	std::uint64_t found = 0;
+
+	for (const auto &port : ports_) {
+		std::uint64_t bytes = 0;
+
+		port->visit_waiting([&](const Packet &packet) {
+			found++;
+			bytes += packet.frame_bytes;
+		});
+		if (bytes != port->backlog_bytes())
+			throw std::logic_error("a port's backlog is not what waits there");
+	}
+	world_.calendar.visit([&](const Event *event) {
+		found += event->what == Happening::AtSwitch || event->what == Happening::AtHost;
+	});
+	const Totals &t = world_.totals;
+	if (found != world_.packets.in_use() || t.sent != t.received + t.dropped + found)
+		throw std::logic_error("packets: " + std::to_string(t.sent) + " sent, " + std::to_string(t.received) +
+				       " received, " + std::to_string(t.dropped) + " dropped, " + std::to_string(found) +
+				       " under way, " + std::to_string(world_.packets.in_use()) + " in use");
+}
+
+} // namespace sluice

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// A flow: what is to be sent, its sender at one host, its receiver at another.
+#pragma once
+
+#include <cstdint>
+
+#include "receiver.hpp"
+#include "sender.hpp"
+
+namespace sluice
+{
+
+class Flow
+{
+      public:
+	Flow(World &world, const TransportSettings &settings, const FlowSpec &spec, Port &source_port, Port &sink_port)
+	    : spec(spec), sender(world, settings, *this, source_port), receiver(world, settings, *this, sink_port)
+	{
+	}
+
+	// Nobody will ask for it any more: no packet of it is under way and no timer runs.
+	bool is_over() const
+	{
+		return reported && !packets_under_way && sender.is_over() && receiver.is_over() && !end.pending;
+	}
+
+	const FlowSpec spec;
+	Sender sender;
+	Receiver receiver;
+	std::uint32_t packets_under_way = 0; // of both directions
+	std::size_t place = 0;		     // among the fabric's flows
+	bool reported = false;		     // its result has been written
+	FlowTimer end;			     // of an endless one
+};
+
+} // namespace sluice

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "port.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "flow.hpp"
+
+namespace sluice
+{
+
+Port::Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing> queueing)
+    : world_(world), line_(settings.bps), delay_(settings.delay), buffer_bytes_(settings.buffer_bytes),
+      peer_(settings.peer), arrival_(settings.peer_is_host ? Happening::AtHost : Happening::AtSwitch),
+      mark_by_queue_(settings.mark_by_queue), queueing_(std::move(queueing)), marking_(settings.marking)
+{
+	what = Happening::PortFree;
+	marking_.rate_bps = settings.bps;
+	if (settings.count_tags)
+		counters_ = std::make_unique<TagCounters>();
+}
+
+void Port::accept(Packet *packet)
+{
+	packet->queue = queue_of_[packet->tag];
+	if (counters_)
+		count(*packet);
+	if (backlog_bytes_ + packet->frame_bytes > buffer_bytes_ && !make_room(packet))
+		return;
+	if (marks(*packet))
+		mark(packet);
+	backlog_bytes_ += packet->frame_bytes;
+	queue_bytes_[packet->queue] += packet->frame_bytes;
+	statistics_.most_bytes = std::max(statistics_.most_bytes, backlog_bytes_);
+	queueing_->push(packet, world_.now());
+	if (free_pending_)
+		return;
+	if (world_.now() >= busy_until_) {
+		send_next();
+	} else {
+		at = busy_until_;
+		free_pending_ = true;
+		world_.calendar.add(this);
+	}
+}
+
+void Port::on_free()
+{
+	free_pending_ = false;
+	send_next();
+}
+
+void Port::send_next()
+{
+	Time now = world_.now();
+	Packet *packet = queueing_->pop(now);
+
+	backlog_bytes_ -= packet->frame_bytes;
+	queue_bytes_[packet->queue] -= packet->frame_bytes;
+	statistics_.packets++;
+	statistics_.bytes += packet->frame_bytes;
+	busy_until_ = now + line_.time_of(packet->frame_bytes);
+	packet->at = busy_until_ + delay_;
+	packet->what = arrival_;
+	packet->node = peer_;
+	world_.calendar.add(packet);
+	if (!queueing_->empty()) {
+		at = busy_until_;
+		free_pending_ = true;
+		world_.calendar.add(this);
+	}
+}
+
+// Drops until `arriving` fits; false when that is the one that is dropped.
+bool Port::make_room(Packet *arriving)
+{
+	while (backlog_bytes_ + arriving->frame_bytes > buffer_bytes_) {
+		Packet *victim = queueing_->displaced(arriving);
+
+		if (victim != arriving) {
+			backlog_bytes_ -= victim->frame_bytes;
+			queue_bytes_[victim->queue] -= victim->frame_bytes;
+		}
+		drop(victim);
+		if (victim == arriving)
+			return false;
+	}
+	return true;
+}
+
+void Port::drop(Packet *packet)
+{
+	statistics_.dropped++;
+	world_.totals.dropped++;
+	packet->flow->packets_under_way--;
+	world_.packets.put_back(packet);
+}
+
+// By the real backlog that the packet finds; by a phantom queue where the port has one (its own model of the backlog).
+bool Port::marks(const Packet &packet)
+{
+	if (marking_.phantom_rate_bps)
+		return sl_vq_arrive(&virtual_queue_, &marking_, packet.frame_bytes,
+				    static_cast<sl_u64>(world_.now() / NANOSECOND), 0) == SL_VQ_MARK;
+	if (!marking_.mark_bytes || !packet.ect)
+		return false;
+	std::uint64_t found = mark_by_queue_ ? queue_bytes_[packet.queue] : backlog_bytes_;
+	bool ramp = marking_.mark_max_bytes > marking_.mark_bytes;
+
+	return sl_vq_marks_backlog(&marking_, std::min<sl_u64>(found, SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE,
+				   ramp ? world_.random.next32() : 0);
+}
+
+void Port::mark(Packet *packet)
+{
+	if (!packet->ect)
+		return;
+	packet->ce = true;
+	statistics_.marked++;
+}
+
+void Port::count(const Packet &packet)
+{
+	counters_->packets[packet.tag]++;
+	counters_->bytes[packet.tag] += packet.frame_bytes;
+	counters_->completed[packet.tag] += packet.last;
+}
+
+} // namespace sluice

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// A port and the link behind it: tag to queue, marks, buffer bound, queue discipline, serialisation, propagation.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "../../dataplane/laws/mark.h"
+#include "../../dataplane/laws/tags.gen.h"
+#include "queueing.hpp"
+#include "world.hpp"
+
+namespace sluice
+{
+
+struct PortSettings {
+	std::uint64_t bps = 0;
+	Time delay = 0;
+	std::uint16_t peer = 0;
+	bool peer_is_host = false;
+	std::uint64_t buffer_bytes = 0; // over all queues
+	sl_vq_settings marking = {};
+	bool mark_by_queue = false; // by the backlog of the packet's queue; else by that of the whole port
+	bool count_tags = false;
+};
+
+// By tag, cumulative; what the controller reads from a switch by OpenFlow.
+struct TagCounters {
+	std::array<std::uint64_t, SL_TAG_COUNT> packets = {};
+	std::array<std::uint64_t, SL_TAG_COUNT> bytes = {};
+	std::array<std::uint64_t, SL_TAG_COUNT> completed = {}; // packets with a FIN
+};
+
+struct PortStatistics {
+	std::uint64_t packets = 0; // sent
+	std::uint64_t bytes = 0;
+	std::uint64_t marked = 0;
+	std::uint64_t dropped = 0;
+	std::uint64_t most_bytes = 0; // that ever waited
+};
+
+// As an event it is "has sent what it was sending".
+class Port : public Event
+{
+      public:
+	Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing> queueing);
+
+	// A packet is to leave by this port: it waits, or goes, or is dropped.
+	void accept(Packet *packet);
+
+	// The link is free, and packets wait.
+	void on_free();
+
+	void set_queue_of(const std::array<std::uint8_t, SL_TAG_COUNT> &queue_of)
+	{
+		queue_of_ = queue_of;
+	}
+
+	std::uint64_t backlog_bytes() const
+	{
+		return backlog_bytes_;
+	}
+
+	const PortStatistics &statistics() const
+	{
+		return statistics_;
+	}
+
+	const TagCounters *counters() const
+	{
+		return counters_.get();
+	}
+
+	std::uint64_t bps() const
+	{
+		return line_.bps();
+	}
+
+	template <class Visit> void visit_waiting(Visit &&visit) const
+	{
+		queueing_->visit(visit);
+	}
+
+      private:
+	bool make_room(Packet *arriving);
+	void mark(Packet *packet);
+	bool marks(const Packet &packet);
+	void drop(Packet *packet);
+	void count(const Packet &packet);
+	void send_next();
+
+	World &world_;
+	Line line_;
+	Time delay_;
+	Time busy_until_ = 0;
+	std::uint64_t backlog_bytes_ = 0; // without the packet on the link
+	std::uint64_t buffer_bytes_;
+	std::uint16_t peer_;
+	Happening arrival_;
+	bool free_pending_ = false;
+	bool mark_by_queue_;
+	std::unique_ptr<Queueing> queueing_;
+	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {};
+	std::array<std::uint8_t, SL_TAG_COUNT> queue_of_ = {};
+	sl_vq_settings marking_;
+	sl_vq_state virtual_queue_ = {};
+	PortStatistics statistics_;
+	std::unique_ptr<TagCounters> counters_;
+};
+
+} // namespace sluice

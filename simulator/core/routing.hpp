@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which port a switch sends a packet to: of the equal-cost ones, one by the flow (hash) or each in turn (per packet).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "packet.hpp"
+#include "port.hpp"
+
+namespace sluice
+{
+
+class Routing
+{
+      public:
+	Routing(std::size_t switches, std::size_t hosts, bool per_packet)
+	    : hosts_(hosts), per_packet_(per_packet), group_of_(switches * hosts, 0), groups_(1)
+	{
+	}
+
+	// A set of equal-cost ports; returns its number.
+	std::uint16_t add_group(const std::vector<Port *> &ports)
+	{
+		groups_.push_back({ports, 0});
+		return static_cast<std::uint16_t>(groups_.size() - 1);
+	}
+
+	// Towards `host`, switch `from` has the ports of this group.
+	void set(std::uint16_t from, std::uint16_t host, std::uint16_t group)
+	{
+		group_of_[from * hosts_ + host] = group;
+	}
+
+	Port &next(const Packet &packet, std::uint16_t destination)
+	{
+		Group &group = groups_[group_of_[packet.node * hosts_ + destination]];
+		std::size_t count = group.ports.size();
+
+		if (count == 1)
+			return *group.ports[0];
+		if (per_packet_) {
+			group.turn = group.turn + 1 < count ? group.turn + 1 : 0;
+			return *group.ports[group.turn];
+		}
+		return *group.ports[(packet.path ^ packet.node * 0x9E3779B9U) % count];
+	}
+
+      private:
+	struct Group {
+		std::vector<Port *> ports;
+		std::size_t turn = 0;
+	};
+
+	std::size_t hosts_;
+	bool per_packet_;
+	std::vector<std::uint16_t> group_of_;
+	std::vector<Group> groups_; // the first one is empty: no way
+};
+
+} // namespace sluice

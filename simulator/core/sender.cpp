@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sender.hpp"
+
+#include <algorithm>
+
+#include "../../dataplane/laws/tag.h"
+#include "flow.hpp"
+
+namespace sluice
+{
+
+Sender::Sender(World &world, const TransportSettings &settings, Flow &flow, Port &port)
+    : world_(world), settings_(settings), flow_(flow), port_(port), window_(settings, flow.spec),
+      round_trip_(settings.rto_min, settings.rto_initial)
+{
+	const FlowSpec &spec = flow.spec;
+
+	total_ = spec.until ? UINT32_MAX : static_cast<std::uint32_t>((spec.bytes + settings.payload_bytes - 1) / settings.payload_bytes);
+	timer_.what = Happening::Retransmission;
+	timer_.flow = &flow;
+}
+
+std::uint64_t Sender::acked_bytes() const
+{
+	std::uint64_t bytes = static_cast<std::uint64_t>(una_) * settings_.payload_bytes;
+
+	return una_ == total_ ? flow_.spec.bytes : bytes;
+}
+
+void Sender::start()
+{
+	if (settings_.handshake) {
+		send_syn();
+		return;
+	}
+	connected_ = true;
+	window_.begin(world_.now());
+	send_allowed();
+}
+
+void Sender::on_syn_ack(const Packet &packet)
+{
+	if (connected_)
+		return;
+	connected_ = true;
+	round_trip_.sample(world_.now() - packet.sent_at);
+	window_.begin(world_.now());
+	timer_.due = NEVER;
+	send_allowed();
+}
+
+void Sender::on_ack(const Packet &ack)
+{
+	if (stopped_ || una_ == total_)
+		return;
+	std::uint32_t before = in_flight_, cwnd_before = window_.packets();
+	std::uint32_t una_before = una_;
+	std::uint32_t newly = deliver(ack);
+
+	round_trip_.sample(world_.now() - ack.sent_at);
+	window_.on_delivered(newly, ack.ce);
+	react(ack, detect_losses());
+	settle_state();
+	end_window();
+	if (state_ == State::Reducing || state_ == State::Recovery)
+		window_.reduce(in_flight_, newly);
+	else if (una_ != una_before)
+		window_.grow(newly, before >= cwnd_before || window_.in_slow_start(), round_trip_, world_.now());
+	if (una_ == total_) {
+		timer_.due = NEVER;
+		return;
+	}
+	if (newly)
+		restart_timer();
+	send_allowed();
+}
+
+// Which packets the ACK says have arrived; how many of them are news.
+std::uint32_t Sender::deliver(const Packet &ack)
+{
+	std::uint32_t newly = ack.number >= una_ && ack.number < next_ ? deliver_one(ack.number) : 0;
+
+	while (una_ < ack.next_expected) {
+		newly += deliver_one(una_);
+		scoreboard_.set(una_, Scoreboard::Sent); // its place is free for another packet
+		una_++;
+	}
+	highest_delivered_ = std::max({highest_delivered_, una_, newly ? ack.number + 1 : 0});
+	next_to_examine_ = std::max(next_to_examine_, una_);
+	next_to_resend_ = std::max(next_to_resend_, una_);
+	return newly;
+}
+
+std::uint32_t Sender::deliver_one(std::uint32_t number)
+{
+	switch (scoreboard_.at(number)) {
+	case Scoreboard::Delivered:
+		return 0;
+	case Scoreboard::Lost:
+		lost_--;
+		break;
+	case Scoreboard::Sent:
+	case Scoreboard::SentAgain:
+		in_flight_--;
+		break;
+	}
+	scoreboard_.set(number, Scoreboard::Delivered);
+	return 1;
+}
+
+// A packet is lost when one that was sent `duplicate_threshold` packets later has arrived (RFC 6675, section 4, IsLost).
+bool Sender::detect_losses()
+{
+	bool found = false;
+
+	if (!settings_.duplicate_threshold)
+		return false;
+	for (; next_to_examine_ + settings_.duplicate_threshold < highest_delivered_; next_to_examine_++) {
+		if (scoreboard_.at(next_to_examine_) != Scoreboard::Sent)
+			continue;
+		scoreboard_.set(next_to_examine_, Scoreboard::Lost);
+		next_to_resend_ = std::min(next_to_resend_, next_to_examine_);
+		in_flight_--;
+		lost_++;
+		found = true;
+	}
+	return found;
+}
+
+void Sender::react(const Packet &ack, bool lost)
+{
+	if (lost && state_ != State::Recovery && state_ != State::Loss) {
+		window_.begin_recovery(state_ == State::Reducing);
+		if (state_ != State::Reducing)
+			high_ = next_;
+		state_ = State::Recovery;
+	} else if (ack.ce && state_ == State::Open && settings_.echo != Echo::None) {
+		window_.begin_cut();
+		high_ = next_;
+		announce_reduction_ = true;
+		state_ = State::Reducing;
+	}
+}
+
+// A reduction lasts until everything that was under way at its beginning has been acknowledged; one for marks, a packet longer,
+// so that the receiver has heard of it.
+void Sender::settle_state()
+{
+	bool over = state_ == State::Reducing ? una_ > high_ : una_ >= high_;
+
+	if (state_ == State::Open || !over)
+		return;
+	if (state_ != State::Loss)
+		window_.end_reduction();
+	state_ = State::Open;
+}
+
+void Sender::end_window()
+{
+	sl_window_sum sum;
+
+	if (!window_.has_ended(una_, next_, world_.now(), round_trip_, &sum))
+		return;
+	window_.ask_law(sum, acked_bytes(), round_trip_, world_);
+	if (was_killed())
+		stop();
+}
+
+void Sender::stop()
+{
+	stopped_ = true;
+	timer_.due = NEVER;
+}
+
+void Sender::send_allowed()
+{
+	if (stopped_ || !connected_)
+		return;
+	while (in_flight_ < window_.packets()) {
+		if (lost_)
+			retransmit_lost();
+		else if (next_ < total_ && next_ - una_ < settings_.max_window)
+			send(next_, false);
+		else
+			break;
+	}
+}
+
+void Sender::retransmit_lost()
+{
+	while (scoreboard_.at(next_to_resend_) != Scoreboard::Lost)
+		next_to_resend_++;
+	lost_--;
+	retransmissions_++;
+	send(next_to_resend_++, true);
+}
+
+void Sender::send(std::uint32_t number, bool again)
+{
+	const FlowSpec &spec = flow_.spec;
+	Packet *packet = world_.packets.take();
+	bool last = number == total_ - 1;
+	std::uint32_t payload = last ? static_cast<std::uint32_t>(spec.bytes - static_cast<std::uint64_t>(number) * settings_.payload_bytes)
+				     : settings_.payload_bytes;
+
+	scoreboard_.cover(una_, number);
+	scoreboard_.set(number, again ? Scoreboard::SentAgain : Scoreboard::Sent);
+	if (!again)
+		next_ = number + 1;
+	in_flight_++;
+	window_.on_sent();
+	packet->kind = PacketKind::Data;
+	packet->number = number;
+	packet->frame_bytes = static_cast<std::uint16_t>(payload + settings_.header_bytes);
+	packet->ect = settings_.echo != Echo::None;
+	packet->retransmitted = again;
+	packet->last = last;
+	packet->remaining = total_ - una_;
+	packet->window_reduced = announce_reduction_ && !again;
+	announce_reduction_ &= again;
+	packet->tag = tag_of(number);
+	stamp(packet);
+	arm_timer();
+	port_.accept(packet);
+}
+
+void Sender::send_syn()
+{
+	Packet *packet = world_.packets.take();
+
+	packet->kind = PacketKind::Syn;
+	packet->frame_bytes = static_cast<std::uint16_t>(settings_.header_bytes);
+	packet->tag = settings_.tags ? SL_TAG_ATTAINED_FIRST : SL_TAG_UNTAGGED;
+	stamp(packet);
+	arm_timer();
+	port_.accept(packet);
+}
+
+void Sender::stamp(Packet *packet)
+{
+	packet->flow = &flow_;
+	packet->destination = flow_.spec.sink;
+	packet->sent_at = world_.now();
+	packet->path = static_cast<std::uint32_t>(flow_.spec.id * 0x9E3779B97F4A7C15ULL >> 32);
+	flow_.packets_under_way++;
+	world_.totals.sent++;
+}
+
+// As dataplane/bpf/tag.bpf.c has it.
+std::uint8_t Sender::tag_of(std::uint32_t number) const
+{
+	const FlowSpec &spec = flow_.spec;
+
+	if (!settings_.tags)
+		return SL_TAG_UNTAGGED;
+	if (window_.phase() != SL_SENDING)
+		return SL_TAG_BACKGROUND;
+	if (settings_.tags_deadlines && spec.deadline)
+		return static_cast<std::uint8_t>(sl_urgency_tag(sl_ucp_urgency_q16(
+			static_cast<sl_u64>(spec.began / NANOSECOND), static_cast<sl_u64>(spec.deadline / NANOSECOND),
+			static_cast<sl_u64>(world_.now() / NANOSECOND))));
+	if (settings_.tags_sizes && spec.size_known)
+		return static_cast<std::uint8_t>(sl_known_size_tag(spec.bytes));
+	return static_cast<std::uint8_t>(sl_attained_tag(static_cast<std::uint64_t>(number) * settings_.payload_bytes));
+}
+
+void Sender::restart_timer()
+{
+	timer_.due = NEVER;
+	if (in_flight_ || lost_)
+		arm_timer();
+}
+
+void Sender::arm_timer()
+{
+	if (timer_.due != NEVER)
+		return;
+	timer_.due = world_.now() + round_trip_.timeout();
+	if (timer_.pending)
+		return;
+	timer_.pending = true;
+	timer_.at = timer_.due;
+	world_.calendar.add(&timer_);
+}
+
+void Sender::on_timer()
+{
+	timer_.pending = false;
+	if (timer_.due == NEVER)
+		return;
+	if (timer_.due > world_.now()) {
+		timer_.pending = true;
+		timer_.at = timer_.due;
+		world_.calendar.add(&timer_);
+		return;
+	}
+	timer_.due = NEVER;
+	timeouts_++;
+	round_trip_.back_off();
+	if (!connected_) {
+		send_syn();
+		return;
+	}
+	for (std::uint32_t number = una_; number != next_; number++) {
+		Scoreboard::State state = scoreboard_.at(number);
+
+		if (state == Scoreboard::Delivered || state == Scoreboard::Lost)
+			continue;
+		scoreboard_.set(number, Scoreboard::Lost);
+		in_flight_--;
+		lost_++;
+	}
+	next_to_resend_ = una_;
+	next_to_examine_ = next_;
+	if (state_ != State::Loss || high_ <= una_)
+		high_ = next_;
+	window_.after_timeout();
+	state_ = State::Loss;
+	send_allowed();
+}
+
+} // namespace sluice

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sending side of TCP, in packets: selective acknowledgement, recovery, retransmission timeouts, and a window that the
+// congestion control moves (window.hpp). The course of a reduction is the kernel's (laws/reduction.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "flow_spec.hpp"
+#include "port.hpp"
+#include "round_trip.hpp"
+#include "scoreboard.hpp"
+#include "transport_settings.hpp"
+#include "window.hpp"
+#include "world.hpp"
+
+namespace sluice
+{
+
+class Flow;
+
+struct FlowTimer : Event {
+	Flow *flow = nullptr;
+	Time due = NEVER; // the event may come earlier, and then waits for this
+	bool pending = false;
+};
+
+class Sender
+{
+      public:
+	Sender(World &world, const TransportSettings &settings, Flow &flow, Port &port);
+
+	void start();
+	void on_syn_ack(const Packet &packet);
+	void on_ack(const Packet &packet);
+	void on_timer();
+
+	// Sends nothing any more; what it has not sent stays unsent.
+	void stop();
+
+	bool is_over() const
+	{
+		return (stopped_ || una_ == total_) && !timer_.pending;
+	}
+
+	bool was_killed() const
+	{
+		return window_.phase() == SL_KILLED;
+	}
+
+	std::uint32_t retransmissions() const
+	{
+		return retransmissions_;
+	}
+
+	std::uint32_t timeouts() const
+	{
+		return timeouts_;
+	}
+
+	std::uint64_t acked_bytes() const;
+
+	const Window &window() const
+	{
+		return window_;
+	}
+
+	const RoundTrip &round_trip() const
+	{
+		return round_trip_;
+	}
+
+      private:
+	enum class State : std::uint8_t { Open, Reducing, Recovery, Loss };
+
+	std::uint32_t deliver(const Packet &ack);
+	std::uint32_t deliver_one(std::uint32_t number);
+	void advance(std::uint32_t next_expected);
+	bool detect_losses();
+	void settle_state();
+	void react(const Packet &ack, bool lost);
+	void end_window();
+	void send_allowed();
+	void retransmit_lost();
+	void send(std::uint32_t number, bool again);
+	void send_syn();
+	void stamp(Packet *packet);
+	std::uint8_t tag_of(std::uint32_t number) const;
+	void restart_timer();
+	void arm_timer();
+
+	World &world_;
+	const TransportSettings &settings_;
+	Flow &flow_;
+	Port &port_;
+
+	std::uint32_t total_; // packets of the flow
+	std::uint32_t una_ = 0;
+	std::uint32_t next_ = 0;
+	std::uint32_t in_flight_ = 0;
+	std::uint32_t lost_ = 0;	     // not sent again yet
+	std::uint32_t next_to_examine_ = 0;  // packets before this have been looked at for losses
+	std::uint32_t next_to_resend_ = 0;   // no lost packet before this
+	std::uint32_t highest_delivered_ = 0; // plus one
+	std::uint32_t high_ = 0;	     // next_ when the reduction, recovery or loss began
+	State state_ = State::Open;
+	bool connected_ = false;
+	bool stopped_ = false;
+	bool announce_reduction_ = false; // CWR goes with the next new packet
+	std::uint32_t retransmissions_ = 0;
+	std::uint32_t timeouts_ = 0;
+	std::uint32_t tag_until_ = 0; // the first packet with another attained-service tag than …
+	std::uint8_t tag_ = 0;	      // … this
+
+	Window window_;
+	RoundTrip round_trip_;
+	Scoreboard scoreboard_;
+	FlowTimer timer_;
+};
+
+} // namespace sluice

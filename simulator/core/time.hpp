@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulator's clock: whole picoseconds. At 100 Gb/s a byte takes 80 of them; 64 bits hold 106 days.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice
+{
+
+using Time = std::int64_t;
+
+constexpr Time PICOSECOND = 1;
+constexpr Time NANOSECOND = 1000 * PICOSECOND;
+constexpr Time MICROSECOND = 1000 * NANOSECOND;
+constexpr Time MILLISECOND = 1000 * MICROSECOND;
+constexpr Time SECOND = 1000 * MILLISECOND;
+constexpr Time NEVER = INT64_MAX;
+
+// How long a link of `bps` takes for a frame, rounded up. Frames up to 1 MB.
+constexpr Time serialisation(std::uint64_t frame_bytes, std::uint64_t bps)
+{
+	return static_cast<Time>((frame_bytes * 8 * SECOND + bps - 1) / bps);
+}
+
+// Serialisation times of one link. Nearly all frames have one of two sizes, so the last two are remembered.
+class Line
+{
+      public:
+	explicit Line(std::uint64_t bps) : bps_(bps)
+	{
+	}
+
+	Time time_of(std::uint32_t frame_bytes)
+	{
+		if (frame_bytes == known_[0].bytes)
+			return known_[0].time;
+		if (frame_bytes != known_[1].bytes) {
+			known_[1] = known_[0];
+			known_[0] = {frame_bytes, serialisation(frame_bytes, bps_)};
+			return known_[0].time;
+		}
+		return known_[1].time;
+	}
+
+	std::uint64_t bps() const
+	{
+		return bps_;
+	}
+
+      private:
+	struct Known {
+		std::uint32_t bytes = 0;
+		Time time = 0;
+	};
+
+	std::uint64_t bps_;
+	Known known_[2];
+};
+
+} // namespace sluice
