@@ -15,15 +15,17 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from policy.metrics import summarise, summarise_watched
-from policy.records import FlowRecord
+from policy.metrics import FlowFigures, summarise, summarise_watched
+from policy.records import SCHEDULED, SIZE_CLASSES, FlowRecord
 from store.observed import PortSample, ThresholdChange
 
 _LIBRARIES = ("os-ken", "numpy", "sqlalchemy", "pyroute2")
@@ -41,7 +43,7 @@ _PORTS_SCHEMA = pa.schema(
     ]
 )
 
-_FLOWS_SCHEMA = pa.schema(
+FLOWS_SCHEMA = pa.schema(
     [
         ("id", pa.string()),
         ("src", pa.string()),
@@ -64,7 +66,7 @@ _FLOWS_SCHEMA = pa.schema(
 )
 
 
-_SAMPLES_SCHEMA = pa.schema(
+SAMPLES_SCHEMA = pa.schema(
     [
         ("at_s", pa.float64()),
         ("flow", pa.string()),
@@ -106,6 +108,66 @@ def machine_meta(seed: int) -> dict[str, Any]:
     }
 
 
+class BundleWriter:
+    """Writes a bundle while the run goes on: rows go to the files, not to memory.
+
+    summary.json comes last: a folder with it is complete. Leaving without `finish` closes the files as they are.
+    """
+
+    def __init__(self, out: Path, *, scenario: Mapping[str, Any]) -> None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "summary.json").unlink(missing_ok=True)
+        _write_json(out / "scenario.json", scenario)
+        self._out = out
+        self._flows = pq.ParquetWriter(out / "flows.parquet", FLOWS_SCHEMA)
+        self._samples: pq.ParquetWriter | None = None
+        self._ports: list[dict[str, Any]] = []
+
+    def __enter__(self) -> BundleWriter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        for writer in (self._flows, self._samples):
+            if writer is not None and writer.is_open:
+                writer.close()
+
+    def add_flows(self, rows: pa.Table) -> None:
+        """Rows of FLOWS_SCHEMA."""
+        self._flows.write_table(rows)
+
+    def add_records(self, records: Sequence[FlowRecord]) -> None:
+        rows = [{**record.to_document(), "slowdown": record.slowdown} for record in records]
+        self.add_flows(pa.Table.from_pylist(rows, schema=FLOWS_SCHEMA))
+
+    def add_thresholds(self, changes: Iterable[Mapping[str, Any]]) -> None:
+        self._ports += [{"kind": "thresholds", **change} for change in changes]
+
+    def add_queues(self, samples: Iterable[Mapping[str, Any]]) -> None:
+        self._ports += [{"kind": "queues", **sample} for sample in samples]
+
+    def add_samples(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """How flows fare; without a call there is no such file."""
+        if self._samples is None:
+            self._samples = pq.ParquetWriter(self._out / "samples.parquet", SAMPLES_SCHEMA)
+        self._samples.write_table(pa.Table.from_pylist(list(rows), schema=SAMPLES_SCHEMA))
+
+    def finish(
+        self, *, meta: Mapping[str, Any], validity_reasons: Sequence[str], watched: Sequence[FlowRecord] = ()
+    ) -> dict[str, Any]:
+        """Write what is left and return the summary."""
+        self._close()
+        pq.write_table(pa.Table.from_pylist(self._ports, schema=_PORTS_SCHEMA), self._out / "ports.parquet")
+        _write_json(self._out / "meta.json", meta)
+        valid = {"ok": not validity_reasons, "reasons": list(validity_reasons)}
+        figures = summarise(read_figures(self._out))
+        summary = {**figures, "watched": summarise_watched(watched), "valid": valid}
+        _write_json(self._out / "summary.json", summary)
+        return summary
+
+
 def write_bundle(
     out: Path,
     *,
@@ -118,23 +180,37 @@ def write_bundle(
     flow_samples: Sequence[Mapping[str, Any]] | None = None,
     watched: Sequence[FlowRecord] = (),
 ) -> dict[str, Any]:
-    """Write every file of the bundle and return the summary. summary.json comes last: a folder with it is complete."""
-    out.mkdir(parents=True, exist_ok=True)
-    _write_json(out / "scenario.json", scenario)
-    _write_json(out / "meta.json", meta)
-    rows = [{**record.to_document(), "slowdown": record.slowdown} for record in flows]
-    pq.write_table(pa.Table.from_pylist(rows, schema=_FLOWS_SCHEMA), out / "flows.parquet")
-    ports = [{"kind": "thresholds", **vars(change)} for change in thresholds]
-    ports += [{"kind": "queues", **vars(sample)} for sample in samples]
-    pq.write_table(pa.Table.from_pylist(ports, schema=_PORTS_SCHEMA), out / "ports.parquet")
-    if flow_samples is not None:
-        pq.write_table(
-            pa.Table.from_pylist(list(flow_samples), schema=_SAMPLES_SCHEMA), out / "samples.parquet"
-        )
-    valid = {"ok": not validity_reasons, "reasons": list(validity_reasons)}
-    summary = {**summarise(flows), "watched": summarise_watched(watched), "valid": valid}
-    _write_json(out / "summary.json", summary)
-    return summary
+    """Write a whole bundle of records that are there already, and return the summary."""
+    with BundleWriter(out, scenario=scenario) as bundle:
+        bundle.add_records(flows)
+        bundle.add_thresholds(map(vars, thresholds))
+        bundle.add_queues(map(vars, samples))
+        if flow_samples is not None:
+            bundle.add_samples(flow_samples)
+        return bundle.finish(meta=meta, validity_reasons=validity_reasons, watched=watched)
+
+
+def read_figures(bundle: Path) -> FlowFigures:
+    """Of the scheduled flows, a column at a time."""
+    path = bundle / "flows.parquet"
+    scheduled = _column(path, "source") == SCHEDULED
+
+    def of(name: str) -> npt.NDArray[Any]:
+        return _column(path, name)[scheduled]
+
+    classes = of("size_class")
+    return FlowFigures(
+        fct_us=of("fct_us"),
+        slowdown=of("slowdown"),
+        size_class=sum((classes == name) * np.uint8(i) for i, name in enumerate(SIZE_CLASSES)),
+        has_deadline=~np.isnan(of("deadline_us")),
+        met=of("met") == True,  # noqa: E712 - null where there is no deadline
+        retransmissions=int(np.nansum(of("retransmissions").astype(np.float64))),
+    )
+
+
+def _column(path: Path, name: str) -> npt.NDArray[Any]:
+    return pq.read_table(path, columns=[name]).column(name).to_numpy()
 
 
 def is_complete(bundle: Path, scenario: Mapping[str, Any]) -> bool:

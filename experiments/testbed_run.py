@@ -5,49 +5,28 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import topologies
 from experiments.bundle import machine_meta, write_bundle
+from experiments.runs import Progress, Report, build_topology
 from experiments.stack import Stack
 from experiments.tcp_counters import difference, tcp_counters
 from experiments.validity import RunWatch
 from hostagent.records import unfinished
 from hostagent.schedule import ScheduledFlow
-from policy.graph import Topology
 from policy.records import BACKGROUND, WATCHED, FlowRecord
-from policy.scenario import Scenario, check_hosts, scheduled_flows
+from policy.scenario import Scenario, scheduled_flows
 from policy.workload import Flow
 from store import flows as flow_store
 from store import observed
 
 CHECK_S = 0.2
 UNREPORTED = "no record was delivered"
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is."""
-
-    elapsed_s: float
-    expected_s: float
-    recorded: int
-    scheduled: int
-
-
-Report = Callable[[Progress], None]
-
-
-def build_topology(scenario: Scenario) -> Topology:
-    """The scenario's network; FieldError names a bad key of [fabric] or a host that is not there."""
-    topology = topologies.build(scenario.fabric.topology, **scenario.fabric.parameters)
-    check_hosts(scenario, topology.host_by_name)
-    return topology
 
 
 def run_on_testbed(

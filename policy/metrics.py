@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from policy.records import SCHEDULED, SIZE_CLASSES, UNFINISHED, WATCHED, FlowRecord
 
+Array = npt.NDArray[np.float64]
 
-def distribution(values: Sequence[float]) -> dict[str, float | int | None]:
+
+def distribution(values: Array) -> dict[str, float | int | None]:
     """n, mean, median, 95th and 99th percentile; None where there is nothing."""
     if not len(values):
         return {"n": 0, "mean": None, "p50": None, "p95": None, "p99": None}
@@ -25,21 +29,46 @@ def distribution(values: Sequence[float]) -> dict[str, float | int | None]:
     }
 
 
-def summarise(records: Iterable[FlowRecord]) -> dict[str, Any]:
-    """The figures of a run's summary.json (without its validity), of the scheduled flows among the records."""
-    flows = [record for record in records if record.source == SCHEDULED]
-    with_deadline = [flow for flow in flows if flow.deadline_us is not None]
-    missed = sum(not flow.met for flow in with_deadline)
+@dataclass(frozen=True)
+class FlowFigures:
+    """What the figures of a run are made of: a column each, one place a scheduled flow."""
+
+    fct_us: Array
+    """nan: not finished."""
+    slowdown: Array
+    """nan: not finished."""
+    size_class: npt.NDArray[np.uint8]
+    """Index in SIZE_CLASSES."""
+    has_deadline: npt.NDArray[np.bool_]
+    met: npt.NDArray[np.bool_]
+    """False without a deadline."""
+    retransmissions: int
+    """Of all flows together."""
+
+    @classmethod
+    def of(cls, records: Iterable[FlowRecord]) -> FlowFigures:
+        """Of the scheduled flows among the records."""
+        flows = [record for record in records if record.source == SCHEDULED]
+        return cls(
+            fct_us=_or_nan(flow.fct_us for flow in flows),
+            slowdown=_or_nan(flow.slowdown for flow in flows),
+            size_class=np.asarray([SIZE_CLASSES.index(flow.size_class) for flow in flows], np.uint8),
+            has_deadline=np.asarray([flow.deadline_us is not None for flow in flows], bool),
+            met=np.asarray([flow.met is True for flow in flows], bool),
+            retransmissions=sum(flow.retransmissions or 0 for flow in flows),
+        )
+
+
+def summarise(flows: Iterable[FlowRecord] | FlowFigures) -> dict[str, Any]:
+    """The figures of a run's summary.json (without its validity)."""
+    figures = flows if isinstance(flows, FlowFigures) else FlowFigures.of(flows)
+    n, missed = int(figures.has_deadline.sum()), int((figures.has_deadline & ~figures.met).sum())
     return {
-        "fct_us": _by_class(flows, lambda flow: flow.fct_us),
-        "slowdown": _by_class(flows, lambda flow: flow.slowdown),
-        "deadlines": {
-            "n": len(with_deadline),
-            "missed": missed,
-            "miss_ratio": missed / len(with_deadline) if with_deadline else None,
-        },
-        "retransmissions": sum(flow.retransmissions or 0 for flow in flows),
-        "unfinished": sum(flow.status == UNFINISHED for flow in flows),
+        "fct_us": _by_class(figures, figures.fct_us),
+        "slowdown": _by_class(figures, figures.slowdown),
+        "deadlines": {"n": n, "missed": missed, "miss_ratio": missed / n if n else None},
+        "retransmissions": figures.retransmissions,
+        "unfinished": int(np.isnan(figures.fct_us).sum()),
     }
 
 
@@ -56,13 +85,13 @@ def summarise_watched(records: Iterable[FlowRecord]) -> dict[str, Any]:
     }
 
 
-def _by_class(
-    flows: Sequence[FlowRecord], value: Callable[[FlowRecord], float | None]
-) -> dict[str, dict[str, float | int | None]]:
-    groups: dict[str, list[float]] = {name: [] for name in ("all", *SIZE_CLASSES)}
-    for flow in flows:
-        measured = value(flow)
-        if measured is not None:
-            groups["all"].append(measured)
-            groups[flow.size_class].append(measured)
-    return {name: distribution(values) for name, values in groups.items()}
+def _by_class(figures: FlowFigures, values: Array) -> dict[str, dict[str, float | int | None]]:
+    measured = ~np.isnan(values)
+    groups = {"all": values[measured]}
+    for index, name in enumerate(SIZE_CLASSES):
+        groups[name] = values[measured & (figures.size_class == index)]
+    return {name: distribution(group) for name, group in groups.items()}
+
+
+def _or_nan(values: Iterable[float | None]) -> Array:
+    return np.asarray([np.nan if value is None else value for value in values], np.float64)

@@ -29,7 +29,8 @@ from experiments.files import scenario_with
 from experiments.soak.machine import Machine, kernel_complaints, settled
 from experiments.stack import Stack
 from experiments.terminal import console, end_in_order
-from experiments.testbed_run import build_topology, complete
+from experiments.runs import build_topology
+from experiments.testbed_run import complete
 from experiments.verdict import Claim, conclude
 from policy.records import FINISHED, FlowRecord
 from policy.scenario import scheduled_flows

@@ -24,6 +24,7 @@ enum class Happening : std::uint8_t {
 	PortFree,	// a port has sent what it was sending
 	Retransmission, // a sender's timer
 	AckDelay,	// a receiver's
+	Pace,		// a sender may send its next packet
 	FlowStart,
 	FlowEnd, // of an endless one
 };

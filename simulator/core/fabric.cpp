@@ -124,6 +124,13 @@ void Fabric::happen(Event *event)
 		remove_if_over(flow);
 		break;
 	}
+	case Happening::Pace: {
+		Flow &flow = *static_cast<FlowTimer *>(event)->flow;
+
+		flow.sender.on_pace();
+		remove_if_over(flow);
+		break;
+	}
 	case Happening::FlowStart:
 		start_flows();
 		break;
@@ -146,14 +153,20 @@ void Fabric::at_host(Packet *packet)
 	case PacketKind::Syn:
 		flow.receiver.on_syn(packet);
 		break;
+	case PacketKind::RateRequest:
+		flow.receiver.on_rate_request(packet);
+		break;
 	case PacketKind::Ack:
-	case PacketKind::SynAck: {
+	case PacketKind::SynAck:
+	case PacketKind::RateGrant: {
 		bool killed_before = flow.sender.was_killed();
 
 		if (packet->kind == PacketKind::Ack)
 			flow.sender.on_ack(*packet);
-		else
+		else if (packet->kind == PacketKind::SynAck)
 			flow.sender.on_syn_ack(*packet);
+		else
+			flow.sender.on_grant(*packet);
 		flow.packets_under_way--;
 		world_.packets.put_back(packet);
 		if (flow.sender.was_killed() && !killed_before)

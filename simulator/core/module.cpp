@@ -208,6 +208,7 @@ void bind_settings(nb::module_ &m)
 		.def_rw("buffer_bytes", &PortSettings::buffer_bytes)
 		.def_rw("mark_by_queue", &PortSettings::mark_by_queue)
 		.def_rw("count_tags", &PortSettings::count_tags)
+		.def_rw("grants_rates", &PortSettings::grants_rates)
 		.def_prop_rw(
 			"mark_bytes", [](const PortSettings &s) { return s.marking.mark_bytes; },
 			[](PortSettings &s, std::uint64_t v) { s.marking.mark_bytes = v; })

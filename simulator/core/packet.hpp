@@ -14,7 +14,7 @@ namespace sluice
 
 class Flow;
 
-enum class PacketKind : std::uint8_t { Data, Ack, Syn, SynAck };
+enum class PacketKind : std::uint8_t { Data, Ack, Syn, SynAck, RateRequest, RateGrant };
 
 // 64 bytes, one cache line. While a packet is on a link it is an event; while it waits, `next` links its queue.
 struct alignas(64) Packet : Event {

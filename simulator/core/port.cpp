@@ -18,6 +18,8 @@ Port::Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing>
 	marking_.rate_bps = settings.bps;
 	if (settings.count_tags)
 		counters_ = std::make_unique<TagCounters>();
+	if (settings.grants_rates)
+		allocator_ = std::make_unique<RateAllocator>();
 }
 
 void Port::accept(Packet *packet)
@@ -25,6 +27,8 @@ void Port::accept(Packet *packet)
 	packet->queue = queue_of_[packet->tag];
 	if (counters_)
 		count(*packet);
+	if (allocator_ && packet->kind == PacketKind::RateRequest)
+		grant_rate(*packet);
 	if (backlog_bytes_ + packet->frame_bytes > buffer_bytes_ && !make_room(packet))
 		return;
 	if (marks(*packet))
@@ -74,6 +78,8 @@ void Port::send_next()
 // Drops until `arriving` fits; false when that is the one that is dropped.
 bool Port::make_room(Packet *arriving)
 {
+	if (arriving->kind == PacketKind::RateRequest || arriving->kind == PacketKind::RateGrant)
+		return true; // ports keep room for headers: a lost one would leave their counters wrong for ever
 	while (backlog_bytes_ + arriving->frame_bytes > buffer_bytes_) {
 		Packet *victim = queueing_->displaced(arriving);
 
@@ -117,6 +123,14 @@ void Port::mark(Packet *packet)
 		return;
 	packet->ce = true;
 	statistics_.marked++;
+}
+
+void Port::grant_rate(Packet &packet)
+{
+	const Sender &sender = packet.flow->sender;
+
+	allocator_->on_request(packet.flow->sender.pacer()->request, static_cast<double>(line_.bps()),
+			       8.0 * static_cast<double>(backlog_bytes_), sender.round_trip().smoothed());
 }
 
 void Port::count(const Packet &packet)

@@ -8,6 +8,7 @@
 
 #include "../../dataplane/laws/mark.h"
 #include "../../dataplane/laws/tags.gen.h"
+#include "d3.hpp"
 #include "queueing.hpp"
 #include "world.hpp"
 
@@ -23,6 +24,7 @@ struct PortSettings {
 	sl_vq_settings marking = {};
 	bool mark_by_queue = false; // by the backlog of the packet's queue; else by that of the whole port
 	bool count_tags = false;
+	bool grants_rates = false; // D3
 };
 
 // By tag, cumulative; what the controller reads from a switch by OpenFlow.
@@ -88,6 +90,7 @@ class Port : public Event
 	bool marks(const Packet &packet);
 	void drop(Packet *packet);
 	void count(const Packet &packet);
+	void grant_rate(Packet &packet);
 	void send_next();
 
 	World &world_;
@@ -107,6 +110,7 @@ class Port : public Event
 	sl_vq_state virtual_queue_ = {};
 	PortStatistics statistics_;
 	std::unique_ptr<TagCounters> counters_;
+	std::unique_ptr<RateAllocator> allocator_;
 };
 
 } // namespace sluice

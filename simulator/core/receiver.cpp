@@ -20,6 +20,11 @@ void Receiver::on_syn(Packet *packet)
 	reply(packet, PacketKind::SynAck);
 }
 
+void Receiver::on_rate_request(Packet *packet)
+{
+	reply(packet, PacketKind::RateGrant);
+}
+
 bool Receiver::on_data(Packet *packet)
 {
 	bool was_complete = is_complete(), in_order = packet->number == next_expected_ && highest_ <= next_expected_;

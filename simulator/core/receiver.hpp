@@ -21,6 +21,7 @@ class Receiver
 	// Takes the packet over: it becomes an acknowledgement, or is given back. True: it was the last byte that was missing.
 	bool on_data(Packet *packet);
 	void on_syn(Packet *packet);
+	void on_rate_request(Packet *packet);
 
 	// An acknowledgement has been delayed long enough.
 	void on_timer();

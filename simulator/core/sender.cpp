@@ -18,6 +18,11 @@ Sender::Sender(World &world, const TransportSettings &settings, Flow &flow, Port
 	total_ = spec.until ? UINT32_MAX : static_cast<std::uint32_t>((spec.bytes + settings.payload_bytes - 1) / settings.payload_bytes);
 	timer_.what = Happening::Retransmission;
 	timer_.flow = &flow;
+	if (settings.control == Control::D3) {
+		pacer_ = std::make_unique<Pacer>();
+		pacer_->timer.what = Happening::Pace;
+		pacer_->timer.flow = &flow;
+	}
 }
 
 std::uint64_t Sender::acked_bytes() const
@@ -33,20 +38,26 @@ void Sender::start()
 		send_syn();
 		return;
 	}
+	begin();
+}
+
+void Sender::begin()
+{
 	connected_ = true;
 	window_.begin(world_.now());
-	send_allowed();
+	if (pacer_)
+		ask_for_rate();
+	else
+		send_allowed();
 }
 
 void Sender::on_syn_ack(const Packet &packet)
 {
 	if (connected_)
 		return;
-	connected_ = true;
 	round_trip_.sample(world_.now() - packet.sent_at);
-	window_.begin(world_.now());
 	timer_.due = NEVER;
-	send_allowed();
+	begin();
 }
 
 void Sender::on_ack(const Packet &ack)
@@ -176,14 +187,85 @@ void Sender::send_allowed()
 {
 	if (stopped_ || !connected_)
 		return;
-	while (in_flight_ < window_.packets()) {
-		if (lost_)
-			retransmit_lost();
-		else if (next_ < total_ && next_ - una_ < settings_.max_window)
-			send(next_, false);
-		else
-			break;
-	}
+	if (pacer_)
+		return pace();
+	while (in_flight_ < window_.packets() && has_to_send())
+		send_one();
+}
+
+bool Sender::has_to_send() const
+{
+	return lost_ || (next_ < total_ && next_ - una_ < settings_.max_window);
+}
+
+void Sender::send_one()
+{
+	if (lost_)
+		retransmit_lost();
+	else
+		send(next_, false);
+}
+
+// The next packet goes when the rate allows it.
+void Sender::pace()
+{
+	if (stopped_ || pacer_->timer.pending || pacer_->bps <= 0 || !has_to_send())
+		return;
+	pacer_->timer.pending = true;
+	pacer_->timer.at = std::max(world_.now(), pacer_->next_at);
+	world_.calendar.add(&pacer_->timer);
+}
+
+void Sender::on_pace()
+{
+	pacer_->timer.pending = false;
+	if (stopped_ || pacer_->bps <= 0 || !has_to_send())
+		return;
+	double frame_bits = 8.0 * (settings_.payload_bytes + settings_.header_bytes);
+
+	pacer_->next_at = world_.now() + static_cast<Time>(frame_bits / pacer_->bps * SECOND);
+	send_one();
+	pace();
+}
+
+// Once a round trip; and once more when all has arrived, to give back what the flow had.
+void Sender::ask_for_rate()
+{
+	RateRequest &request = pacer_->request;
+	Packet *packet = world_.packets.take();
+
+	request.leaving = una_ == total_ || stopped_;
+	request.wanted_before = request.wanted;
+	request.wanted = request.leaving ? 0 : wanted_bps();
+	request.hop = 0;
+	packet->kind = PacketKind::RateRequest;
+	packet->frame_bytes = static_cast<std::uint16_t>(settings_.header_bytes);
+	packet->tag = settings_.tags ? SL_TAG_ATTAINED_FIRST : SL_TAG_UNTAGGED;
+	stamp(packet);
+	port_.accept(packet);
+}
+
+double Sender::wanted_bps() const
+{
+	const FlowSpec &spec = flow_.spec;
+	Time left = spec.deadline - world_.now();
+
+	if (!spec.deadline || left <= 0)
+		return 0;
+	double wire = 1.0 + static_cast<double>(settings_.header_bytes) / settings_.payload_bytes;
+
+	return 8.0 * wire * static_cast<double>(spec.bytes - acked_bytes()) / (static_cast<double>(left) / SECOND);
+}
+
+void Sender::on_grant(const Packet &packet)
+{
+	if (pacer_->request.leaving)
+		return;
+	round_trip_.sample(world_.now() - packet.sent_at);
+	pacer_->bps = pacer_->request.least();
+	pacer_->request.first = false;
+	ask_for_rate();
+	pace();
 }
 
 void Sender::retransmit_lost()
@@ -246,6 +328,15 @@ void Sender::stamp(Packet *packet)
 	world_.totals.sent++;
 }
 
+// Times from when the flow began, which may have been before the clock did.
+std::uint32_t Sender::urgency_q16() const
+{
+	const FlowSpec &spec = flow_.spec;
+
+	return sl_ucp_urgency_q16(0, static_cast<sl_u64>((spec.deadline - spec.began) / NANOSECOND),
+				  static_cast<sl_u64>((world_.now() - spec.began) / NANOSECOND));
+}
+
 // As dataplane/bpf/tag.bpf.c has it.
 std::uint8_t Sender::tag_of(std::uint32_t number) const
 {
@@ -256,9 +347,7 @@ std::uint8_t Sender::tag_of(std::uint32_t number) const
 	if (window_.phase() != SL_SENDING)
 		return SL_TAG_BACKGROUND;
 	if (settings_.tags_deadlines && spec.deadline)
-		return static_cast<std::uint8_t>(sl_urgency_tag(sl_ucp_urgency_q16(
-			static_cast<sl_u64>(spec.began / NANOSECOND), static_cast<sl_u64>(spec.deadline / NANOSECOND),
-			static_cast<sl_u64>(world_.now() / NANOSECOND))));
+		return static_cast<std::uint8_t>(sl_urgency_tag(urgency_q16()));
 	if (settings_.tags_sizes && spec.size_known)
 		return static_cast<std::uint8_t>(sl_known_size_tag(spec.bytes));
 	return static_cast<std::uint8_t>(sl_attained_tag(static_cast<std::uint64_t>(number) * settings_.payload_bytes));

@@ -25,6 +25,14 @@ struct FlowTimer : Event {
 	bool pending = false;
 };
 
+// D3's sender: a rate in place of a window.
+struct Pacer {
+	RateRequest request;
+	double bps = 0;
+	Time next_at = 0;
+	FlowTimer timer;
+};
+
 class Sender
 {
       public:
@@ -35,12 +43,16 @@ class Sender
 	void on_ack(const Packet &packet);
 	void on_timer();
 
+	// D3: the ports have answered; the time between two packets is over.
+	void on_grant(const Packet &packet);
+	void on_pace();
+
 	// Sends nothing any more; what it has not sent stays unsent.
 	void stop();
 
 	bool is_over() const
 	{
-		return (stopped_ || una_ == total_) && !timer_.pending;
+		return (stopped_ || una_ == total_) && !timer_.pending && !(pacer_ && pacer_->timer.pending);
 	}
 
 	bool was_killed() const
@@ -60,6 +72,12 @@ class Sender
 
 	std::uint64_t acked_bytes() const;
 
+	// Of D3, else nullptr.
+	Pacer *pacer()
+	{
+		return pacer_.get();
+	}
+
 	const Window &window() const
 	{
 		return window_;
@@ -73,6 +91,7 @@ class Sender
       private:
 	enum class State : std::uint8_t { Open, Reducing, Recovery, Loss };
 
+	void begin();
 	std::uint32_t deliver(const Packet &ack);
 	std::uint32_t deliver_one(std::uint32_t number);
 	void advance(std::uint32_t next_expected);
@@ -81,11 +100,17 @@ class Sender
 	void react(const Packet &ack, bool lost);
 	void end_window();
 	void send_allowed();
+	bool has_to_send() const;
+	void send_one();
+	void pace();
+	void ask_for_rate();
+	double wanted_bps() const;
 	void retransmit_lost();
 	void send(std::uint32_t number, bool again);
 	void send_syn();
 	void stamp(Packet *packet);
 	std::uint8_t tag_of(std::uint32_t number) const;
+	std::uint32_t urgency_q16() const;
 	void restart_timer();
 	void arm_timer();
 
@@ -109,13 +134,12 @@ class Sender
 	bool announce_reduction_ = false; // CWR goes with the next new packet
 	std::uint32_t retransmissions_ = 0;
 	std::uint32_t timeouts_ = 0;
-	std::uint32_t tag_until_ = 0; // the first packet with another attained-service tag than …
-	std::uint8_t tag_ = 0;	      // … this
 
 	Window window_;
 	RoundTrip round_trip_;
 	Scoreboard scoreboard_;
 	FlowTimer timer_;
+	std::unique_ptr<Pacer> pacer_;
 };
 
 } // namespace sluice

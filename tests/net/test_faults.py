@@ -15,7 +15,7 @@ import requests
 
 from experiments.files import scenario_with
 from experiments.stack import Stack
-from experiments.testbed_run import build_topology
+from experiments.runs import build_topology
 from policy.records import FINISHED
 from policy.workload import schedule
 from runtime.wait import wait_until

@@ -11,7 +11,7 @@ import pytest
 
 from experiments.files import scenario_with
 from experiments.stack import Stack
-from experiments.testbed_run import build_topology
+from experiments.runs import build_topology
 from hostagent.schedule import ScheduledFlow
 from policy.records import FINISHED, WATCHED
 from policy.workload import Flow

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.files import scenario_with
 from experiments.stack import Stack
-from experiments.testbed_run import build_topology
+from experiments.runs import build_topology
 from runtime.wait import wait_until
 from tests.net.scenarios import scenario
 from topologies import measure

@@ -16,7 +16,7 @@ from experiments.datcp_fig12 import run as fig12
 from experiments.datcp_fig13 import run as fig13
 from experiments.datcp_fig14 import run as fig14
 from experiments.files import scenario_with
-from experiments.testbed_run import build_topology
+from experiments.runs import build_topology
 from experiments.verdict import Claim, conclude
 from policy.scenario import scheduled_flows
 

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs on the testbed and on the simulator have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import topologies
+from policy.graph import Topology
+from policy.scenario import Scenario, check_hosts
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    elapsed_s: float
+    expected_s: float
+    recorded: int
+    scheduled: int
+
+
+Report = Callable[[Progress], None]
+
+
+def build_topology(scenario: Scenario) -> Topology:
+    """The scenario's network; FieldError names a bad key of [fabric] or a host that is not there."""
+    topology = topologies.build(scenario.fabric.topology, **scenario.fabric.parameters)
+    check_hosts(scenario, topology.host_by_name)
+    return topology

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the graph of a network to the parts of a fabric: hosts, switches, ports, equal-cost routes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from policy.graph import Port, Topology
+from simulator import _fabric
+
+PS_PER_NS = 1000
+PS_PER_S = 10**12
+MEAN_FRAME_BYTES = 790
+"""Data and acknowledgements, one of each."""
+EVENTS_PER_FRAME = 1.5
+"""On a link: an arrival, and where packets wait an end of sending."""
+
+MakePort = Callable[[int, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
+"""From a rate in bit/s, and whether it is a host's own port, to what the port does."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Numbers of the graph's parts in the fabric."""
+
+    host: Mapping[str, int]
+    switch: Mapping[str, int]
+    port: Mapping[str, int]
+    """By id; hosts' own ports come before these and have the hosts' numbers."""
+
+
+def event_spacing_ps(topology: Topology) -> int:
+    """About how far apart events are when every link is busy."""
+    total_bps = 2 * sum(port.rate_bps for port in topology.ports)
+    frames_per_s = total_bps / (8 * MEAN_FRAME_BYTES)
+    return max(2, round(PS_PER_S / (frames_per_s * EVENTS_PER_FRAME)))
+
+
+def lay_out(fabric: _fabric.Fabric, topology: Topology, make_port: MakePort) -> Layout:
+    """Add every port and route of the graph to a fabric that has none yet."""
+    layout = Layout(
+        host={host.name: i for i, host in enumerate(topology.hosts)},
+        switch={switch.name: i for i, switch in enumerate(topology.switches)},
+        port={port.id: len(topology.hosts) + i for i, port in enumerate(topology.ports)},
+    )
+    edge = {port.peer: port for port in topology.ports if port.edge}
+    for host in topology.hosts:
+        uplink = edge[host.name]
+        _add(fabric, uplink, layout.switch[uplink.switch], to_host=False, made=make_port(uplink.rate_bps, True))
+    for port in topology.ports:
+        peer = layout.host[port.peer] if port.edge else layout.switch[port.peer]
+        _add(fabric, port, peer, to_host=port.edge, made=make_port(port.rate_bps, False))
+    _route(fabric, topology, layout, edge)
+    return layout
+
+
+def _add(
+    fabric: _fabric.Fabric,
+    link: Port,
+    peer: int,
+    *,
+    to_host: bool,
+    made: tuple[_fabric.PortSettings, _fabric.Discipline],
+) -> None:
+    settings, discipline = made
+    settings.bps = link.rate_bps
+    settings.delay_ps = link.delay_ns * PS_PER_NS
+    settings.peer = peer
+    settings.peer_is_host = to_host
+    fabric.add_port(settings, discipline)
+
+
+def _route(fabric: _fabric.Fabric, topology: Topology, layout: Layout, edge: Mapping[str, Port]) -> None:
+    """Hosts of one edge switch are reached alike from everywhere else, so the way is looked for once for all of them."""
+    hosts_of: dict[str, list[str]] = defaultdict(list)
+    for name, port in edge.items():
+        hosts_of[port.switch].append(name)
+    for edge_switch, names in hosts_of.items():
+        for name in names:
+            group = fabric.add_group([layout.port[edge[name].id]])
+            fabric.set_route(layout.switch[edge_switch], layout.host[name], group)
+        distance = topology.distances_to(names[0])
+        for switch in topology.switches:
+            if switch.name == edge_switch or switch.name not in distance:
+                continue
+            nearer = [
+                layout.port[port.id]
+                for port in topology.ports_of[switch.name]
+                if not port.edge and distance.get(port.peer, len(distance) + 1) == distance[switch.name] - 1
+            ]
+            group = fabric.add_group(nearer)
+            for name in names:
+                fabric.set_route(layout.switch[switch.name], layout.host[name], group)

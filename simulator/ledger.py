@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of the flows that are under way, so that a result can be told whose it is. Forgets what has ended."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import numpy.typing as npt
+
+from policy.workload import FlowBatch
+
+COLUMNS = tuple(f.name for f in fields(FlowBatch) if f.name not in ("first", "labels"))
+
+
+class Ledger:
+    """Columns of a FlowBatch and the flows' numbers, of the flows that were added and not taken yet."""
+
+    def __init__(self) -> None:
+        self._numbers = np.empty(0, np.uint64)
+        self._columns: dict[str, npt.NDArray[np.generic]] = {}
+
+    def add(self, batch: FlowBatch) -> None:
+        numbers = np.arange(batch.first, batch.first + len(batch.start_s), dtype=np.uint64)
+        self._numbers = np.concatenate([self._numbers, numbers])
+        for name in COLUMNS:
+            column = getattr(batch, name)
+            known = self._columns.get(name)
+            self._columns[name] = column if known is None else np.concatenate([known, column])
+
+    def take(self, numbers: npt.NDArray[np.uint64]) -> dict[str, npt.NDArray[np.generic]]:
+        """The columns of these flows, in this order; they are forgotten."""
+        places = np.searchsorted(self._numbers, numbers)
+        taken = {name: column[places] for name, column in self._columns.items()}
+        keep = np.ones(len(self._numbers), bool)
+        keep[places] = False
+        self._numbers = self._numbers[keep]
+        self._columns = {name: column[keep] for name, column in self._columns.items()}
+        return taken
+
+    @property
+    def numbers(self) -> npt.NDArray[np.uint64]:
+        """Of the flows that are left."""
+        return self._numbers

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One scenario on the fabric: flows go in as they are drawn, policy runs at its interval, results come out as flows end.
+
+Memory is that of what is under way, and of a batch of the schedule. Nothing here reads a clock: the same scenario and seed
+give the same results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from policy.adaptation import PortAdaptation, PortCounters
+from policy.errors import FieldError
+from policy.graph import Topology
+from policy.queue_map import queue_map
+from policy.scenario import Scenario, scheduled_batches
+from policy.tags import snap_to_edge
+from policy.workload import FlowBatch
+from simulator import _fabric
+from simulator.layout import event_spacing_ps, lay_out
+from simulator.ledger import Ledger
+from simulator.ports import ADAPTIVE, port_maker
+from simulator.taps import Columns, SimulationProgress, Taps, ThresholdsMoved, no_results
+from simulator.transport import transport_settings
+
+PS_PER_S = 10**12
+PS_PER_US = 10**6
+PS_PER_NS = 1000
+PS_PER_MS = 10**9
+NEVER_PS = 2**62
+SLICE_EVENTS = 1_000_000
+"""Between two looks at what has ended, and at Ctrl-C."""
+
+@dataclass
+class Simulation:
+    """A scenario laid out on a fabric."""
+
+    scenario: Scenario
+    topology: Topology
+    taps: Taps
+    labels: dict[int, str] = field(default_factory=dict)
+    """Of flows that the scenario names one by one, by number."""
+    _ledger: Ledger = field(default_factory=Ledger)
+    _scheduled: int = 0
+    _ended: int = 0
+
+    def __post_init__(self) -> None:
+        scenario, policy = self.scenario, self.scenario.policy
+        if scenario.background:
+            raise FieldError("background", 'is for the testbed; here use [[workload.flow]] with until = "…"')
+        self._fabric = _fabric.Fabric(
+            len(self.topology.hosts),
+            len(self.topology.switches),
+            transport_settings(scenario),
+            event_spacing_ps(self.topology),
+            scenario.seed,
+            scenario.simulator.multipath == "per-packet",
+        )
+        core_bps = max((port.rate_bps for port in self.topology.ports if not port.edge), default=None)
+        make_port = port_maker(
+            policy, core_rate_bps=core_bps, free_uplinks=scenario.simulator.uplink == "free"
+        )
+        self._layout = lay_out(self._fabric, self.topology, make_port)
+        self._adaptations = {port.id: PortAdaptation(policy) for port in self.topology.ports}
+        self._adapts = policy.definition.threshold_rule in ADAPTIVE
+        self._set_all(policy.thresholds)
+
+    def totals(self) -> dict[str, float | int]:
+        """Of the run so far."""
+        return {
+            "simulated_s": self._fabric.now_ps / PS_PER_S,
+            "packet_hops": self._fabric.hops,
+            "packets_sent": self._fabric.packets_sent,
+            "packets_dropped": self._fabric.packets_dropped,
+        }
+
+    # -- policy in the loop
+
+    def _set_all(self, thresholds: tuple[int, ...]) -> None:
+        queues = queue_map(self.scenario.policy, thresholds)
+        for number in range(len(self.topology.hosts) + len(self.topology.ports)):
+            self._fabric.set_queue_of(number, queues)
+        self._thresholds = {port.id: _snapped(thresholds) for port in self.topology.ports}
+        for port_id, snapped in self._thresholds.items():
+            self.taps.thresholds(ThresholdsMoved(0.0, port_id, snapped, 0))
+
+    def _adapt(self, now_ps: int) -> None:
+        """What the controller does at each interval, with the counters that it would get by OpenFlow."""
+        counters = self._fabric.tag_counters()
+        for port_id, adaptation in self._adaptations.items():
+            packets, size_bytes, completed = counters[self._layout.port[port_id]].astype(np.int64)
+            adaptation.observe(now_ps // PS_PER_NS, PortCounters(packets, size_bytes, completed))
+            thresholds = adaptation.thresholds()
+            if thresholds is not None and _snapped(thresholds) != self._thresholds[port_id]:
+                self._move(port_id, thresholds, adaptation.flows, now_ps)
+
+    def _move(self, port_id: str, thresholds: tuple[int, ...], flows: int, now_ps: int) -> None:
+        self._thresholds[port_id] = _snapped(thresholds)
+        self._fabric.set_queue_of(self._layout.port[port_id], queue_map(self.scenario.policy, thresholds))
+        self.taps.thresholds(ThresholdsMoved(now_ps / PS_PER_S, port_id, self._thresholds[port_id], flows))
+
+    # -- the run
+
+    def run(self) -> None:
+        """From the first flow to the last one's end, or until the grace after the last start is over."""
+        rng = np.random.default_rng(self.scenario.seed)
+        batches = scheduled_batches(self.scenario, self.topology, rng)
+        clock = _Clock(self.scenario, adapts=self._adapts)
+        while True:
+            more_from_ps = self._top_up(batches, clock)
+            until_ps = min(clock.next_ps, more_from_ps)
+            reached = self._fabric.run(until_ps, SLICE_EVENTS)
+            self._collect()
+            self.taps.report(SimulationProgress(self._fabric.now_ps / PS_PER_S, self._ended, self._scheduled))
+            if more_from_ps == NEVER_PS and self._ended == self._scheduled:
+                return
+            if reached and not self._on_time(clock, until_ps):
+                break
+        self._give_up()
+
+    def _top_up(self, batches: Iterator[FlowBatch], clock: _Clock) -> int:
+        """Keep flows waiting; the time by which more are needed, NEVER_PS when there are none."""
+        while clock.more and self._fabric.now_ps >= clock.drawn_until_ps:
+            batch = next(batches, None)
+            if batch is None:
+                clock.more = False
+                clock.end_ps = clock.last_ps + round(self.scenario.grace_s * PS_PER_S)
+                break
+            if len(batch.start_s):
+                self._add(batch)
+                last_s = np.nanmax(np.concatenate([batch.start_s[-1:], batch.until_s]))
+                clock.drawn_until_ps = int(batch.start_s[-1] * PS_PER_S)
+                clock.last_ps = max(clock.last_ps, round(last_s * PS_PER_S))
+        return clock.drawn_until_ps if clock.more else NEVER_PS
+
+    def _add(self, batch: FlowBatch) -> None:
+        self._ledger.add(batch)
+        self.labels.update(enumerate(batch.labels, start=batch.first))
+        self._scheduled += len(batch.start_s)
+        self._fabric.add_flows(**_fabric_columns(batch))
+
+    def _on_time(self, clock: _Clock, now_ps: int) -> bool:
+        """What is due now is done; False when the run's time is over."""
+        if now_ps >= clock.end_ps:
+            return False
+        if now_ps >= clock.adapt_ps:
+            self._adapt(now_ps)
+            clock.adapt_ps += clock.adapt_every_ps
+        if now_ps >= clock.sample_ps:
+            self.taps.senders(now_ps / PS_PER_S, self._fabric.senders())
+            clock.sample_ps += clock.sample_every_ps
+        return True
+
+    def _collect(self) -> None:
+        self._hand_out(self._fabric.take_results())
+
+    def _give_up(self) -> None:
+        """Flows that are not done, begun or not."""
+        self._hand_out(self._fabric.unfinished())
+        self._hand_out(no_results(self._ledger.numbers, "unfinished"))
+
+    def _hand_out(self, results: Columns) -> None:
+        numbers = results.pop("id")
+        if not len(numbers):
+            return
+        self._ended += len(numbers)
+        self.taps.flows({"number": numbers, **results, **self._ledger.take(numbers)})
+
+
+class _Clock:
+    """When what is due next."""
+
+    def __init__(self, scenario: Scenario, *, adapts: bool) -> None:
+        self.adapt_every_ps = scenario.policy.interval_ms * PS_PER_MS
+        self.adapt_ps = self.adapt_every_ps if adapts else NEVER_PS
+        self.sample_every_ps = (scenario.sample_ms or 0) * PS_PER_MS
+        self.sample_ps = self.sample_every_ps if scenario.sample_ms else NEVER_PS
+        self.more = True
+        self.drawn_until_ps = 0
+        self.last_ps = 0
+        self.end_ps = NEVER_PS
+
+    @property
+    def next_ps(self) -> int:
+        return min(self.adapt_ps, self.sample_ps, self.end_ps)
+
+
+def _snapped(thresholds: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(snap_to_edge(threshold) for threshold in thresholds)
+
+
+def _fabric_columns(batch: FlowBatch) -> Columns:
+    """As the fabric takes them: whole picoseconds, 0 for what there is not."""
+    start_ps = np.rint(batch.start_s * PS_PER_S).astype(np.int64)
+    elapsed_ps = _or_zero(batch.elapsed_us * PS_PER_US)
+    deadline_ps = np.where(np.isnan(batch.deadline_us), 0, start_ps + _or_zero(batch.deadline_us * PS_PER_US))
+    numbers = np.arange(batch.first, batch.first + len(start_ps), dtype=np.uint64)
+    return {
+        "id": numbers,
+        "bytes": batch.bytes.astype(np.uint64),
+        "start_ps": start_ps,
+        "began_ps": start_ps - elapsed_ps,
+        "deadline_ps": deadline_ps,
+        "until_ps": _or_zero(batch.until_s * PS_PER_S),
+        "source": batch.src.astype(np.uint16),
+        "sink": batch.dst.astype(np.uint16),
+        "size_known": batch.size_known.astype(np.uint8),
+        "on_quench": batch.quench.astype(np.uint8),
+        "importance_milli": _or_zero(batch.importance * 1000).astype(np.uint32),
+        "importance_share_milli": _or_zero(batch.importance_share * 1000).astype(np.uint32),
+    }
+
+
+def _or_zero(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    return np.rint(np.nan_to_num(values)).astype(np.int64)
