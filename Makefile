@@ -4,15 +4,15 @@ PYTHON := .venv/bin/python
 DURATION ?=
 NAME ?=
 C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c) \
-	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h))
+	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h)) $(wildcard simulator/core/*.[ch]pp)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages venv bpf frontend gen fmt check test bench experiment demo doctor clean
+.PHONY: help setup packages venv bpf fabric frontend gen fmt check test bench experiment demo doctor clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
-setup: packages venv frontend bpf ## install everything that is missing (needs root for Debian packages)
+setup: packages venv frontend bpf fabric ## install everything that is missing (needs root for Debian packages)
 
 packages:
 	@tools/install-packages
@@ -31,6 +31,9 @@ frontend: .setup/frontend
 bpf: venv
 	@$(PYTHON) -m dataplane.build
 
+fabric: venv
+	@$(PYTHON) -m simulator.build
+
 gen: venv ## write the C header of the tag from policy/tags.py
 	$(PYTHON) -m policy.tags > dataplane/laws/tags.gen.h
 
@@ -42,7 +45,7 @@ fmt: venv ## format Python and C
 check: setup ## formatting, lint, types, generated files
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies webui experiments
+	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui experiments
 	clang-format --dry-run --Werror $(C_SOURCES)
 	$(PYTHON) -m policy.tags | diff - dataplane/laws/tags.gen.h
 
@@ -63,4 +66,4 @@ experiment: setup ## run one experiment: make experiment NAME=threshold_converge
 	$(PYTHON) -m experiments.$(NAME).run $(ARGS)
 
 clean: ## remove what setup and runs made
-	rm -rf .venv .setup dataplane/build webui/static/vendor webui/node_modules results *.egg-info
+	rm -rf .venv .setup dataplane/build simulator/build simulator/_fabric*.so webui/static/vendor webui/node_modules results *.egg-info

@@ -22,7 +22,10 @@ from runtime.command import CommandFailed, run
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
 
-SECONDS = 2
+SECONDS = 1
+Figures = tuple[float, float]
+"""Bits per second, and per second of CPU time."""
+
 NEAR, FAR = "10.9.0.1", "10.9.0.2"
 
 
@@ -50,7 +53,7 @@ def variants() -> list[Throughput]:
 
 @dataclass(frozen=True)
 class Measured:
-    """A figure of a variant in each round."""
+    """A figure of a variant in each round, and of the baseline right before it."""
 
     values: Sequence[float]
     baselines: Sequence[float]
@@ -61,7 +64,7 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """To the baseline of the same round: what else the machine does at the time touches both."""
+        """To the baseline that was measured right before: what else the machine does at the time touches both."""
         pairs = zip(self.values, self.baselines, strict=True)
         return statistics.median(value / baseline for value, baseline in pairs)
 
@@ -77,30 +80,34 @@ class Rates:
 
 
 def measure_throughput(rounds: int) -> Mapping[Throughput, Rates]:
-    """The variants take turns within a round, each round beginning with another one."""
+    """The variants take turns within a round, each round beginning with another one; the baseline before each of them.
+
+    The baseline is a variant, too: its ratio to itself tells the noise.
+    """
     argv = ["unshare", "--net", "--fork", "--kill-child", sys.executable, "-m", __name__, str(rounds)]
-    found = json.loads(run(argv, timeout_s=120 + rounds * len(variants()) * (SECONDS + 10)))
+    found = json.loads(run(argv, timeout_s=120 + rounds * 2 * len(variants()) * (SECONDS + 10)))
 
     def measured(variant: Throughput, figure: int) -> Measured:
-        return Measured(*([row[figure] for row in found[v.label]] for v in (variant, BASELINE)))
+        pairs = found[variant.label]
+        return Measured([own[figure] for _, own in pairs], [baseline[figure] for baseline, _ in pairs])
 
     return {variant: Rates(measured(variant, 0), measured(variant, 1)) for variant in variants()}
 
 
-def _measure_inside(rounds: int) -> dict[str, list[tuple[float, float]]]:
+def _measure_inside(rounds: int) -> dict[str, list[tuple[Figures, Figures]]]:
     far = spawn(["unshare", "--net", "sleep", "infinity"])
     enter = ["nsenter", f"--net=/proc/{far.pid}/ns/net"]
     own = Path("/proc/self/ns/net").readlink()
     wait_until(lambda: Path(f"/proc/{far.pid}/ns/net").readlink() != own, "the far namespace is there")
     _connect(far.pid, enter)
     turns = variants()
-    rates: dict[str, list[tuple[float, float]]] = {variant.label: [] for variant in turns}
+    rates: dict[str, list[tuple[Figures, Figures]]] = {variant.label: [] for variant in turns}
     with ExitStack() as registered:
         for control in ours():
             registered.enter_context(register_congestion_control(control))
         for number in range(rounds):
             for variant in turns[number % len(turns) :] + turns[: number % len(turns)]:
-                rates[variant.label].append(_one(variant, enter))
+                rates[variant.label].append((_one(BASELINE, enter), _one(variant, enter)))
     stop(far)
     return rates
 
@@ -125,7 +132,7 @@ def _measures(variant: Throughput) -> Iterator[None]:
         yield
 
 
-def _one(variant: Throughput, enter: list[str]) -> tuple[float, float]:
+def _one(variant: Throughput, enter: list[str]) -> Figures:
     """Bits per second, and per second of CPU time."""
     began_s = _children_cpu_s()
     server = spawn([*enter, "iperf", "-s", "-Z", variant.control], log_file=Path("/dev/null"))
