@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from experiments.runs import build_topology
 from policy.errors import FieldError, SluiceError
 from policy.scenario import Scenario, scenario_from_document
-from policy.workload import SizeCdf, parse_cdf
+from policy.sizes import SizeCdf, parse_cdf
+from policy.traces import Trace, parse_trace
 
 HERE = Path(__file__).parent
 WORKLOADS = HERE / "workloads"
 SCENARIOS = HERE / "scenarios"
+
+Parsed = TypeVar("Parsed")
 
 
 def load_cdf(name: str) -> SizeCdf:
@@ -26,7 +30,27 @@ def load_cdf(name: str) -> SizeCdf:
             "workload.sizes",
             f"there is no file {path}; known names: {known}, or give the path of a .cdf file",
         )
-    return parse_cdf(str(path), path.read_text())
+    return _parsed("workload.sizes", path, parse_cdf)
+
+
+def load_trace(name: str) -> Trace:
+    """A trace by path."""
+    path = Path(name)
+    if not path.is_file():
+        raise FieldError(
+            "workload.trace", f'there is no file {path}: give the path of a file of "ms KB sender" lines'
+        )
+    return _parsed("workload.trace", path, parse_trace)
+
+
+def _parsed(field: str, path: Path, parse: Callable[[str, str], Parsed]) -> Parsed:
+    """What `parse` makes of a file that a scenario names; errors name the key, the file and the line."""
+    try:
+        return parse(str(path), path.read_text())
+    except FieldError as error:
+        raise FieldError(field, str(error)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise FieldError(field, f"{path} cannot be read ({error}): give a text file") from None
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -43,12 +67,17 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def scenario_from_file(path: Path) -> tuple[Scenario, dict[str, Any]]:
-    """A checked scenario and the document it came from. Errors name the file and the key."""
-    document = read_document(path)
+    """A checked scenario and the document it came from, without its plan for sweeps. Errors name the file and the key.
+
+    Checked against its topology, too: hosts that are named are there, and no link is loaded beyond what it carries.
+    """
+    document = {key: value for key, value in read_document(path).items() if key != "sweep"}
     try:
-        return scenario_from_document(document, load_cdf), document
+        scenario = scenario_from_document(document, load_cdf, load_trace)
+        build_topology(scenario)
     except FieldError as error:
         raise SluiceError(f"{path}: {error}") from None
+    return scenario, document
 
 
 def scenario_with(document: Mapping[str, Any], **tables: Any) -> tuple[Scenario, dict[str, Any]]:
@@ -62,4 +91,4 @@ def scenario_with(document: Mapping[str, Any], **tables: Any) -> tuple[Scenario,
             merged[key] = {**merged.get(key, {}), **value}
         else:
             merged[key] = value
-    return scenario_from_document(merged, load_cdf), merged
+    return scenario_from_document(merged, load_cdf, load_trace), merged

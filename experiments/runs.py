@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import topologies
 from policy.graph import Topology
-from policy.scenario import Scenario, check_hosts
+from policy.scenario import Scenario, check_topology
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ Report = Callable[[Progress], None]
 
 
 def build_topology(scenario: Scenario) -> Topology:
-    """The scenario's network; FieldError names a bad key of [fabric] or a host that is not there."""
+    """The scenario's network; FieldError names a bad key of [fabric], or what the network lacks for the scenario."""
     topology = topologies.build(scenario.fabric.topology, **scenario.fabric.parameters)
-    check_hosts(scenario, topology.host_by_name)
+    check_topology(scenario, topology)
     return topology

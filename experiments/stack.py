@@ -35,6 +35,7 @@ from experiments.services import Process, Services
 from hostagent.background import FIRST_PORT, BackgroundLoad, Load
 from hostagent.sampler import FILE as SAMPLES
 from policy.errors import EnvironmentLacking
+from policy.fabrics import TESTBED, check_fabric
 from policy.graph import Topology
 from policy.scenario import Scenario
 from policy.workload import Flow, by_source
@@ -87,6 +88,7 @@ class Stack:
         `listen` is a TCP address for the web process; without it only agents can reach it. `external` is the folder
         where a web process and a controller run already (the services of docker-compose.yml).
         """
+        check_fabric(scenario.policy, TESTBED)
         out.mkdir(parents=True, exist_ok=True)
         meeting = external or Path(tempfile.mkdtemp(prefix="sluice-"))
         stack = cls(scenario, topology, out, meeting, listen, external is not None)
@@ -125,6 +127,7 @@ class Stack:
         return path.read_text().strip() if path.exists() else ""
 
     def _start(self) -> None:
+        settings = self._testbed_settings()
         desired.put_topology(self.engine, self.topology)
         version = desired.put_policy(self.engine, self.scenario.policy, "scenario")
         if not self.external:
@@ -133,7 +136,7 @@ class Stack:
             self.services.start("web", self._spawn_web)
             self.services.start("controller", self._spawn_controller)
         self._provide_kernel()
-        self.bed = Testbed.start(self.topology, self._testbed_folder(), **self._testbed_settings())
+        self.bed = Testbed.start(self.topology, self._testbed_folder(), **settings)
         wait_until(self._web_answers, "the web process answers", timeout_s=READY_TIMEOUT_S)
         self.wait_applied(version)
 

@@ -38,6 +38,7 @@ class ScheduledFlow:
     importance_share: float | None = None
     quench: Literal["never", "kill", "suspend"] = "never"
     label: str = ""
+    size_known: bool = False
 
     @property
     def endless(self) -> bool:

@@ -18,7 +18,7 @@ HEARD_BYTES = 1_000_000
 
 def wishes(flow: ScheduledFlow) -> bool:
     """There is something to tell of this flow."""
-    return flow.deadline_us is not None or flow.importance is not None
+    return flow.deadline_us is not None or flow.importance is not None or flow.size_known
 
 
 def tell(sock: socket.socket, flow: ScheduledFlow) -> bool:
@@ -38,6 +38,8 @@ def _fields(flow: ScheduledFlow) -> FlowFields:
             fields["elapsed_s"] = flow.elapsed_us / 1e6
         if not flow.endless:
             fields["size_bytes"], fields["quench"] = flow.bytes, flow.quench
+    elif flow.size_known:
+        fields["size_bytes"] = flow.bytes
     if flow.importance is not None:
         fields["importance"] = flow.importance
         fields["importance_share"] = flow.importance_share or 0.0

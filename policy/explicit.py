@@ -7,6 +7,7 @@ to = "h1"
 bytes = "10MB"            # or until = "8s": endless, sent until that time of the run
 start = "1s"              # of the run; 0 by default
 deadline = "4s"           # from the flow's start; an endless flow gets its urgency from it
+size_known = true         # whether its program tells how much it sends; with a deadline it always does
 elapsed = "1s"            # with a deadline: how long before its start the flow had begun, waiting in its program
 importance = 2            # against 1 of a standard flow; with importance_share, its share of the precedence
 importance_share = 0.5
@@ -16,14 +17,19 @@ label = "urgent"          # for samples and plots
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from policy import units
 from policy.errors import FieldError
+from policy.framing import Array
 from policy.graph import Topology
-from policy.records import size_class
+from policy.ideal import IdealTimes
 from policy.table import Table
-from policy.workload import MIN_FLOW_BYTES, QUENCH, Flow, ideal_fct_us
+from policy.workload import BATCH_FLOWS, MIN_FLOW_BYTES, QUENCH, FlowBatch
 
 MAX_IMPORTANCE = 8.0
 """What the kernel takes (dataplane/include/sluice.h)."""
@@ -48,6 +54,7 @@ class ExplicitFlow:
     importance_share: float | None
     quench: str
     label: str
+    size_known: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,18 +76,20 @@ def _flow(table: Table) -> ExplicitFlow:
     start_s = table.time_ns("start", "0s") / 1e9
     size_bytes, until_s = _extent(table, start_s)
     importance, importance_share = _importance(table)
+    deadline_us = _time_us(table, "deadline")
     flow = ExplicitFlow(
         source=table.text("from"),
         to=table.text("to"),
         start_s=start_s,
         bytes=size_bytes,
         until_s=until_s,
-        deadline_us=_time_us(table, "deadline"),
+        deadline_us=deadline_us,
         elapsed_us=_time_us(table, "elapsed"),
         importance=importance,
         importance_share=importance_share,
         quench=table.one_of("quench", "never", QUENCH),
         label=table.text("label") if table.has("label") else "",
+        size_known=_size_known(table, size_bytes, deadline_us),
     )
     table.done()
     _check(table, flow)
@@ -89,6 +98,20 @@ def _flow(table: Table) -> ExplicitFlow:
 
 def _time_us(table: Table, key: str) -> float | None:
     return table.time_ns(key, None) / 1000 if table.has(key) else None
+
+
+def _size_known(table: Table, flow_bytes: int | None, deadline_us: float | None) -> bool:
+    """Told by default where there is a deadline: a rate that is just enough follows from both."""
+    value = table.take("size_known", flow_bytes is not None and deadline_us is not None)
+    if not isinstance(value, bool):
+        raise FieldError(table.name("size_known"), f"must be true or false, not {value!r}")
+    if value and flow_bytes is None:
+        raise FieldError(table.name("size_known"), "is for flows with bytes: an endless flow has no size")
+    if not value and flow_bytes is not None and deadline_us is not None:
+        raise FieldError(
+            table.name("size_known"), "cannot be false with a deadline: such flows tell their size"
+        )
+    return value
 
 
 def _extent(table: Table, start_s: float) -> tuple[int | None, float | None]:
@@ -128,27 +151,44 @@ def _check(table: Table, flow: ExplicitFlow) -> None:
         raise FieldError(table.name("label"), f"must have at most {MAX_LABEL} characters")
 
 
-def schedule_explicit(workload: ExplicitWorkload, topology: Topology, run_id: str) -> list[Flow]:
-    """The flows by start time; a flow's id tells its place in the document."""
-    flows = [_scheduled(flow, topology, f"{run_id}/{i}") for i, flow in enumerate(workload.flows)]
-    return sorted(flows, key=lambda flow: flow.start_s)
+def explicit_batches(
+    workload: ExplicitWorkload,
+    topology: Topology,
+    until_s: float = math.inf,
+    batch_flows: int = BATCH_FLOWS,
+) -> Iterator[FlowBatch]:
+    """The flows that start before `until_s`, by start time; those that start at once in the document's order."""
+    index = {host.name: i for i, host in enumerate(topology.hosts)}
+    ideal = IdealTimes(topology)
+    flows = sorted((f for f in workload.flows if f.start_s < until_s), key=lambda flow: flow.start_s)
+    for first in range(0, len(flows), batch_flows):
+        yield _batch(first, flows[first : first + batch_flows], index, ideal)
 
 
-def _scheduled(flow: ExplicitFlow, topology: Topology, id: str) -> Flow:
-    size_bytes = MIN_FLOW_BYTES if flow.bytes is None else flow.bytes
-    return Flow(
-        id=id,
-        start_s=flow.start_s,
-        src=flow.source,
-        dst=flow.to,
-        bytes=size_bytes,
-        size_class=size_class(size_bytes),
-        ideal_us=ideal_fct_us(topology.one_path(flow.source, flow.to), size_bytes),
-        deadline_us=flow.deadline_us,
-        elapsed_us=flow.elapsed_us,
-        until_s=flow.until_s,
-        importance=flow.importance,
-        importance_share=flow.importance_share,
-        quench=flow.quench,
-        label=flow.label,
+def _batch(
+    first: int, flows: Sequence[ExplicitFlow], index: Mapping[str, int], ideal: IdealTimes
+) -> FlowBatch:
+    def times(value: Callable[[ExplicitFlow], float | None]) -> Array:
+        return np.asarray([np.nan if (v := value(flow)) is None else v for flow in flows], np.float64)
+
+    plain = FlowBatch.plain(
+        first,
+        start_s=times(lambda flow: flow.start_s),
+        src=np.asarray([index[flow.source] for flow in flows]),
+        dst=np.asarray([index[flow.to] for flow in flows]),
+        size_bytes=np.asarray(
+            [MIN_FLOW_BYTES if flow.bytes is None else flow.bytes for flow in flows], np.int64
+        ),
+        deadline_us=times(lambda flow: flow.deadline_us),
+        size_known=np.asarray([flow.size_known for flow in flows], np.bool_),
+        ideal=ideal,
+    )
+    return replace(
+        plain,
+        elapsed_us=times(lambda flow: flow.elapsed_us),
+        until_s=times(lambda flow: flow.until_s),
+        importance=times(lambda flow: flow.importance),
+        importance_share=times(lambda flow: flow.importance_share),
+        quench=np.asarray([QUENCH.index(flow.quench) for flow in flows], np.uint8),
+        labels=tuple(flow.label for flow in flows),
     )

@@ -7,25 +7,31 @@ This module turns the parsed tables into checked values; reading files is for th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from policy import units
 from policy.desired import Policy
+from policy.drawing import check_random, random_batches
 from policy.errors import FieldError
-from policy.explicit import ExplicitWorkload, explicit_workload, schedule_explicit
+from policy.explicit import ExplicitWorkload, explicit_batches
 from policy.graph import Topology
+from policy.sizes import Mix
 from policy.table import Table
-from policy.workload import MIN_FLOW_BYTES, Deadlines, Flow, Mix, MixPart, SizeCdf, Workload, schedule
+from policy.traces import Trace
+from policy.workload import BATCH_FLOWS, Flow, FlowBatch, TraceWorkload, flows_of
+from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 
-LoadCdf = Callable[[str], SizeCdf]
-
-PATTERNS = ("all-to-all", "many-to-one")
 CONNECTIONS = ("new", "persistent")
+MULTIPATH = ("per-flow", "per-packet")
+UPLINKS = ("fabric", "free")
 MIN_SAMPLE_MS = 10
+MAX_RTO_US = 120_000_000
+RTO_INITIAL = "1s"
+"""RFC 6298, section 2: before a connection's first round trip has been measured."""
 
 _RATES = ("host_rate", "core_rate")
 _DELAYS = ("link_delay", "host_delay")
@@ -44,11 +50,40 @@ class Fabric:
 class Transport:
     initial_window: int
     """Packets."""
-    rto_min_ms: int
+    rto_min_us: int
     connections: str
     """"new": a connection a flow; "persistent": flows share connections."""
     max_window: int | None = None
     """Packets that a sender has under way at most; None: as its congestion control says."""
+
+    @property
+    def rto_min_ms(self) -> int:
+        """As a kernel takes it; FieldError when that is not what the scenario says."""
+        milliseconds, rest_us = divmod(self.rto_min_us, 1000)
+        if rest_us or not milliseconds:
+            raise FieldError(
+                "transport.rto_min",
+                f"is {self.rto_min_us} us, but the testbed's kernel takes whole milliseconds from 1 on: "
+                f'give "{max(1, round(self.rto_min_us / 1000))}ms", or run it on the simulator',
+            )
+        return milliseconds
+
+
+@dataclass(frozen=True)
+class SimulatorSettings:
+    """The [simulator] table: what a testbed has by nature. The testbed ignores it."""
+
+    multipath: str = "per-flow"
+    """"per-flow": equal-cost links by a hash of the flow; "per-packet": its packets take them in turn."""
+    duplicate_threshold: int = 3
+    """Packets beyond a gap until it counts as lost; 0: only timeouts tell."""
+    packets_per_ack: int = 1
+    ack_delay_ns: int = 500_000
+    """An ACK waits so long for a further packet, at most."""
+    rto_initial_us: int = 1_000_000
+    """Retransmission timeout before the first round trip was measured."""
+    uplink: str = "fabric"
+    """"fabric": a host's own port queues, marks and drops as a switch's does; "free": it serialises, no more."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +103,28 @@ class Scenario:
     fabric: Fabric
     policy: Policy
     transport: Transport
-    workload: Workload | ExplicitWorkload
+    workload: AnyWorkload
     background: tuple[Background, ...] = ()
     sample_ms: int | None = None
     """Time between two samples of every flow under way (how its TCP fares); None: no samples are taken."""
     grace_s: float = 10.0
     """After the last flow's start, or the last endless one's end: what is not finished then is unfinished."""
+    simulator: SimulatorSettings = field(default_factory=SimulatorSettings)
+
+    @property
+    def size_scale(self) -> float:
+        """Of the workload's sizes, and with them of the size classes' limits."""
+        return 1.0 if isinstance(self.workload, ExplicitWorkload) else self.workload.scale
 
 
-def scenario_from_document(document: Mapping[str, Any], load_cdf: LoadCdf) -> Scenario:
+def no_traces(name: str) -> Trace:
+    """For callers that have no files."""
+    raise FieldError("workload.trace", f"{name!r} cannot be read here: run the scenario from a file")
+
+
+def scenario_from_document(
+    document: Mapping[str, Any], load_cdf: LoadCdf, load_trace: LoadTrace = no_traces
+) -> Scenario:
     """Check a parsed scenario. Raises FieldError naming the key ("workload.load") and what is allowed."""
     top = Table("", document)
     name = top.need("name")
@@ -86,12 +134,17 @@ def scenario_from_document(document: Mapping[str, Any], load_cdf: LoadCdf) -> Sc
     fabric = _fabric(Table("fabric", top.need("fabric")))
     policy = _policy(top.need("scheme"), fabric)
     transport = _transport(Table("transport", top.take("transport", {})))
-    workload = _workload(Table("workload", top.need("workload")), top.take("deadlines"), load_cdf)
+    simulator = _simulator(Table("simulator", top.take("simulator", {})), transport)
+    workload = workload_from(
+        Table("workload", top.need("workload")), top.take("deadlines"), load_cdf, load_trace
+    )
     background = _background(top.take("background", []))
     sample_ms = _sample_ms(top) if top.has("sample") else None
     grace_s = top.time_ns("grace", "10s") / 1e9
     top.done()
-    return Scenario(name, seed, fabric, policy, transport, workload, background, sample_ms, grace_s)
+    return Scenario(
+        name, seed, fabric, policy, transport, workload, background, sample_ms, grace_s, simulator
+    )
 
 
 def _sample_ms(top: Table) -> int:
@@ -101,6 +154,25 @@ def _sample_ms(top: Table) -> int:
     return interval_ms
 
 
+def scheduled_batches(
+    scenario: Scenario,
+    topology: Topology,
+    rng: np.random.Generator,
+    until_s: float = math.inf,
+    batch_flows: int = BATCH_FLOWS,
+) -> Iterator[FlowBatch]:
+    """Every flow of a run that starts before `until_s`, by start time, in batches of at most about `batch_flows`.
+
+    The same generator state gives the same flows, whatever the size of a batch. FieldError at once when the topology
+    has not the hosts that the workload needs.
+    """
+    check_hosts(scenario, topology.host_by_name)
+    workload = scenario.workload
+    if isinstance(workload, ExplicitWorkload):
+        return explicit_batches(workload, topology, until_s, batch_flows)
+    return random_batches(workload, topology, rng, until_s, batch_flows)
+
+
 def scheduled_flows(
     scenario: Scenario,
     topology: Topology,
@@ -108,12 +180,16 @@ def scheduled_flows(
     run_id: str,
     until_s: float = math.inf,
 ) -> list[Flow]:
-    """Every flow of a run that starts before `until_s`, by start time. The same generator state gives the same list."""
-    workload = scenario.workload
-    if isinstance(workload, ExplicitWorkload):
-        flows = schedule_explicit(workload, topology, run_id)
-        return [flow for flow in flows if flow.start_s < until_s]
-    return schedule(workload, topology, rng, run_id, until_s)
+    """The same flows as objects; a flow's id tells its place in the run."""
+    batches = scheduled_batches(scenario, topology, rng, until_s)
+    return flows_of(batches, topology, run_id, scenario.size_scale)
+
+
+def check_topology(scenario: Scenario, topology: Topology) -> None:
+    """The topology has what the scenario needs, and every link the rate for its load; else FieldError names the key."""
+    check_hosts(scenario, topology.host_by_name)
+    if not isinstance(scenario.workload, ExplicitWorkload):
+        check_random(scenario.workload, topology)
 
 
 def _fabric(table: Table) -> Fabric:
@@ -145,7 +221,7 @@ def _policy(table: object, fabric: Fabric) -> Policy:
 def _transport(table: Table) -> Transport:
     transport = Transport(
         initial_window=table.whole("initial_window", 10, 1, 1000),
-        rto_min_ms=max(1, units.time_ns(table.name("rto_min"), table.take("rto_min", "10ms")) // 10**6),
+        rto_min_us=_timeout_us(table, "rto_min", "10ms"),
         connections=table.one_of("connections", "new", CONNECTIONS),
         max_window=table.whole("max_window", None, 1, 100_000) if table.has("max_window") else None,
     )
@@ -153,65 +229,28 @@ def _transport(table: Table) -> Transport:
     return transport
 
 
-def _workload(table: Table, deadlines: object, load_cdf: LoadCdf) -> Workload | ExplicitWorkload:
-    if not table.has("flow"):
-        return _random_workload(table, deadlines, load_cdf)
-    if deadlines is not None:
-        raise FieldError("deadlines", "is for random flows; each [[workload.flow]] says its own")
-    return explicit_workload(table)
+def _timeout_us(table: Table, key: str, default: str) -> int:
+    timeout_us, rest_ns = divmod(table.time_ns(key, default), 1000)
+    if rest_ns or not 1 <= timeout_us <= MAX_RTO_US:
+        raise FieldError(table.name(key), 'must be whole microseconds up to 2min, as in "250us"')
+    return timeout_us
 
 
-def _random_workload(table: Table, deadlines: object, load_cdf: LoadCdf) -> Workload:
-    pattern = table.one_of("pattern", "all-to-all", PATTERNS)
-    to = table.take("to")
-    if (pattern == "many-to-one") != isinstance(to, str):
-        raise FieldError(
-            table.name("to"), "names the receiver of pattern many-to-one, and belongs to that only"
-        )
-    sizes = _sizes(table, load_cdf)
-    shift = table.take("shift")
-    shift_table = Table(table.name("shift"), shift) if shift is not None else None
-    workload = Workload(
-        sizes=sizes,
-        pattern=pattern,
-        to=to,
-        load=table.number("load", None, 0.001, 0.99),
-        flows=table.whole("flows", None, 1, 10**9),
-        scale=table.number("scale", 1.0, 1e-6, 1e6),
-        shift_at=shift_table.number("at", 0.5, 0.0, 1.0) if shift_table else None,
-        shifted=_sizes(shift_table, load_cdf) if shift_table else None,
-        deadlines=_deadlines(Table("deadlines", deadlines)) if deadlines is not None else None,
+def _simulator(table: Table, transport: Transport) -> SimulatorSettings:
+    """A persistent connection has measured its round trip before the run: its timeout starts at the least one."""
+    initial = RTO_INITIAL if transport.connections == "new" else f"{transport.rto_min_us}us"
+    settings = SimulatorSettings(
+        multipath=table.one_of("multipath", "per-flow", MULTIPATH),
+        duplicate_threshold=table.whole("duplicate_threshold", 3, 0, 10**6),
+        packets_per_ack=table.whole("packets_per_ack", 1, 1, 64),
+        ack_delay_ns=table.time_ns("ack_delay", "0.5ms"),
+        rto_initial_us=_timeout_us(table, "rto_initial", initial),
+        uplink=table.one_of("uplink", "fabric", UPLINKS),
     )
-    for finished in (table, shift_table):
-        if finished:
-            finished.done()
-    return workload
-
-
-def _sizes(table: Table, load_cdf: LoadCdf) -> SizeCdf | Mix:
-    sizes, mix = table.take("sizes"), table.take("mix")
-    if (sizes is None) == (mix is None):
-        raise FieldError(table.name("sizes"), "give either sizes (a table's name or a CDF file) or a mix")
-    if mix is None:
-        return load_cdf(str(sizes))
-    if not isinstance(mix, list) or not mix:
-        raise FieldError(table.name("mix"), 'must be a list of { bytes = "10KB", share = 0.8 }')
-    parts = tuple(_mix_part(Table(f"{table.name('mix')}[{i}]", part)) for i, part in enumerate(mix))
-    if abs(sum(part.share for part in parts) - 1) > 1e-6:
-        raise FieldError(table.name("mix"), "shares must add up to 1")
-    return Mix(parts)
-
-
-def _mix_part(table: Table) -> MixPart:
-    sources = table.take("from", [])
-    if not isinstance(sources, list) or not all(isinstance(name, str) for name in sources):
-        raise FieldError(table.name("from"), "must be a list of host names")
-    size_bytes = units.size_bytes(table.name("bytes"), table.need("bytes"))
-    if size_bytes < MIN_FLOW_BYTES:
-        raise FieldError(table.name("bytes"), f"must be at least {MIN_FLOW_BYTES} B")
-    part = MixPart(size_bytes, table.number("share", None, 0.0, 1.0), tuple(sources))
+    if settings.ack_delay_ns <= 0:
+        raise FieldError(table.name("ack_delay"), "must be above zero")
     table.done()
-    return part
+    return settings
 
 
 def _background(tables: object) -> tuple[Background, ...]:
@@ -232,12 +271,12 @@ def check_hosts(scenario: Scenario, hosts: Collection[str]) -> None:
     named = _workload_hosts(scenario.workload)
     for flow in scenario.background:
         named += [("background.from", flow.source), ("background.to", flow.to)]
-    for field, name in named:
+    for key, name in named:
         if name is not None and name not in hosts:
-            raise FieldError(field, f"{name!r} is not a host of the topology; hosts are h1 … h{len(hosts)}")
+            raise FieldError(key, f"{name!r} is not a host of the topology; hosts are h1 … h{len(hosts)}")
 
 
-def _workload_hosts(workload: Workload | ExplicitWorkload) -> list[tuple[str, str | None]]:
+def _workload_hosts(workload: AnyWorkload) -> list[tuple[str, str | None]]:
     """Key and host, for every host that the workload names."""
     if isinstance(workload, ExplicitWorkload):
         ends = [(f"workload.flow[{i}]", flow.source, flow.to) for i, flow in enumerate(workload.flows)]
@@ -247,24 +286,9 @@ def _workload_hosts(workload: Workload | ExplicitWorkload) -> list[tuple[str, st
             for key, name in zip(("from", "to"), two, strict=True)
         ]
     named: list[tuple[str, str | None]] = [("workload.to", workload.to)]
+    if isinstance(workload, TraceWorkload):
+        return named
     for sizes in (workload.sizes, workload.shifted):
         if isinstance(sizes, Mix):
             named += [("workload.mix.from", name) for part in sizes.parts for name in part.sources]
     return named
-
-
-def _deadlines(table: Table) -> Deadlines:
-    def time_us(key: str, default: str) -> float:
-        return units.time_ns(table.name(key), table.take(key, default)) / 1000
-
-    deadlines = Deadlines(
-        share=table.number("share", None, 0.0, 1.0),
-        distribution=table.one_of("distribution", "uniform", ("uniform", "exponential")),
-        min_us=time_us("min", "5ms"),
-        max_us=time_us("max", "25ms"),
-        mean_us=time_us("mean", "15ms"),
-    )
-    if deadlines.min_us > deadlines.max_us:
-        raise FieldError("deadlines.min", "must not exceed deadlines.max")
-    table.done()
-    return deadlines

@@ -18,13 +18,14 @@ class Table:
             raise FieldError(path, "must be a table")
         self.path = path
         self.left = dict(values)
-        self.taken: list[str] = []
+        self.known: dict[str, None] = {}
+        """Keys that were asked for, in that order."""
 
     def name(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key
 
     def take(self, key: str, default: object = None) -> Any:
-        self.taken.append(key)
+        self.known[key] = None
         return self.left.pop(key, default)
 
     def need(self, key: str) -> Any:
@@ -61,10 +62,11 @@ class Table:
         return str(value)
 
     def has(self, key: str) -> bool:
+        self.known[key] = None
         return key in self.left
 
     def done(self) -> None:
         for key in self.left:
             raise FieldError(
-                self.name(key), f"is not a key of a scenario here; there are {', '.join(self.taken)}"
+                self.name(key), f"is not a key of a scenario here; there are {', '.join(self.known)}"
             )

@@ -1,37 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workloads: which flow starts when, from whom to whom, how big, and until when it should be done.
 
-A schedule is drawn once from a seeded generator and then only read: the testbed's agents and the simulator run the
-same list. Arrivals are Poisson; sizes come from an empirical CDF (linear between its points) or from a mix of fixed
-sizes; deadlines are given to a share of the flows.
+A schedule is drawn from a seeded generator in batches of columns, so that a million flows take a second and no more
+memory than one batch; the testbed's agents (as `Flow` objects) and the simulator (as columns) run the same flows.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from policy.errors import FieldError
-from policy.graph import Port, Topology
+from policy.framing import (
+    FRAME_BYTES,
+    HEADER_BYTES,
+    MIN_FLOW_BYTES,
+    MSS_BYTES,
+    WIRE_PER_PAYLOAD,
+    Array,
+    wire_bytes,
+)
+from policy.graph import Topology
+from policy.ideal import IdealTimes, ideal_fct_us
 from policy.records import size_class
+from policy.sizes import Mix, MixPart, SizeCdf, parse_cdf
+from policy.traces import Trace, parse_trace
 
-MSS_BYTES = 1448
-"""TCP payload of a full segment with time stamps on a 1500-byte MTU."""
-FRAME_BYTES = 1514
-"""The same segment on the link, as a shaper counts it."""
-WIRE_PER_PAYLOAD = FRAME_BYTES / MSS_BYTES
+__all__ = [
+    "BATCH_FLOWS",
+    "FRAME_BYTES",
+    "HEADER_BYTES",
+    "MIN_FLOW_BYTES",
+    "MSS_BYTES",
+    "QUENCH",
+    "WIRE_PER_PAYLOAD",
+    "Deadlines",
+    "Flow",
+    "FlowBatch",
+    "IdealTimes",
+    "Mix",
+    "MixPart",
+    "SizeCdf",
+    "Trace",
+    "TraceWorkload",
+    "Workload",
+    "by_source",
+    "flows_of",
+    "ideal_fct_us",
+    "parse_cdf",
+    "parse_trace",
+    "wire_bytes",
+]
 
-MIN_FLOW_BYTES = 64
-"""Flows are at least this long: room for the header that travels in front of the payload."""
+BATCH_FLOWS = 4096
 
 QUENCH = ("never", "kill", "suspend")
 """What may happen to a flow that cannot make its deadline (Zhang et al., section 3.3)."""
 
-Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -58,69 +87,78 @@ class Flow:
     """Share of the importance in the flow's precedence; its urgency has the rest."""
     quench: str = "never"
     label: str = ""
+    size_known: bool = False
+    """The program tells how much it will send."""
 
 
 @dataclass(frozen=True)
-class SizeCdf:
-    """An empirical distribution of flow sizes: points (bytes, cumulative probability), linear in between."""
+class FlowBatch:
+    """Flows in a row, as columns of one length, by start time. nan: has none."""
 
-    name: str
-    sizes_bytes: tuple[float, ...]
-    cumulative: tuple[float, ...]
+    first: int
+    """Number of the first flow in the run, from 0."""
+    start_s: Array
+    """From the start of the run."""
+    src: Indices
+    """Places in `topology.hosts`."""
+    dst: Indices
+    bytes: npt.NDArray[np.int64]
+    """Of an endless flow: the least that it sends."""
+    deadline_us: Array
+    """From the flow's start."""
+    size_known: npt.NDArray[np.bool_]
+    """The program tells how much it will send."""
+    ideal_us: Array
+    elapsed_us: Array
+    """How long before its start the flow had begun."""
+    until_s: Array
+    """Of an endless flow, from the start of the run."""
+    importance: Array
+    importance_share: Array
+    quench: npt.NDArray[np.uint8]
+    """Places in QUENCH."""
+    labels: tuple[str, ...] = ()
+    """One a flow, or none at all."""
 
-    @property
-    def mean_bytes(self) -> float:
-        """Mean of the interpolated distribution (trapezoids between the points)."""
-        sizes, cumulative = np.asarray(self.sizes_bytes), np.asarray(self.cumulative)
-        return float(sizes[0] * cumulative[0] + np.sum((sizes[1:] + sizes[:-1]) / 2 * np.diff(cumulative)))
+    def __len__(self) -> int:
+        return len(self.start_s)
 
-    def draw(self, rng: np.random.Generator, count: int) -> Array:
-        return np.interp(rng.random(count), self.cumulative, self.sizes_bytes)
+    def __getitem__(self, part: slice) -> FlowBatch:
+        """Some of the flows, in a row."""
+        start = range(len(self))[part].start
+        columns = {f.name: getattr(self, f.name)[part] for f in fields(self) if f.name != "first"}
+        return FlowBatch(first=self.first + start, **columns)
 
-
-def parse_cdf(name: str, text: str) -> SizeCdf:
-    """Read "bytes probability" lines; "#" starts a comment; probabilities run to 1 or to 100 (percent).
-
-    Raises FieldError naming the line when it does not rise, or does not end at 1 (100).
-    """
-    sizes: list[float] = []
-    cumulative: list[float] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        words = line.split("#")[0].split()
-        if not words:
-            continue
-        try:
-            size, probability = map(float, words)
-        except ValueError:
-            raise FieldError(
-                name, f'line {number}: write "bytes probability", not {line.strip()!r}'
-            ) from None
-        if sizes and (size < sizes[-1] or probability < cumulative[-1]):
-            raise FieldError(name, f"line {number}: sizes and probabilities must not fall")
-        sizes.append(size)
-        cumulative.append(probability)
-    if len(sizes) < 2 or cumulative[-1] not in (1.0, 100.0) or cumulative[0] < 0 or sizes[0] < 0:
-        raise FieldError(name, "needs at least two points, from 0 or more up to probability 1 (or 100)")
-    return SizeCdf(name, tuple(sizes), tuple(p / cumulative[-1] for p in cumulative))
-
-
-@dataclass(frozen=True)
-class MixPart:
-    """A share of the flows: one size, from some of the hosts."""
-
-    bytes: int
-    share: float
-    sources: tuple[str, ...]
-    """Hosts that send this part; empty means every host but the receiver."""
-
-
-@dataclass(frozen=True)
-class Mix:
-    parts: tuple[MixPart, ...]
-
-    @property
-    def mean_bytes(self) -> float:
-        return sum(part.bytes * part.share for part in self.parts)
+    @classmethod
+    def plain(
+        cls,
+        first: int,
+        *,
+        start_s: Array,
+        src: npt.NDArray[Any],
+        dst: npt.NDArray[Any],
+        size_bytes: npt.NDArray[np.int64],
+        deadline_us: Array,
+        size_known: npt.NDArray[np.bool_],
+        ideal: IdealTimes,
+    ) -> FlowBatch:
+        """Flows that are told of by nothing but a deadline and their size."""
+        nothing = np.full(len(start_s), np.nan)
+        return cls(
+            first=first,
+            start_s=start_s,
+            src=src.astype(np.uint16),
+            dst=dst.astype(np.uint16),
+            bytes=size_bytes,
+            deadline_us=deadline_us,
+            size_known=size_known,
+            ideal_us=ideal.of(src, dst, size_bytes),
+            elapsed_us=nothing,
+            until_s=nothing,
+            importance=nothing,
+            importance_share=nothing,
+            quench=np.zeros(len(start_s), np.uint8),
+        )
 
 
 @dataclass(frozen=True)
@@ -129,116 +167,97 @@ class Deadlines:
 
     share: float
     distribution: str
+    """"uniform" between min and max, or "exponential": of that mean, none below min."""
     min_us: float
     max_us: float
     mean_us: float
 
-    def draw(self, rng: np.random.Generator) -> float:
+    def draw(self, chance: np.random.Generator, time: np.random.Generator, count: int) -> Array:
+        """Microseconds; nan for flows without. `chance` says which have one, `time` how long it is."""
+        given = chance.random(count) < self.share
         if self.distribution == "exponential":
-            return max(self.min_us, float(rng.exponential(self.mean_us)))
-        return float(rng.uniform(self.min_us, self.max_us))
+            deadline_us = np.maximum(self.min_us, self.mean_us * time.standard_exponential(count))
+        else:
+            deadline_us = self.min_us + (self.max_us - self.min_us) * time.random(count)
+        return np.where(given, deadline_us, np.nan)
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What the scenario's [workload] and [deadlines] say."""
+    """Random flows: what the scenario's [workload] and [deadlines] say."""
 
     sizes: SizeCdf | Mix
     pattern: str
     to: str | None
-    load: float
+    """The one receiver; of incast: None when any host asks."""
+    load: float | None
+    """Of the receiver's link, or of every host's; None: the flows come at `interarrival_s`."""
     flows: int
-    scale: float
+    scale: float = 1.0
+    """Of all sizes."""
     shift_at: float | None = None
     """Fraction of the flows after which `shifted` replaces `sizes`."""
     shifted: SizeCdf | Mix | None = None
     deadlines: Deadlines | None = None
+    interarrival_s: float | None = None
+    """Mean time between two starts (of incast: between two requests), when there is no load."""
+    fanin: int = 1
+    """Incast: senders that answer one request."""
+    size_known: float = 0.0
+    """Share of the flows without deadline whose programs tell the size; those with one always do."""
 
 
-def ideal_fct_us(path: Sequence[Port], size_bytes: int) -> float:
-    """FCT of a lone flow: the sender's link and every port on the path store and forward, the slowest paces the rest.
+@dataclass(frozen=True)
+class TraceWorkload:
+    """The flows of a trace into one receiver."""
 
-    The first segment crosses all links one after the other; what follows arrives at the slowest link's pace. No
-    allowance for start-up: TCP's first windows cost a few round-trip times more.
-    """
-    host_rate_bps = path[-1].rate_bps
-    rates = [host_rate_bps, *(port.rate_bps for port in path)]
-    first = min(size_bytes, MSS_BYTES) + FRAME_BYTES - MSS_BYTES
-    total = size_bytes * WIRE_PER_PAYLOAD if size_bytes > MSS_BYTES else first
-    crossing = sum(first * 8e6 / rate for rate in rates)
-    return crossing + max(0.0, total - first) * 8e6 / min(rates) + sum(port.delay_ns for port in path) / 1000
-
-
-def arrival_rate_per_s(workload: Workload, topology: Topology, mean_bytes: float) -> float:
-    """Flows per second over the whole network that load the links as asked, frame overhead included.
-
-    many-to-one: the receiver's link carries `load`; all-to-all: every host's link does, on average.
-    """
-    loaded = (
-        [topology.edge_port(workload.to)] if workload.to else [port for port in topology.ports if port.edge]
-    )
-    capacity_bps = sum(port.rate_bps for port in loaded)
-    return workload.load * capacity_bps / (8 * mean_bytes * WIRE_PER_PAYLOAD)
+    trace: Trace
+    to: str
+    flows: int
+    """The first so many of the trace."""
+    scale: float = 1.0
+    deadlines: Deadlines | None = None
+    size_known: float = 0.0
 
 
-def schedule(
-    workload: Workload,
-    topology: Topology,
-    rng: np.random.Generator,
-    run_id: str,
-    until_s: float = math.inf,
+def flows_of(
+    batches: Iterable[FlowBatch], topology: Topology, run_id: str, size_scale: float = 1.0
 ) -> list[Flow]:
-    """Every flow of a run that starts before `until_s`, by start time. The same generator state gives the same list."""
-    flows: list[Flow] = []
-    ideal: dict[tuple[str, str, int], float] = {}
-    now_s = 0.0
-    for index in range(workload.flows):
-        shifted = (
-            workload.shifted and workload.shift_at is not None and index >= workload.shift_at * workload.flows
-        )
-        sizes = workload.shifted if shifted and workload.shifted else workload.sizes
-        rate = arrival_rate_per_s(workload, topology, sizes.mean_bytes * workload.scale)
-        now_s += float(rng.exponential(1 / rate))
-        if now_s >= until_s:
-            break
-        size, src, dst = _draw_flow(sizes, workload, topology, rng)
-        key = (src, dst, size)
-        if key not in ideal:
-            ideal[key] = ideal_fct_us(topology.one_path(src, dst), size)
-        flows.append(
-            Flow(
-                id=f"{run_id}/{index}",
-                start_s=now_s,
-                src=src,
-                dst=dst,
-                bytes=size,
-                size_class=size_class(size, workload.scale),
-                ideal_us=ideal[key],
-                deadline_us=_draw_deadline(workload.deadlines, rng),
-            )
-        )
-    return flows
-
-
-def _draw_flow(
-    sizes: SizeCdf | Mix, workload: Workload, topology: Topology, rng: np.random.Generator
-) -> tuple[int, str, str]:
+    """The flows of batches as objects; `size_scale` is that of the limits of the size classes."""
     names = [host.name for host in topology.hosts]
-    dst = workload.to or names[int(rng.integers(len(names)))]
-    if isinstance(sizes, Mix):
-        shares = np.asarray([part.share for part in sizes.parts])
-        part = sizes.parts[int(rng.choice(len(shares), p=shares / shares.sum()))]
-        size, candidates = float(part.bytes), [name for name in part.sources or names if name != dst]
-    else:
-        size, candidates = float(sizes.draw(rng, 1)[0]), [name for name in names if name != dst]
-    src = candidates[int(rng.integers(len(candidates)))]
-    return max(MIN_FLOW_BYTES, round(size * workload.scale)), src, dst
+    return [flow for batch in batches for flow in _flows(batch, names, run_id, size_scale)]
 
 
-def _draw_deadline(deadlines: Deadlines | None, rng: np.random.Generator) -> float | None:
-    if deadlines is None or rng.random() >= deadlines.share:
-        return None
-    return deadlines.draw(rng)
+def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: float) -> list[Flow]:
+    columns = {
+        f.name: getattr(batch, f.name).tolist() for f in fields(batch) if f.name not in ("first", "labels")
+    }
+    return [
+        Flow(
+            id=f"{run_id}/{batch.first + i}",
+            start_s=row["start_s"],
+            src=names[row["src"]],
+            dst=names[row["dst"]],
+            bytes=row["bytes"],
+            size_class=size_class(row["bytes"], size_scale),
+            ideal_us=row["ideal_us"],
+            deadline_us=_known(row["deadline_us"]),
+            elapsed_us=_known(row["elapsed_us"]),
+            until_s=_known(row["until_s"]),
+            importance=_known(row["importance"]),
+            importance_share=_known(row["importance_share"]),
+            quench=QUENCH[row["quench"]],
+            label=batch.labels[i] if batch.labels else "",
+            size_known=row["size_known"],
+        )
+        for i, row in enumerate(
+            dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+        )
+    ]
+
+
+def _known(value: float) -> float | None:
+    return None if value != value else value
 
 
 def by_source(flows: Sequence[Flow]) -> Mapping[str, list[Flow]]:

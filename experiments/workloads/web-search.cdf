@@ -1,14 +1,15 @@
-# Web search (the DCTCP paper's production cluster), in bytes, as TrafficGenerator's DCTCP_CDF and the ns-3 load-balancing studies use it.
-# Interpolated mean 1,711,250 B.
-0 0
-10000 0.15
-20000 0.2
-30000 0.3
-50000 0.4
-80000 0.53
-200000 0.6
-1000000 0.7
-2000000 0.8
-5000000 0.9
-10000000 0.97
-30000000 1
+# Web search (the DCTCP paper's production cluster, Alizadeh et al., SIGCOMM 2010), as the ns-2 studies use it: pFabric, and PIAS's,
+# MQ-ECN's and TCN's CDF_dctcp.tcl. Packets of 1460 B, interpolated, rounded up. Interpolated mean 1140.98 packets = 1.67 MB (the scripts say 1138).
+packet_bytes 1460
+6 0
+6 0.15
+13 0.20
+19 0.30
+33 0.40
+53 0.53
+133 0.60
+667 0.70
+1333 0.80
+3333 0.90
+6667 0.97
+20000 1.00

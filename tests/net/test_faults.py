@@ -14,10 +14,10 @@ import pytest
 import requests
 
 from experiments.files import scenario_with
-from experiments.stack import Stack
 from experiments.runs import build_topology
+from experiments.stack import Stack
 from policy.records import FINISHED
-from policy.workload import schedule
+from policy.scenario import scheduled_flows
 from runtime.wait import wait_until
 from store.flows import all_flows, count_flows
 from tests.net.scenarios import scenario
@@ -44,7 +44,7 @@ def running(tmp_path_factory):
     }
     checked, _ = scenario_with(scenario("faults", workload=workload, scheme=adaptive))
     topology = build_topology(checked)
-    flows = schedule(checked.workload, topology, np.random.default_rng(1), "faults")
+    flows = scheduled_flows(checked, topology, np.random.default_rng(1), "faults")
     with Stack.start(checked, topology, tmp_path_factory.mktemp("faults")) as stack:
         start_at = stack.start_agents(flows)
         wait_until(lambda: healthy(stack), "everything is up", timeout_s=10)

@@ -12,9 +12,9 @@ import pytest
 
 from hostagent.background import BackgroundLoad, Load
 from hostagent.schedule import ScheduledFlow
+from policy.ideal import ideal_fct_us
 from policy.records import FINISHED
 from policy.tags import attained_tag
-from policy.workload import ideal_fct_us
 from runtime.process import stop
 from runtime.wait import wait_until
 from tests.net.conftest import RATE_BPS, install
@@ -59,7 +59,7 @@ def run(testbed, web, tmp_path):
 
 
 def flow(testbed, number, start_s, src, dst, size_bytes):
-    ideal_us = ideal_fct_us(testbed.topology.one_path(src, dst), size_bytes)
+    ideal_us = ideal_fct_us(testbed.topology, src, dst, size_bytes)
     return ScheduledFlow(f"run/{number}", start_s, src, dst, size_bytes, "small", ideal_us, None)
 
 

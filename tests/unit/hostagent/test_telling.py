@@ -32,12 +32,14 @@ URGENT = replace(flow(1, size_bytes=50_000, deadline_us=2.5e6), quench="kill")
 IMPORTANT = replace(flow(2), importance=2.0, importance_share=0.5)
 
 
-def test_tell__deadline_and_importance(tmp_path, kernel):
-    records = Bench(tmp_path, schedule(URGENT, IMPORTANT, flow(3))).run()
+def test_tell__deadline_importance_and_size(tmp_path, kernel):
+    known = replace(flow(4, size_bytes=70_000), size_known=True)
+    records = Bench(tmp_path, schedule(URGENT, IMPORTANT, flow(3), known)).run()
     assert {record.status for record in records.values()} == {FINISHED}
     assert kernel == [
         {"size_bytes": 50_000, "deadline_s": 2.5, "quench": "kill"},
         {"importance": 2.0, "importance_share": 0.5},
+        {"size_bytes": 70_000},
     ]
 
 

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from policy.errors import FieldError
-from policy.explicit import ExplicitWorkload, explicit_workload, schedule_explicit
+from policy.explicit import ExplicitWorkload, explicit_batches, explicit_workload
 from policy.scenario import check_hosts, scenario_from_document, scheduled_flows
 from policy.table import Table
-from tests.unit.policy.test_workload import star
+from policy.workload import flows_of
+from tests.unit.policy.networks import star
 
 URGENT = {
     "from": "h2",
@@ -40,9 +41,9 @@ def read(*flows, **tables):
 
 def test_explicit__every_key_reaches_the_schedule():
     workload = explicit_workload(Table("workload", {"flow": [URGENT, ENDLESS]}))
-    endless, urgent = schedule_explicit(workload, star(), "run")
-    assert (endless.id, endless.start_s, endless.until_s, endless.label) == ("run/1", 0.0, 8.0, "")
-    assert (urgent.id, urgent.src, urgent.dst, urgent.bytes) == ("run/0", "h2", "h1", 10**7)
+    endless, urgent = flows_of(explicit_batches(workload, star()), star(), "run")
+    assert (endless.id, endless.start_s, endless.until_s, endless.label) == ("run/0", 0.0, 8.0, "")
+    assert (urgent.id, urgent.src, urgent.dst, urgent.bytes) == ("run/1", "h2", "h1", 10**7)
     assert (urgent.start_s, urgent.deadline_us, urgent.until_s) == (1.0, 4e6, None)
     assert (urgent.elapsed_us, endless.elapsed_us) == (5e5, None)
     assert (urgent.importance, urgent.importance_share, urgent.quench, urgent.label) == (
@@ -51,6 +52,7 @@ def test_explicit__every_key_reaches_the_schedule():
         "kill",
         "urgent",
     )
+    assert (urgent.size_known, endless.size_known) == (True, False)
     assert urgent.ideal_us == pytest.approx(10**7 * 1514 / 1448 * 8 / 100, rel=1e-3)
 
 
@@ -60,7 +62,23 @@ def test_scenario__explicit_flows_are_drawn_without_chance():
     assert (scenario.sample_ms, scenario.grace_s, scenario.transport.max_window) == (100, 40, 50)
     flows = [scheduled_flows(scenario, star(), np.random.default_rng(seed), "run") for seed in (1, 2)]
     assert flows[0] == flows[1]
-    assert [f.id for f in scheduled_flows(scenario, star(), np.random.default_rng(), "run", 0.5)] == ["run/1"]
+    early = scheduled_flows(scenario, star(), np.random.default_rng(), "run", 0.5)
+    assert [(flow.id, flow.src) for flow in early] == [("run/0", "h3")]
+
+
+def test_explicit__the_same_batches_in_other_sizes():
+    flows = [URGENT | {"start": f"{(7 * i) % 10}s", "label": f"f{i}"} for i in range(20)]
+    workload = explicit_workload(Table("workload", {"flow": flows}))
+    whole = flows_of(explicit_batches(workload, star()), star(), "run")
+    assert flows_of(explicit_batches(workload, star(), batch_flows=3), star(), "run") == whole
+    assert [flow.start_s for flow in whole] == sorted(flow.start_s for flow in whole)
+    assert [flow.label for flow in whole[:4]] == ["f0", "f10", "f3", "f13"], "at once: as in the document"
+
+
+def test_explicit__the_size_may_be_told_without_a_deadline():
+    plain = {"from": "h2", "to": "h1", "bytes": "1MB"}
+    flows = [plain, plain | {"size_known": True}, plain | {"deadline": "1s"}]
+    assert [flow.size_known for flow in read(*flows).workload.flows] == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -79,6 +97,9 @@ def test_scenario__explicit_flows_are_drawn_without_chance():
         ({"deadline": None, "elapsed": None}, "quench"),
         ({"quench": "perhaps"}, "quench"),
         ({"importance": None}, "importance_share"),
+        ({"size_known": 1}, "size_known"),
+        ({"size_known": False}, "size_known"),
+        ({"bytes": None, "until": "9s", "quench": "never", "size_known": True}, "size_known"),
         ({"importance": 9}, "importance"),
         ({"importance": 0}, "importance"),
         ({"importance_share": 1.5}, "importance_share"),

@@ -8,8 +8,10 @@ import pytest
 
 from policy.errors import FieldError
 from policy.marking import PortMarking
-from policy.scenario import scenario_from_document
-from policy.workload import Mix, parse_cdf
+from policy.scenario import SimulatorSettings, check_topology, scenario_from_document
+from policy.sizes import Mix, parse_cdf
+from policy.traces import parse_trace
+from tests.unit.policy.networks import star
 
 TEXT = """
 name = "paper"
@@ -44,8 +46,26 @@ def load_cdf(name):
     return parse_cdf(name, "1 0\n10 1")
 
 
+def load_trace(name):
+    return parse_trace(name, "1 10 0\n2 20 1")
+
+
 def read(document):
-    return scenario_from_document(document, load_cdf)
+    return scenario_from_document(document, load_cdf, load_trace)
+
+
+def changed(**tables):
+    """The document with keys set, or taken out where they are None."""
+    document = copy.deepcopy(tomllib.loads(TEXT))
+    for name, values in tables.items():
+        table = document.setdefault(name, {})
+        table.update(values)
+        document[name] = {key: value for key, value in table.items() if value is not None}
+    return document
+
+
+INCAST = {"pattern": "incast", "mix": None, "to": None, "fanin": 3, "bytes": "20KB"}
+TRACE = {"trace": "t.txt", "mix": None, "pattern": None, "load": None, "flows": None}
 
 
 def test_scenario__reads_every_table():
@@ -57,7 +77,131 @@ def test_scenario__reads_every_table():
     assert scenario.policy.thresholds == (1000,)
     assert isinstance(scenario.workload.sizes, Mix)
     assert scenario.workload.deadlines.min_us == 5000
-    assert scenario.transport.rto_min_ms == 10
+    assert scenario.transport.rto_min_us == 10_000
+    assert (scenario.workload.load, scenario.workload.interarrival_s, scenario.workload.size_known) == (
+        0.8,
+        None,
+        0,
+    )
+    assert scenario.size_scale == 1.0
+
+
+def test_scenario__a_time_between_starts_instead_of_a_load():
+    workload = read(changed(workload={"load": None, "interarrival": "0.01ms", "size_known": 0.5})).workload
+    assert (workload.load, workload.interarrival_s, workload.size_known) == (None, 1e-5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("keys", "size_bytes"), [({"bytes": "20KB"}, 20_000), ({"bytes": None, "total": "1MB"}, 333_334)]
+)
+def test_scenario__incast(keys, size_bytes):
+    workload = read(changed(workload=INCAST | keys)).workload
+    assert (workload.pattern, workload.fanin, workload.to) == ("incast", 3, None)
+    assert [part.bytes for part in workload.sizes.parts] == [size_bytes]
+    assert read(changed(workload=INCAST | {"to": "h2"})).workload.to == "h2"
+
+
+def test_scenario__a_trace():
+    scenario = read(changed(workload=TRACE | {"scale": 0.5}))
+    assert (scenario.workload.to, scenario.workload.flows, scenario.size_scale) == ("h1", 2, 0.5)
+    assert scenario.workload.deadlines.share == 0.3
+    assert read(changed(workload=TRACE | {"flows": 1})).workload.flows == 1
+
+
+def test_scenario__what_only_the_simulator_needs():
+    assert read(changed()).simulator == SimulatorSettings("per-flow", 3, 1, 500_000, 1_000_000, "fabric")
+    given = {
+        "multipath": "per-packet",
+        "duplicate_threshold": 0,
+        "packets_per_ack": 2,
+        "ack_delay": "40us",
+        "rto_initial": "3ms",
+        "uplink": "free",
+    }
+    assert read(changed(simulator=given)).simulator == SimulatorSettings(
+        "per-packet", 0, 2, 40_000, 3000, "free"
+    )
+
+
+def test_scenario__a_persistent_connection_starts_with_the_least_timeout():
+    scenario = read(changed(transport={"connections": "persistent", "rto_min": "250us"}))
+    assert (scenario.transport.rto_min_us, scenario.simulator.rto_initial_us) == (250, 250)
+
+
+@pytest.mark.parametrize(("rto_min", "milliseconds"), [("2ms", 2), ("250us", None), ("2.5ms", None)])
+def test_transport__a_kernels_timeout_is_whole_milliseconds(rto_min, milliseconds):
+    transport = read(changed(transport={"rto_min": rto_min})).transport
+    if milliseconds:
+        assert transport.rto_min_ms == milliseconds
+    else:
+        with pytest.raises(FieldError, match="simulator") as caught:
+            _ = transport.rto_min_ms
+        assert caught.value.field == "transport.rto_min"
+
+
+@pytest.mark.parametrize(
+    ("tables", "field"),
+    [
+        ({"workload": {"interarrival": "1ms"}}, "workload.load"),
+        ({"workload": {"load": None}}, "workload.load"),
+        ({"workload": {"load": 1}}, "workload.load"),
+        ({"workload": {"load": None, "interarrival": "0ms"}}, "workload.interarrival"),
+        ({"workload": {"load": None, "interarrival": 0.1}}, "workload.interarrival"),
+        ({"workload": {"size_known": 1.5}}, "workload.size_known"),
+        ({"workload": {"pattern": "permutation"}}, "workload.to"),
+        ({"workload": {"fanin": 3}}, "workload.fanin"),
+        ({"workload": INCAST | {"fanin": None}}, "workload.fanin"),
+        ({"workload": INCAST | {"total": "1MB"}}, "workload.bytes"),
+        ({"workload": INCAST | {"bytes": None}}, "workload.bytes"),
+        ({"workload": INCAST | {"bytes": "20"}}, "workload.bytes"),
+        ({"workload": INCAST | {"bytes": None, "total": "100B"}}, "workload.total"),
+        ({"workload": INCAST | {"sizes": "web-search"}}, "workload.sizes"),
+        ({"workload": INCAST | {"shift": {"at": 0.5, "sizes": "web-search"}}}, "workload.shift"),
+        ({"workload": TRACE | {"flows": 3}}, "workload.flows"),
+        ({"workload": TRACE | {"load": 0.5}}, "workload.load"),
+        ({"workload": TRACE | {"to": None}}, "workload.to"),
+        ({"simulator": {"multipath": "both"}}, "simulator.multipath"),
+        ({"simulator": {"duplicate_threshold": -1}}, "simulator.duplicate_threshold"),
+        ({"simulator": {"packets_per_ack": 65}}, "simulator.packets_per_ack"),
+        ({"simulator": {"ack_delay": "0s"}}, "simulator.ack_delay"),
+        ({"simulator": {"ack_delay": "1"}}, "simulator.ack_delay"),
+        ({"simulator": {"rto_initial": "0us"}}, "simulator.rto_initial"),
+        ({"simulator": {"uplink": "none"}}, "simulator.uplink"),
+        ({"simulator": {"uplinks": "free"}}, "simulator.uplinks"),
+        ({"transport": {"rto_min": "1ns"}}, "transport.rto_min"),
+        ({"transport": {"rto_min": "10min"}}, "transport.rto_min"),
+    ],
+)
+def test_scenario__names_the_bad_key_of_a_combination(tables, field):
+    with pytest.raises(FieldError) as caught:
+        read(changed(**tables))
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("workload", "hosts", "field"),
+    [
+        ({"to": "h9"}, 4, "workload.to"),
+        ({"mix": [{"bytes": "1KB", "share": 1.0, "from": ["h9"]}]}, 4, "workload.mix.from"),
+        ({"mix": [{"bytes": "1KB", "share": 1.0, "from": ["h1"]}]}, 4, "workload.mix"),
+        (INCAST, 3, "workload.fanin"),
+        (TRACE, 2, "workload.trace"),
+        ({"pattern": "all-to-all", "to": None}, 4, "workload.load"),
+    ],
+)
+def test_check_topology__names_what_does_not_fit(workload, hosts, field):
+    """The last one: h3 sends what four hosts should."""
+    document = changed(workload=workload)
+    if field == "workload.load":
+        document["workload"]["mix"] = [{"bytes": "1KB", "share": 1.0, "from": ["h3"]}]
+    with pytest.raises(FieldError) as caught:
+        check_topology(read(document), star(hosts))
+    assert caught.value.field == field
+
+
+def test_check_topology__what_fits():
+    for workload in ({}, INCAST, TRACE, {"load": None, "interarrival": "1us"}):
+        check_topology(read(changed(workload=workload)), star())
 
 
 def test_scenario__a_ramp_with_units_below_the_fabrics_buffer():

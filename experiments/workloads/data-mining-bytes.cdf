@@ -1,0 +1,14 @@
+# Data mining (the VL2 paper's cluster), in bytes, as TrafficGenerator's VL2_CDF has it. Interpolated mean 12.66 MB.
+0 0
+180 0.1
+216 0.2
+560 0.3
+900 0.4
+1100 0.5
+1870 0.6
+3160 0.7
+10000 0.8
+400000 0.9
+3160000 0.95
+100000000 0.98
+1000000000 1

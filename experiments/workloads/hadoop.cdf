@@ -1,0 +1,18 @@
+# Hadoop (Facebook, Roy et al., SIGCOMM 2015), as MQ-ECN's ns-2 scripts have it (CDF_hadoop.tcl).
+# Packets of 1460 B, interpolated, rounded up. Interpolated mean 2832 packets.
+packet_bytes 1460
+1 0
+24 0.1
+30 0.2
+33 0.3
+33 0.4
+50 0.5
+53 0.6
+67 0.7
+120 0.8
+160 0.9
+200 0.95
+667 0.96
+6667 0.97
+66667 0.99
+333333 1

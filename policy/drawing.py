@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drawing schedules: batches of flows from a seeded generator, the same flows whatever the size of a batch.
+
+Each column has a generator of its own, seeded from the caller's, and takes one number a flow from it. So a change of
+one thing (say, deadlines for more flows) leaves the rest of the schedule as it was: schemes and settings are compared
+under the same traffic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from policy.arrivals import Poisson, arrival_rate_per_s
+from policy.errors import FieldError
+from policy.framing import Array
+from policy.graph import Topology
+from policy.ideal import IdealTimes
+from policy.offered import check_offered
+from policy.patterns import make_pattern
+from policy.sizes import Parts, scaled_bytes
+from policy.workload import BATCH_FLOWS, Deadlines, FlowBatch, TraceWorkload, Workload
+
+_STREAMS = 7
+
+
+def _streams(rng: np.random.Generator) -> list[np.random.Generator]:
+    seed = np.random.SeedSequence(int(rng.integers(2**63)))
+    return [np.random.default_rng(child) for child in seed.spawn(_STREAMS)]
+
+
+class RandomFlows:
+    """The flows of a `Workload`, in batches."""
+
+    def __init__(self, workload: Workload, topology: Topology, rng: np.random.Generator) -> None:
+        gap, self._size, source, sink, *told = _streams(rng)
+        self._workload = workload
+        self._phases = [(0, workload.sizes)]
+        if workload.shifted is not None and workload.shift_at is not None:
+            self._phases.append((math.ceil(workload.shift_at * workload.flows), workload.shifted))
+        self._gap_s = [1 / arrival_rate_per_s(workload, topology, sizes) for _, sizes in self._phases]
+        sources = [names for _, sizes in self._phases for names in sizes.sources]
+        self._pattern = make_pattern(workload, topology, sources, (source, sink))
+        self._arrivals = Poisson(gap, workload.fanin)
+        self._told = Told(workload.deadlines, workload.size_known, told)
+        self._ideal = IdealTimes(topology)
+
+    def batches(self, until_s: float, batch_flows: int) -> Iterator[FlowBatch]:
+        step = self._workload.fanin * max(1, batch_flows // self._workload.fanin)
+        for first in range(0, self._workload.flows, step):
+            batch = self._batch(first, min(step, self._workload.flows - first))
+            yield from _before(until_s, batch)
+            if batch.start_s[-1] >= until_s:
+                return
+
+    def _batch(self, first: int, count: int) -> FlowBatch:
+        sizes, parts, gap_s = self._sizes(first, self._size.random(count))
+        src, dst = self._pattern.pairs(parts)
+        deadline_us, size_known = self._told.draw(count)
+        return FlowBatch.plain(
+            first,
+            start_s=self._arrivals.starts_s(gap_s),
+            src=src,
+            dst=dst,
+            size_bytes=scaled_bytes(sizes, self._workload.scale),
+            deadline_us=deadline_us,
+            size_known=size_known,
+            ideal=self._ideal,
+        )
+
+    def _sizes(self, first: int, uniform: Array) -> tuple[Array, Parts, Array]:
+        """Sizes, their parts (counted through all phases) and mean gaps, phase by phase."""
+        bounds = [min(max(start - first, 0), len(uniform)) for start, _ in self._phases]
+        sizes, parts, gaps = [], [], []
+        before = 0
+        for (_, phase), gap_s, (low, high) in zip(
+            self._phases, self._gap_s, pairwise([*bounds, len(uniform)]), strict=True
+        ):
+            size, part = phase.at(uniform[low:high])
+            sizes.append(size)
+            parts.append(part + before)
+            gaps.append(np.full(high - low, gap_s))
+            before += len(phase.sources)
+        return np.concatenate(sizes), np.concatenate(parts), np.concatenate(gaps)
+
+
+class TraceFlows:
+    """The flows of a `TraceWorkload`, in batches."""
+
+    def __init__(self, workload: TraceWorkload, topology: Topology, rng: np.random.Generator) -> None:
+        *_, chance, time, known = _streams(rng)
+        names = [host.name for host in topology.hosts]
+        to = names.index(workload.to)
+        sender = workload.trace.sender[: workload.flows]
+        if sender.max() >= len(names) - 1:
+            raise FieldError(
+                "workload.trace",
+                f"has sender {sender.max()}, but there are {len(names) - 1} hosts beside {workload.to}: senders "
+                "count from 0, so the fabric needs more hosts",
+            )
+        self._workload, self._to = workload, to
+        self._src = sender + (sender >= to)
+        self._start_s = np.cumsum(workload.trace.gap_s[: workload.flows])
+        self._told = Told(workload.deadlines, workload.size_known, [chance, time, known])
+        self._ideal = IdealTimes(topology)
+
+    def batches(self, until_s: float, batch_flows: int) -> Iterator[FlowBatch]:
+        for first in range(0, len(self._src), batch_flows):
+            batch = self._batch(slice(first, first + batch_flows))
+            yield from _before(until_s, batch)
+            if batch.start_s[-1] >= until_s:
+                return
+
+    def _batch(self, part: slice) -> FlowBatch:
+        src = self._src[part]
+        deadline_us, size_known = self._told.draw(len(src))
+        return FlowBatch.plain(
+            part.start,
+            start_s=self._start_s[part],
+            src=src,
+            dst=np.full_like(src, self._to),
+            size_bytes=scaled_bytes(
+                self._workload.trace.size_bytes[: self._workload.flows][part], self._workload.scale
+            ),
+            deadline_us=deadline_us,
+            size_known=size_known,
+            ideal=self._ideal,
+        )
+
+
+class Told:
+    """What programs tell of their flows."""
+
+    def __init__(
+        self, deadlines: Deadlines | None, size_known: float, streams: list[np.random.Generator]
+    ) -> None:
+        self._deadlines, self._size_known = deadlines, size_known
+        self._chance, self._time, self._known = streams
+
+    def draw(self, count: int) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """Deadlines in us, nan where there is none, and whether the size is told: with a deadline it always is."""
+        deadline_us = np.full(count, np.nan)
+        if self._deadlines is not None:
+            deadline_us = self._deadlines.draw(self._chance, self._time, count)
+        return deadline_us, ~np.isnan(deadline_us) | (self._known.random(count) < self._size_known)
+
+
+def _before(until_s: float, batch: FlowBatch) -> Iterator[FlowBatch]:
+    """The part of a batch that starts before a time, if any."""
+    count = int(np.searchsorted(batch.start_s, until_s))
+    if count:
+        yield batch[:count]
+
+
+def random_batches(
+    workload: Workload | TraceWorkload,
+    topology: Topology,
+    rng: np.random.Generator,
+    until_s: float = math.inf,
+    batch_flows: int = BATCH_FLOWS,
+) -> Iterator[FlowBatch]:
+    """Every flow that starts before `until_s`, by start time. FieldError when the topology has not the hosts for it."""
+    return _drawn(workload, topology, rng).batches(until_s, batch_flows)
+
+
+def check_random(workload: Workload | TraceWorkload, topology: Topology) -> None:
+    """FieldError when the topology has not the hosts for the workload, or a link not the rate for its load."""
+    _drawn(workload, topology, np.random.default_rng(0))
+    if isinstance(workload, Workload):
+        check_offered(workload, topology)
+
+
+def _drawn(
+    workload: Workload | TraceWorkload, topology: Topology, rng: np.random.Generator
+) -> RandomFlows | TraceFlows:
+    if isinstance(workload, TraceWorkload):
+        return TraceFlows(workload, topology, rng)
+    return RandomFlows(workload, topology, rng)

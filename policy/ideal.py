@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The completion time of a flow that is alone in the network: what slowdowns are measured against.
+
+The sender's own link and every port on the path store and forward; the slowest of them paces what follows the first
+segment. With n segments, all full but the last, over links of rate r_j and delay d_j:
+
+    ideal = sum_j (first / r_j + d_j) + (total - first) / min_j r_j
+
+first: bytes of the first segment on the link, total: of all of them, headers included. Exact when the last link is as
+slow as any. No allowance for start-up: TCP's first windows cost a few round-trip times more.
+
+Worked out by pairs of edge switches, never by pairs of hosts: a thousand hosts have a million pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from policy.framing import HEADER_BYTES, MSS_BYTES, Array, wire_bytes
+from policy.graph import Port, Topology
+
+Indices = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class _Core:
+    """What links between switches add on one shortest path. Inverse rates are in seconds a bit."""
+
+    inverse_sum: float = 0.0
+    inverse_max: float = 0.0
+    delay_us: float = 0.0
+
+    def behind(self, port: Port) -> _Core:
+        """The same path with this port in front."""
+        inverse = 1 / port.rate_bps
+        return _Core(
+            self.inverse_sum + inverse, max(self.inverse_max, inverse), self.delay_us + port.delay_ns / 1000
+        )
+
+
+class IdealTimes:
+    """Ideal completion times in a topology; hosts are told by their place in `topology.hosts`."""
+
+    def __init__(self, topology: Topology) -> None:
+        edge = edge_ports(topology)
+        self._inverse = np.asarray([1 / port.rate_bps for port in edge])
+        self._delay_us = np.asarray([port.delay_ns / 1000 for port in edge])
+        switches = list(dict.fromkeys(port.switch for port in edge))
+        place = {name: i for i, name in enumerate(switches)}
+        self._edge = np.asarray([place[port.switch] for port in edge])
+        cores = [_cores_towards(topology, port) for port in {p.switch: p for p in edge}.values()]
+        between = [[core[source] for core in cores] for source in switches]
+        self._inverse_sum = np.asarray([[core.inverse_sum for core in row] for row in between])
+        self._inverse_max = np.asarray([[core.inverse_max for core in row] for row in between])
+        self._core_delay_us = np.asarray([[core.delay_us for core in row] for row in between])
+
+    def of(self, src: Indices, dst: Indices, size_bytes: npt.NDArray[Any]) -> Array:
+        """Microseconds, for flows from `src` to `dst` (places of hosts) of `size_bytes`."""
+        pair = (self._edge[src], self._edge[dst])
+        first = np.minimum(size_bytes, MSS_BYTES) + HEADER_BYTES
+        crossing = self._inverse[src] + self._inverse[dst] + self._inverse_sum[pair]
+        slowest = np.maximum(np.maximum(self._inverse[src], self._inverse[dst]), self._inverse_max[pair])
+        delay_us = self._delay_us[src] + self._delay_us[dst] + self._core_delay_us[pair]
+        ideal_us: Array = 8e6 * (first * crossing + (wire_bytes(size_bytes) - first) * slowest) + delay_us
+        return ideal_us
+
+
+def ideal_fct_us(topology: Topology, source: str, destination: str, size_bytes: int) -> float:
+    """Of one flow between named hosts, in microseconds."""
+    names = [host.name for host in topology.hosts]
+    src, dst = np.asarray([names.index(source)]), np.asarray([names.index(destination)])
+    return float(IdealTimes(topology).of(src, dst, np.asarray([size_bytes]))[0])
+
+
+def edge_ports(topology: Topology) -> list[Port]:
+    """The switch port of each host, in the hosts' order."""
+    by_host = {port.peer: port for port in topology.ports if port.edge}
+    return [by_host[host.name] for host in topology.hosts]
+
+
+def _cores_towards(topology: Topology, edge: Port) -> Mapping[str, _Core]:
+    """For each switch, the links between it and the switch of an edge port, on one shortest path."""
+    distance = topology.distances_to(edge.peer)
+    cores = {edge.switch: _Core()}
+    for name in sorted(distance, key=distance.__getitem__):
+        if name not in cores:
+            port = next(p for p in topology.ports_of[name] if distance.get(p.peer) == distance[name] - 1)
+            cores[name] = cores[port.peer].behind(port)
+    return cores

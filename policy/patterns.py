@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who sends to whom. Hosts are told by their place in `topology.hosts`; chance comes in as generators.
+
+A pattern takes one uniform number a flow from each of its generators, whatever the flow: a schedule is the same
+however it is cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from policy.errors import FieldError
+from policy.graph import Topology
+from policy.sizes import Parts
+from policy.workload import Workload
+
+PATTERNS = ("all-to-all", "many-to-one", "permutation", "incast")
+
+Hosts = npt.NDArray[np.int64]
+Uniform = npt.NDArray[np.float64]
+
+
+class Pattern(Protocol):
+    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
+        """Senders and receivers of the next flows, whose sizes belong to these parts."""
+
+
+def make_pattern(
+    workload: Workload,
+    topology: Topology,
+    sources: Sequence[Sequence[str]],
+    streams: Sequence[np.random.Generator],
+) -> Pattern:
+    """`sources`: for each part of the sizes the hosts that send it, or none for all; `streams`: two generators.
+
+    FieldError when the topology has not the hosts for it.
+    """
+    index = {host.name: i for i, host in enumerate(topology.hosts)}
+    if len(index) < 2:
+        raise FieldError("fabric", "has one host: traffic takes two")
+    if workload.pattern == "incast":
+        to = None if workload.to is None else index[workload.to]
+        return Incast(len(index), to, workload.fanin, *streams)
+    to = index[workload.to] if workload.to is not None else None
+    senders = Senders([[index[name] for name in names] for names in sources], len(index), to)
+    if to is not None:
+        return ManyToOne(senders, to, streams[0])
+    if workload.pattern == "permutation":
+        return Permutation(senders, derangement(len(index), streams[1]), streams[0])
+    return AllToAll(senders, len(index), *streams)
+
+
+class Senders:
+    """For each part of the sizes, the hosts that may send it: never the receiver `to`."""
+
+    def __init__(self, sources: Sequence[Sequence[int]], hosts: int, to: int | None) -> None:
+        lists = [[h for h in (part or range(hosts)) if h != to] for part in sources]
+        if not all(lists):
+            raise FieldError(
+                "workload.mix", "a part comes from its receiver alone: name another host in from"
+            )
+        self.count = np.asarray([len(part) for part in lists])
+        self._table = np.zeros((len(lists), max(self.count)), np.int64)
+        for row, part in zip(self._table, lists, strict=True):
+            row[: len(part)] = part
+
+    def pick(self, uniform: Uniform, parts: Parts) -> Hosts:
+        hosts: Hosts = self._table[parts, (uniform * self.count[parts]).astype(np.int64)]
+        return hosts
+
+
+class AllToAll:
+    """From any sender to any other host."""
+
+    def __init__(
+        self, senders: Senders, hosts: int, source: np.random.Generator, sink: np.random.Generator
+    ) -> None:
+        self._senders, self._hosts, self._source, self._sink = senders, hosts, source, sink
+
+    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
+        src = self._senders.pick(self._source.random(len(parts)), parts)
+        return src, _another(self._sink.random(len(parts)), self._hosts, src)
+
+
+class ManyToOne:
+    """From any sender to one receiver."""
+
+    def __init__(self, senders: Senders, to: int, source: np.random.Generator) -> None:
+        self._senders, self._to, self._source = senders, to, source
+
+    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
+        src = self._senders.pick(self._source.random(len(parts)), parts)
+        return src, np.full_like(src, self._to)
+
+
+class Permutation:
+    """Each host sends to one other, and receives from one."""
+
+    def __init__(self, senders: Senders, partner: Hosts, source: np.random.Generator) -> None:
+        self._senders, self._partner, self._source = senders, partner, source
+
+    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
+        src = self._senders.pick(self._source.random(len(parts)), parts)
+        return src, self._partner[src]
+
+
+class Incast:
+    """Requests: `fanin` different hosts answer one receiver at once. Flows come `fanin` at a time."""
+
+    def __init__(
+        self, hosts: int, to: int | None, fanin: int, source: np.random.Generator, sink: np.random.Generator
+    ) -> None:
+        if fanin > hosts - 1:
+            raise FieldError(
+                "workload.fanin",
+                f"is {fanin}, but a receiver has {hosts - 1} other hosts here: at most so many",
+            )
+        self._hosts, self._to, self._fanin = hosts, to, fanin
+        self._source, self._sink = source, sink
+
+    def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
+        requests = -(-len(parts) // self._fanin)
+        receiver = (self._sink.random(requests) * self._hosts).astype(np.int64)
+        if self._to is not None:
+            receiver[:] = self._to
+        others = distinct(self._source.random((requests, self._fanin)), self._hosts - 1)
+        src = others + (others >= receiver[:, None])
+        return src.ravel()[: len(parts)], np.repeat(receiver, self._fanin)[: len(parts)]
+
+
+def _another(uniform: Uniform, hosts: int, than: Hosts) -> Hosts:
+    """Any of the other hosts, each as likely."""
+    other = (uniform * (hosts - 1)).astype(np.int64)
+    return other + (other >= than)
+
+
+def distinct(uniform: Uniform, below: int) -> Hosts:
+    """In each row as many different numbers below `below` as there are columns, every set as likely.
+
+    R. W. Floyd's sampling (Bentley, Communications of the ACM 30(9), 1987): column by column, over all rows at once.
+    """
+    rows, columns = uniform.shape
+    chosen = np.empty((rows, columns), np.int64)
+    for column in range(columns):
+        last = below - columns + column
+        candidate = (uniform[:, column] * (last + 1)).astype(np.int64)
+        taken = (chosen[:, :column] == candidate[:, None]).any(axis=1)
+        chosen[:, column] = np.where(taken, last, candidate)
+    return chosen
+
+
+def derangement(count: int, rng: np.random.Generator) -> Hosts:
+    """A permutation without fixed points, every one as likely: about e tries."""
+    while True:
+        order = rng.permutation(count)
+        if (order != np.arange(count)).all():
+            return order

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How big flows are: empirical distributions, read from tables, and mixes of fixed sizes.
+
+Both turn uniform random numbers into sizes, so that one number a flow is all the chance there is in its size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from policy.errors import FieldError
+from policy.framing import MIN_FLOW_BYTES, Array, wire_bytes
+
+Parts = npt.NDArray[np.int64]
+
+_STEPS = 4096
+"""Points at which each piece of a distribution is looked at for a mean: exact for straight pieces."""
+_PACKET_SLACK = 1e-9
+"""Share of a packet that rounding errors of an interpolation may come to."""
+
+
+class Sizes(Protocol):
+    """Where sizes come from."""
+
+    @property
+    def sources(self) -> tuple[tuple[str, ...], ...]:
+        """For each part, the hosts that send it; empty: all."""
+
+    def at(self, uniform: Array) -> tuple[Array, Parts]:
+        """Sizes in bytes, and the part that each belongs to, from numbers in [0, 1)."""
+
+    def pieces(self) -> tuple[Array, Parts]:
+        """Bounds (n+1) of the pieces of [0, 1) on which the size is smooth, and their parts (n)."""
+
+
+@dataclass(frozen=True)
+class SizeCdf:
+    """An empirical distribution of flow sizes: points (bytes, cumulative probability), linear in between.
+
+    A first point above probability 0 is a step: so many flows have just this size. So are two points of one size.
+    """
+
+    name: str
+    sizes_bytes: tuple[float, ...]
+    cumulative: tuple[float, ...]
+    packet_bytes: int | None = None
+    """Sizes are rounded up to whole packets of so many bytes, as ns-2's tables are meant; None: to bytes."""
+
+    @property
+    def mean_bytes(self) -> float:
+        """Mean of the interpolated distribution (trapezoids between the points), before any rounding to packets."""
+        sizes, cumulative = np.asarray(self.sizes_bytes), np.asarray(self.cumulative)
+        return float(sizes[0] * cumulative[0] + np.sum((sizes[1:] + sizes[:-1]) / 2 * np.diff(cumulative)))
+
+    @property
+    def sources(self) -> tuple[tuple[str, ...], ...]:
+        return ((),)
+
+    def at(self, uniform: Array) -> tuple[Array, Parts]:
+        size = np.interp(uniform, self.cumulative, self.sizes_bytes)
+        if self.packet_bytes is not None:
+            size = np.ceil(size / self.packet_bytes - _PACKET_SLACK) * self.packet_bytes
+        return size, np.zeros(len(size), np.int64)
+
+    def pieces(self) -> tuple[Array, Parts]:
+        bounds = np.unique([0.0, *self.cumulative])
+        return bounds, np.zeros(len(bounds) - 1, np.int64)
+
+    def draw(self, rng: np.random.Generator, count: int) -> Array:
+        return self.at(rng.random(count))[0]
+
+
+@dataclass(frozen=True)
+class MixPart:
+    """A share of the flows: one size, from some of the hosts."""
+
+    bytes: int
+    share: float
+    sources: tuple[str, ...]
+    """Hosts that send this part; empty means every host but the receiver."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    parts: tuple[MixPart, ...]
+
+    @property
+    def mean_bytes(self) -> float:
+        return sum(part.bytes * part.share for part in self.parts)
+
+    @property
+    def sources(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(part.sources for part in self.parts)
+
+    def _bounds(self) -> Array:
+        shares = np.cumsum([part.share for part in self.parts])
+        return np.concatenate([[0.0], shares / shares[-1]])
+
+    def at(self, uniform: Array) -> tuple[Array, Parts]:
+        part = np.searchsorted(self._bounds()[1:-1], uniform, side="right")
+        return np.asarray([float(p.bytes) for p in self.parts])[part], part
+
+    def pieces(self) -> tuple[Array, Parts]:
+        return self._bounds(), np.arange(len(self.parts))
+
+
+def scaled_bytes(sizes_bytes: Array, scale: float) -> npt.NDArray[np.int64]:
+    """Whole bytes of flows, all sizes times `scale`, none below MIN_FLOW_BYTES."""
+    return np.maximum(MIN_FLOW_BYTES, np.rint(sizes_bytes * scale)).astype(np.int64)
+
+
+def mean_by_part(sizes: Sizes, of: Callable[[Array], Array]) -> Array:
+    """For each part, the share of the flows that it has times the mean of `of(size)` over them; the sum is the mean."""
+    bounds, parts = sizes.pieces()
+    widths = np.diff(bounds)
+    uniform = bounds[:-1, None] + widths[:, None] * (np.arange(_STEPS) + 0.5) / _STEPS
+    values = of(sizes.at(uniform.ravel())[0]).reshape(uniform.shape).mean(axis=1)
+    means = np.zeros(len(sizes.sources))
+    np.add.at(means, parts, values * widths)
+    return means
+
+
+def mean_wire_bytes(sizes: Sizes, scale: float) -> Array:
+    """For each part, its share times the mean bytes that its flows come to on a link."""
+    return mean_by_part(sizes, lambda size: wire_bytes(scaled_bytes(size, scale)))
+
+
+# -- tables
+
+
+def parse_cdf(name: str, text: str) -> SizeCdf:
+    """Read "bytes probability" lines; "#" starts a comment; probabilities run to 1 or to 100 (percent).
+
+    A line "packet_bytes 1460" before them says that sizes are in packets of so many bytes, and that flows are whole
+    packets. Raises FieldError naming the line when the table does not rise, or does not end at 1 (100).
+    """
+    points: list[tuple[float, float]] = []
+    packet_bytes: int | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split("#")[0].split()
+        if words[:1] == ["packet_bytes"]:
+            packet_bytes = _packet_bytes(name, number, words, first=not points and packet_bytes is None)
+        elif words:
+            points.append(_point(name, number, words, points[-1] if points else (0.0, 0.0)))
+    if len(points) < 2 or points[-1][1] not in (1.0, 100.0):
+        last = f", not {points[-1][1]:g}" if points else ""
+        raise FieldError(name, f"needs two points or more, up to probability 1, or 100 for percent{last}")
+    if points[-1][0] <= 0:
+        raise FieldError(name, "the last size must be above zero")
+    unit, whole = packet_bytes or 1, points[-1][1]
+    return SizeCdf(
+        name, tuple(s * unit for s, _ in points), tuple(p / whole for _, p in points), packet_bytes
+    )
+
+
+def _packet_bytes(name: str, number: int, words: list[str], *, first: bool) -> int:
+    if not first or len(words) != 2 or not words[1].isdigit() or int(words[1]) < 1:
+        raise FieldError(name, f'line {number}: write "packet_bytes 1460", once and before the first point')
+    return int(words[1])
+
+
+def _point(name: str, number: int, words: list[str], before: tuple[float, float]) -> tuple[float, float]:
+    try:
+        size, probability = map(float, words)
+    except ValueError:
+        size = probability = math.nan
+    if not (math.isfinite(size) and math.isfinite(probability)):
+        found = " ".join(words)
+        raise FieldError(name, f'line {number}: write "bytes probability", not {found!r}')
+    if size < before[0] or probability < before[1]:
+        low = "zero" if before == (0.0, 0.0) else "the line before"
+        raise FieldError(name, f"line {number}: sizes and probabilities must not fall below {low}")
+    return size, probability

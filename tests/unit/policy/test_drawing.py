@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random schedules: the same flows however they are cut, the load and the shares that were asked for."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+import topologies
+from policy.drawing import check_random, random_batches
+from policy.errors import FieldError
+from policy.framing import wire_bytes
+from policy.traces import parse_trace
+from policy.workload import Deadlines, Mix, MixPart, SizeCdf, TraceWorkload, Workload, flows_of
+from tests.unit.policy.networks import RATE_BPS, star
+
+PAPER_MIX = Mix((MixPart(10_000, 0.8, ("h3",)), MixPart(1_000_000, 0.2, ("h2", "h4"))))
+CDF = SizeCdf("ramp", (100.0, 100.0, 1e5, 1e6), (0.0, 0.3, 0.8, 1.0))
+INTO_ONE = Workload(PAPER_MIX, "many-to-one", "h1", 0.8, 5000)
+EVERYWHERE = Workload(CDF, "all-to-all", None, 0.8, 5000)
+DEADLINES = Deadlines(0.3, "uniform", 5_000, 25_000, 0)
+SHIFTED = replace(INTO_ONE, shift_at=0.5, shifted=Mix((MixPart(20_000, 1.0, ("h3",)),)))
+INCAST = Workload(Mix((MixPart(20_000, 1.0, ()),)), "incast", None, 0.5, 5000, fanin=3)
+TRACE = TraceWorkload(
+    parse_trace("t", "\n".join(f"{i % 7} {i % 40 + 1} {i % 3}" for i in range(5000))),
+    "h2",
+    4500,
+    0.5,
+    DEADLINES,
+    0.2,
+)
+EVERYTHING = {
+    "many-to-one": INTO_ONE,
+    "all-to-all": replace(EVERYWHERE, deadlines=DEADLINES, size_known=0.5),
+    "exponential": replace(EVERYWHERE, deadlines=replace(DEADLINES, distribution="exponential", mean_us=9e3)),
+    "shift": SHIFTED,
+    "permutation": replace(EVERYWHERE, pattern="permutation"),
+    "incast": INCAST,
+    "interarrival": replace(EVERYWHERE, load=None, interarrival_s=1e-4),
+    "trace": TRACE,
+}
+
+
+def columns(workload, seed=1, topology=None, **options):
+    batches = list(random_batches(workload, topology or star(), np.random.default_rng(seed), **options))
+    names = [f.name for f in fields(batches[0]) if f.name not in ("first", "labels")]
+    assert [b.first for b in batches] == np.cumsum([0, *map(len, batches[:-1])]).tolist()
+    return {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in names}
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_batches__the_same_flows_whatever_their_size(name):
+    whole = columns(EVERYTHING[name], batch_flows=10**6)
+    for batch_flows in (1, 17, 4096):
+        for column, values in columns(EVERYTHING[name], batch_flows=batch_flows).items():
+            np.testing.assert_array_equal(
+                values, whole[column], err_msg=f"{column}, batches of {batch_flows}"
+            )
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_batches__the_same_seed_the_same_flows_by_start_time(name):
+    workload = EVERYTHING[name]
+    drawn, again, other = columns(workload), columns(workload), columns(workload, seed=2)
+    assert all(np.array_equal(drawn[key], again[key], equal_nan=True) for key in drawn)
+    assert any(not np.array_equal(drawn[key], other[key], equal_nan=True) for key in drawn)
+    assert (np.diff(drawn["start_s"]) >= 0).all()
+    assert len(drawn["start_s"]) == workload.flows
+    assert (drawn["src"] != drawn["dst"]).all()
+
+
+def test_batches__a_generator_that_is_used_on_gives_other_flows():
+    rng = np.random.default_rng(1)
+    first, second = (next(random_batches(EVERYWHERE, star(), rng)) for _ in range(2))
+    assert not np.array_equal(first.start_s, second.start_s)
+
+
+def test_batches__those_before_a_time():
+    whole = columns(EVERYWHERE)
+    until_s = float(whole["start_s"][1234])
+    for batch_flows in (100, 1234, 4096):
+        part = columns(EVERYWHERE, until_s=until_s, batch_flows=batch_flows)
+        np.testing.assert_array_equal(part["start_s"], whole["start_s"][:1234])
+    assert list(random_batches(EVERYWHERE, star(), np.random.default_rng(1), until_s=0.0)) == []
+
+
+def test_batches__deadlines_and_told_sizes_leave_the_rest_as_it_was():
+    plain, told = columns(EVERYWHERE), columns(replace(EVERYWHERE, deadlines=DEADLINES, size_known=0.4))
+    for name in ("start_s", "src", "dst", "bytes", "ideal_us"):
+        np.testing.assert_array_equal(plain[name], told[name])
+
+
+def test_batches__memory_does_not_grow_with_the_flows():
+    def peak_bytes(flows):
+        tracemalloc.start()
+        for _ in random_batches(replace(EVERYWHERE, flows=flows), star(), np.random.default_rng(1)):
+            pass
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    assert peak_bytes(200_000) < 1.2 * peak_bytes(20_000) + 100_000
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.05])
+def test_load__is_what_the_receivers_link_carries(scale):
+    flows = columns(replace(INTO_ONE, flows=40_000, scale=scale))
+    assert wire_bytes(flows["bytes"]).sum() * 8 / flows["start_s"][-1] == pytest.approx(
+        0.8 * RATE_BPS, rel=0.03
+    )
+
+
+@pytest.mark.parametrize("pattern", ["all-to-all", "permutation", "incast"])
+def test_load__is_what_every_hosts_link_carries(pattern):
+    workload = INCAST if pattern == "incast" else replace(EVERYWHERE, pattern=pattern)
+    flows = columns(replace(workload, flows=60_000))
+    carried_bps = np.bincount(flows["dst"], wire_bytes(flows["bytes"])) * 8 / flows["start_s"][-1]
+    assert carried_bps == pytest.approx([workload.load * RATE_BPS] * 4, rel=0.06)
+
+
+def test_load__tiny_flows_count_with_their_headers():
+    tiny = Workload(Mix((MixPart(64, 1.0, ()),)), "many-to-one", "h1", 0.5, 40_000)
+    flows = columns(tiny)
+    assert flows["start_s"][-1] / 40_000 == pytest.approx((64 + 66) * 8 / (0.5 * RATE_BPS), rel=0.03)
+
+
+def test_interarrival__is_the_mean_gap_of_a_poisson_process():
+    gaps_s = np.diff(columns(replace(EVERYWHERE, flows=40_000, load=None, interarrival_s=1e-4))["start_s"])
+    assert gaps_s.mean() == pytest.approx(1e-4, rel=0.03)
+    assert gaps_s.std() == pytest.approx(1e-4, rel=0.03)
+    assert (gaps_s < 1e-4).mean() == pytest.approx(1 - np.exp(-1), abs=0.01)
+
+
+def test_mix__shares_and_sources():
+    flows = columns(INTO_ONE)
+    small = flows["bytes"] == 10_000
+    assert small.mean() == pytest.approx(0.8, abs=0.02)
+    assert set(flows["src"][small]) == {2}
+    assert set(flows["src"][~small]) == {1, 3}
+    assert set(flows["dst"]) == {0}
+
+
+def test_shift__changes_sizes_and_rate_half_way():
+    flows = columns(SHIFTED)
+    assert set(flows["bytes"][:2500]) == {10_000, 1_000_000}
+    assert set(flows["bytes"][2500:]) == {20_000}
+    assert set(flows["src"][2500:]) == {2}
+    carried_bps = 2500 * wire_bytes(np.asarray([20_000]))[0] * 8 / np.ptp(flows["start_s"][2499:])
+    assert carried_bps == pytest.approx(0.8 * RATE_BPS, rel=0.06)
+
+
+def test_incast__answers_to_a_request_start_at_once():
+    starts = columns(replace(INCAST, flows=3000))["start_s"].reshape(-1, 3)
+    assert (starts == starts[:, :1]).all()
+    assert (np.diff(starts[:, 0]) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("deadlines", "mean_us", "least_us"),
+    [
+        (DEADLINES, 15_000, 5_000),
+        (Deadlines(0.3, "exponential", 1, 25_000, 15_000), 15_000, 1),
+        (Deadlines(0.3, "exponential", 15_000, 25_000, 15_000), 15_000 * (1 + np.exp(-1)), 15_000),
+    ],
+)
+def test_deadlines__for_a_share(deadlines, mean_us, least_us):
+    flows = columns(replace(EVERYWHERE, flows=40_000, deadlines=deadlines))
+    given_us = flows["deadline_us"][~np.isnan(flows["deadline_us"])]
+    assert len(given_us) / 40_000 == pytest.approx(0.3, abs=0.01)
+    assert given_us.mean() == pytest.approx(mean_us, rel=0.03)
+    assert given_us.min() >= least_us
+    if deadlines.distribution == "uniform":
+        assert given_us.max() <= deadlines.max_us
+
+
+def test_size_known__deadline_flows_always_others_by_share():
+    flows = columns(replace(EVERYWHERE, flows=40_000, deadlines=DEADLINES, size_known=0.5))
+    urgent = ~np.isnan(flows["deadline_us"])
+    assert flows["size_known"][urgent].all()
+    assert flows["size_known"][~urgent].mean() == pytest.approx(0.5, abs=0.01)
+    assert not columns(EVERYWHERE)["size_known"].any()
+
+
+def test_trace__times_sizes_and_senders_are_the_files():
+    trace = parse_trace("t", "1 10 0\n2.5 20 2\n0 1 1")
+    flows = columns(TraceWorkload(trace, "h2", 3))
+    np.testing.assert_allclose(flows["start_s"], [0.001, 0.0035, 0.0035])
+    assert flows["bytes"].tolist() == [10 * 1024, 20 * 1024, 1024]
+    assert flows["src"].tolist() == [0, 3, 2], "the hosts beside h2, in order"
+    assert set(flows["dst"]) == {1}
+    assert columns(TraceWorkload(trace, "h2", 2, scale=0.5))["bytes"].tolist() == [5 * 1024, 10 * 1024]
+
+
+def test_trace__more_senders_than_hosts():
+    workload = TraceWorkload(parse_trace("t", "1 10 3"), "h1", 1)
+    with pytest.raises(FieldError, match="sender 3") as caught:
+        check_random(workload, star())
+    assert caught.value.field == "workload.trace"
+
+
+def test_flows_of__the_columns_as_objects():
+    workload = replace(EVERYWHERE, flows=300, scale=0.1, deadlines=DEADLINES, size_known=0.5)
+    drawn = columns(workload)
+    batches = random_batches(workload, star(), np.random.default_rng(1), batch_flows=100)
+    flows = flows_of(batches, star(), "run", workload.scale)
+    assert [flow.id for flow in flows] == [f"run/{i}" for i in range(300)]
+    assert [flow.bytes for flow in flows] == drawn["bytes"].tolist()
+    assert [flow.src for flow in flows] == [f"h{i + 1}" for i in drawn["src"]]
+    assert [flow.deadline_us or 0 for flow in flows] == np.nan_to_num(drawn["deadline_us"]).tolist()
+    assert [flow.size_known for flow in flows] == drawn["size_known"].tolist()
+    assert {flow.size_class for flow in flows if flow.bytes <= 10_000} == {"small"}
+    assert {flow.size_class for flow in flows if flow.bytes > 10_000} == {"medium"}
+    assert all(type(flow.bytes) is int and type(flow.start_s) is float for flow in flows), (
+        "JSON takes no numpy"
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "hosts"),
+    [
+        ({"leaves": 9, "spines": 4, "hosts_per_leaf": 16}, 144),
+        ({"leaves": 32, "spines": 16, "hosts_per_leaf": 32}, 1024),
+    ],
+)
+def test_batches__every_host_of_a_large_fabric_sends_and_receives(shape, hosts):
+    topology = topologies.build("leaf-spine", host_rate_bps=10**10, core_rate_bps=4 * 10**10, **shape)
+    flows = columns(replace(EVERYWHERE, flows=50_000), topology=topology)
+    assert len(set(flows["src"])) == len(set(flows["dst"])) == hosts
+    assert (flows["ideal_us"] > 0).all()

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy.errors import FieldError
+from policy.sizes import Mix, MixPart, SizeCdf, mean_by_part, mean_wire_bytes, parse_cdf, scaled_bytes
+
+WORKLOADS = Path(__file__).parents[3] / "experiments" / "workloads"
+PACKET = 1460
+
+PUBLISHED_MEANS = {
+    "web-search": 1140.98 * PACKET,
+    "data-mining": 5116.6 * PACKET,
+    "web-search-bytes": 1_711_250,
+    "data-mining-bytes": 12.66e6,
+    "cache-follower": 624 * PACKET,
+    "hadoop": 2832 * PACKET,
+}
+"""Interpolated means that are known from elsewhere, in bytes."""
+
+
+def table(name):
+    return parse_cdf(name, (WORKLOADS / f"{name}.cdf").read_text())
+
+
+@pytest.mark.parametrize("name", PUBLISHED_MEANS)
+def test_parse_cdf__published_means(name):
+    assert table(name).mean_bytes == pytest.approx(PUBLISHED_MEANS[name], rel=1e-3)
+
+
+@pytest.mark.parametrize("path", sorted(WORKLOADS.glob("*.cdf")), ids=lambda path: path.stem)
+def test_tables__say_where_they_are_from_and_draw_what_they_say(path):
+    assert path.read_text().startswith("# ")
+    cdf = table(path.stem)
+    uniform = (np.arange(200_000) + 0.5) / 200_000
+    sizes, _ = cdf.at(uniform)
+    shorter = np.searchsorted(np.sort(sizes), cdf.sizes_bytes, side="right") / len(sizes)
+    at_end = {
+        size: max(c for s, c in zip(cdf.sizes_bytes, cdf.cumulative, strict=True) if s == size)
+        for size in cdf.sizes_bytes
+    }
+    for size, share in zip(cdf.sizes_bytes, shorter, strict=True):
+        assert share == pytest.approx(at_end[size], abs=2e-5), f"up to {size:g} B"
+    if cdf.packet_bytes:
+        assert (sizes % cdf.packet_bytes == 0).all()
+
+
+def test_parse_cdf__percent_equals_fractions():
+    assert parse_cdf("x", "1 0\n5 50\n9 100").cumulative == parse_cdf("x", "1 0\n5 .5\n9 1").cumulative
+
+
+def test_parse_cdf__a_head_above_zero_and_steps_are_single_sizes():
+    cdf = parse_cdf("x", "6 0.25\n6 0.5\n10 0.5\n10 1")
+    sizes, _ = cdf.at(np.asarray([0.0, 0.1, 0.3, 0.499, 0.501, 0.9]))
+    assert sizes.tolist() == [6, 6, 6, 6, 10, 10]
+    assert cdf.mean_bytes == 8
+
+
+def test_parse_cdf__packets_are_rounded_up():
+    cdf = parse_cdf("x", "# table\npacket_bytes 1000\n1 0\n1 0.5\n3 1")
+    sizes, _ = cdf.at(np.asarray([0.0, 0.4999, 0.5001, 0.75, 0.7501, 0.9999]))
+    assert sizes.tolist() == [1000, 1000, 2000, 2000, 3000, 3000]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "two points"),
+        ("1 0", "two points"),
+        ("1 0\n2 0.5", "0.5"),
+        ("1 0\n2 101", "101"),
+        ("0 0\n0 1", "above zero"),
+        ("1 0\n2 0.9\n3 0.5\n4 1", "line 3"),
+        ("# head\n2 0\n1 1", "line 3"),
+        ("-1 0\n2 1", "line 1"),
+        ("1 -1\n2 1", "line 1"),
+        ("1 zero\n2 1", "line 1"),
+        ("1 nan\n2 1", "line 1"),
+        ("1 0\ninf 1", "line 2"),
+        ("1 0 3\n2 1", "line 1"),
+        ("1 0\npacket_bytes 1460\n2 1", "line 2"),
+        ("packet_bytes 0\n1 0\n2 1", "line 1"),
+        ("packet_bytes\n1 0\n2 1", "line 1"),
+    ],
+)
+def test_parse_cdf__bad_tables_name_file_and_line(text, says):
+    with pytest.raises(FieldError, match=says) as caught:
+        parse_cdf("bad.cdf", text)
+    assert caught.value.field == "bad.cdf"
+
+
+def test_mix__shares_and_parts():
+    mix = Mix((MixPart(10_000, 0.8, ()), MixPart(1_000_000, 0.2, ())))
+    sizes, parts = mix.at(np.asarray([0.0, 0.7999, 0.8001, 0.9999]))
+    assert sizes.tolist() == [10_000, 10_000, 1_000_000, 1_000_000]
+    assert parts.tolist() == [0, 0, 1, 1]
+    assert mix.mean_bytes == pytest.approx(208_000)
+
+
+def test_mix__a_part_without_share_is_never_drawn():
+    mix = Mix((MixPart(100, 0.0, ()), MixPart(200, 1.0, ()), MixPart(300, 0.0, ())))
+    assert set(mix.at(np.random.default_rng(1).random(1000))[0]) == {200}
+
+
+@given(
+    sizes=st.lists(st.integers(0, 10**7), min_size=2, max_size=8).map(sorted).filter(lambda s: s[-1] > 0),
+    seed=st.integers(0, 2**32),
+)
+def test_mean_by_part__is_the_mean_of_the_table(sizes, seed):
+    steps = np.sort(np.random.default_rng(seed).random(len(sizes)))
+    cdf = SizeCdf("x", tuple(sizes), (*steps[:-1], 1.0))
+    assert mean_by_part(cdf, lambda size: size).sum() == pytest.approx(cdf.mean_bytes, rel=1e-9, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["web-search", "facebook-key-value", "alibaba-storage"])
+def test_mean_wire_bytes__is_what_drawn_flows_come_to(name):
+    cdf = table(name)
+    sizes = scaled_bytes(cdf.draw(np.random.default_rng(3), 2_000_000), 0.5)
+    wire = sizes + 66 * -(-sizes // 1448)
+    assert mean_wire_bytes(cdf, 0.5).sum() == pytest.approx(wire.mean(), rel=0.01)
+
+
+def test_scaled_bytes__none_below_the_header():
+    assert scaled_bytes(np.asarray([0.0, 3.0, 100.4, 1e6]), 1.0).tolist() == [64, 64, 100, 10**6]
+    assert scaled_bytes(np.asarray([1000.0]), 0.1).tolist() == [100]
