@@ -25,8 +25,8 @@ from experiments.files import scenario_with
 from experiments.terminal import end_in_order, progress_bar
 from experiments.testbed_run import run_on_testbed
 from experiments.verdict import Claim
-from policy.units import format_bytes
-from policy.workload import WIRE_PER_PAYLOAD
+from policy.framing import WIRE_PER_PAYLOAD
+from policy.units import format_bytes, time_ns
 
 LINK_MBPS = 100.0
 GOODPUT_MBPS = LINK_MBPS / WIRE_PER_PAYLOAD
@@ -158,10 +158,12 @@ def read_run(bundle: Path) -> Run:
     meta = json.loads((bundle / "meta.json").read_text())
     scenario = json.loads((bundle / "scenario.json").read_text())
     tables = scenario["workload"]["flow"]
-    records = {_index(row["id"]): row for row in read_flows(bundle)}
+    rows = read_flows(bundle)
+    place = places(rows, tables)
+    records = {place[row["id"]]: row for row in rows}
     samples: list[list[Mapping[str, Any]]] = [[] for _ in tables]
     for sample in read_samples(bundle):
-        samples[_index(sample["flow"])].append(sample)
+        samples[place[sample["flow"]]].append(sample)
     return Run(
         name=bundle.name,
         seed=scenario["seed"],
@@ -173,8 +175,12 @@ def read_run(bundle: Path) -> Run:
     )
 
 
-def _index(id: str) -> int:
-    return int(id.rsplit("/", 1)[1])
+def places(rows: Sequence[Mapping[str, Any]], tables: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Place in the document of each flow of a bundle, by its id: a run numbers its flows by their starts."""
+    recorded = sorted(rows, key=lambda row: (row["src"], row["started_at"], int(row["id"].rsplit("/", 1)[1])))
+    starts_ns = [time_ns("start", table.get("start", "0s")) for table in tables]
+    written = sorted(range(len(tables)), key=lambda i: (tables[i]["from"], starts_ns[i]))
+    return {row["id"]: place for row, place in zip(recorded, written, strict=True)}
 
 
 def _sent(row: Mapping[str, Any], table: Mapping[str, Any], start_at: float) -> Sent:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.datcp.common import Run, Sent, column, describe, jain, mean_rate_mbps, rates
+from experiments.datcp.common import Run, Sent, column, describe, jain, mean_rate_mbps, places, rates
 from experiments.datcp.table import rows
 from experiments.datcp_fig08 import run as fig08
 from experiments.datcp_fig09 import run as fig09
@@ -19,6 +19,7 @@ from experiments.files import scenario_with
 from experiments.runs import build_topology
 from experiments.verdict import Claim, conclude
 from policy.scenario import scheduled_flows
+from policy.units import time_ns
 
 DOCUMENTS = {
     "fig08": fig08._document(fig08.CASES[2], 1),
@@ -75,6 +76,19 @@ def test_fig13__the_same_plan_for_every_variant_and_sizes_in_bounds():
 def test_fig14__told_of_deadlines_or_not():
     assert {flow.deadline_us for flow in flows_of("fig14")[2]} == {2e6, 5e6}
     assert {flow.deadline_us for flow in flows_of("fig14-tcp")[2]} == {None}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_places__each_flow_of_a_run_is_one_of_the_document(name):
+    tables = DOCUMENTS[name]["workload"]["flow"]
+    flows = flows_of(name)[2]
+    rows = [{"id": flow.id, "src": flow.src, "started_at": 1e9 + flow.start_s} for flow in reversed(flows)]
+    place = places(rows, tables)
+    assert sorted(place.values()) == list(range(len(tables)))
+    for flow in flows:
+        table = tables[place[flow.id]]
+        assert (table["from"], table.get("label", "")) == (flow.src, flow.label)
+        assert time_ns("start", table["start"]) / 1e9 == flow.start_s
 
 
 def made(*samples):
