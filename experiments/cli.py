@@ -8,22 +8,38 @@ import logging
 import os
 import sys
 from pathlib import Path
+from typing import TypeAlias
 
+from experiments.fabrics import FABRICS, need_root
 from experiments.terminal import end_in_order
 from policy.errors import SluiceError
+from policy.fabrics import SIMULATOR, TESTBED
 from runtime.command import CommandFailed
 
 _DESCRIPTION = (
-    "Flow scheduling for data-centre networks: run schemes on a testbed of real switches and real TCP."
+    "Flow scheduling for data-centre networks: run schemes on a testbed of real switches and real TCP, "
+    "or on a packet simulator."
 )
 
 _EXAMPLES = """examples:
   sluice doctor                                        what this machine can do, measured
   sluice demo --duration 60                            the live demonstration, for a minute
   sluice run paper-mix --on testbed --out results/mix  one scenario; its results in a folder
-  sluice run my.toml --on testbed --out results/mine
+  sluice run my.toml --on simulator --out results/sim  the same on the simulator; no root needed
+  sluice sweep my.toml --schemes dctcp pias --loads 0.5 0.8 --seeds 1 2 3 --out results/sweep
+  sluice compare results/sweep --baseline dctcp        one HTML page: tables, distributions, FCT against load
 
 scenarios that come along are in experiments/scenarios; docs/ARCHITECTURE.md lists the keys.
+"""
+
+_SWEEP_EPILOG = """A scenario's [sweep] table may hold schemes, loads and seeds, and settings of one scheme or load:
+  [sweep.scheme.pias.0.8]
+  thresholds = ["1327KB", ...]
+
+A finished bundle of the very same scenario is not run again: call it again after Ctrl-C and it goes on.
+A cluster can take the points over (DIR on a shared file system; `sluice sweep` has written DIR/sweep.json):
+  snakemake --snakefile experiments/sweep/Snakefile --directory DIR --configfile DIR/sweep.json
+            --rerun-triggers params --keep-going --executor slurm --jobs 100
 """
 
 
@@ -54,15 +70,65 @@ def _parser() -> argparse.ArgumentParser:
         "-v", "--verbose", action="store_true", help="log what is done, every command included"
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for add in (_add_run, _add_sweep, _add_compare, _add_demo, _add_doctor, _add_bench):
+        add(commands)
+    return parser
 
+
+# argparse has no public name for it
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def _add_run(commands: Commands) -> None:
     run = commands.add_parser("run", help="run one scenario and write its result bundle")
     run.add_argument("scenario", type=Path, help="a TOML file, or the name of one in experiments/scenarios")
-    run.add_argument(
-        "--on", choices=["testbed"], default="testbed", help="where to run it (default: %(default)s)"
-    )
+    run.add_argument("--on", choices=FABRICS, default=TESTBED, help="where to run it (default: %(default)s)")
     run.add_argument("--out", type=Path, required=True, help="folder for the bundle")
     run.set_defaults(command=_run)
 
+
+def _add_sweep(commands: Commands) -> None:
+    sweep = commands.add_parser(
+        "sweep",
+        help="run a scenario under every scheme, load and seed",
+        epilog=_SWEEP_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    sweep.add_argument("scenario", type=Path, help="a TOML file, or the name of one in experiments/scenarios")
+    sweep.add_argument("--schemes", nargs="+", help="names of schemes, or of variants in [sweep.scheme]")
+    sweep.add_argument("--loads", nargs="+", type=float, help="of the host links, 0 to 1")
+    sweep.add_argument("--seeds", nargs="+", type=int, help="one run for each")
+    sweep.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="TABLE.KEY=VALUE",
+        help="a key of the scenario for all points, as in --set workload.flows=10000; may be repeated",
+    )
+    sweep.add_argument(
+        "--on", choices=FABRICS, default=SIMULATOR, help="where to run the points (default: %(default)s)"
+    )
+    sweep.add_argument(
+        "--jobs", type=_at_least_one, help="points at a time (default: one a core; one on the testbed)"
+    )
+    sweep.add_argument("--out", type=Path, required=True, help="folder for the bundles and sweep.parquet")
+    sweep.set_defaults(command=_sweep)
+
+
+def _add_compare(commands: Commands) -> None:
+    compare = commands.add_parser("compare", help="one HTML report of bundles, or of a sweep")
+    compare.add_argument(
+        "folders", type=Path, nargs="+", metavar="DIR", help="a bundle, or a folder that holds bundles"
+    )
+    compare.add_argument(
+        "--out", type=Path, default=Path("report.html"), help="the page (default: %(default)s)"
+    )
+    compare.add_argument("--baseline", help="the scheme that ratios are to (default: the first)")
+    compare.set_defaults(command=_compare)
+
+
+def _add_demo(commands: Commands) -> None:
     demo = commands.add_parser("demo", help="the live demonstration, with the dashboard")
     demo.add_argument("--scenario", type=Path, default=Path("demo"), help="default: %(default)s")
     demo.add_argument(
@@ -83,32 +149,66 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.set_defaults(command=_demo)
 
+
+def _add_doctor(commands: Commands) -> None:
     doctor = commands.add_parser("doctor", help="check this machine: BPF, queues, marking, shaping")
     doctor.add_argument("--quick", action="store_true", help="only look; measure nothing")
     doctor.set_defaults(command=_doctor)
 
+
+def _add_bench(commands: Commands) -> None:
     bench = commands.add_parser("bench", help="measure the cost of the data plane and the control loop")
     bench.add_argument("--out", type=Path, default=Path("results/bench.json"), help="default: %(default)s")
     bench.set_defaults(command=_bench)
-    return parser
 
 
-def _need_root() -> None:
-    if os.geteuid() != 0:
-        raise SluiceError("the testbed makes network namespaces and loads BPF: run this as root (sudo)")
+def _at_least_one(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from experiments.fabrics import runner
     from experiments.files import scenario_from_file
     from experiments.terminal import print_summary, progress_bar
-    from experiments.testbed_run import run_on_testbed
 
     scenario, document = scenario_from_file(arguments.scenario)
-    _need_root()
+    run_scenario = runner(arguments.on)
     with progress_bar(scenario.name) as report:
-        summary = run_on_testbed(scenario, document, arguments.out, report)
+        summary = run_scenario(scenario, document, arguments.out, report)
     print_summary(summary, title=f"{scenario.name}: {scenario.policy.scheme}")
     print(f"bundle: {arguments.out}")
+    return 0
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from experiments.files import read_document
+    from experiments.sweep import table
+    from experiments.sweep.display import print_outcome, sweep_display
+    from experiments.sweep.points import points, setting
+    from experiments.sweep.run import run_points
+
+    wanted = points(
+        read_document(arguments.scenario),
+        schemes=arguments.schemes,
+        loads=arguments.loads,
+        seeds=arguments.seeds,
+        settings=dict(setting(text) for text in arguments.settings),
+    )
+    with sweep_display() as report:
+        outcome = run_points(wanted, arguments.out, on=arguments.on, jobs=arguments.jobs, report=report)
+    rows = table.rows(arguments.out, outcome.finished)
+    return print_outcome(arguments.out, rows, outcome)
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from experiments.report import write_report
+
+    for notice in write_report(arguments.folders, arguments.out, baseline=arguments.baseline):
+        print(f"note: {notice}", file=sys.stderr)
+    print(f"report: {arguments.out}")
     return 0
 
 
@@ -117,7 +217,7 @@ def _demo(arguments: argparse.Namespace) -> int:
     from experiments.files import scenario_from_file
 
     scenario, document = scenario_from_file(arguments.scenario)
-    _need_root()
+    need_root()
     return run_demo(
         scenario,
         document,
@@ -138,7 +238,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _bench(arguments: argparse.Namespace) -> int:
     from experiments.bench import run_benchmarks
 
-    _need_root()
+    need_root()
     return run_benchmarks(arguments.out)
 
 

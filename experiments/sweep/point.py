@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One point of a sweep, as a job of its own: python -m experiments.sweep.point DIR NAME"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from experiments.fabrics import runner
+from experiments.files import load_cdf
+from experiments.sweep.status import DONE, FAILED, StatusFile
+from experiments.terminal import end_in_order
+from policy.errors import SluiceError
+from policy.scenario import scenario_from_document
+from runtime.command import CommandFailed
+from runtime.process import die_with_parent
+
+CONFIG = "sweep.json"
+
+
+def main(folder: Path, name: str) -> int:
+    """Exit code 0 when the bundle is complete, 2 for what a user can mend; a bug ends with its traceback."""
+    end_in_order()
+    die_with_parent()
+    status = StatusFile(folder, name)
+    try:
+        run(json.loads((folder / CONFIG).read_text()), name, folder / name, status)
+    except (SluiceError, CommandFailed, TimeoutError) as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        status.end(FAILED, str(error))
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BaseException as error:
+        status.end(FAILED, f"{type(error).__name__}: {error}")
+        raise
+    status.end(DONE)
+    return 0
+
+
+def run(config: dict[str, Any], name: str, out: Path, status: StatusFile) -> None:
+    """Run the point `name` of a sweep's configuration into the folder `out`."""
+    os.chdir(config["cwd"])  # files that a scenario names are where the sweep was started
+    document = config["points"][name]["document"]
+    scenario = scenario_from_document(document, load_cdf)
+    run_scenario = runner(config["on"])
+    run_scenario(
+        scenario, document, out, lambda progress: status.progress(progress.recorded, progress.scheduled)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).resolve(), sys.argv[2]))

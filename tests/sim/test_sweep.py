@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real sweeps: the command, Snakemake and the simulator, each point a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from experiments.bundle import read_flows
+from experiments.sweep import points, run_points
+from experiments.sweep.run import is_finished
+from experiments.sweep.status import RUNNING, read_status
+from runtime.process import spawn, stop
+from runtime.wait import wait_until
+
+PATIENCE_S = 120.0
+
+SCENARIO = """
+name = "small"
+[fabric]
+topology = "single"
+hosts = 4
+host_rate = "1Gbit"
+buffer = "360KB"
+[scheme]
+name = "dctcp"
+[workload]
+sizes = "web-search"
+pattern = "all-to-all"
+load = 0.5
+flows = {flows}
+[deadlines]
+share = 0.3
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SCENARIO.format(flows=60))
+    return path
+
+
+def sluice(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "experiments.cli", *map(str, arguments)]
+
+
+def sweep(scenario: Path, out: Path, *options: object) -> subprocess.CompletedProcess[str]:
+    command = sluice("sweep", scenario, "--out", out, *options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+def written_at(out: Path) -> dict[str, int]:
+    return {str(path.parent.relative_to(out)): path.stat().st_mtime_ns for path in out.rglob("summary.json")}
+
+
+def processes_in(folder: Path) -> list[int]:
+    """Every process that was started for the folder, whoever is its parent."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(folder).encode() in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def test_sweep__every_point_is_a_bundle_and_a_row(scenario, tmp_path):
+    out = tmp_path / "out"
+    done = sweep(scenario, out, "--schemes", "dctcp", "tcp", "--loads", 0.3, 0.6, "--seeds", 1, 2)
+    assert done.returncode == 0, done.stderr
+    rows = pq.read_table(out / "sweep.parquet").to_pylist()
+    assert [(row["scheme"], row["load"], row["seed"]) for row in rows] == [
+        (scheme, load, seed) for scheme in ("dctcp", "tcp") for load in (0.3, 0.6) for seed in (1, 2)
+    ]
+    for row in rows:
+        flows = read_flows(out / row["bundle"])
+        fct_us = [flow["fct_us"] for flow in flows if flow["fct_us"] is not None]
+        assert row["fct_us_all_mean"] == pytest.approx(np.mean(fct_us))
+        assert row["fct_us_all_n"] + row["unfinished"] == len(flows) == 60
+        assert {flow["scheme"] for flow in flows} == {row["scheme"]}
+    assert "±" in done.stdout
+
+
+def test_sweep__the_same_seed_is_the_same_traffic_under_every_scheme(scenario, tmp_path):
+    assert sweep(scenario, tmp_path / "out", "--schemes", "dctcp", "tcp").returncode == 0
+    one, two = (read_flows(tmp_path / "out" / scheme / "load-0.5/seed-01") for scheme in ("dctcp", "tcp"))
+    assert sorted((f["id"], f["bytes"], f["src"]) for f in one) == sorted(
+        (f["id"], f["bytes"], f["src"]) for f in two
+    )
+
+
+def test_sweep__what_is_finished_is_not_run_again(scenario, tmp_path):
+    out = tmp_path / "out"
+    assert sweep(scenario, out, "--seeds", 1, 2).returncode == 0
+    before = written_at(out)
+    assert sweep(scenario, out, "--seeds", 1, 2, 3).returncode == 0
+    after = written_at(out)
+    assert len(after) == 3
+    assert {name: after[name] for name in before} == before
+
+
+def test_sweep__a_changed_scenario_is_run_anew(scenario, tmp_path):
+    out = tmp_path / "out"
+    assert sweep(scenario, out, "--seeds", 1).returncode == 0
+    assert sweep(scenario, out, "--seeds", 1, "--set", "workload.flows=40").returncode == 0
+    assert len(read_flows(out / "dctcp/load-0.5/seed-01")) == 40
+
+
+def test_sweep__half_a_bundle_is_not_a_finished_one(scenario, tmp_path):
+    out = tmp_path / "out"
+    assert sweep(scenario, out).returncode == 0
+    summary = out / "dctcp/load-0.5/seed-01/summary.json"
+    summary.write_text(summary.read_text()[:20])
+    assert sweep(scenario, out).returncode == 0
+    assert json.loads(summary.read_text())["valid"]["ok"]
+
+
+def test_sweep__a_failed_point_is_named_and_the_others_run(scenario, tmp_path):
+    out = tmp_path / "out"
+    (out / "dctcp/load-0.5/seed-01/flows.parquet").mkdir(parents=True)
+    done = sweep(scenario, out, "--schemes", "dctcp", "tcp")
+    assert done.returncode == 1
+    assert "failed: dctcp/load-0.5/seed-01:" in done.stdout
+    assert (out / "tcp/load-0.5/seed-01/summary.json").exists()
+    assert "failed: tcp" not in done.stdout
+
+
+def test_sweep__a_killed_point_does_not_pass_for_a_finished_one(scenario, tmp_path):
+    out = tmp_path / "out"
+    scenario.write_text(SCENARIO.format(flows=10**6))
+    process = spawn(sluice("sweep", scenario, "--out", out), log_file=tmp_path / "log")
+    point = "dctcp/load-0.5/seed-01"
+    try:
+        wait_until(lambda: _flows_done(out, point), "the point runs", timeout_s=PATIENCE_S)
+        (worker,) = [pid for pid in processes_in(out) if "experiments.sweep.point" in _command(pid)]
+        os.kill(worker, signal.SIGKILL)
+        assert process.wait(PATIENCE_S) == 1
+    finally:
+        stop(process)
+    text = (tmp_path / "log").read_text()
+    assert f"failed: {point}: its process ended without a word" in text
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running(scenario, tmp_path, number):
+    out = tmp_path / "out"
+    scenario.write_text(SCENARIO.format(flows=60) + "[sweep.scheme.tcp.workload]\nflows = 1000000\n")
+    command = sluice("sweep", scenario, "--out", out, "--schemes", "dctcp", "tcp", "--jobs", 1)
+    process = spawn(command, log_file=tmp_path / "log")
+    try:
+        running = "tcp/load-0.5/seed-01"
+        wait_until(lambda: _flows_done(out, running), "the long point runs", timeout_s=PATIENCE_S)
+        process.send_signal(number)
+        code = process.wait(PATIENCE_S)
+    finally:
+        stop(process)
+    assert code == (-signal.SIGKILL if number == signal.SIGKILL else 130)
+    wait_until(lambda: not processes_in(out), "everything has ended", timeout_s=PATIENCE_S)
+    kept = written_at(out)
+    assert list(kept) == ["dctcp/load-0.5/seed-01"]
+    scenario.write_text(SCENARIO.format(flows=60))
+    resumed = sweep(scenario, out, "--schemes", "dctcp", "tcp")
+    assert resumed.returncode == 0, resumed.stderr
+    assert written_at(out).items() >= kept.items()
+
+
+def test_sweep__a_folder_has_one_sweep_at_a_time_and_one_fabric(scenario, tmp_path):
+    out = tmp_path / "out"
+    scenario.write_text(SCENARIO.format(flows=10**6))
+    process = spawn(sluice("sweep", scenario, "--out", out), log_file=tmp_path / "log")
+    try:
+        wait_until(lambda: read_status(out, "dctcp/load-0.5/seed-01"), "it runs", timeout_s=PATIENCE_S)
+        second = sweep(scenario, out)
+    finally:
+        stop(process, grace_s=PATIENCE_S)
+    assert (second.returncode, "another sweep is running" in second.stderr) == (2, True)
+    on_testbed = sweep(scenario, out, "--on", "testbed")
+    assert (on_testbed.returncode, "holds a sweep on the simulator" in on_testbed.stderr) == (2, True)
+
+
+def test_snakemake_alone__runs_the_same_points_and_finds_them_done(scenario, tmp_path):
+    """What a cluster's executor is given."""
+    out = tmp_path / "out"
+    assert sweep(scenario, out, "--seeds", 1).returncode == 0
+    (out / "dctcp/load-0.5/seed-01/summary.json").unlink()
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "snakemake", "--snakefile", root / "experiments/sweep/Snakefile"]
+    command += [
+        "--directory",
+        out,
+        "--configfile",
+        out / "sweep.json",
+        "--rerun-triggers",
+        "params",
+        "--cores",
+        "1",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    before = written_at(out)
+    assert list(before) == ["dctcp/load-0.5/seed-01"]
+    assert sweep(scenario, out, "--seeds", 1).returncode == 0
+    assert written_at(out) == before
+
+
+def test_run_points__from_python_with_progress(scenario, tmp_path):
+    from experiments.files import read_document
+
+    wanted = points(read_document(scenario), seeds=[1, 2])
+    seen = []
+    outcome = run_points(wanted, tmp_path / "out", jobs=1, report=seen.append)
+    assert outcome.finished == wanted
+    assert not outcome.failed
+    assert all(is_finished(tmp_path / "out", point) for point in wanted)
+    assert (seen[-1].finished, seen[-1].points, seen[-1].remaining_s) == (2, 2, 0)
+    assert max(len(progress.running) for progress in seen) == 1
+
+
+def _flows_done(out: Path, point: str) -> bool:
+    status = read_status(out, point)
+    return status is not None and status.state == RUNNING and status.done > 0
+
+
+def _command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
