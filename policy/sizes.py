@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How big flows are: empirical distributions, read from tables, and mixes of fixed sizes.
+"""How big flows are: empirical distributions, read from tables, and mixes of fixed sizes and of tables.
 
 Both turn uniform random numbers into sizes, so that one number a flow is all the chance there is in its size.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -78,12 +79,22 @@ class SizeCdf:
 
 @dataclass(frozen=True)
 class MixPart:
-    """A share of the flows: one size, from some of the hosts."""
+    """A share of the flows: one size or those of a table, from some of the hosts."""
 
-    bytes: int
+    bytes: int | None
+    """None: sizes are of `table`."""
     share: float
     sources: tuple[str, ...]
     """Hosts that send this part; empty means every host but the receiver."""
+    table: SizeCdf | None = None
+
+    @property
+    def sizes(self) -> SizeCdf:
+        """A single size is a table of one step."""
+        if self.table is not None:
+            return self.table
+        assert self.bytes is not None
+        return SizeCdf(f"{self.bytes} B", (self.bytes, self.bytes), (0.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,7 @@ class Mix:
 
     @property
     def mean_bytes(self) -> float:
-        return sum(part.bytes * part.share for part in self.parts)
+        return sum(part.sizes.mean_bytes * part.share for part in self.parts)
 
     @property
     def sources(self) -> tuple[tuple[str, ...], ...]:
@@ -103,11 +114,21 @@ class Mix:
         return np.concatenate([[0.0], shares / shares[-1]])
 
     def at(self, uniform: Array) -> tuple[Array, Parts]:
-        part = np.searchsorted(self._bounds()[1:-1], uniform, side="right")
-        return np.asarray([float(p.bytes) for p in self.parts])[part], part
+        bounds = self._bounds()
+        part = np.searchsorted(bounds[1:-1], uniform, side="right")
+        within = (uniform - bounds[part]) / (bounds[part + 1] - bounds[part])
+        size = np.empty(len(uniform))
+        for i, of in enumerate(self.parts):
+            size[part == i] = of.sizes.at(within[part == i])[0]
+        return size, part
 
     def pieces(self) -> tuple[Array, Parts]:
-        return self._bounds(), np.arange(len(self.parts))
+        bounds, parts = [np.zeros(1)], []
+        for i, (low, high) in enumerate(pairwise(self._bounds())):
+            inner, _ = self.parts[i].sizes.pieces()
+            bounds.append(low + (high - low) * inner[1:])
+            parts.append(np.full(len(inner) - 1, i))
+        return np.concatenate(bounds), np.concatenate(parts)
 
 
 def scaled_bytes(sizes_bytes: Array, scale: float) -> npt.NDArray[np.int64]:

@@ -149,20 +149,25 @@ def _sizes(table: Table, load_cdf: LoadCdf) -> SizeCdf | Mix:
     mix = table.take("mix")
     if not isinstance(mix, list) or not mix:
         raise FieldError(table.name("mix"), 'must be a list of { bytes = "10KB", share = 0.8 }')
-    parts = tuple(_mix_part(Table(f"{table.name('mix')}[{i}]", part)) for i, part in enumerate(mix))
+    parts = tuple(_mix_part(Table(f"{table.name('mix')}[{i}]", part), load_cdf) for i, part in enumerate(mix))
     if abs(sum(part.share for part in parts) - 1) > 1e-6:
         raise FieldError(table.name("mix"), "shares must add up to 1")
     return Mix(parts)
 
 
-def _mix_part(table: Table) -> MixPart:
+def _mix_part(table: Table, load_cdf: LoadCdf) -> MixPart:
     sources = table.take("from", [])
     if not isinstance(sources, list) or not all(isinstance(name, str) for name in sources):
         raise FieldError(table.name("from"), 'must be a list of host names, as in ["h2", "h3"]')
-    size_bytes = units.size_bytes(table.name("bytes"), table.need("bytes"))
-    if size_bytes < MIN_FLOW_BYTES:
+    if table.has("bytes") == table.has("sizes"):
+        raise FieldError(
+            table.name("bytes"), "give either bytes (one size) or sizes (a table's name or a CDF file)"
+        )
+    cdf = load_cdf(table.text("sizes")) if table.has("sizes") else None
+    size_bytes = None if cdf else units.size_bytes(table.name("bytes"), table.need("bytes"))
+    if size_bytes is not None and size_bytes < MIN_FLOW_BYTES:
         raise FieldError(table.name("bytes"), f"must be at least {MIN_FLOW_BYTES} B")
-    part = MixPart(size_bytes, table.number("share", None, 0.0, 1.0), tuple(sources))
+    part = MixPart(size_bytes, table.number("share", None, 0.0, 1.0), tuple(sources), cdf)
     table.done()
     return part
 

@@ -103,6 +103,18 @@ def test_mix__shares_and_parts():
     assert mix.mean_bytes == pytest.approx(208_000)
 
 
+def test_mix__of_tables():
+    tables = parse_cdf("a", "0 0\n100 1"), parse_cdf("b", "packet_bytes 1000\n1 0\n2 1")
+    mix = Mix((MixPart(None, 0.5, (), tables[0]), MixPart(None, 0.25, (), tables[1]), MixPart(7, 0.25, ())))
+    sizes, parts = mix.at(np.asarray([0.0, 0.25, 0.4999, 0.5, 0.51, 0.7499, 0.75, 0.99]))
+    assert parts.tolist() == [0, 0, 0, 1, 1, 1, 2, 2]
+    assert sizes == pytest.approx([0, 50, 99.98, 1000, 2000, 2000, 7, 7])
+    drawn, of = mix.at(np.random.default_rng(1).random(400_000))
+    means = mean_by_part(mix, lambda size: size)
+    assert means == pytest.approx(np.bincount(of, drawn) / len(drawn), rel=0.01)
+    assert mix.mean_bytes == pytest.approx(0.5 * 50 + 0.25 * 1500 + 0.25 * 7)
+
+
 def test_mix__a_part_without_share_is_never_drawn():
     mix = Mix((MixPart(100, 0.0, ()), MixPart(200, 1.0, ()), MixPart(300, 0.0, ())))
     assert set(mix.at(np.random.default_rng(1).random(1000))[0]) == {200}
