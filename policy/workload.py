@@ -7,7 +7,7 @@ memory than one batch; the testbed's agents (as `Flow` objects) and the simulato
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -229,9 +229,6 @@ def flows_of(
 
 
 def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: float) -> list[Flow]:
-    columns = {
-        f.name: getattr(batch, f.name).tolist() for f in fields(batch) if f.name not in ("first", "labels")
-    }
     return [
         Flow(
             id=f"{run_id}/{batch.first + i}",
@@ -250,10 +247,16 @@ def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: floa
             label=batch.labels[i] if batch.labels else "",
             size_known=row["size_known"],
         )
-        for i, row in enumerate(
-            dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-        )
+        for i, row in enumerate(_rows(batch))
     ]
+
+
+def _rows(batch: FlowBatch) -> Iterator[dict[str, Any]]:
+    """Plain Python values of every flow, by column."""
+    names = [f.name for f in fields(batch) if f.name not in ("first", "labels")]
+    columns = [getattr(batch, name).tolist() for name in names]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
 
 
 def _known(value: float) -> float | None:
