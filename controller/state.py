@@ -16,11 +16,11 @@ from typing import TypeAlias
 
 from controller.pipeline import Changes, FlowRule, SwitchRules, diff, map_rule, switch_rules
 from policy import tags
+from policy.adaptation import PortAdaptation, PortCounters, adapt
 from policy.desired import Policy
 from policy.graph import Topology
 from policy.queue_map import QueueMap, changed, queue_map
-from policy.schemes import ThresholdRule
-from policy.thresholds import CompletedFlows, Counts, percentile_thresholds
+from policy.thresholds import Counts
 
 MS = 1_000_000
 MIN_POLL_NS = 50 * MS
@@ -132,13 +132,13 @@ class SwitchState:
             thresholds = setting.thresholds if keep else self._policy.thresholds
             self._wanted[number] = self._setting(thresholds, setting.flows if keep else 0)
         if not keep:
-            self._forget_window()
-        for window in self._windows.values():
-            window.window_ns = self._policy.window_ms * MS
+            self._forget()
+        for adaptation in self._adaptations.values():
+            adaptation.adopt(self._policy)
 
     def _adopt(self, desired: Desired) -> None:
         self._policy, self._version = desired.policy, desired.version
-        self._adaptive = desired.policy.definition.threshold_rule is ThresholdRule.PERCENTILE
+        self._adaptive = desired.policy.definition.threshold_rule.adapts
         window_ns = desired.policy.window_ms * MS
         self._poll_ns = max(MIN_POLL_NS, min(desired.policy.interval_ms * MS, window_ns // 4))
 
@@ -146,9 +146,12 @@ class SwitchState:
         snapped = tuple(tags.snap_to_edge(threshold) for threshold in thresholds)
         return _Setting(self._version, snapped, queue_map(self._policy, snapped), flows)
 
-    def _forget_window(self) -> None:
-        window_ns = self._policy.window_ms * MS
-        self._windows = {number: CompletedFlows(window_ns) for number in self._ports}
+    def _forget(self) -> None:
+        """Nothing has been seen yet."""
+        self._adaptations = {
+            number: PortAdaptation(self._policy, port.rate_bps, self._wanted[number].thresholds)
+            for number, port in self._ports.items()
+        }
 
     # ── The conversation with the switch ───────────────────────────────────────────────────────────────────────────
 
@@ -156,7 +159,7 @@ class SwitchState:
         """A new connection: nothing is known of the switch, and the counters start from a new baseline."""
         self._held = None
         self._in_force = None
-        self._forget_window()
+        self._forget()
         self._not_before_ns = self._next_completed_ns = self._next_adjust_ns = self._next_queues_ns = now_ns
 
     def next_operation(self, now_ns: int) -> Operation | None:
@@ -220,18 +223,18 @@ class SwitchState:
 
     def counted(self, now_ns: int, counts: Mapping[int, Counts]) -> None:
         """Take the cumulative counters of completed flows, and move thresholds when it is time to."""
-        for number, window in self._windows.items():
+        for number, adaptation in self._adaptations.items():
             if number in counts:
-                window.observe(now_ns, counts[number])
+                adaptation.observe(now_ns, PortCounters.of_completed(counts[number]))
         if self._adaptive and now_ns >= self._next_adjust_ns:
             self._next_adjust_ns = _next_due(self._next_adjust_ns, self._policy.interval_ms * MS, now_ns)
             self._adjust()
 
     def _adjust(self) -> None:
-        for number, window in self._windows.items():
-            if window.flows >= self._policy.min_flows:
-                thresholds = percentile_thresholds(window.completed, self._policy.percentiles)
-                self._wanted[number] = self._setting(thresholds, window.flows)
+        answers = adapt(list(self._adaptations.values()))
+        for (number, adaptation), thresholds in zip(self._adaptations.items(), answers, strict=True):
+            if thresholds is not None:
+                self._wanted[number] = self._setting(thresholds, adaptation.flows)
 
     def port_id(self, number: int) -> str | None:
         """Name of a port by its number; None for one that the topology does not have."""

@@ -23,10 +23,10 @@ from experiments.bench_sockopt import measure_hook
 from experiments.bench_throughput import Measured, measure_throughput
 from experiments.terminal import console
 from policy import tags
+from policy.adaptation import PortAdaptation, PortCounters
 from policy.desired import Policy
 from policy.queue_map import queue_map
 from policy.records import FlowRecord
-from policy.thresholds import CompletedFlows, percentile_thresholds
 from store.engine import open_store
 from store.flows import add_flows
 
@@ -128,10 +128,10 @@ def _policy_results() -> Iterator[Result]:
     steps = rng.integers(0, 5, (1000, tags.ATTAINED_BUCKETS)).cumsum(axis=0)
 
     def adjust() -> None:
-        window = CompletedFlows(window_ns=500_000_000)
+        port = PortAdaptation(policy)
         for i, counters in enumerate(steps):
-            window.observe(i * 100_000_000, counters)
-            queue_map(policy, percentile_thresholds(window.completed + 1, policy.percentiles))
+            port.observe(i * 100_000_000, PortCounters.of_completed(counters))
+            queue_map(policy, port.thresholds() or policy.thresholds)
 
     yield Result("adjustment of one port", _median_s(adjust) / len(steps) * 1e6, "us")
 

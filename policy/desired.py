@@ -7,18 +7,24 @@ The REST API stores it, scenarios hold one in their [scheme] table, the controll
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
 from policy import units
 from policy.errors import FieldError
 from policy.marking import DEFAULT_BUFFER_BYTES, PortMarking
-from policy.schemes import Marking, Scheme, ThresholdRule, scheme_named
+from policy.schemes import Marking, Need, QueueRule, Scheme, ThresholdRule, scheme_named
 
 MAX_QUEUES = 8
 MAX_THRESHOLD_BYTES = 10**9
 MAX_MARK_BYTES = 10**9
+
+MAX_SUB_QUEUES = 32
+"""Of a priority: SL_DQS_MAX_QUEUES in dataplane/laws/dqs.h."""
+MAX_RELEASE_NS = 60 * 10**9
+DEFAULT_RELEASE_NS = 10**6
+"""Ours; FISH says "for long". Longer than a round trip: a flow keeps its queue from one window to the next."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +35,9 @@ class Policy:
     queues: int
     """1 … 8; queue 0 is served first."""
     thresholds: tuple[int, ...]
-    """Demotion thresholds in bytes, increasing, queues - 1 of them: static, or where adaptation starts."""
+    """Demotion thresholds in bytes, increasing, queue_rule.demotions(queues) of them: static, or where they start."""
     percentiles: tuple[float, ...]
-    """Percentiles of completed flow sizes that become the thresholds, queues - 1 of them (adaptive schemes)."""
+    """Percentiles of completed flow sizes that become the thresholds, as many as those (scheme mlfq-adaptive)."""
     window_ms: int
     """Sliding window over which completed flows are remembered."""
     interval_ms: int
@@ -40,12 +46,22 @@ class Policy:
     """Adjust only when at least this many flows completed in the window."""
     mark_at: int | None
     """K: mark ECN when a port's backlog (or its phantom queue) exceeds this many bytes; None where it does not."""
+    mark_at_core: int | None
+    """K of the links between switches, where it is not the same."""
     mark_min: int | None
     """Schemes that mark by chance: mark no packet up to this backlog in bytes; None elsewhere."""
     mark_max: int | None
     """… and every packet above this one, between them with linear probability."""
     buffer: int
     """Bytes that a port buffers over all its queues."""
+    shares: tuple[float, ...] | None
+    """The part of the link that each queue is sure of, at most 1 in all; the rest goes top down. None: all of it."""
+    flow_queues: bool
+    """Each flow has a queue of its own inside its priority (FISH; dataplane/laws/dqs.h)."""
+    sub_queues: int | None
+    """Flow queues in a priority, 1 … 32; None without them."""
+    release: int | None
+    """Nanoseconds for which an empty flow queue stays its flow's; None without them."""
     untagged_queue: int
     """Queue of packets without a tag."""
     idle_gap_ms: int
@@ -66,6 +82,23 @@ class Policy:
             phantom_mark_bytes=self.mark_at if phantom else None,
         )
 
+    @property
+    def core_marking(self) -> PortMarking:
+        """What the ports between switches do."""
+        if self.mark_at_core is None:
+            return self.port_marking
+        return replace(self.port_marking, mark_bytes=self.mark_at_core)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What a fabric must be able to do to carry this out (policy/fabrics.py says which can)."""
+        asked = {
+            Need.FLOW_QUEUES: self.flow_queues,
+            Need.SHARES: self.shares is not None,
+            Need.CORE_MARKING: self.mark_at_core is not None,
+        }
+        return self.definition.needs | {need for need, wanted in asked.items() if wanted}
+
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Policy:
         """Check a document (JSON or a TOML table) and fill in the scheme's defaults.
@@ -79,9 +112,7 @@ class Policy:
             if key not in known:
                 raise FieldError(str(key), f"is not a policy field; there are {', '.join(known)}")
         scheme = scheme_named(document.get("scheme"))
-        queues = _integer(document, "queues", scheme.queues, 1, MAX_QUEUES)
-        if scheme.threshold_rule is ThresholdRule.NONE and queues != scheme.queues:
-            raise FieldError("queues", f"scheme {scheme.name} has {scheme.queues}")
+        queues = _queues(document, scheme)
         buffer = _size(document, "buffer", DEFAULT_BUFFER_BYTES, 3_000, 1_000_000_000)
         return cls(
             scheme=scheme.name,
@@ -90,10 +121,13 @@ class Policy:
             percentiles=_percentiles(document, scheme, queues),
             window_ms=_integer(document, "window_ms", 500, 10, 3_600_000),
             interval_ms=_integer(document, "interval_ms", 100, 10, 600_000),
-            min_flows=_integer(document, "min_flows", 5, 1, 1_000_000),
+            min_flows=_integer(document, "min_flows", scheme.min_flows, 1, 1_000_000),
             mark_at=_mark_at(document, scheme, buffer),
+            mark_at_core=_mark_at_core(document, scheme),
             **_ramp(document, scheme, buffer),
             buffer=buffer,
+            shares=_shares(document, scheme, queues),
+            **_flow_queues(document, scheme),
             untagged_queue=_integer(document, "untagged_queue", queues - 1, 0, queues - 1),
             idle_gap_ms=_integer(document, "idle_gap_ms", 10, 1, 60_000),
         )
@@ -114,6 +148,16 @@ def _integer(document: Mapping[str, Any], field: str, default: int, low: int, hi
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise FieldError(field, f"must be a whole number from {low} to {high}, not {value!r}")
     return value
+
+
+def _queues(document: Mapping[str, Any], scheme: Scheme) -> int:
+    queues = _integer(document, "queues", scheme.queues, 1, MAX_QUEUES)
+    if scheme.threshold_rule is ThresholdRule.NONE and queues != scheme.queues:
+        raise FieldError("queues", f"scheme {scheme.name} has {scheme.queues}")
+    if not scheme.queue_rule.allows(queues):
+        allowed = [str(n) for n in range(1, MAX_QUEUES + 1) if scheme.queue_rule.allows(n)]
+        raise FieldError("queues", f"scheme {scheme.name} can have {', '.join(allowed)}, not {queues}")
+    return queues
 
 
 def _bytes(field: str, value: object, low: int, high: int) -> int:
@@ -142,7 +186,7 @@ def _mark_at(document: Mapping[str, Any], scheme: Scheme, buffer: int) -> int | 
     return mark_at
 
 
-def _ramp(document: Mapping[str, Any], scheme: Scheme, buffer: int) -> dict[str, int | None]:
+def _ramp(document: Mapping[str, Any], scheme: Scheme, buffer: int) -> dict[str, Any]:
     if scheme.marking is not Marking.RED:
         for field in ("mark_min", "mark_max"):
             _leave_out(document, field, scheme)
@@ -170,12 +214,75 @@ def _leave_out(document: Mapping[str, Any], field: str, scheme: Scheme) -> None:
         raise FieldError(field, f"scheme {scheme.name} {_TAKES[scheme.marking]}; leave {field} out")
 
 
-def _list(document: Mapping[str, Any], field: str, queues: int) -> Sequence[Any] | None:
+def _mark_at_core(document: Mapping[str, Any], scheme: Scheme) -> int | None:
+    if document.get("mark_at_core") is None:
+        return None
+    if scheme.marking is not Marking.PORT:
+        _leave_out(document, "mark_at_core", scheme)
+    return _size(document, "mark_at_core", 0, 1, MAX_MARK_BYTES)
+
+
+def _shares(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tuple[float, ...] | None:
+    """Null and the empty list mean strict priorities; without the field the scheme decides."""
+    if "shares" not in document:
+        below = queues - 1
+        strict = not (below and scheme.least_share)
+        return None if strict else (1 - below * scheme.least_share, *[scheme.least_share] * below)
+    values = document["shares"]
+    if values is None or values == [] or values == ():
+        return None
+    if scheme.queue_rule is QueueRule.SHORTEST_FIRST:
+        raise FieldError("shares", f"scheme {scheme.name} has no priorities to share the link among")
+    if not isinstance(values, list | tuple) or len(values) != queues:
+        raise FieldError("shares", f"must be a list of {queues} values, one a queue; an empty one: strict")
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise FieldError("shares", f"must lie from 0 to 1, not {value!r}")
+    if sum(values) > 1 + 1e-9:
+        raise FieldError("shares", f"must be at most 1 in all, not {sum(values):g}")
+    return tuple(float(value) for value in values)
+
+
+def _flow_queues(document: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
+    wanted = document.get("flow_queues")
+    if wanted is None:
+        wanted = scheme.flow_queues
+    if not isinstance(wanted, bool):
+        raise FieldError("flow_queues", f"must be true or false, not {wanted!r}")
+    if wanted and scheme.queue_rule is QueueRule.SHORTEST_FIRST:
+        raise FieldError("flow_queues", f"scheme {scheme.name} has one queue for all flows")
+    if not wanted:
+        for field in ("sub_queues", "release"):
+            if document.get(field) is not None:
+                raise FieldError(field, f"belongs to flow_queues; set that, or leave {field} out")
+        return {"flow_queues": False, "sub_queues": None, "release": None}
+    return {
+        "flow_queues": True,
+        "sub_queues": _integer(document, "sub_queues", MAX_SUB_QUEUES, 1, MAX_SUB_QUEUES),
+        "release": _release(document),
+    }
+
+
+def _release(document: Mapping[str, Any]) -> int:
+    value = document.get("release")
+    if value is None:
+        return DEFAULT_RELEASE_NS
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    release_ns = value if whole else units.time_ns("release", value)
+    if not 0 <= release_ns <= MAX_RELEASE_NS:
+        raise FieldError("release", f"must be from 0 to {MAX_RELEASE_NS} ns, not {release_ns}")
+    return int(release_ns)
+
+
+def _list(document: Mapping[str, Any], field: str, scheme: Scheme, queues: int) -> Sequence[Any] | None:
     values = document.get(field)
     if values is None:
         return None
-    if not isinstance(values, list | tuple) or len(values) != queues - 1:
-        raise FieldError(field, f"must be a list of {queues - 1} values, one fewer than queues")
+    count = scheme.queue_rule.demotions(queues)
+    if not isinstance(values, list | tuple) or len(values) != count:
+        raise FieldError(
+            field, f"must be a list of {count} values for scheme {scheme.name}, queues = {queues}"
+        )
     return values
 
 
@@ -186,18 +293,17 @@ def _increasing(field: str, values: Sequence[float]) -> None:
 
 
 def _thresholds(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tuple[int, ...]:
-    values = _list(document, "thresholds", queues)
+    values = _list(document, "thresholds", scheme, queues)
     if values is not None:
         thresholds = tuple(_bytes("thresholds", value, 1, MAX_THRESHOLD_BYTES) for value in values)
         _increasing("thresholds", thresholds)
         return thresholds
-    if queues - 1 == len(scheme.thresholds_bytes):
-        return scheme.thresholds_bytes
+    count = scheme.queue_rule.demotions(queues)
+    if count in (0, len(scheme.thresholds_bytes)):
+        return scheme.thresholds_bytes[:count]
     if scheme.threshold_rule is ThresholdRule.STATIC:
-        raise FieldError(
-            "thresholds", f"scheme {scheme.name} with {queues} queues needs {queues - 1} of them"
-        )
-    return tuple(10_000 * 4**i for i in range(queues - 1))
+        raise FieldError("thresholds", f"scheme {scheme.name} with {queues} queues needs {count} of them")
+    return tuple(10_000 * 4**i for i in range(count))
 
 
 def _percentiles(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tuple[float, ...]:
@@ -205,9 +311,9 @@ def _percentiles(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tu
         if document.get("percentiles") not in (None, [], ()):
             raise FieldError("percentiles", f"scheme {scheme.name} does not use them; leave them out")
         return ()
-    values = _list(document, "percentiles", queues)
+    values = _list(document, "percentiles", scheme, queues)
     if values is None:
-        return tuple(10.0 * (i + 1) for i in range(queues - 1))
+        return tuple(10.0 * (i + 1) for i in range(scheme.queue_rule.demotions(queues)))
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 100:
             raise FieldError("percentiles", f"must lie above 0 and up to 100, not {value!r}")

@@ -22,6 +22,7 @@ SOURCES = (SCHEDULED, WATCHED, BACKGROUND)
 
 _ID = re.compile(r"[A-Za-z0-9._:/-]{1,96}")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SCHEME = re.compile(r"[A-Za-z0-9._+-]{1,64}")
 _ENDPOINT = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _MAX_BYTES = 10**13
 _MAX_US = 10**12
@@ -115,7 +116,7 @@ class FlowRecord:
             met=_boolean("met", get("met")),
             retransmissions=_optional_whole("retransmissions", get("retransmissions"), 0, 2**40),
             congestion_control=_text("congestion_control", get("congestion_control"), _NAME),
-            scheme=_text("scheme", get("scheme"), _NAME),
+            scheme=_text("scheme", get("scheme"), _SCHEME),
             status=_one_of("status", get("status"), (FINISHED, UNFINISHED)),
             reason=_free_text("reason", get("reason", "")),
             source=_one_of("source", get("source", SCHEDULED), SOURCES),

@@ -59,5 +59,5 @@ def discipline(policy: Policy) -> _fabric.Discipline:
     if policy.flow_queues:
         made.flow_queues = True
         made.sub_queues = policy.sub_queues
-        made.release_ns = policy.release_ns
+        made.release_ns = policy.release
     return made

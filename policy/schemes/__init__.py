@@ -4,21 +4,33 @@
 from __future__ import annotations
 
 from policy.errors import FieldError
+from policy.schemes.aemon import AEMON
 from policy.schemes.d2tcp import D2TCP
+from policy.schemes.d3 import D3
 from policy.schemes.datcp import DATCP
 from policy.schemes.dctcp import DCTCP
+from policy.schemes.fish import FISH
 from policy.schemes.hull import HULL
+from policy.schemes.karuna import KARUNA
 from policy.schemes.mlfq_adaptive import MLFQ_ADAPTIVE
+from policy.schemes.pfabric import PFABRIC
 from policy.schemes.pias import PIAS
-from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from policy.schemes.pias_ucp import PIAS_UCP
+from policy.schemes.scheme import Marking, Need, QueueRule, Scheme, ThresholdRule
+from policy.schemes.sluice import SLUICE
 from policy.schemes.tcp import TCP
+from policy.schemes.tcp_priority import TCP_PRIORITY
+from policy.schemes.two_level_dctcp import TWO_LEVEL_DCTCP
 from policy.schemes.ucp import UCP
 
-SCHEMES: dict[str, Scheme] = {
-    scheme.name: scheme for scheme in (TCP, DCTCP, PIAS, MLFQ_ADAPTIVE, UCP, D2TCP, DATCP, HULL)
-}
+_ALL = (
+    *(TCP, TCP_PRIORITY, DCTCP, PIAS, MLFQ_ADAPTIVE, FISH, UCP, D2TCP, DATCP, HULL),
+    *(KARUNA, AEMON, PIAS_UCP, TWO_LEVEL_DCTCP, D3, PFABRIC, SLUICE),
+)
 
-__all__ = ["SCHEMES", "Marking", "QueueRule", "Scheme", "ThresholdRule", "scheme_named"]
+SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in _ALL}
+
+__all__ = ["SCHEMES", "Marking", "Need", "QueueRule", "Scheme", "ThresholdRule", "scheme_named"]
 
 
 def scheme_named(name: object, field: str = "scheme") -> Scheme:

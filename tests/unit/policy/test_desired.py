@@ -51,6 +51,44 @@ def test_from_document__a_field_of_another_way_of_marking_is_told_what_the_schem
         Policy.from_document({"scheme": "datcp", "buffer": "100KB"})
 
 
+def test_from_document__two_level_schemes_have_a_threshold_fewer_than_pairs():
+    policy = Policy.from_document({"scheme": "aemon", "queues": 4, "thresholds": ["100KB"]})
+    assert policy.thresholds == (100_000,)
+    assert Policy.from_document({"scheme": "aemon", "queues": 2}).thresholds == ()
+
+
+def test_from_document__shares_default_to_what_the_lower_queues_keep():
+    fish = Policy.from_document({"scheme": "fish"})
+    assert fish.shares is not None
+    assert fish.shares[1:] == (0.02,) * 7
+    assert sum(fish.shares) == pytest.approx(1)
+    few = Policy.from_document({"scheme": "fish", "queues": 2, "thresholds": ["1MB"]})
+    assert few.shares == (0.98, 0.02)
+    assert Policy.from_document({"scheme": "pias"}).shares is None
+
+
+@pytest.mark.parametrize("strict", [None, []])
+def test_from_document__strict_priorities_can_be_asked_for(strict):
+    policy = Policy.from_document({"scheme": "fish", "shares": strict})
+    assert policy.shares is None
+    assert Policy.from_document(policy.to_document()) == policy
+
+
+def test_from_document__flow_queues_come_with_their_settings():
+    fish = Policy.from_document({"scheme": "fish", "sub_queues": 8, "release": "250us"})
+    assert (fish.flow_queues, fish.sub_queues, fish.release) == (True, 8, 250_000)
+    pias = Policy.from_document({"scheme": "pias"})
+    assert (pias.flow_queues, pias.sub_queues, pias.release) == (False, None, None)
+
+
+def test_core_marking__is_that_of_all_ports_unless_it_has_a_threshold_of_its_own():
+    same = Policy.from_document({"scheme": "aemon"})
+    assert same.core_marking == same.port_marking
+    faster = Policy.from_document({"scheme": "aemon", "mark_at_core": "250pkt"})
+    assert faster.core_marking == PortMarking(375_000, 360_000)
+    assert faster.port_marking == PortMarking(97_500, 360_000)
+
+
 @pytest.mark.parametrize(
     ("document", "field"),
     [
@@ -88,6 +126,29 @@ def test_from_document__a_field_of_another_way_of_marking_is_told_what_the_schem
         ({"scheme": "datcp", "buffer": "120KB"}, "mark_max"),
         ({"scheme": "dctcp", "buffer": 10}, "buffer"),
         ({"scheme": "pias", "untagged_queue": 8}, "untagged_queue"),
+        ({"scheme": "tcp-priority", "queues": 3}, "queues"),
+        ({"scheme": "aemon", "queues": 7}, "queues"),
+        ({"scheme": "aemon", "queues": 6}, "thresholds"),
+        ({"scheme": "aemon", "thresholds": [1, 2, 3, 4, 5, 6, 7]}, "thresholds"),
+        ({"scheme": "karuna", "queues": 1}, "queues"),
+        ({"scheme": "karuna", "thresholds": [1, 2, 3, 4, 5, 6, 7]}, "thresholds"),
+        ({"scheme": "dctcp", "mark_at_core": 0}, "mark_at_core"),
+        ({"scheme": "tcp", "mark_at_core": "250pkt"}, "mark_at_core"),
+        ({"scheme": "hull", "mark_at_core": "250pkt"}, "mark_at_core"),
+        ({"scheme": "fish", "shares": [0.5, 0.5]}, "shares"),
+        ({"scheme": "fish", "shares": [0.3] * 8}, "shares"),
+        ({"scheme": "fish", "shares": [True] + [0.0] * 7}, "shares"),
+        ({"scheme": "fish", "shares": [float("nan")] + [0.0] * 7}, "shares"),
+        ({"scheme": "fish", "shares": [-0.1] + [0.1] * 7}, "shares"),
+        ({"scheme": "pfabric", "shares": [1.0]}, "shares"),
+        ({"scheme": "fish", "flow_queues": 1}, "flow_queues"),
+        ({"scheme": "pfabric", "flow_queues": True}, "flow_queues"),
+        ({"scheme": "fish", "sub_queues": 33}, "sub_queues"),
+        ({"scheme": "fish", "sub_queues": 0}, "sub_queues"),
+        ({"scheme": "fish", "flow_queues": False, "sub_queues": 8}, "sub_queues"),
+        ({"scheme": "pias", "release": "1ms"}, "release"),
+        ({"scheme": "fish", "release": "2min"}, "release"),
+        ({"scheme": "fish", "release": "1KB"}, "release"),
     ],
 )
 def test_from_document__names_the_bad_field(document, field):
@@ -117,6 +178,11 @@ json_values = st.recursive(
                 "mark_min",
                 "mark_max",
                 "buffer",
+                "mark_at_core",
+                "shares",
+                "flow_queues",
+                "sub_queues",
+                "release",
             ]
         ),
         json_values,

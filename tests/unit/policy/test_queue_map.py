@@ -1,14 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from itertools import pairwise
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from policy import tags
 from policy.desired import Policy
-from policy.queue_map import changed, mlfq_map, queue_map
+from policy.queue_map import (
+    by_size_map,
+    changed,
+    mlfq_map,
+    queue_map,
+    queue_of_level,
+    sieve_map,
+    two_level_map,
+    urgency_levels,
+)
+from policy.schemes import SCHEMES
 
 thresholds = st.lists(st.integers(1, 10**9), min_size=1, max_size=7).map(sorted)
+few_thresholds = st.lists(st.integers(1, 10**9), min_size=1, max_size=3).map(sorted)
+
+ATTAINED = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
+URGENCY = slice(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1)
+KNOWN = slice(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_queue_map__every_tag_has_a_queue_of_the_policy(name):
+    policy = Policy.from_document({"scheme": name})
+    queues = queue_map(policy, policy.thresholds)
+    assert len(queues) == tags.TAG_COUNT
+    assert set(queues) <= set(range(policy.queues))
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_queue_map__background_and_untagged_traffic_are_last(name):
+    policy = Policy.from_document({"scheme": name})
+    queues = queue_map(policy, policy.thresholds)
+    assert queues[tags.BACKGROUND] == queues[tags.UNTAGGED] == policy.queues - 1
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_queue_map__a_flow_never_rises_by_sending_and_never_falls_by_urgency(name):
+    policy = Policy.from_document({"scheme": name})
+    queues = queue_map(policy, policy.thresholds)
+    assert list(queues[ATTAINED]) == sorted(queues[ATTAINED])
+    assert list(queues[URGENCY]) == sorted(queues[URGENCY], reverse=True)
+    assert list(queues[KNOWN]) == sorted(queues[KNOWN])
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_queue_of_level__is_where_the_map_puts_flows_that_have_passed_so_many_thresholds(name):
+    policy = Policy.from_document({"scheme": name})
+    if policy.thresholds:
+        queues = queue_map(policy, tags.EDGES_BYTES[3::4][: len(policy.thresholds)])
+        levels = range(len(policy.thresholds) + 1)
+        assert sorted(set(queues[ATTAINED])) == [queue_of_level(policy, level) for level in levels]
+
+
+def test_queue_map__one_queue_for_schemes_without_thresholds():
+    assert set(queue_map(Policy.from_document({"scheme": "dctcp"}), ())) == {0}
+
+
+def test_queue_map__untagged_goes_where_the_policy_says():
+    policy = Policy.from_document(
+        {"scheme": "pias", "queues": 2, "thresholds": ["10KB"], "untagged_queue": 0}
+    )
+    assert queue_map(policy, policy.thresholds)[tags.UNTAGGED] == 0
 
 
 @given(thresholds, st.integers(0, 10**9))
@@ -23,19 +85,80 @@ def test_mlfq_map__a_flow_is_in_queue_i_while_it_has_sent_at_most_threshold_i(li
 @given(thresholds)
 def test_mlfq_map__never_promotes_as_bytes_are_sent(limits):
     queue_of = mlfq_map(limits, queues=len(limits) + 1, untagged_queue=0)
-    attained = queue_of[tags.ATTAINED_FIRST : tags.ATTAINED_LAST + 1]
-    assert list(attained) == sorted(attained)
+    assert list(queue_of[ATTAINED]) == sorted(queue_of[ATTAINED])
 
 
-def test_queue_map__one_queue_for_schemes_without_thresholds():
-    assert set(queue_map(Policy.from_document({"scheme": "dctcp"}), ())) == {0}
+@given(few_thresholds)
+def test_two_level_map__flows_without_deadline_have_the_first_queue_of_every_pair(limits):
+    levels = len(limits) + 1
+    queue_of = two_level_map(limits, queues=2 * levels, untagged_queue=0)
+    alone = mlfq_map(limits, queues=levels, untagged_queue=0)
+    assert [queue // 2 for queue in queue_of[ATTAINED]] == list(alone[ATTAINED])
+    assert {queue % 2 for queue in queue_of[ATTAINED]} == {0}
+    assert {queue % 2 for queue in queue_of[URGENCY]} == {1}
 
 
-def test_queue_map__untagged_goes_where_the_policy_says():
-    policy = Policy.from_document(
-        {"scheme": "pias", "queues": 2, "thresholds": ["10KB"], "untagged_queue": 0}
-    )
-    assert queue_map(policy, policy.thresholds)[tags.UNTAGGED] == 0
+@given(few_thresholds)
+def test_two_level_map__more_bytes_never_rise_and_more_urgency_never_falls(limits):
+    queue_of = two_level_map(limits, queues=2 * len(limits) + 2, untagged_queue=0)
+    assert all(lower <= upper for lower, upper in pairwise(queue_of[ATTAINED]))
+    assert all(less >= more for less, more in pairwise(queue_of[URGENCY]))
+
+
+def test_two_level_map__the_slides_eight_queues():
+    """Four levels: Prio 1, 3, 5, 7 by bytes sent, Prio 2, 4, 6, 8 by urgency, most urgent on top."""
+    queue_of = two_level_map([10_000, 100_000, 1_000_000], queues=8, untagged_queue=7)
+    assert [queue_of[tags.attained_tag(sent)] for sent in (0, 10_000, 10_001, 100_001, 10**7)] == [
+        0,
+        0,
+        2,
+        4,
+        6,
+    ]
+    one = tags.URGENCY_ONE
+    urgencies = (0, one // 4, one // 4 + 1, one, one + 1, 4 * one, 4 * one + 1, 16 * one)
+    assert [queue_of[tags.urgency_tag(s)] for s in urgencies] == [7, 7, 5, 5, 3, 3, 1, 1]
+
+
+@pytest.mark.parametrize("levels", [2, 4, 8])
+def test_urgency_levels__urgency_one_parts_the_upper_half_from_the_lower(levels):
+    steps = urgency_levels(levels)
+    at_one = tags.urgency_tag(tags.URGENCY_ONE) - tags.URGENCY_FIRST
+    assert steps[at_one] == levels // 2
+    assert steps[at_one + 1] == levels // 2 - 1
+
+
+@pytest.mark.parametrize("levels", range(1, 9))
+def test_urgency_levels__every_level_has_its_part_of_the_steps(levels):
+    steps = urgency_levels(levels)
+    assert steps[0] == levels - 1
+    assert steps[-1] == 0
+    counts = [steps.count(level) for level in range(levels)]
+    assert max(counts) - min(counts) <= 1
+
+
+def test_sieve_map__deadline_flows_have_the_first_queue_for_themselves():
+    queue_of = sieve_map([10_000, 1_000_000], queues=4, untagged_queue=3)
+    assert set(queue_of[URGENCY]) == {0}
+    assert [tag for tag, queue in enumerate(queue_of) if queue == 0] == list(range(41, 57))
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=0, max_size=6).map(sorted), st.integers(1, 10**9))
+def test_sieve_map__a_known_size_is_where_the_largest_of_its_class_would_end(limits, size):
+    queue_of = sieve_map(limits, queues=len(limits) + 2, untagged_queue=0)
+    tag = tags.known_size_tag(size)
+    if tag == tags.KNOWN_SIZE_LAST:
+        assert queue_of[tag] == len(limits) + 1
+    else:
+        largest = tags.KNOWN_SIZE_EDGES_BYTES[tag - tags.KNOWN_SIZE_FIRST]
+        assert queue_of[tag] == queue_of[tags.attained_tag(largest)]
+        assert queue_of[tag] >= queue_of[tags.attained_tag(size - 1)]
+
+
+def test_by_size_map__a_class_a_queue_and_who_says_nothing_is_last():
+    queue_of = by_size_map((), queues=4, untagged_queue=3)
+    assert queue_of[KNOWN] == (0, 1, 2, 3)
+    assert set(queue_of[ATTAINED]) == set(queue_of[URGENCY]) == {3}
 
 
 @given(thresholds, thresholds)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy import tags
-from policy.thresholds import CompletedFlows, percentile_thresholds
+from policy.thresholds import SlidingCounts, percentile_thresholds
 
 MS = 1_000_000
 
@@ -39,42 +39,56 @@ def test_percentile_thresholds__above_the_short_share_gives_the_long_flows_edge(
     assert percentile_thresholds(histogram([10_000] * 80 + [1_000_000] * 20), [percentile]) == (1_000_000,)
 
 
-def test_completed_flows__the_first_counters_are_a_baseline_and_count_nothing():
-    window = CompletedFlows(window_ns=500 * MS)
+def test_sliding_counts__the_first_counters_are_a_baseline_and_count_nothing():
+    window = SlidingCounts(window_ns=500 * MS)
+    assert window.grown is None
     window.observe(0, histogram([10_000] * 7))
-    assert window.flows == 0
+    assert window.grown is not None
+    assert window.grown.sum() == 0
+    assert window.covered_ns == 0
 
 
-def test_completed_flows__slides():
-    window = CompletedFlows(window_ns=500 * MS)
+def test_sliding_counts__slides():
+    window = SlidingCounts(window_ns=500 * MS)
     counters = histogram([])
     window.observe(0, counters)
     counters = counters + histogram([10_000] * 3)
     window.observe(100 * MS, counters)
     counters = counters + histogram([20_000])
     window.observe(400 * MS, counters)
-    assert window.flows == 4
+    assert window.grown.sum() == 4
     window.observe(600 * MS, counters)
-    assert window.flows == 1
+    assert window.grown.sum() == 1
     window.observe(901 * MS, counters)
-    assert window.flows == 0
+    assert window.grown.sum() == 0
 
 
-def test_completed_flows__a_reset_counter_counts_from_zero():
-    window = CompletedFlows(window_ns=500 * MS)
+def test_sliding_counts__a_reset_counter_counts_from_zero():
+    window = SlidingCounts(window_ns=500 * MS)
     window.observe(0, histogram([10_000] * 50))
     window.observe(MS, histogram([10_000] * 2))
-    assert window.flows == 2
+    assert window.grown.sum() == 2
+
+
+def test_sliding_counts__takes_arrays_of_any_shape():
+    window = SlidingCounts(window_ns=500 * MS)
+    window.observe(0, np.zeros((3, 62), np.int64))
+    window.observe(MS, np.ones((3, 62), np.int64))
+    assert (window.grown == 1).all()
 
 
 @given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, 20)), max_size=60))
-def test_completed_flows__equals_the_sum_over_the_window(steps):
-    window = CompletedFlows(window_ns=500 * MS)
+def test_sliding_counts__equals_the_sum_over_the_window_and_knows_the_time_it_covers(steps):
+    window = SlidingCounts(window_ns=500 * MS)
     counters, now, seen = histogram([]), 0, []
+    times = [0]
     window.observe(0, counters)
     for gap_ms, flows in steps:
         now += gap_ms * MS
         counters = counters + histogram([10_000] * flows)
         seen.append((now, flows))
+        times.append(now)
         window.observe(now, counters)
-        assert window.flows == sum(n for at, n in seen if at > now - 500 * MS)
+        assert window.grown.sum() == sum(n for at, n in seen if at > now - 500 * MS)
+        begin = max((at for at in times if at <= now - 500 * MS), default=0)
+        assert window.covered_ns == now - begin

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Aemon: UCP at the hosts, two-level priority scheduling (2LPS) at the ports. No flow's size is known."""
+
+from __future__ import annotations
+
+from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+from policy.schemes.two_level import THRESHOLDS_BYTES
+
+AEMON = Scheme(
+    name="aemon",
+    title="Aemon",
+    paper="Wang, Xu, Liu, APNet 2017",
+    congestion_control="sluice_ucp",
+    fallback_control="dctcp",
+    threshold_rule=ThresholdRule.STATIC,
+    queue_rule=QueueRule.TWO_LEVEL,
+    marking=Marking.PORT,
+    queues=8,
+    thresholds_bytes=THRESHOLDS_BYTES,
+    colour="#aa4499",
+    tags_deadlines=True,
+)

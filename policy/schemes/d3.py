@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""D³: a deadline flow asks the switches for the rate that it needs, and sends at what they grant."""
+
+from __future__ import annotations
+
+from policy.schemes.scheme import Marking, Need, QueueRule, Scheme, ThresholdRule
+
+D3 = Scheme(
+    name="d3",
+    title="D³",
+    paper="Wilson et al., SIGCOMM 2011",
+    congestion_control="d3",
+    fallback_control="reno",
+    threshold_rule=ThresholdRule.NONE,
+    queue_rule=QueueRule.SINGLE,
+    marking=Marking.NONE,
+    queues=1,
+    thresholds_bytes=(),
+    colour="#99ddff",
+    marks_bytes=(),
+    needs=frozenset({Need.EXPLICIT_RATES}),
+)

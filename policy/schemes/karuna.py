@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Karuna: deadline flows on top, which take no more than they need; below them the rest, sieved by size.
+
+A flow of known size belongs into the queue in which it would end if its size were unknown. The tag has four size
+classes: all flows of a class share the queue of its largest. Not here: the aging of flows that time out.
+"""
+
+from __future__ import annotations
+
+from policy.schemes.pias import PIAS
+from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+
+KARUNA = Scheme(
+    name="karuna",
+    title="Karuna",
+    paper="Chen, Chen, Bai, Alizadeh, SIGCOMM 2016",
+    # A flow without a deadline runs as under DCTCP.
+    congestion_control="sluice_mcp",
+    fallback_control="dctcp",
+    threshold_rule=ThresholdRule.STATIC,
+    queue_rule=QueueRule.SIEVE,
+    marking=Marking.PORT,
+    queues=8,
+    # One queue fewer than PIAS has.
+    thresholds_bytes=PIAS.thresholds_bytes[:-1],
+    colour="#ee7733",
+    tags_deadlines=True,
+    tags_sizes=True,
+)

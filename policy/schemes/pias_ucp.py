@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Aemon's congestion control on PIAS's priorities: deadlines count at the hosts only."""
+
+from __future__ import annotations
+
+from policy.schemes.pias import PIAS
+from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
+
+PIAS_UCP = Scheme(
+    name="pias+ucp",
+    title="PIAS + UCP",
+    paper="Wang, Xu, Liu, APNet 2017 (ablation)",
+    congestion_control="sluice_ucp",
+    fallback_control="dctcp",
+    threshold_rule=ThresholdRule.STATIC,
+    queue_rule=QueueRule.MLFQ,
+    marking=Marking.PORT,
+    queues=8,
+    thresholds_bytes=PIAS.thresholds_bytes,
+    colour="#0077bb",
+)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Demotion thresholds for a known distribution of flow sizes and a known load: PIAS's optimum, and ours.
+
+PIAS (Bai et al., "Information-Agnostic Flow Scheduling for Commodity Data Centers", NSDI 2015, section 4.2): a flow of
+a size between thresholds l-1 and l waits in the queues 1 ... l, and of all flows
+
+    theta_l = F(alpha_l) - F(alpha_{l-1})          end in queue l
+    T_l     = 1 / (1 - (rho_1 + ... + rho_l))      mean time in queue l, in packet times: an M/M/1 queue that has
+                                                   what the queues above it leave
+    T       = sum over l of theta_l (T_1 + ... + T_l)  =  sum over l of T_l (theta_l + ... + theta_K)
+
+and T is to be least: a sum of ratios. We take the load of the first queues from the distribution as it is, rho_1 +
+... + rho_l = rho E[min(S, alpha_l)] / E[S]. Then each term depends on two neighbouring thresholds alone: dynamic
+programming over a fine grid of sizes finds the least sum, not a local minimum, and a descent removes the grid.
+
+A flow is charged a packet's time for every queue that it enters, however long it is there. So few queues pay under this
+model: the spare thresholds lie at the size of the largest flow, and their queues stay empty. The lists that PIAS's
+authors published use all queues; ours for a known distribution are those of least mean slowdown
+(policy/online_thresholds.py), by which the published ones are good, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize_scalar
+
+from policy import tags
+from policy.errors import FieldError
+from policy.online_thresholds import DelayModel, best_thresholds, delay_model
+from policy.port_traffic import EDGES, TYPICAL_BYTES, FlowSizes
+from policy.sizes import Sizes, scaled_bytes
+
+Floats = npt.NDArray[np.float64]
+
+GRID_POINTS = 600
+SAMPLES = 2048
+"""Sizes that stand for a piece of a distribution."""
+SWEEPS = 4
+"""Of the descent: each threshold in turn between its neighbours."""
+MAX_THRESHOLD_BYTES = 10**9
+
+
+class _FlowSizes:
+    """A distribution of flow sizes as many sizes, each with its share; sums over them are exact to SAMPLES a piece."""
+
+    def __init__(self, sizes: Sizes, scale: float) -> None:
+        bounds, _ = sizes.pieces()
+        widths = np.diff(bounds)
+        uniform = bounds[:-1, None] + widths[:, None] * (np.arange(SAMPLES) + 0.5) / SAMPLES
+        drawn = scaled_bytes(sizes.at(uniform.ravel())[0], scale).astype(float)
+        order = np.argsort(drawn, kind="stable")
+        share = np.repeat(widths / SAMPLES, SAMPLES)[order]
+        self._sorted = drawn[order]
+        self._ended = np.concatenate([[0.0], np.cumsum(share)])
+        self._bytes = np.concatenate([[0.0], np.cumsum(share * self._sorted)])
+        self.ends = np.unique(drawn.reshape(uniform.shape)[:, [0, -1]])
+        """First and last size of each piece: all steps of the distribution are among them."""
+
+    @property
+    def mean(self) -> float:
+        return float(self._bytes[-1])
+
+    def larger(self, than_bytes: Floats) -> Floats:
+        """1 - F(a)."""
+        return np.asarray(1 - self._ended[np.searchsorted(self._sorted, than_bytes, side="right")])
+
+    def up_to(self, than_bytes: Floats) -> Floats:
+        """E[min(S, a)]."""
+        ended = np.searchsorted(self._sorted, than_bytes, side="right")
+        return np.asarray(self._bytes[ended] + than_bytes * (1 - self._ended[ended]))
+
+
+def pias_thresholds(sizes: Sizes, load: float, queues: int, scale: float = 1.0) -> tuple[int, ...]:
+    """The queues - 1 thresholds in bytes, increasing, that minimise T. `load` from above 0 to below 1."""
+    _check(load)
+    if queues < 2:
+        return ()
+    flows = _FlowSizes(sizes, scale)
+    grid = _grid(flows)
+    first = grid[_best_on_grid(flows, load, queues, grid)]
+    return _whole(_descend(flows, load, first, grid))
+
+
+def pias_objective(sizes: Sizes, load: float, thresholds_bytes: Sequence[float], scale: float = 1.0) -> float:
+    """T for any thresholds, in packet times."""
+    return _objective(_FlowSizes(sizes, scale), load, np.asarray(thresholds_bytes, float))
+
+
+def optimal_thresholds(sizes: Sizes, load: float, levels: int, scale: float = 1.0) -> tuple[int, ...]:
+    """The levels - 1 thresholds of least mean slowdown, each an edge, increasing or equal."""
+    _check(load)
+    best, _ = best_thresholds(known_delays(sizes, load, levels, scale), levels)
+    return tuple(tags.EDGES_BYTES[edge] for edge in best[0]) if levels > 1 else ()
+
+
+def known_delays(sizes: Sizes, load: float, levels: int, scale: float = 1.0) -> DelayModel:
+    """The delay model of one port with this traffic, as if it had been measured without error."""
+    flows = _FlowSizes(sizes, scale)
+    ended = 1 - flows.larger(EDGES)
+    up_to = flows.up_to(EDGES)
+    ended[-1], up_to[-1] = 1.0, flows.mean  # the last bucket has no upper end
+    ends = np.diff(ended, prepend=0.0)[None]
+    return delay_model(
+        FlowSizes(ends, TYPICAL_BYTES[None]), load * up_to[None] / flows.mean, np.zeros((1, levels))
+    )
+
+
+def _check(load: float) -> None:
+    if not 0 < load < 1:
+        raise FieldError("load", f"thresholds are optimal for a load between 0 and 1, not {load:g}")
+
+
+def _objective(flows: _FlowSizes, load: float, thresholds: Floats) -> float:
+    entered = np.concatenate([[1.0], flows.larger(thresholds)])
+    busy = load * np.concatenate([flows.up_to(thresholds) / flows.mean, [1.0]])
+    return float(np.sum(entered / (1 - busy)))
+
+
+def _grid(flows: _FlowSizes) -> Floats:
+    """Sizes at equal distances on a logarithmic scale, and every step of the distribution."""
+    between = np.geomspace(flows.ends[0], flows.ends[-1], GRID_POINTS)
+    return np.unique(np.concatenate([between, flows.ends]))
+
+
+def _best_on_grid(flows: _FlowSizes, load: float, queues: int, grid: Floats) -> list[int]:
+    """Indices of the best thresholds: queue by queue, the least sum for each end of the queue."""
+    times = 1 / (1 - load * flows.up_to(grid) / flows.mean)
+    entered = flows.larger(grid)
+    term = np.where(np.tri(len(grid), dtype=bool).T, entered[:, None] * times[None, :], np.inf)
+    best, came_from = times, []
+    for _ in range(queues - 2):
+        through = best[:, None] + term
+        came_from.append(through.argmin(axis=0))
+        best = through.min(axis=0)
+    at = int((best + entered / (1 - load)).argmin())
+    chosen = [at]
+    for choice in reversed(came_from):
+        at = int(choice[at])
+        chosen.append(at)
+    return chosen[::-1]
+
+
+def _descend(flows: _FlowSizes, load: float, thresholds: Floats, grid: Floats) -> Floats:
+    """Move each threshold between its neighbours while that helps."""
+    best = thresholds.copy()
+    for _ in range(SWEEPS):
+        for i in range(len(best)):
+            low = best[i - 1] if i else grid[0]
+            high = best[i + 1] if i + 1 < len(best) else grid[-1]
+            best = _moved(flows, load, best, i, (low, high))
+    return best
+
+
+def _moved(
+    flows: _FlowSizes, load: float, thresholds: Floats, i: int, between: tuple[float, float]
+) -> Floats:
+    """With threshold i at its best place between the bounds, if there is a better one than where it is."""
+
+    def with_it_at(size: float) -> Floats:
+        moved = thresholds.copy()
+        moved[i] = size
+        return moved
+
+    if between[1] <= between[0]:
+        return thresholds
+    found = minimize_scalar(
+        lambda size: _objective(flows, load, with_it_at(size)), bounds=between, method="bounded"
+    )
+    moved = with_it_at(float(found.x))
+    return moved if _objective(flows, load, moved) < _objective(flows, load, thresholds) else thresholds
+
+
+def _whole(thresholds: Floats) -> tuple[int, ...]:
+    """Whole bytes, each above the one before, none above what a policy takes."""
+    rising: list[int] = []
+    for size in np.ceil(thresholds):
+        rising.append(max(int(size), rising[-1] + 1 if rising else 1))
+    most = range(MAX_THRESHOLD_BYTES - len(rising) + 1, MAX_THRESHOLD_BYTES + 1)
+    return tuple(min(size, limit) for size, limit in zip(rising, most, strict=True))

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A port's tag counters for flows of given sizes, packet by packet, as a switch would count them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from policy import tags
+from policy.adaptation import PortCounters
+from policy.port_traffic import HEADER_BYTES, MSS_BYTES
+
+_EDGES = np.asarray(tags.EDGES_BYTES)
+
+
+def counted(sizes, *, fins=True, acks=0):
+    """Counters after flows of these sizes have crossed the port whole, and so many ACKs of flows the other way."""
+    sizes = np.asarray(sizes, np.int64)
+    packets = np.zeros(tags.TAG_COUNT, np.int64)
+    size_bytes, completed = packets.copy(), packets.copy()
+    values, counts = np.unique(sizes, return_counts=True)
+    for size, count in zip(values, counts, strict=True):
+        offsets = np.arange(0, size, MSS_BYTES)
+        payload = np.minimum(MSS_BYTES, size - offsets)
+        tag = _tags(offsets)
+        packets += count * np.bincount(tag, minlength=tags.TAG_COUNT)
+        size_bytes += count * np.bincount(
+            tag, weights=payload + HEADER_BYTES, minlength=tags.TAG_COUNT
+        ).astype(int)
+        if fins:
+            completed[_tags(np.asarray([size]))[0]] += count
+    packets[tags.ATTAINED_FIRST] += acks
+    size_bytes[tags.ATTAINED_FIRST] += acks * HEADER_BYTES
+    return PortCounters(packets, size_bytes, completed)
+
+
+def _tags(attained):
+    return tags.ATTAINED_FIRST + np.minimum(np.searchsorted(_EDGES, attained), tags.ATTAINED_BUCKETS - 1)
+
+
+def plus(one, other):
+    return PortCounters(one.packets + other.packets, one.bytes + other.bytes, one.completed + other.completed)
+
+
+def nothing():
+    return counted([])

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from policy import tags
+from policy.adaptation import PortAdaptation, PortCounters, adapt
+from policy.desired import Policy
+from policy.online_thresholds import best_thresholds, cost_of
+from policy.sizes import Mix, MixPart, SizeCdf
+from policy.static_thresholds import known_delays
+from policy.thresholds import percentile_thresholds
+from tests.unit.policy.port_counters import counted, nothing, plus
+
+MS = 1_000_000
+RATE_BPS = 10**9
+
+WEB_SEARCH = SizeCdf(
+    "web-search",
+    tuple(1460.0 * p for p in (6, 13, 19, 33, 53, 133, 667, 1333, 3333, 6667, 20000)),
+    (0.15, 0.2, 0.3, 0.4, 0.53, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0),
+)
+
+
+def policy(scheme="sluice", **fields):
+    return Policy.from_document({"scheme": scheme, **fields})
+
+
+def two_queues(**fields):
+    """Two levels of demotion, for a clear answer."""
+    return policy(queues=4, thresholds=fields.pop("start", ["100KB"]), **fields)
+
+
+def mix(short_bytes, long_bytes, flows, **how):
+    return counted([short_bytes] * (flows * 4 // 5) + [long_bytes] * (flows // 5), **how)
+
+
+def span_ns(counters, load):
+    """The time in which the link carries that at this load."""
+    return int(counters.bytes.sum() * 8 / RATE_BPS / load * 1e9)
+
+
+class Port:
+    """A port under traffic: counters grow, time goes by."""
+
+    def __init__(self, wanted, **how):
+        self.adaptation = PortAdaptation(wanted, RATE_BPS, **how)
+        self.now_ns = 0
+        self.counters = nothing()
+        self.adaptation.observe(0, self.counters)
+
+    def carries(self, counters, load=0.8):
+        self.now_ns += span_ns(counters, load)
+        self.counters = plus(self.counters, counters)
+        self.adaptation.observe(self.now_ns, self.counters)
+        return self.adaptation.thresholds()
+
+
+# ── Percentiles ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_thresholds__percentiles_of_the_completed_flows():
+    wanted = policy("mlfq-adaptive", percentiles=[10])
+    port = Port(wanted)
+    assert port.carries(mix(10_000, 1_000_000, 100)) == (10_000,)
+    assert port.adaptation.flows == 100
+
+
+def test_thresholds__fewer_flows_than_the_policy_asks_for_change_nothing():
+    port = Port(policy("mlfq-adaptive", percentiles=[10], min_flows=6))
+    assert port.carries(counted([10_000] * 5)) is None
+
+
+def test_thresholds__a_port_that_counts_only_fins_gives_the_same_percentiles():
+    wanted = policy("mlfq-adaptive", queues=4, percentiles=[20, 50, 90])
+    counters = counted(np.random.default_rng(1).integers(1_000, 10**6, 300))
+    attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
+    fins = PortAdaptation(wanted)
+    fins.observe(0, PortCounters.of_completed(np.zeros(tags.ATTAINED_BUCKETS, np.int64)))
+    fins.observe(MS, PortCounters.of_completed(counters.completed[attained]))
+    assert fins.thresholds() == percentile_thresholds(counters.completed[attained], [20, 50, 90])
+
+
+@pytest.mark.parametrize("scheme", ["dctcp", "pias", "fish", "aemon"])
+def test_thresholds__schemes_that_do_not_adapt_have_no_answer(scheme):
+    assert Port(policy(scheme)).carries(mix(10_000, 1_000_000, 100)) is None
+
+
+def test_adopt__goes_on_with_what_was_seen():
+    port = Port(policy("mlfq-adaptive", percentiles=[10]))
+    port.carries(mix(10_000, 1_000_000, 100))
+    port.adaptation.adopt(policy("mlfq-adaptive", percentiles=[90]))
+    assert port.adaptation.thresholds() == (1_000_000,)
+
+
+# ── Online ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("start", ["1KB", "10KB", "100KB", "1MB"])
+@pytest.mark.parametrize("fins", [True, False])
+def test_online__finds_the_end_of_the_short_flows_from_wherever_it_starts(start, fins):
+    """The mix of the adaptive-threshold paper, with no percentile to choose; just above where FINs do not tell."""
+    found = Port(two_queues(start=[start])).carries(mix(10_000, 1_000_000, 200, fins=fins))
+    assert found in ([(10_000,)] if fins else [(10_000,), (13_335,)])
+
+
+def test_online__a_port_that_counts_only_fins_finds_it_too():
+    port = PortAdaptation(two_queues(), RATE_BPS)
+    counters = mix(10_000, 1_000_000, 200)
+    attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
+    port.observe(0, PortCounters.of_completed(np.zeros(tags.ATTAINED_BUCKETS, np.int64)))
+    port.observe(span_ns(counters, 0.8), PortCounters.of_completed(counters.completed[attained]))
+    assert port.thresholds() == (10_000,)
+
+
+def test_online__a_port_of_unknown_rate_is_taken_for_loaded():
+    port = PortAdaptation(two_queues())
+    port.observe(0, nothing())
+    port.observe(MS, mix(10_000, 1_000_000, 200))
+    assert port.thresholds() == (10_000,)
+
+
+@pytest.mark.parametrize("fins", [True, False])
+@pytest.mark.parametrize("flows", [19, 21])
+def test_online__few_flows_change_nothing(flows, fins):
+    """Of the default, 20, whether FINs tell of them or bytes."""
+    found = Port(two_queues()).carries(counted([10_000] * flows, fins=fins))
+    assert (found is None) == (flows < 20)
+
+
+def test_online__nothing_seen_is_no_answer():
+    port = PortAdaptation(policy(), RATE_BPS)
+    assert (port.thresholds(), port.flows) == (None, 0)
+    port.observe(0, mix(10_000, 1_000_000, 200))
+    assert (port.thresholds(), port.flows) == (None, 0)
+
+
+def test_online__an_idle_link_keeps_its_thresholds():
+    """Without load nobody waits: there is nothing to gain."""
+    port = Port(two_queues(start=["32KB"]))
+    assert port.carries(mix(10_000, 1_000_000, 200), load=0.01) == (31_623,)
+
+
+def test_online__follows_a_shift_of_the_traffic_within_a_window():
+    """The short flows become four times as long: after one window nothing of the earlier ones is left."""
+    before, after = mix(10_000, 1_000_000, 20), mix(42_170, 1_000_000, 20)
+    port = Port(two_queues(window_ms=500))
+    for _ in range(20):
+        port.carries(before)
+    assert port.adaptation.thresholds() == (10_000,)
+    shifted_ns = port.now_ns
+    while port.now_ns < shifted_ns + 500 * MS:
+        port.carries(after)
+    assert port.carries(after) == (42_170,)
+
+
+def test_online__urgent_traffic_is_no_flow_of_a_level_but_goes_before_the_lower_ones():
+    flows = mix(10_000, 1_000_000, 200)
+    urgent = nothing()
+    urgent.bytes[tags.URGENCY_LAST] = flows.bytes.sum() // 4
+    urgent.packets[tags.URGENCY_LAST] = urgent.bytes[tags.URGENCY_LAST] // 1514
+    port = Port(two_queues())
+    assert port.carries(plus(flows, urgent)) == (10_000,)
+    assert port.adaptation.flows == 200
+
+
+def regret(thresholds, sizes, load, levels):
+    """By how much these thresholds are worse than the best ones for the true distribution."""
+    true = known_delays(sizes, load, levels)
+    _, best = best_thresholds(true, levels)
+    chosen = np.asarray([[tags.edge_index(t) for t in thresholds]])
+    return cost_of(true, chosen)[0] / best[0] - 1
+
+
+@pytest.mark.parametrize("fins", [True, False])
+@pytest.mark.parametrize(
+    "sizes",
+    [WEB_SEARCH, Mix((MixPart(10_000, 0.8, ()), MixPart(1_000_000, 0.2, ())))],
+    ids=["web-search", "mix"],
+)
+def test_online__comes_to_the_optimum_of_the_true_distribution_as_counts_grow(sizes, fins):
+    def mean_regret(flows):
+        regrets = []
+        for seed in range(5):
+            drawn = np.rint(sizes.at(np.random.default_rng(seed).random(flows))[0])
+            found = Port(policy(window_ms=3_600_000)).carries(counted(drawn, fins=fins))
+            regrets.append(regret(found, sizes, 0.8, 4))
+        return np.mean(regrets)
+
+    few, many = mean_regret(40), mean_regret(4_000)
+    assert many < 0.04
+    assert many <= few + 1e-9
+
+
+def test_adapt__many_ports_at_once_answer_as_each_alone():
+    rng = np.random.default_rng(5)
+    drawn = [WEB_SEARCH.at(rng.random(int(n)))[0].astype(int) for n in rng.integers(5, 200, 30)]
+
+    def ports():
+        made = [Port(policy()) for _ in drawn]
+        for port, sizes in zip(made, drawn, strict=True):
+            port.now_ns += 100 * MS
+            port.adaptation.observe(port.now_ns, counted(sizes))
+        return [port.adaptation for port in made]
+
+    together = adapt(ports())
+    assert together == [port.thresholds() for port in ports()]
+    assert {answer is None for answer in together} == {True, False}
+
+
+def test_adapt__no_ports():
+    assert adapt([]) == []
+
+
+def test_thresholds__the_same_question_has_the_same_answer():
+    port = Port(policy())
+    first = port.carries(counted(WEB_SEARCH.at(np.random.default_rng(2).random(300))[0].astype(int)))
+    assert first == port.adaptation.thresholds() == port.adaptation.thresholds()

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from policy import tags
+from policy.errors import FieldError
+from policy.online_thresholds import cost_of
+from policy.schemes import SCHEMES
+from policy.sizes import Mix, MixPart, SizeCdf
+from policy.static_thresholds import known_delays, optimal_thresholds, pias_objective, pias_thresholds
+
+PACKET_BYTES = 1460
+
+
+def cdf(name, packets, cumulative):
+    return SizeCdf(name, tuple(float(PACKET_BYTES * p) for p in packets), cumulative)
+
+
+WEB_SEARCH = cdf(
+    "web-search",
+    (6, 6, 13, 19, 33, 53, 133, 667, 1333, 3333, 6667, 20000),
+    (0.0, 0.15, 0.2, 0.3, 0.4, 0.53, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0),
+)
+DATA_MINING = cdf(
+    "data-mining",
+    (1, 1, 2, 3, 7, 267, 2107, 66667, 666667),
+    (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0),
+)
+MIX = Mix((MixPart(10_000, 0.8, ()), MixPart(1_000_000, 0.2, ())))
+
+PUBLISHED = {  # in packets; the scripts of PIAS's ns-2 evaluation
+    ("web-search", 0.9): (759, 1132, 1456, 1737, 2010, 2199, 2325),
+    ("web-search", 0.8): (909, 1329, 1648, 1960, 2143, 2337, 2484),
+    ("web-search", 0.7): (999, 1305, 1564, 1763, 1956, 2149, 2309),
+    ("web-search", 0.6): (956, 1381, 1718, 2028, 2297, 2551, 2660),
+    ("web-search", 0.5): (1059, 1412, 1643, 1869, 2008, 2115, 2184),
+    ("data-mining", 0.9): (750, 1083, 1416, 13705, 14952, 21125, 28253),
+    ("data-mining", 0.8): (745, 1083, 1391, 13689, 14936, 21149, 27245),
+    ("data-mining", 0.7): (907, 1301, 1619, 12166, 12915, 21313, 26374),
+    ("data-mining", 0.6): (840, 1232, 1617, 11950, 12238, 21494, 25720),
+    ("data-mining", 0.5): (805, 1106, 1401, 10693, 11970, 21162, 22272),
+}
+DISTRIBUTIONS = {"web-search": WEB_SEARCH, "data-mining": DATA_MINING}
+
+
+@pytest.mark.parametrize(("name", "load"), PUBLISHED)
+def test_pias_thresholds__are_at_least_as_good_as_the_published_ones(name, load):
+    sizes = DISTRIBUTIONS[name]
+    ours = pias_objective(sizes, load, pias_thresholds(sizes, load, 8))
+    published = pias_objective(sizes, load, [p * PACKET_BYTES for p in PUBLISHED[name, load]])
+    assert ours <= published
+    assert published < 1 / (1 - load) * 2  # or the objective were not theirs at all
+
+
+@pytest.mark.parametrize(("name", "load"), PUBLISHED)
+def test_optimal_thresholds__are_better_than_the_published_ones_and_those_than_one_queue(name, load):
+    sizes = DISTRIBUTIONS[name]
+    delays = known_delays(sizes, load, 8)
+
+    def slowdown(thresholds):
+        return cost_of(delays, np.asarray([[tags.edge_index(t) for t in thresholds]]))[0]
+
+    published = slowdown([p * PACKET_BYTES for p in PUBLISHED[name, load]])
+    assert slowdown(optimal_thresholds(sizes, load, 8)) <= published
+    assert published < slowdown([tags.EDGES_BYTES[-1]] * 7)
+
+
+@pytest.mark.parametrize("queues", [2, 3, 8])
+@pytest.mark.parametrize("sizes", [WEB_SEARCH, DATA_MINING, MIX], ids=["web", "mining", "mix"])
+def test_pias_thresholds__nothing_near_or_far_is_better(sizes, queues):
+    found = np.asarray(pias_thresholds(sizes, 0.8, queues), float)
+    least = pias_objective(sizes, 0.8, found)
+    rng = np.random.default_rng(7)
+    for _ in range(200):
+        near = np.sort(found * rng.uniform(0.9, 1.1, len(found)))
+        far = np.sort(10 ** rng.uniform(3, 8.5, len(found)))
+        for other in (near, far):
+            assert pias_objective(sizes, 0.8, other) >= least * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("queues", range(1, 9))
+@pytest.mark.parametrize("load", [0.01, 0.5, 0.99])
+def test_pias_thresholds__increase_and_are_a_policys(queues, load):
+    found = pias_thresholds(DATA_MINING, load, queues, scale=2.0)
+    assert len(found) == queues - 1
+    assert all(1 <= lower < upper <= 10**9 for lower, upper in pairwise(found))
+
+
+def test_pias_thresholds__two_sizes_are_parted_at_the_smaller():
+    assert pias_thresholds(MIX, 0.8, 2) == (10_000,)
+
+
+def test_pias_thresholds__scale_with_the_sizes():
+    tenth = pias_thresholds(WEB_SEARCH, 0.8, 3, scale=0.1)
+    assert tenth == pytest.approx([t / 10 for t in pias_thresholds(WEB_SEARCH, 0.8, 3)], rel=0.02)
+
+
+def test_pias_objective__one_threshold_by_hand():
+    """80 % of 10 KB, 20 % of 1 MB, load 0.8, threshold 10 KB: 1 / (1 - 0.8 * 10/208) + 0.2 / (1 - 0.8)."""
+    assert pias_objective(MIX, 0.8, [10_000]) == pytest.approx(1 / (1 - 0.8 * 10 / 208) + 1)
+
+
+@pytest.mark.parametrize("load", [0, 1, -0.1, 1.5])
+@pytest.mark.parametrize("solve", [pias_thresholds, optimal_thresholds])
+def test_thresholds__are_refused_without_load_or_beyond_the_link(solve, load):
+    with pytest.raises(FieldError, match="load"):
+        solve(MIX, load, 8)
+
+
+def test_optimal_thresholds__are_the_defaults_of_two_level_schemes():
+    expected = optimal_thresholds(WEB_SEARCH, 0.8, 4)
+    assert SCHEMES["aemon"].thresholds_bytes == SCHEMES["2lps+dctcp"].thresholds_bytes == expected
+
+
+def test_optimal_thresholds__one_level_has_none():
+    assert optimal_thresholds(MIX, 0.8, 1) == ()
