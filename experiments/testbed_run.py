@@ -19,6 +19,7 @@ from experiments.tcp_counters import difference, tcp_counters
 from experiments.validity import RunWatch
 from hostagent.records import unfinished
 from hostagent.schedule import ScheduledFlow
+from policy.fabrics import TESTBED, check_fabric
 from policy.records import BACKGROUND, WATCHED, FlowRecord
 from policy.scenario import Scenario, scheduled_flows
 from policy.workload import Flow
@@ -36,6 +37,7 @@ def run_on_testbed(
     report: Report = lambda progress: None,
 ) -> dict[str, Any]:
     """Run a scenario on real switches and real TCP and write its bundle; returns the summary."""
+    check_fabric(scenario.policy, TESTBED)
     topology = build_topology(scenario)
     run_id = f"{scenario.name}-{scenario.seed}-{int(time.time())}"
     flows = scheduled_flows(scenario, topology, np.random.default_rng(scenario.seed), run_id)

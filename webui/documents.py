@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from policy.desired import Policy
+from policy.fabrics import TESTBED, refusal
 from policy.graph import Topology
 from policy.schemes import Scheme
 from store.desired import PolicyVersion, current_policy, current_topology, current_version
@@ -52,6 +53,7 @@ def scheme_document(scheme: Scheme) -> dict[str, Any]:
         "tags_deadlines": scheme.tags_deadlines,
         "tags_sizes": scheme.tags_sizes,
         "colour": scheme.colour,
+        "refused": refusal(Policy.from_document({"scheme": scheme.name}), TESTBED),
     }
 
 

@@ -59,7 +59,7 @@ class ThresholdQuery(PortQuery):
 class FlowQuery(BaseModel):
     limit: int = Field(100, ge=1, le=1000)
     before: int | None = Field(None, ge=0, le=2**53, description="`next` of the page before")
-    scheme: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,64}$")
+    scheme: str | None = Field(None, pattern=r"^[A-Za-z0-9._+-]{1,64}$")
     size_class: Literal["small", "medium", "large"] | None = None
     status: Literal["finished", "unfinished"] | None = None
     src: str | None = Field(None, pattern=r"^[A-Za-z0-9._:-]{1,64}$")
@@ -100,9 +100,14 @@ class PolicyModel(BaseModel):
     interval_ms: int
     min_flows: int
     mark_at: int | None
+    mark_at_core: int | None
     mark_min: int | None
     mark_max: int | None
     buffer: int
+    shares: list[float] | None
+    flow_queues: bool
+    sub_queues: int | None
+    release: int | None = Field(description="nanoseconds")
     untagged_queue: int
     idle_gap_ms: int
 
@@ -135,6 +140,7 @@ class SchemeModel(BaseModel):
     tags_deadlines: bool
     tags_sizes: bool
     colour: str
+    refused: str | None = Field(description="why this network cannot carry out the scheme's defaults")
 
 
 class SchemesAnswer(BaseModel):

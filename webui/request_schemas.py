@@ -10,12 +10,13 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from policy.desired import MAX_MARK_BYTES, MAX_QUEUES, MAX_THRESHOLD_BYTES
+from policy.desired import MAX_MARK_BYTES, MAX_QUEUES, MAX_RELEASE_NS, MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
 from policy.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, WATCHED
 from policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
 from webui.connections import FIELD, connections_schema
 
 _NAME = {"type": "string", "pattern": r"^[A-Za-z0-9._-]{1,64}$"}
+_SCHEME = {"type": "string", "pattern": r"^[A-Za-z0-9._+-]{1,64}$"}
 _ENDPOINT = {"type": "string", "pattern": r"^[A-Za-z0-9._:-]{1,64}$"}
 _NULL = {"type": "null"}
 
@@ -55,13 +56,13 @@ def _policy_of(scheme: Scheme) -> dict[str, Any]:
         "thresholds": {
             "type": "array",
             "items": _size(1, MAX_THRESHOLD_BYTES),
-            "description": "increasing, queues - 1 of them",
+            "description": "increasing; as many as the scheme has for so many queues",
             **lengths,
         },
         "percentiles": {
             "type": "array",
             "items": percentile,
-            "description": "increasing, queues - 1 of them",
+            "description": "increasing; as many as the scheme has for so many queues",
             "maxItems": MAX_QUEUES - 1 if adapts else 0,
         },
         "window_ms": _whole(10, 3_600_000),
@@ -69,7 +70,8 @@ def _policy_of(scheme: Scheme) -> dict[str, Any]:
         "min_flows": _whole(1, 1_000_000),
         **_marks_of(scheme),
         "buffer": _size(3_000, 1_000_000_000),
-        "untagged_queue": _whole(0, 0 if single else MAX_QUEUES - 1),
+        **_sharing(),
+        "untagged_queue": _whole(0, (scheme.queues if single else MAX_QUEUES) - 1),
         "idle_gap_ms": _whole(1, 60_000),
     }
     optional = {name: schema if name == "scheme" else _or_null(schema) for name, schema in properties.items()}
@@ -82,15 +84,36 @@ def _marks_of(scheme: Scheme) -> dict[str, Any]:
     ramp = scheme.marking is Marking.RED
     return {
         "mark_at": size if at else _NULL,
+        "mark_at_core": size if scheme.marking is Marking.PORT else _NULL,
         "mark_min": size if ramp else _NULL,
         "mark_max": {**size, "description": "above mark_min, below buffer"} if ramp else _NULL,
     }
 
 
-def policy_schema() -> dict[str, Any]:
-    """A policy document: one alternative for each scheme."""
+def _sharing() -> dict[str, Any]:
+    """How a port's queues and flows share the link. What its fabric cannot do is refused."""
+    time = {
+        "type": "string",
+        "pattern": r"^\s*[0-9]{1,18}(\.[0-9]{1,18})?\s*([nNuUmM]?[sS]|[mM][iI][nN])\s*$",
+    }
     return {
-        "oneOf": [{"title": scheme.name, **_policy_of(scheme)} for scheme in SCHEMES.values()],
+        "shares": {
+            "type": "array",
+            "items": {"type": "number", "minimum": 0, "maximum": 1},
+            "maxItems": MAX_QUEUES,
+            "description": "one a queue, at most 1 in all; null or empty: strict priorities",
+        },
+        "flow_queues": {"type": "boolean"},
+        "sub_queues": _whole(1, MAX_SUB_QUEUES),
+        "release": {"anyOf": [_whole(0, MAX_RELEASE_NS), time], "description": "nanoseconds, or with a unit"},
+    }
+
+
+def policy_schema() -> dict[str, Any]:
+    """A policy document: one alternative for each scheme that switches can carry out."""
+    schemes = [scheme for scheme in SCHEMES.values() if not scheme.simulator_only]
+    return {
+        "oneOf": [{"title": scheme.name, **_policy_of(scheme)} for scheme in schemes],
         "discriminator": {"propertyName": "scheme"},
     }
 
@@ -112,7 +135,7 @@ def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
         "met": {"type": "boolean"} if deadline else _NULL,
         "retransmissions": _or_null(_whole(0, 2**40)) if watched else _whole(0, 2**40),
         "congestion_control": _NAME,
-        "scheme": _NAME,
+        "scheme": _SCHEME,
         "status": {"type": "string", "const": FINISHED if finished else UNFINISHED},
         "reason": {"type": "string", "maxLength": 200, "pattern": r"^[^\u0000\ud800-\udfff]*$"},
         "source": {"type": "string", "enum": [WATCHED, BACKGROUND] if watched else [SCHEDULED]},

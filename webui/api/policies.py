@@ -10,6 +10,7 @@ from flask import Response, jsonify, make_response
 from sqlalchemy import Engine
 
 from policy.desired import Policy
+from policy.fabrics import TESTBED, check_fabric
 from store.desired import PolicyVersion, current_version, policy_history, policy_version, put_policy
 from store.observed import add_event
 from webui.api import blueprint
@@ -54,6 +55,7 @@ def change_policy(query: PutPolicyQuery) -> Response:
     """
     require_token(services().token)
     policy = Policy.from_document(read_json())
+    check_fabric(policy, TESTBED)
     engine = services().engine
     version = put_policy(engine, policy, author="api")
     add_event(engine, "policy-requested", version=version, scheme=policy.scheme)

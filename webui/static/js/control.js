@@ -9,6 +9,8 @@ const INTEGERS = ["queues", "window_ms", "interval_ms"];
 /** The policy's fields by which a scheme marks, in the order of its defaults. */
 const MARKS = { port: ["mark_at"], red: ["mark_min", "mark_max"], phantom: ["mark_at"] };
 const ALL_MARKS = ["mark_at", "mark_min", "mark_max"];
+/** Rules under which thresholds follow what the ports count. */
+const ADAPTIVE = ["percentile", "online"];
 
 export class Control {
   constructor(model, onChange) {
@@ -39,6 +41,8 @@ export class Control {
     label.innerHTML = '<input type="radio" name="scheme"><i></i><span></span>';
     const input = label.querySelector("input");
     input.value = scheme.name;
+    input.disabled = Boolean(scheme.refused);
+    label.title = scheme.refused ?? "";
     input.addEventListener("change", () => {
       this.touched = true;
       this.choose(scheme.name);
@@ -74,7 +78,7 @@ export class Control {
     this.fill("window_ms", null, inForce?.window_ms ?? 500);
     this.fill("interval_ms", null, inForce?.interval_ms ?? 100);
     this.enable("percentiles", scheme.threshold_rule === "percentile");
-    for (const name of ["window_ms", "interval_ms"]) this.enable(name, scheme.threshold_rule === "percentile");
+    for (const name of ["window_ms", "interval_ms"]) this.enable(name, ADAPTIVE.includes(scheme.threshold_rule));
     for (const name of ["thresholds", "queues"]) this.enable(name, scheme.threshold_rule !== "none");
   }
 
@@ -195,7 +199,7 @@ export class Control {
 
 function describe(scheme, policy) {
   const queues = policy.queues === 1 ? "One queue" : `${policy.queues} queues`;
-  const rules = { none: "no thresholds", static: "fixed thresholds", percentile: "thresholds that follow the traffic" };
+  const rules = { none: "no thresholds", static: "fixed thresholds", percentile: "thresholds that follow the traffic", online: "thresholds that each port finds best" };
   return `${queues}, ${rules[scheme.threshold_rule]}, ${scheme.congestion_control}.`;
 }
 
