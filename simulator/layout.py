@@ -8,14 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from policy.graph import Port, Topology
+from policy.workload import FRAME_BYTES
 from simulator import _fabric
 
 PS_PER_NS = 1000
 PS_PER_S = 10**12
-MEAN_FRAME_BYTES = 790
-"""Data and acknowledgements, one of each."""
-EVENTS_PER_FRAME = 1.5
-"""On a link: an arrival, and where packets wait an end of sending."""
 
 MakePort = Callable[[int, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
 """From a rate in bit/s, and whether it is a host's own port, to what the port does."""
@@ -31,11 +28,11 @@ class Layout:
     """By id; hosts' own ports come before these and have the hosts' numbers."""
 
 
-def event_spacing_ps(topology: Topology) -> int:
-    """About how far apart events are when every link is busy."""
-    total_bps = 2 * sum(port.rate_bps for port in topology.ports)
-    frames_per_s = total_bps / (8 * MEAN_FRAME_BYTES)
-    return max(2, round(PS_PER_S / (frames_per_s * EVENTS_PER_FRAME)))
+def near_ps(topology: Topology) -> int:
+    """How far ahead nearly every event lies: twice the longest way over a link."""
+    delays_ns = max(port.delay_ns for port in topology.ports)
+    frame_ps = FRAME_BYTES * 8 * PS_PER_S // min(port.rate_bps for port in topology.ports)
+    return 2 * (delays_ns * PS_PER_NS + frame_ps)
 
 
 def lay_out(fabric: _fabric.Fabric, topology: Topology, make_port: MakePort) -> Layout:

@@ -21,7 +21,7 @@ from policy.scenario import Scenario, scheduled_batches
 from policy.tags import snap_to_edge
 from policy.workload import FlowBatch
 from simulator import _fabric
-from simulator.layout import event_spacing_ps, lay_out
+from simulator.layout import near_ps, lay_out
 from simulator.ledger import Ledger
 from simulator.ports import ADAPTIVE, port_maker
 from simulator.taps import Columns, SimulationProgress, Taps, ThresholdsMoved, no_results
@@ -56,7 +56,7 @@ class Simulation:
             len(self.topology.hosts),
             len(self.topology.switches),
             transport_settings(scenario),
-            event_spacing_ps(self.topology),
+            near_ps(self.topology),
             scenario.seed,
             scenario.simulator.multipath == "per-packet",
         )
@@ -65,7 +65,7 @@ class Simulation:
             policy, core_rate_bps=core_bps, free_uplinks=scenario.simulator.uplink == "free"
         )
         self._layout = lay_out(self._fabric, self.topology, make_port)
-        self._adaptations = {port.id: PortAdaptation(policy) for port in self.topology.ports}
+        self._adaptations = {port.id: PortAdaptation(policy, port.rate_bps) for port in self.topology.ports}
         self._adapts = policy.definition.threshold_rule in ADAPTIVE
         self._set_all(policy.thresholds)
 
@@ -74,6 +74,7 @@ class Simulation:
         return {
             "simulated_s": self._fabric.now_ps / PS_PER_S,
             "packet_hops": self._fabric.hops,
+            "events": self._fabric.events,
             "packets_sent": self._fabric.packets_sent,
             "packets_dropped": self._fabric.packets_dropped,
         }
@@ -92,7 +93,7 @@ class Simulation:
         """What the controller does at each interval, with the counters that it would get by OpenFlow."""
         counters = self._fabric.tag_counters()
         for port_id, adaptation in self._adaptations.items():
-            packets, size_bytes, completed = counters[self._layout.port[port_id]].astype(np.int64)
+            packets, size_bytes, completed = counters[self._layout.port[port_id]].T.astype(np.int64)
             adaptation.observe(now_ps // PS_PER_NS, PortCounters(packets, size_bytes, completed))
             thresholds = adaptation.thresholds()
             if thresholds is not None and _snapped(thresholds) != self._thresholds[port_id]:

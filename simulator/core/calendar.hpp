@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The event calendar: a ring of time slots for what is near, a heap for what is far.
 //
-// A slot is a list of its events by time, first come first served at equal times. Slots are about as wide as events are
-// apart, so a list is short and adding and taking cost the same however many events there are (Brown, "Calendar queues",
-// CACM 31(10), 1988). An event is part of what it happens to: nothing is allocated. It cannot be cancelled: who no longer
-// wants one ignores it when it comes.
+// A slot is a list of its events by time, first come first served at equal times. A link has one arrival in the calendar however
+// many packets are on it, so there are a few events a link, a list is short, and adding and taking cost the same however large the
+// fabric is (Brown, "Calendar queues", CACM 31(10), 1988). An event is part of what it happens to: nothing is allocated. It
+// cannot be cancelled: who no longer wants one ignores it when it comes.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,7 @@ namespace sluice
 {
 
 enum class Happening : std::uint8_t {
-	AtSwitch,	// a packet has arrived at a switch
-	AtHost,		// … at a host
+	Arrival,	// the first packet on a link has come to its end
 	PortFree,	// a port has sent what it was sending
 	Retransmission, // a sender's timer
 	AckDelay,	// a receiver's
@@ -33,16 +32,15 @@ enum class Happening : std::uint8_t {
 struct Event {
 	Time at = 0;
 	Event *next = nullptr;
-	Happening what = Happening::AtSwitch;
+	Happening what = Happening::Arrival;
 };
 
 class Calendar
 {
       public:
-	// `spacing`: about how far apart events are.
-	explicit Calendar(Time spacing)
-	    : shift_(std::bit_width(static_cast<std::uint64_t>(std::max<Time>(spacing, 2))) - 1), heads_(SLOTS, nullptr),
-	      occupied_(SLOTS / 64, 0)
+	// `near`: nearly all events lie at most this far ahead.
+	explicit Calendar(Time near)
+	    : shift_(std::bit_width(static_cast<std::uint64_t>(near) / SLOTS)), slots_(SLOTS), occupied_(SLOTS / 64, 0)
 	{
 	}
 
@@ -58,14 +56,13 @@ class Calendar
 			insert(event);
 		else
 			push_far(event);
-		pending_++;
 	}
 
 	// The next event if it is due by `limit`, else nullptr; the clock is at the event, or at the limit.
 	Event *take(Time limit)
 	{
 		for (;;) {
-			Event *first = pending_ == far_.size() ? nullptr : heads_[first_occupied()];
+			Event *first = summary_ ? slots_[first_occupied()].first : nullptr;
 
 			if (!far_.empty() && (!first || far_.front().at <= first->at)) {
 				if (far_.front().at > limit)
@@ -80,23 +77,13 @@ class Calendar
 		}
 	}
 
-	std::size_t pending() const
-	{
-		return pending_;
-	}
-
-	// Every event, in no order: for audits.
-	template <class Visit> void visit(Visit &&visit) const
-	{
-		for (const Event *head : heads_)
-			for (const Event *event = head; event; event = event->next)
-				visit(event);
-		for (const Far &far : far_)
-			visit(far.event);
-	}
-
       private:
-	static constexpr std::uint64_t SLOTS = 1 << 14;
+	static constexpr std::uint64_t SLOTS = 64 * 64;
+
+	struct Slot {
+		Time at = NEVER; // of the first event: it need not be looked up to put another one before it
+		Event *first = nullptr;
+	};
 
 	struct Far {
 		Time at;
@@ -117,14 +104,18 @@ class Calendar
 	void insert(Event *event)
 	{
 		std::uint64_t slot = slot_number(event->at) % SLOTS;
-		Event **place = &heads_[slot];
+		Event **place = &slots_[slot].first;
 
-		while (*place && (*place)->at <= event->at)
-			place = &(*place)->next;
+		if (slots_[slot].at <= event->at)
+			do
+				place = &(*place)->next;
+			while (*place && (*place)->at <= event->at);
+		else
+			slots_[slot].at = event->at;
 		event->next = *place;
 		*place = event;
 		occupied_[slot / 64] |= 1ULL << slot % 64;
-		summary_[slot / 4096] |= 1ULL << slot / 64 % 64;
+		summary_ |= 1ULL << slot / 64;
 	}
 
 	void push_far(Event *event)
@@ -155,15 +146,13 @@ class Calendar
 		std::uint64_t slot = slot_number(first->at) % SLOTS;
 
 		now_ = first->at;
-		heads_[slot] = first->next;
+		slots_[slot].first = first->next;
+		slots_[slot].at = first->next ? first->next->at : NEVER;
 		if (!first->next) {
 			occupied_[slot / 64] &= ~(1ULL << slot % 64);
 			if (!occupied_[slot / 64])
-				summary_[slot / 4096] &= ~(1ULL << slot / 64 % 64);
-		} else {
-			__builtin_prefetch(first->next);
+				summary_ &= ~(1ULL << slot / 64);
 		}
-		pending_--;
 	}
 
 	// The first slot with an event, going round from the clock's. There is one.
@@ -174,30 +163,23 @@ class Calendar
 
 		if (here)
 			return from + std::countr_zero(here);
-		word = next_word(word + 1);
+		word = first_from((word + 1) % 64);
 		return word * 64 + std::countr_zero(occupied_[word]);
 	}
 
 	// The first word with an event, from `word` on and round.
-	std::uint64_t next_word(std::uint64_t word) const
+	std::uint64_t first_from(std::uint64_t word) const
 	{
-		constexpr std::uint64_t WORDS = SLOTS / 64, SUMMARIES = WORDS / 64;
-		std::uint64_t at = word % WORDS / 64, here = summary_[at] >> word % 64;
+		std::uint64_t here = summary_ >> word;
 
-		if (here)
-			return at * 64 + word % 64 + std::countr_zero(here);
-		do
-			at = (at + 1) % SUMMARIES;
-		while (!summary_[at]);
-		return at * 64 + std::countr_zero(summary_[at]);
+		return here ? word + std::countr_zero(here) : std::countr_zero(summary_);
 	}
 
 	unsigned shift_;
 	Time now_ = 0;
-	std::size_t pending_ = 0;
-	std::vector<Event *> heads_;
-	std::vector<std::uint64_t> occupied_;
-	std::uint64_t summary_[SLOTS / 4096] = {};
+	std::vector<Slot> slots_;
+	std::vector<std::uint64_t> occupied_; // a bit for each slot
+	std::uint64_t summary_ = 0; // a bit for each word of `occupied_`
 	std::vector<Far> far_;
 	std::uint64_t order_ = 0;
 };

@@ -39,9 +39,9 @@ std::unique_ptr<Queueing> make_queueing(const Discipline &discipline, std::uint6
 	return priorities(discipline, Strict());
 }
 
-Fabric::Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport, Time event_spacing,
+Fabric::Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport, Time near,
 	       std::uint64_t seed, bool spray_packets)
-    : world_(event_spacing, seed), transport_(transport), hosts_(hosts), routing_(switches, hosts, spray_packets)
+    : world_(near, seed), transport_(transport), hosts_(hosts), routing_(switches, hosts, spray_packets)
 {
 	start_.what = Happening::FlowStart;
 }
@@ -96,19 +96,19 @@ bool Fabric::run(Time until, std::uint64_t events)
 void Fabric::happen(Event *event)
 {
 	switch (event->what) {
-	case Happening::AtSwitch: {
-		Packet *packet = static_cast<Packet *>(event);
+	case Happening::Arrival: {
+		Port &port = *static_cast<PortEvent *>(event)->port;
+		Packet *packet = port.on_arrival();
 
 		world_.totals.hops++;
-		routing_.next(*packet, packet->destination).accept(packet);
+		if (port.leads_to_host())
+			at_host(packet);
+		else
+			routing_.next(*packet, port.peer()).accept(packet);
 		break;
 	}
-	case Happening::AtHost:
-		world_.totals.hops++;
-		at_host(static_cast<Packet *>(event));
-		break;
 	case Happening::PortFree:
-		static_cast<Port *>(event)->on_free();
+		static_cast<PortEvent *>(event)->port->on_free();
 		break;
 	case Happening::Retransmission: {
 		Flow &flow = *static_cast<FlowTimer *>(event)->flow;
@@ -265,12 +265,10 @@ void Fabric::audit() const
 			found++;
 			bytes += packet.frame_bytes;
 		});
+		port->visit_under_way([&](const Packet &) { found++; });
 		if (bytes != port->backlog_bytes())
 			throw std::logic_error("a port's backlog is not what waits there");
 	}
-	world_.calendar.visit([&](const Event *event) {
-		found += event->what == Happening::AtSwitch || event->what == Happening::AtHost;
-	});
 	const Totals &t = world_.totals;
 	if (found != world_.packets.in_use() || t.sent != t.received + t.dropped + found)
 		throw std::logic_error("packets: " + std::to_string(t.sent) + " sent, " + std::to_string(t.received) +

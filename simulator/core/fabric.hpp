@@ -45,7 +45,7 @@ struct FlowResult {
 class Fabric
 {
       public:
-	Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport, Time event_spacing,
+	Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport, Time near,
 	       std::uint64_t seed, bool spray_packets);
 	Fabric(const Fabric &) = delete; // its parts point at each other
 	Fabric &operator=(const Fabric &) = delete;

@@ -91,19 +91,19 @@ void add_flows(Fabric &fabric, Column<std::uint64_t> id, Column<std::uint64_t> b
 		});
 }
 
-// Cumulative counters, shape (ports, 3, tags): packets, bytes, completed flows; of ports that do not count, zeros.
+// Cumulative counters, shape (ports, tags, 3): packets, bytes, completed flows; of ports that do not count, zeros.
 nb::ndarray<nb::numpy, std::uint64_t> tag_counters(Fabric &fabric)
 {
 	std::vector<std::uint64_t> all;
 
 	for (std::uint32_t i = 0; i < fabric.ports(); i++) {
 		static const TagCounters none;
-		const TagCounters *c = fabric.port(i).counters();
+		const TagCounters *counters = fabric.port(i).counters();
 
-		for (const auto *some : {&(c ? c : &none)->packets, &(c ? c : &none)->bytes, &(c ? c : &none)->completed})
-			all.insert(all.end(), some->begin(), some->end());
+		for (const TagCount &tag : counters ? *counters : none)
+			all.insert(all.end(), {tag.packets, tag.bytes, tag.completed});
 	}
-	return array(all, {fabric.ports(), 3, SL_TAG_COUNT});
+	return array(all, {fabric.ports(), SL_TAG_COUNT, 3});
 }
 
 // Per port: packets and bytes sent, marked, dropped, most bytes that waited, bytes that wait now.
@@ -152,6 +152,26 @@ nb::dict senders(const Fabric &fabric)
 	columns["penalty_q20"] = column(penalty);
 	columns["phase"] = column(phase);
 	columns["rtt_us"] = column(rtt);
+	return columns;
+}
+
+// The last window of data of each sender under way: a struct sl_window_record (laws/control.h), all zero before the first ended.
+nb::dict windows(const Fabric &fabric)
+{
+	std::vector<std::uint64_t> id;
+	std::vector<std::uint8_t> records;
+
+	for (const auto &flow : fabric.flows()) {
+		if (flow->reported)
+			continue;
+		const auto *record = reinterpret_cast<const std::uint8_t *>(&flow->sender.window().last());
+
+		id.push_back(flow->spec.id);
+		records.insert(records.end(), record, record + sizeof(sl_window_record));
+	}
+	nb::dict columns;
+	columns["id"] = column(id);
+	columns["record"] = array(records, {id.size(), sizeof(sl_window_record)});
 	return columns;
 }
 
@@ -239,7 +259,7 @@ void bind_fabric(nb::module_ &m)
 {
 	nb::class_<Fabric>(m, "Fabric")
 		.def(nb::init<std::uint16_t, std::uint16_t, const TransportSettings &, Time, std::uint64_t, bool>(), "hosts"_a,
-		     "switches"_a, "transport"_a, "event_spacing_ps"_a, "seed"_a, "spray_packets"_a)
+		     "switches"_a, "transport"_a, "near_ps"_a, "seed"_a, "spray_packets"_a)
 		.def("add_port", &Fabric::add_port, "settings"_a, "discipline"_a)
 		.def("add_group", &Fabric::add_group, "ports"_a)
 		.def("set_route", &Fabric::set_route, "from_switch"_a, "to_host"_a, "group"_a)
@@ -254,6 +274,7 @@ void bind_fabric(nb::module_ &m)
 		.def("tag_counters", &tag_counters)
 		.def("port_statistics", &port_statistics)
 		.def("senders", &senders)
+		.def("windows", &windows)
 		.def_prop_ro("now_ps", [](const Fabric &f) { return f.world().now(); })
 		.def_prop_ro("hops", [](const Fabric &f) { return f.world().totals.hops; })
 		.def_prop_ro("events", [](const Fabric &f) { return f.world().totals.events; })

@@ -16,8 +16,9 @@ class Flow;
 
 enum class PacketKind : std::uint8_t { Data, Ack, Syn, SynAck, RateRequest, RateGrant };
 
-// 64 bytes, one cache line. While a packet is on a link it is an event; while it waits, `next` links its queue.
-struct alignas(64) Packet : Event {
+// 64 bytes, one cache line.
+struct alignas(64) Packet {
+	Packet *next = nullptr; // in the queue where it waits
 	PacketKind kind = PacketKind::Data;
 	std::uint8_t tag = 0;
 	std::uint8_t queue = 0;	    // at the port where it is
@@ -26,7 +27,6 @@ struct alignas(64) Packet : Event {
 	bool retransmitted = false; // this copy is not the first
 	bool last = false;	    // of its flow: what a FIN says
 	std::uint16_t frame_bytes = 0;
-	std::uint16_t node = 0;		 // where it is going to: index of a switch or a host
 	std::uint32_t number = 0;	 // in the flow, from 0; of an ACK: of the packet that it answers
 	std::uint32_t next_expected = 0; // of an ACK: all before this have arrived
 	std::uint32_t remaining = 0;	 // packets that the flow still has to deliver (pFabric's priority)
@@ -46,7 +46,8 @@ class PacketPool
 	{
 		if (!free_)
 			grow();
-		Packet *packet = static_cast<Packet *>(free_);
+		Packet *packet = free_;
+
 		free_ = packet->next;
 		*packet = Packet{};
 		in_use_++;
@@ -78,7 +79,7 @@ class PacketPool
 	}
 
 	std::vector<std::unique_ptr<Packet[]>> chunks_;
-	Event *free_ = nullptr;
+	Packet *free_ = nullptr;
 	std::size_t in_use_ = 0;
 };
 
@@ -109,13 +110,15 @@ class PacketList
 	Packet *pop(Time = 0)
 	{
 		Packet *packet = head_;
-		head_ = static_cast<Packet *>(packet->next);
+
+		head_ = packet->next;
+		__builtin_prefetch(head_, 1);
 		return packet;
 	}
 
 	template <class Visit> void visit(Visit &&visit) const
 	{
-		for (const Packet *p = head_; p; p = static_cast<const Packet *>(p->next))
+		for (const Packet *p = head_; p; p = p->next)
 			visit(*p);
 	}
 

@@ -11,10 +11,11 @@ namespace sluice
 
 Port::Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing> queueing)
     : world_(world), line_(settings.bps), delay_(settings.delay), buffer_bytes_(settings.buffer_bytes),
-      peer_(settings.peer), arrival_(settings.peer_is_host ? Happening::AtHost : Happening::AtSwitch),
-      mark_by_queue_(settings.mark_by_queue), queueing_(std::move(queueing)), marking_(settings.marking)
+      peer_(settings.peer), peer_is_host_(settings.peer_is_host), mark_by_queue_(settings.mark_by_queue), queueing_(std::move(queueing)), marking_(settings.marking)
 {
-	what = Happening::PortFree;
+	free_.what = Happening::PortFree;
+	arrival_.what = Happening::Arrival;
+	free_.port = arrival_.port = this;
 	marking_.rate_bps = settings.bps;
 	if (settings.count_tags)
 		counters_ = std::make_unique<TagCounters>();
@@ -39,13 +40,17 @@ void Port::accept(Packet *packet)
 	queueing_->push(packet, world_.now());
 	if (free_pending_)
 		return;
-	if (world_.now() >= busy_until_) {
+	if (world_.now() >= busy_until_)
 		send_next();
-	} else {
-		at = busy_until_;
-		free_pending_ = true;
-		world_.calendar.add(this);
-	}
+	else
+		await_free();
+}
+
+void Port::await_free()
+{
+	free_pending_ = true;
+	free_.at = busy_until_;
+	world_.calendar.add(&free_);
 }
 
 void Port::on_free()
@@ -64,15 +69,29 @@ void Port::send_next()
 	statistics_.packets++;
 	statistics_.bytes += packet->frame_bytes;
 	busy_until_ = now + line_.time_of(packet->frame_bytes);
-	packet->at = busy_until_ + delay_;
-	packet->what = arrival_;
-	packet->node = peer_;
-	world_.calendar.add(packet);
-	if (!queueing_->empty()) {
-		at = busy_until_;
-		free_pending_ = true;
-		world_.calendar.add(this);
+	if (link_.empty())
+		await_arrival(busy_until_ + delay_);
+	link_.push(packet, busy_until_ + delay_);
+	if (!queueing_->empty())
+		await_free();
+}
+
+void Port::await_arrival(Time at)
+{
+	arrival_.at = at;
+	world_.calendar.add(&arrival_);
+}
+
+Packet *Port::on_arrival()
+{
+	Packet *packet = link_.pop();
+
+	if (!link_.empty()) {
+		await_arrival(link_.first_at());
+		if (peer_is_host_)
+			link_.first().flow->prefetch(link_.first().kind);
 	}
+	return packet;
 }
 
 // Drops until `arriving` fits; false when that is the one that is dropped.
@@ -135,9 +154,11 @@ void Port::grant_rate(Packet &packet)
 
 void Port::count(const Packet &packet)
 {
-	counters_->packets[packet.tag]++;
-	counters_->bytes[packet.tag] += packet.frame_bytes;
-	counters_->completed[packet.tag] += packet.last;
+	TagCount &count = (*counters_)[packet.tag];
+
+	count.packets++;
+	count.bytes += packet.frame_bytes;
+	count.completed += packet.last;
 }
 
 } // namespace sluice

@@ -9,6 +9,7 @@
 #include "../../dataplane/laws/mark.h"
 #include "../../dataplane/laws/tags.gen.h"
 #include "d3.hpp"
+#include "link.hpp"
 #include "queueing.hpp"
 #include "world.hpp"
 
@@ -27,12 +28,14 @@ struct PortSettings {
 	bool grants_rates = false; // D3
 };
 
-// By tag, cumulative; what the controller reads from a switch by OpenFlow.
-struct TagCounters {
-	std::array<std::uint64_t, SL_TAG_COUNT> packets = {};
-	std::array<std::uint64_t, SL_TAG_COUNT> bytes = {};
-	std::array<std::uint64_t, SL_TAG_COUNT> completed = {}; // packets with a FIN
+// Of one tag, cumulative; what the controller reads from a switch by OpenFlow.
+struct TagCount {
+	std::uint64_t packets = 0;
+	std::uint64_t bytes = 0;
+	std::uint64_t completed = 0; // packets with a FIN
 };
+
+using TagCounters = std::array<TagCount, SL_TAG_COUNT>;
 
 struct PortStatistics {
 	std::uint64_t packets = 0; // sent
@@ -42,8 +45,13 @@ struct PortStatistics {
 	std::uint64_t most_bytes = 0; // that ever waited
 };
 
-// As an event it is "has sent what it was sending".
-class Port : public Event
+class Port;
+
+struct PortEvent : Event {
+	Port *port = nullptr;
+};
+
+class Port
 {
       public:
 	Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing> queueing);
@@ -53,6 +61,19 @@ class Port : public Event
 
 	// The link is free, and packets wait.
 	void on_free();
+
+	// The first packet on the link has come to its end.
+	Packet *on_arrival();
+
+	std::uint16_t peer() const
+	{
+		return peer_;
+	}
+
+	bool leads_to_host() const
+	{
+		return peer_is_host_;
+	}
 
 	void set_queue_of(const std::array<std::uint8_t, SL_TAG_COUNT> &queue_of)
 	{
@@ -84,6 +105,11 @@ class Port : public Event
 		queueing_->visit(visit);
 	}
 
+	template <class Visit> void visit_under_way(Visit &&visit) const
+	{
+		link_.visit(visit);
+	}
+
       private:
 	bool make_room(Packet *arriving);
 	void mark(Packet *packet);
@@ -92,6 +118,8 @@ class Port : public Event
 	void count(const Packet &packet);
 	void grant_rate(Packet &packet);
 	void send_next();
+	void await_free();
+	void await_arrival(Time at);
 
 	World &world_;
 	Line line_;
@@ -100,8 +128,11 @@ class Port : public Event
 	std::uint64_t backlog_bytes_ = 0; // without the packet on the link
 	std::uint64_t buffer_bytes_;
 	std::uint16_t peer_;
-	Happening arrival_;
+	bool peer_is_host_;
 	bool free_pending_ = false;
+	PortEvent free_;
+	PortEvent arrival_; // in the calendar while a packet is on the link
+	Link link_;
 	bool mark_by_queue_;
 	std::unique_ptr<Queueing> queueing_;
 	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {};

@@ -32,9 +32,10 @@ class Routing
 		group_of_[from * hosts_ + host] = group;
 	}
 
-	Port &next(const Packet &packet, std::uint16_t destination)
+	// The way on from switch `at`.
+	Port &next(const Packet &packet, std::uint16_t at)
 	{
-		Group &group = groups_[group_of_[packet.node * hosts_ + destination]];
+		Group &group = groups_[group_of_[at * hosts_ + packet.destination]];
 		std::size_t count = group.ports.size();
 
 		if (count == 1)
@@ -43,7 +44,7 @@ class Routing
 			group.turn = group.turn + 1 < count ? group.turn + 1 : 0;
 			return *group.ports[group.turn];
 		}
-		return *group.ports[(packet.path ^ packet.node * 0x9E3779B9U) % count];
+		return *group.ports[(packet.path ^ at * 0x9E3779B9U) % count];
 	}
 
       private:

@@ -46,7 +46,7 @@ struct Totals {
 };
 
 struct World {
-	World(Time event_spacing, std::uint64_t seed) : calendar(event_spacing), random(seed)
+	World(Time near, std::uint64_t seed) : calendar(near), random(seed)
 	{
 	}
 
