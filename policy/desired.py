@@ -160,6 +160,12 @@ def _queues(document: Mapping[str, Any], scheme: Scheme) -> int:
     return queues
 
 
+def demotions_of(document: Mapping[str, Any]) -> int:
+    """How many thresholds the policy of this document has. Raises FieldError."""
+    scheme = scheme_named(document.get("scheme"))
+    return scheme.queue_rule.demotions(_queues(document, scheme))
+
+
 def _bytes(field: str, value: object, low: int, high: int) -> int:
     count = (
         value if isinstance(value, int) and not isinstance(value, bool) else units.size_bytes(field, value)

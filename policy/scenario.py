@@ -20,9 +20,10 @@ from policy.errors import FieldError
 from policy.explicit import ExplicitWorkload, explicit_batches
 from policy.graph import Topology
 from policy.sizes import Mix
+from policy.static_thresholds import solved
 from policy.table import Table
 from policy.traces import Trace
-from policy.workload import BATCH_FLOWS, Flow, FlowBatch, TraceWorkload, flows_of
+from policy.workload import BATCH_FLOWS, Flow, FlowBatch, TraceWorkload, Workload, flows_of
 from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 
 CONNECTIONS = ("new", "persistent")
@@ -132,12 +133,13 @@ def scenario_from_document(
         raise FieldError("name", "must be text without a slash")
     seed = top.whole("seed", 1, 0, 2**63)
     fabric = _fabric(Table("fabric", top.need("fabric")))
-    policy = _policy(top.need("scheme"), fabric)
+    scheme = top.need("scheme")
     transport = _transport(Table("transport", top.take("transport", {})))
     simulator = _simulator(Table("simulator", top.take("simulator", {})), transport)
     workload = workload_from(
         Table("workload", top.need("workload")), top.take("deadlines"), load_cdf, load_trace
     )
+    policy = _policy(scheme, fabric, workload)
     background = _background(top.take("background", []))
     sample_ms = _sample_ms(top) if top.has("sample") else None
     grace_s = top.time_ns("grace", "10s") / 1e9
@@ -206,13 +208,16 @@ def _fabric(table: Table) -> Fabric:
     return Fabric(topology, parameters, buffer_bytes)
 
 
-def _policy(table: object, fabric: Fabric) -> Policy:
+def _policy(table: object, fabric: Fabric, workload: AnyWorkload) -> Policy:
     if not isinstance(table, Mapping):
         raise FieldError("scheme", "must be a table with a name")
     document = {"buffer": fabric.buffer_bytes, **table}
     document["scheme"] = document.pop("name", None)
+    sizes, load, scale = None, None, 1.0
+    if isinstance(workload, Workload):
+        sizes, load, scale = workload.sizes, workload.load, workload.scale
     try:
-        return Policy.from_document(document)
+        return Policy.from_document(solved(document, sizes, load, scale))
     except FieldError as error:
         field = "scheme.name" if error.field == "scheme" else f"scheme.{error.field}"
         raise FieldError(field, error.problem) from None

@@ -21,13 +21,14 @@ authors published use all queues; ours for a known distribution are those of lea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from policy import tags
+from policy.desired import MAX_THRESHOLD_BYTES, demotions_of
 from policy.errors import FieldError
 from policy.online_thresholds import DelayModel, best_thresholds, delay_model
 from policy.port_traffic import EDGES, TYPICAL_BYTES, FlowSizes
@@ -40,7 +41,6 @@ SAMPLES = 2048
 """Sizes that stand for a piece of a distribution."""
 SWEEPS = 4
 """Of the descent: each threshold in turn between its neighbours."""
-MAX_THRESHOLD_BYTES = 10**9
 
 
 class _FlowSizes:
@@ -90,10 +90,43 @@ def pias_objective(sizes: Sizes, load: float, thresholds_bytes: Sequence[float],
 
 
 def optimal_thresholds(sizes: Sizes, load: float, levels: int, scale: float = 1.0) -> tuple[int, ...]:
-    """The levels - 1 thresholds of least mean slowdown, each an edge, increasing or equal."""
+    """The levels - 1 thresholds in bytes, increasing, of least mean slowdown.
+
+    They are edges. Where a level is best left empty, its thresholds are a byte apart and so become the same edge.
+    """
     _check(load)
+    if levels < 2:
+        return ()
     best, _ = best_thresholds(known_delays(sizes, load, levels, scale), levels)
-    return tuple(tags.EDGES_BYTES[edge] for edge in best[0]) if levels > 1 else ()
+    return _whole(EDGES[best[0]])
+
+
+_SOLVERS: Mapping[object, Callable[[Sizes, float, int, float], tuple[int, ...]]] = {
+    "optimal": optimal_thresholds,
+    "pias": pias_thresholds,
+}
+"""What `thresholds` can be instead of a list, where sizes and load are known."""
+
+
+def solved(
+    document: Mapping[str, Any], sizes: Sizes | None, load: float | None, scale: float
+) -> dict[str, Any]:
+    """A policy's document in which thresholds = "optimal" or "pias" has become the list that is meant.
+
+    `sizes` and `load` of the workload, None where it has none. Raises FieldError. Other documents come back as they
+    are.
+    """
+    word = document.get("thresholds")
+    if not isinstance(word, str):
+        return dict(document)
+    if word not in _SOLVERS:
+        raise FieldError(
+            "thresholds", f"{word!r} is neither a list nor one of {', '.join(map(str, _SOLVERS))}"
+        )
+    if sizes is None or load is None:
+        raise FieldError("thresholds", f"{word!r} needs a workload with a distribution of sizes and a load")
+    levels = demotions_of(document) + 1
+    return {**document, "thresholds": list(_SOLVERS[word](sizes, load, levels, scale))}
 
 
 def known_delays(sizes: Sizes, load: float, levels: int, scale: float = 1.0) -> DelayModel:

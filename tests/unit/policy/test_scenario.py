@@ -214,6 +214,16 @@ def test_scenario__a_ramp_with_units_below_the_fabrics_buffer():
     assert error.value.field == "scheme.mark_max"
 
 
+def test_scenario__optimal_thresholds_are_those_of_the_workload():
+    document = tomllib.loads(TEXT)
+    document["scheme"] = {"name": "pias", "queues": 2, "thresholds": "optimal"}
+    assert read(document).policy.thresholds == (10_000,)
+    document["scheme"]["thresholds"] = "best"
+    with pytest.raises(FieldError, match="neither a list nor one of optimal, pias") as error:
+        read(document)
+    assert error.value.field == "scheme.thresholds"
+
+
 @pytest.mark.parametrize(
     ("path", "value", "field"),
     [

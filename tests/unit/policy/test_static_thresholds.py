@@ -7,11 +7,18 @@ import numpy as np
 import pytest
 
 from policy import tags
+from policy.desired import Policy
 from policy.errors import FieldError
 from policy.online_thresholds import cost_of
 from policy.schemes import SCHEMES
 from policy.sizes import Mix, MixPart, SizeCdf
-from policy.static_thresholds import known_delays, optimal_thresholds, pias_objective, pias_thresholds
+from policy.static_thresholds import (
+    known_delays,
+    optimal_thresholds,
+    pias_objective,
+    pias_thresholds,
+    solved,
+)
 
 PACKET_BYTES = 1460
 
@@ -118,3 +125,30 @@ def test_optimal_thresholds__are_the_defaults_of_two_level_schemes():
 
 def test_optimal_thresholds__one_level_has_none():
     assert optimal_thresholds(MIX, 0.8, 1) == ()
+
+
+@pytest.mark.parametrize(("word", "solve"), [("optimal", optimal_thresholds), ("pias", pias_thresholds)])
+@pytest.mark.parametrize(("scheme", "queues", "levels"), [("pias", 4, 4), ("aemon", 6, 3), ("karuna", 8, 7)])
+def test_solved__a_word_becomes_as_many_thresholds_as_the_scheme_has(word, solve, scheme, queues, levels):
+    document = solved({"scheme": scheme, "queues": queues, "thresholds": word}, WEB_SEARCH, 0.7, 0.1)
+    assert tuple(document["thresholds"]) == solve(WEB_SEARCH, 0.7, levels, 0.1)
+    assert Policy.from_document(document).thresholds == tuple(document["thresholds"])
+
+
+def test_solved__a_list_stays_as_it_is():
+    document = {"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}
+    assert solved(document, None, None, 1.0) == document
+
+
+@pytest.mark.parametrize(
+    ("word", "sizes", "load", "problem"),
+    [
+        ("best", MIX, 0.8, "neither a list nor one of optimal, pias"),
+        ("optimal", None, 0.8, "needs a workload with a distribution of sizes and a load"),
+        ("optimal", MIX, None, "needs a workload with a distribution of sizes and a load"),
+    ],
+)
+def test_solved__says_what_is_missing(word, sizes, load, problem):
+    with pytest.raises(FieldError, match=problem) as caught:
+        solved({"scheme": "pias", "thresholds": word}, sizes, load, 1.0)
+    assert caught.value.field == "thresholds"
