@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from os_ken.ofproto import nicira_ext, ofproto_common
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
@@ -40,6 +41,7 @@ from controller.pipeline import (
     cookie,
 )
 from policy import tags
+from policy.adaptation import Carried
 from policy.thresholds import Counts
 
 OFP_VERSION: int = ofp.OFP_VERSION
@@ -208,6 +210,12 @@ def completed_request(datapath: Any) -> Request:
     return _request(datapath, asked, "reading the counters of completed flows")
 
 
+def carried_request(datapath: Any) -> Request:
+    """Ask for the counters of packets and bytes by egress port and tag."""
+    asked = _flow_stats_request(datapath, Table.MAP, cookie(Table.MAP), COOKIE_TABLE_MASK)
+    return _request(datapath, asked, "reading the counters by tag")
+
+
 def queues_request(datapath: Any) -> Request:
     """Ask for the counters of all queues."""
     asked = parser.OFPQueueStatsRequest(datapath, 0, ofp.OFPP_ANY, ofp.OFPQ_ALL)
@@ -293,14 +301,31 @@ def read_rules(flow_body: bytes, group_body: bytes) -> SwitchRules:
 
 def completed_counts(body: bytes) -> dict[int, Counts]:
     """Cumulative completed flows by egress port and attained-service bucket; IPv4 and IPv6 together."""
-    cookies, packets = wire.flow_counters(body)
-    code = (cookies & np.uint64(0xFF)).astype(np.int64)
-    port = (cookies >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
+    cookies, packets, _ = wire.flow_counters(body)
+    port, code = _ports_and_codes(cookies)
     attained = (code >= tags.ATTAINED_FIRST) & (code <= tags.ATTAINED_LAST)
     ports, row = np.unique(port[attained], return_inverse=True)
     counts = np.zeros((len(ports), tags.ATTAINED_BUCKETS), np.int64)
     np.add.at(counts, (row, code[attained] - tags.ATTAINED_FIRST), packets[attained].astype(np.int64))
     return {int(number): counts[i] for i, number in enumerate(ports)}
+
+
+def carried_counts(body: bytes) -> dict[int, Carried]:
+    """Cumulative packets and bytes by egress port and tag, two arrays of shape (62,) a port."""
+    cookies, packets, size_bytes = wire.flow_counters(body)
+    port, code = _ports_and_codes(cookies)
+    tagged = code < tags.TAG_COUNT
+    ports, row = np.unique(port[tagged], return_inverse=True)
+    counts = np.zeros((len(ports), 2, tags.TAG_COUNT), np.int64)
+    for kind, column in enumerate((packets, size_bytes)):
+        np.add.at(counts[:, kind], (row, code[tagged]), column[tagged].astype(np.int64))
+    return {int(number): (counts[i, 0], counts[i, 1]) for i, number in enumerate(ports)}
+
+
+def _ports_and_codes(cookies: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Egress port and tag (or code) of each counter."""
+    port = (cookies >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
+    return port, (cookies & np.uint64(0xFF)).astype(np.int64)
 
 
 @dataclass(frozen=True)

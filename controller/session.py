@@ -17,6 +17,7 @@ from controller.openflow import QueueCounters, Request
 from controller.state import (
     Change,
     Operation,
+    PollCarried,
     PollCompleted,
     PollQueues,
     ReadRules,
@@ -86,6 +87,8 @@ class Session:
                 self._bundle_id = self._bundle_id % 0xFFFFFFFF + 1
                 log.debug("%s: %d changes", self.state.name, len(changes))
                 return openflow.change_requests(self.datapath, changes, self._bundle_id)
+            case PollCarried():
+                return (openflow.carried_request(self.datapath),)
             case PollCompleted():
                 return (openflow.completed_request(self.datapath),)
             case PollQueues():
@@ -118,6 +121,9 @@ class Session:
             case ReadRules(), {7: groups, 1: flows}:
                 self._under_way = None
                 self.state.rules_read(openflow.read_rules(flows, groups))
+            case PollCarried(), {1: flows}:
+                self._under_way = None
+                self.state.carried(openflow.carried_counts(flows))
             case PollCompleted(), {1: flows}:
                 self._under_way = None
                 self.state.counted(now_ns, openflow.completed_counts(flows))

@@ -16,10 +16,11 @@ from typing import TypeAlias
 
 from controller.pipeline import Changes, FlowRule, SwitchRules, diff, map_rule, switch_rules
 from policy import tags
-from policy.adaptation import PortAdaptation, PortCounters, adapt
+from policy.adaptation import Carried, PortAdaptation, PortCounters, adapt
 from policy.desired import Policy
 from policy.graph import Topology
 from policy.queue_map import QueueMap, changed, queue_map
+from policy.schemes import ThresholdRule
 from policy.thresholds import Counts
 
 MS = 1_000_000
@@ -56,6 +57,11 @@ class Change:
 
 
 @dataclass(frozen=True)
+class PollCarried:
+    """Read the counters of packets and bytes by port and tag, just before those of completed flows."""
+
+
+@dataclass(frozen=True)
 class PollCompleted:
     """Read the counters of completed flows."""
 
@@ -65,7 +71,7 @@ class PollQueues:
     """Read the queue statistics."""
 
 
-Operation: TypeAlias = ReadRules | Change | PollCompleted | PollQueues
+Operation: TypeAlias = ReadRules | Change | PollCarried | PollCompleted | PollQueues
 
 
 @dataclass(frozen=True)
@@ -138,7 +144,9 @@ class SwitchState:
 
     def _adopt(self, desired: Desired) -> None:
         self._policy, self._version = desired.policy, desired.version
-        self._adaptive = desired.policy.definition.threshold_rule.adapts
+        rule = desired.policy.definition.threshold_rule
+        self._adaptive, self._weighs = rule.adapts, rule is ThresholdRule.ONLINE
+        self._carried: Mapping[int, Carried] | None = None
         window_ns = desired.policy.window_ms * MS
         self._poll_ns = max(MIN_POLL_NS, min(desired.policy.interval_ms * MS, window_ns // 4))
 
@@ -148,6 +156,7 @@ class SwitchState:
 
     def _forget(self) -> None:
         """Nothing has been seen yet."""
+        self._carried = None
         self._adaptations = {
             number: PortAdaptation(self._policy, port.rate_bps, self._wanted[number].thresholds)
             for number, port in self._ports.items()
@@ -171,6 +180,8 @@ class SwitchState:
         if self._applied_version != self._version or self._moved(self._in_force):
             return self._next_change(self._in_force)
         if self._adaptive and now_ns >= self._next_completed_ns:
+            if self._weighs and self._carried is None:
+                return PollCarried()
             self._next_completed_ns = _next_due(self._next_completed_ns, self._poll_ns, now_ns)
             return PollCompleted()
         if now_ns >= self._next_queues_ns:
@@ -221,11 +232,17 @@ class SwitchState:
 
     # ── Adapting ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def carried(self, counts: Mapping[int, Carried]) -> None:
+        """Take the cumulative counters of packets and bytes by tag; those of completed flows come next."""
+        self._carried = counts
+
     def counted(self, now_ns: int, counts: Mapping[int, Counts]) -> None:
         """Take the cumulative counters of completed flows, and move thresholds when it is time to."""
+        carried, self._carried = self._carried or {}, None
         for number, adaptation in self._adaptations.items():
-            if number in counts:
-                adaptation.observe(now_ns, PortCounters.of_completed(counts[number]))
+            if number in counts and (number in carried or not self._weighs):
+                fins = PortCounters.of_completed(counts[number])
+                adaptation.observe(now_ns, fins.with_carried(carried.get(number)))
         if self._adaptive and now_ns >= self._next_adjust_ns:
             self._next_adjust_ns = _next_due(self._next_adjust_ns, self._policy.interval_ms * MS, now_ns)
             self._adjust()

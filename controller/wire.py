@@ -194,24 +194,32 @@ _QUEUE = np.dtype(
 )
 
 
-def flow_counters(body: bytes) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """Cookies and packet counts of a flow statistics reply."""
+class FlowCounters(NamedTuple):
+    """Columns of a flow statistics reply."""
+
+    cookies: npt.NDArray[np.uint64]
+    packets: npt.NDArray[np.uint64]
+    size_bytes: npt.NDArray[np.uint64]
+
+
+def flow_counters(body: bytes) -> FlowCounters:
+    """Cookies, packet and byte counts of a flow statistics reply."""
     if not body:
-        return np.empty(0, np.uint64), np.empty(0, np.uint64)
+        return FlowCounters(*(np.empty(0, np.uint64) for _ in FlowCounters._fields))
     rows = _equal_rows(body)
     if rows is None:
         starts = np.fromiter(flow_entries(body), np.int64)
         rows = np.frombuffer(b"".join(body[s : s + _FLOW_FIXED] for s in starts), _row_of(_FLOW_FIXED))
-    return rows["cookie"].astype(np.uint64), rows["packets"].astype(np.uint64)
+    return FlowCounters(*(rows[name].astype(np.uint64) for name in ("cookie", "packets", "bytes")))
 
 
 def _row_of(size: int) -> np.dtype[np.void]:
     """The start of a flow statistics entry of that size; version 1.3.5, section 7.3.5.2."""
     return np.dtype(
         {
-            "names": ["length", "cookie", "packets"],
-            "formats": [">u2", ">u8", ">u8"],
-            "offsets": [0, 24, 32],
+            "names": ["length", "cookie", "packets", "bytes"],
+            "formats": [">u2", ">u8", ">u8", ">u8"],
+            "offsets": [0, 24, 32, 40],
             "itemsize": size,
         }
     )

@@ -29,6 +29,10 @@ _ASSUMED_LOAD = 0.8
 """Of a port whose rate is not known."""
 
 
+Carried = tuple[Counters, Counters]
+"""Packets and bytes that a port has sent, by tag."""
+
+
 @dataclass(frozen=True)
 class PortCounters:
     """A port's cumulative counters by tag, each of shape (62,)."""
@@ -45,6 +49,10 @@ class PortCounters:
         by_tag = np.zeros(tags.TAG_COUNT, np.int64)
         by_tag[_ATTAINED] = completed
         return cls(np.zeros_like(by_tag), np.zeros_like(by_tag), by_tag)
+
+    def with_carried(self, carried: Carried | None) -> PortCounters:
+        """With these packets and bytes, where a switch counts them apart."""
+        return self if carried is None else PortCounters(*carried, self.completed)
 
 
 class PortAdaptation:

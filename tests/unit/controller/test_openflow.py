@@ -9,7 +9,7 @@ from os_ken.ofproto import ofproto_protocol
 
 from controller import openflow
 from controller.openflow import OFP_VERSION
-from controller.pipeline import Changes, Foreign, SwitchRules, Table, cookie, diff, switch_rules
+from controller.pipeline import NOT_IP, Changes, Foreign, SwitchRules, Table, cookie, diff, switch_rules
 from controller.wire import Framer
 from policy import tags
 from policy.queue_map import mlfq_map
@@ -139,6 +139,16 @@ def test_completed_counts__adds_families_and_leaves_out_what_is_no_size():
     expected[1][8], expected[2][39] = 7, 5
     assert counts.keys() == expected.keys()
     assert all(np.array_equal(counts[port], expected[port]) for port in counts)
+
+
+def test_carried_counts__by_port_and_tag_without_what_has_none():
+    rows = [(1, 9, 3), (1, tags.UNTAGGED, 4), (2, tags.BACKGROUND, 5), (2, NOT_IP, 100)]
+    body = b"".join(flow_entry(cookie(Table.MAP, port, code), n) for port, code, n in rows)
+    counts = openflow.carried_counts(body + flow_entry(cookie(Table.MAP), 1000))
+    expected = np.zeros((2, tags.TAG_COUNT), np.int64)
+    expected[0, [9, tags.UNTAGGED]], expected[1, tags.BACKGROUND] = (3, 4), 5
+    assert [counts[port][0].tolist() for port in (1, 2)] == expected.tolist()
+    assert [counts[port][1].tolist() for port in (1, 2)] == (99 * (expected > 0)).tolist()
 
 
 def test_queue_counts__by_port_with_the_queues_in_order():

@@ -15,6 +15,7 @@ from controller.state import (
     RETRY_NS,
     Change,
     Desired,
+    PollCarried,
     PollCompleted,
     PollQueues,
     ReadRules,
@@ -25,6 +26,7 @@ from policy.desired import Policy
 from policy.queue_map import queue_map
 from tests.fakes.switch import IPV4, IPV6, FakeSwitch, Packet
 from tests.unit.controller.networks import single
+from tests.unit.policy.port_counters import counted, nothing, plus
 
 KB = 1_000
 
@@ -43,6 +45,7 @@ class Network:
         self.state = SwitchState("s1", desired)
         self.state.connected(self.now_ns)
         self.completed = {p.number: np.zeros(tags.ATTAINED_BUCKETS, np.int64) for p in desired.topology.ports}
+        self.carried = {p.number: nothing() for p in desired.topology.ports}
         self.changes = []
         self.news = []
         self.mapped_at_all_times = True
@@ -58,6 +61,8 @@ class Network:
                     self.changes.append(changes)
                     self.news += self.state.applied()
                     self.mapped_at_all_times &= everything_is_mapped(self.switch, self.desired.topology)
+                case PollCarried():
+                    self.state.carried({n: (c.packets, c.bytes) for n, c in self.carried.items()})
                 case PollCompleted():
                     self.state.counted(self.now_ns, {n: c.copy() for n, c in self.completed.items()})
 
@@ -215,6 +220,22 @@ def test_want__a_change_under_way_is_finished_and_then_overtaken():
     assert network.thresholds("s1:1") == (tags.snap_to_edge(20 * KB),)
 
 
+@pytest.mark.parametrize("fins", [True, False])
+def test_online_thresholds_follow_the_bytes_with_and_without_fins(fins):
+    """Persistent connections end no flow that a switch could see; the port's bytes tell as much."""
+    wanted = policy("sluice", queues=4, thresholds=["100KB"], interval_ms=100, window_ms=500)
+    network = Network(Desired(single(), 1, wanted))
+    network.settle()
+    share = counted([10 * KB] * 8 + [1_000 * KB] * 2, fins=fins)
+    for _ in range(20):
+        network.now_ns += 100 * MS
+        network.carried[1] = plus(network.carried[1], share)
+        network.completed[1] += share.completed[tags.ATTAINED_FIRST : tags.ATTAINED_LAST + 1]
+        network.settle()
+    assert network.thresholds("s1:1")[0] in ((10_000,) if fins else (10_000, 13_335))
+    assert network.thresholds("s1:2") == (100_000,)
+
+
 # ── Pace ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -246,6 +267,24 @@ def test_queues_are_polled_once_a_second_under_every_scheme():
         network = Network(Desired(single(), 1, wanted))
         network.settle()
         assert polls(network, 10_000, PollQueues) == pytest.approx(10**10 / QUEUE_POLL_NS, abs=1)
+
+
+def test_bytes_are_polled_with_the_completed_flows_where_thresholds_follow_them():
+    for wanted, times in ((policy("sluice"), 10), (policy(), 0)):
+        network = Network(Desired(single(), 1, wanted))
+        network.settle()
+        seen = []
+        for _ in range(1_000):
+            network.now_ns += MS
+            seen.append(network.state.next_operation(network.now_ns))
+            if isinstance(seen[-1], PollCarried):
+                network.state.carried({})
+            if isinstance(seen[-1], PollCompleted):
+                network.state.counted(network.now_ns, network.completed)
+        kinds = [type(operation) for operation in seen if operation is not None]
+        assert kinds.count(PollCarried) == pytest.approx(times, abs=1)
+        assert kinds.count(PollCompleted) == pytest.approx(10, abs=1)
+        assert all(kinds[i + 1] is PollCompleted for i, kind in enumerate(kinds[:-1]) if kind is PollCarried)
 
 
 def test_static_schemes_do_not_poll_completed_flows():

@@ -149,9 +149,10 @@ def test_whatever_the_bytes_the_checks_end_and_complain_in_their_own_words(body)
 @given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**63), st.booleans()), max_size=30))
 def test_flow_counters__equal_and_unequal_entries_read_the_same(rows):
     body = b"".join(flow_entry(c, n, instructions=_GOTO if goto else b"") for c, n, goto in rows)
-    cookies, packets = wire.flow_counters(body)
+    cookies, packets, size_bytes = wire.flow_counters(body)
     assert cookies.tolist() == [c for c, _, _ in rows]
     assert packets.tolist() == [n for _, n, _ in rows]
+    assert size_bytes.tolist() == [99] * len(rows)
 
 
 def test_flow_counters__of_ten_thousand_rules_cost_a_few_milliseconds():
@@ -160,7 +161,7 @@ def test_flow_counters__of_ten_thousand_rules_cost_a_few_milliseconds():
     took_s = []
     for _ in range(5):
         began = time.perf_counter()
-        _, packets = wire.flow_counters(body)
+        packets = wire.flow_counters(body).packets
         took_s.append(time.perf_counter() - began)
     assert packets.sum() == 20_000
     assert min(took_s) < 0.02
