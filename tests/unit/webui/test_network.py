@@ -89,6 +89,13 @@ def test_schemes__all_of_them_with_their_colours(client):
     assert {row["name"]: row["colour"] for row in answer} == {s.name: s.colour for s in SCHEMES.values()}
 
 
+def test_schemes__say_which_this_network_cannot_carry_out(client):
+    answer = client.get("/api/v1/schemes").json["schemes"]
+    refused = {row["name"]: row["refused"] for row in answer if row["refused"]}
+    assert refused.keys() == {"fish", "sluice", "d3", "pfabric"}
+    assert "--on simulator" in refused["fish"]
+
+
 def test_thresholds__now_and_since(client, engine):
     now = time.time()
     add_thresholds(

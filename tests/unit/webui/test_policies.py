@@ -67,6 +67,23 @@ def test_change_policy__the_ramp_and_what_was_before_it(client, bearer):
     assert (policy["mark_at"], policy["mark_min"], policy["mark_max"]) == (97_500, None, None)
 
 
+@pytest.mark.parametrize("scheme", ["fish", "sluice", "pfabric", "d3"])
+def test_change_policy__what_the_ports_cannot_do_is_refused_with_the_remedy(client, bearer, scheme):
+    answer = client.put(f"{PATH}?wait_s=0", json={"scheme": scheme}, headers=bearer)
+    assert answer.status_code == 422
+    assert answer.json["error"]["field"] == "scheme"
+    assert f"{scheme} needs " in answer.json["error"]["problem"]
+    assert "--on simulator" in answer.json["error"]["problem"]
+    assert client.get(PATH).json["current"] is None
+
+
+def test_change_policy__what_does_without_is_taken(client, bearer):
+    document = {"scheme": "sluice", "flow_queues": False, "shares": []}
+    answer = client.put(f"{PATH}?wait_s=0", json=document, headers=bearer)
+    assert answer.status_code == 202
+    assert (answer.json["policy"]["shares"], answer.json["policy"]["flow_queues"]) == (None, False)
+
+
 def test_change_policy__leaves_an_event(client, engine, bearer):
     client.put(f"{PATH}?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
     event = newest_events(engine, 1)[0]

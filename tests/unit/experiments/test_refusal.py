@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from experiments.files import scenario_from_file
+from experiments.testbed_run import run_on_testbed
+from policy.errors import FieldError
+
+TEXT = """
+name = "burst"
+[fabric]
+topology = "single"
+hosts = 3
+host_rate = "100Mbit"
+link_delay = "20us"
+[scheme]
+name = "fish"
+[workload]
+mix = [ { bytes = "10KB", share = 1.0 } ]
+load = 0.5
+flows = 10
+"""
+
+
+def test_run_on_testbed__refuses_what_its_ports_cannot_do_and_leaves_earlier_results_alone(tmp_path):
+    file = tmp_path / "burst.toml"
+    file.write_text(TEXT)
+    scenario, document = scenario_from_file(file)
+    earlier = tmp_path / "out" / "summary.json"
+    earlier.parent.mkdir()
+    earlier.write_text("{}")
+    with pytest.raises(FieldError, match=r"fish needs flow queues and bandwidth shares.*--on simulator"):
+        run_on_testbed(scenario, document, earlier.parent)
+    assert earlier.read_text() == "{}"
