@@ -29,7 +29,7 @@ SLOW_START, HAS_DEADLINE, HAS_SIZE = 1, 2, 4
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One window of data: what the law was given at its end, and what it answered. Fields as in bpf/windows.h."""
+    """One window of data: what the law was given at its end, and what it answered. Fields as in laws/control.h."""
 
     at_ns: int
     """CLOCK_MONOTONIC."""

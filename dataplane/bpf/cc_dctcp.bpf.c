@@ -4,7 +4,7 @@
 #define CC_EXACT_ECHO 1
 #include "cc_ops.bpf.h"
 
-static __always_inline void law(struct sock *sk, struct socket_flow *flow, struct window_record *w)
+static __always_inline void law(struct sock *sk, struct socket_flow *flow, struct sl_window_record *w)
 {
-	w->penalty_q20 = w->alpha_q20;
+	sl_control_dctcp(w);
 }

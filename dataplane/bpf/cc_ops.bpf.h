@@ -7,7 +7,7 @@
  *
  * and after it the law, which is asked at the end of each window of data, with the inputs in the record:
  *
- *   static __always_inline void law(struct sock *sk, struct socket_flow *flow, struct window_record *w);
+ *   static __always_inline void law(struct sock *sk, struct socket_flow *flow, struct sl_window_record *w);
  *
  * It sets w->penalty_q20 (a mark cuts to cwnd * (1 - p / 2), until the next window has ended), w->bound (of the window; 0: none), and what it
  * has to tell: urgency, precedence, rate. `flow` is NULL for a socket without memory for one.
@@ -23,6 +23,12 @@
 #include "cc.bpf.h"
 #include "flow.bpf.h"
 #include "windows.h"
+
+_Static_assert((int)SL_SENDING == (int)SLUICE_SENDING && (int)SL_SUSPENDED == (int)SLUICE_SUSPENDED &&
+		       (int)SL_KILLED == (int)SLUICE_KILLED,
+	       "the laws' phases are those that programs read");
+_Static_assert((int)SL_QUENCH_KILL == (int)SLUICE_QUENCH_KILL && (int)SL_QUENCH_SUSPEND == (int)SLUICE_QUENCH_SUSPEND,
+	       "the laws' quenching is what programs ask for");
 
 #define SRTT_SHIFT 3 /* the kernel keeps eight times the smoothed round-trip time */
 
@@ -45,7 +51,7 @@ struct cc {
 
 _Static_assert(sizeof(struct cc) <= sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv), "fits the socket");
 
-static __always_inline void law(struct sock *sk, struct socket_flow *flow, struct window_record *w);
+static __always_inline void law(struct sock *sk, struct socket_flow *flow, struct sl_window_record *w);
 
 static __always_inline void begin(struct sock *sk, struct cc *ca)
 {
@@ -61,7 +67,7 @@ static __always_inline void begin(struct sock *sk, struct cc *ca)
 
 /* What was told of the flow, as it stands now; nothing, when all of it has arrived. */
 static __always_inline void read_told(const struct tcp_sock *tp, const struct socket_flow *flow,
-				      struct window_record *w)
+				      struct sl_window_record *w)
 {
 	const struct told *told = &flow->told;
 	__u64 acked = tp->bytes_acked > told->first_byte ? tp->bytes_acked - told->first_byte : 0;
@@ -69,18 +75,18 @@ static __always_inline void read_told(const struct tcp_sock *tp, const struct so
 	if ((told->fields & SLUICE_HAS_SIZE) && acked >= told->size_bytes)
 		return;
 	if (told->fields & SLUICE_HAS_SIZE) {
-		w->flags |= WINDOW_HAS_SIZE;
+		w->flags |= SL_WINDOW_HAS_SIZE;
 		w->remaining_bytes = sl_remaining_bytes(told->size_bytes, acked);
 	}
 	if (told->fields & SLUICE_HAS_DEADLINE) {
-		w->flags |= WINDOW_HAS_DEADLINE;
+		w->flags |= SL_WINDOW_HAS_DEADLINE;
 		w->left_ns = told->deadline_ns > w->at_ns ? told->deadline_ns - w->at_ns : 0;
 		w->elapsed_ns = w->at_ns > told->start_ns ? w->at_ns - told->start_ns : 0;
 	}
 }
 
 static __always_inline void read_window(struct sock *sk, const struct cc *ca, const struct sl_window_sum *sum,
-					struct window_record *w)
+					struct sl_window_record *w)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
@@ -92,7 +98,7 @@ static __always_inline void read_window(struct sock *sk, const struct cc *ca, co
 	w->cwnd = tp->snd_cwnd;
 	w->rtt_us = tp->srtt_us >> SRTT_SHIFT;
 	w->mss_bytes = tp->mss_cache;
-	w->flags = tp->snd_cwnd < tp->snd_ssthresh ? WINDOW_SLOW_START : 0;
+	w->flags = tp->snd_cwnd < tp->snd_ssthresh ? SL_WINDOW_SLOW_START : 0;
 	w->alpha_q20 = ca->alpha_q20;
 	w->urgency_q16 = SL_DATCP_ONE_Q16;
 	w->cuts = ca->sender.cuts;
@@ -102,14 +108,14 @@ static __always_inline void read_window(struct sock *sk, const struct cc *ca, co
 }
 
 /* For getsockopt(SLUICE_STATE). */
-static __always_inline void tell(struct socket_flow *flow, const struct window_record *w)
+static __always_inline void tell(struct socket_flow *flow, const struct sl_window_record *w)
 {
 	struct sluice_state *state = &flow->state;
 
 	state->windows++;
 	state->phase = w->phase;
 	state->rate_bytes_per_s = w->rate_bytes_per_s;
-	state->wanted_bytes_per_s = (w->flags & WINDOW_HAS_SIZE) && (w->flags & WINDOW_HAS_DEADLINE)
+	state->wanted_bytes_per_s = (w->flags & SL_WINDOW_HAS_SIZE) && (w->flags & SL_WINDOW_HAS_DEADLINE)
 					    ? sl_rate_bytes_per_s(w->remaining_bytes, w->left_ns / 1000)
 					    : 0;
 	state->alpha_q20 = w->alpha_q20;
@@ -119,7 +125,7 @@ static __always_inline void tell(struct socket_flow *flow, const struct window_r
 	state->cwnd = w->cwnd;
 }
 
-static __always_inline void log_window(struct sock *sk, const struct window_record *w)
+static __always_inline void log_window(struct sock *sk, const struct sl_window_record *w)
 {
 	struct window_log *log = bpf_sk_storage_get(&sluice_log_1, sk, 0, 0);
 
@@ -130,7 +136,7 @@ static __always_inline void log_window(struct sock *sk, const struct window_reco
 static __always_inline void window_ended(struct sock *sk, struct cc *ca, const struct sl_window_sum *sum)
 {
 	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
-	struct window_record w = {};
+	struct sl_window_record w = {};
 
 	ca->alpha_q20 = sl_dctcp_alpha(ca->alpha_q20, sum->acked, sum->marked);
 	read_window(sk, ca, sum, &w);

@@ -67,10 +67,19 @@ SL_LAW void sl_control_dctcp(struct sl_window_record *w)
 	w->penalty_q20 = w->alpha_q20;
 }
 
+#define SL_WINDOW_NS_MAX (1ULL << 62) /* 146 years: longer times count as that */
+
+SL_LAW sl_u64 sl_window_ns(sl_u64 ns)
+{
+	return ns < SL_WINDOW_NS_MAX ? ns : SL_WINDOW_NS_MAX;
+}
+
 SL_LAW void sl_control_ucp(struct sl_window_record *w)
 {
+	sl_u64 now_ns = 1 + sl_window_ns(w->elapsed_ns); /* of a flow that began at 1 */
+
 	if (sl_window_has(w, SL_WINDOW_HAS_DEADLINE))
-		w->urgency_q16 = sl_ucp_urgency_q16(w->at_ns - w->elapsed_ns, w->at_ns + w->left_ns, w->at_ns);
+		w->urgency_q16 = sl_ucp_urgency_q16(1, now_ns + sl_window_ns(w->left_ns), now_ns);
 	w->penalty_q20 = sl_ucp_penalty_q20(w->alpha_q20, w->urgency_q16);
 }
 
