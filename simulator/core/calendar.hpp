@@ -61,20 +61,15 @@ class Calendar
 	// The next event if it is due by `limit`, else nullptr; the clock is at the event, or at the limit.
 	Event *take(Time limit)
 	{
-		for (;;) {
-			Event *first = summary_ ? slots_[first_occupied()].first : nullptr;
+		Event *first = summary_ ? slots_[first_occupied()].first : nullptr;
 
-			if (!far_.empty() && (!first || far_.front().at <= first->at)) {
-				if (far_.front().at > limit)
-					return rest_until(limit);
-				fetch_far();
-				continue;
-			}
-			if (!first || first->at > limit)
-				return rest_until(limit);
-			remove_head(first);
-			return first;
-		}
+		// A far event was added before any near one of its time: it goes first.
+		if (!far_.empty() && (!first || far_.front().at <= first->at))
+			return far_.front().at > limit ? rest_until(limit) : take_far();
+		if (!first || first->at > limit)
+			return rest_until(limit);
+		remove_head(first);
+		return first;
 	}
 
       private:
@@ -124,15 +119,14 @@ class Calendar
 		std::push_heap(far_.begin(), far_.end());
 	}
 
-	// The earliest far event is next: the clock moves to it, it moves into the ring.
-	void fetch_far()
+	Event *take_far()
 	{
 		Event *event = far_.front().event;
 
 		now_ = event->at;
 		std::pop_heap(far_.begin(), far_.end());
 		far_.pop_back();
-		insert(event);
+		return event;
 	}
 
 	Event *rest_until(Time limit)
