@@ -110,34 +110,40 @@ void Fabric::happen(Event *event)
 	case Happening::PortFree:
 		static_cast<PortEvent *>(event)->port->on_free();
 		break;
-	case Happening::Retransmission: {
-		Flow &flow = *static_cast<FlowTimer *>(event)->flow;
-
-		flow.sender.on_timer();
-		remove_if_over(flow);
+	case Happening::Retransmission:
+	case Happening::AckDelay:
+	case Happening::Pace:
+	case Happening::FlowEnd:
+		on_timer(static_cast<TimerEvent *>(event));
 		break;
-	}
-	case Happening::AckDelay: {
-		Flow &flow = *static_cast<FlowTimer *>(event)->flow;
-
-		flow.receiver.on_timer();
-		remove_if_over(flow);
-		break;
-	}
-	case Happening::Pace: {
-		Flow &flow = *static_cast<FlowTimer *>(event)->flow;
-
-		flow.sender.on_pace();
-		remove_if_over(flow);
-		break;
-	}
 	case Happening::FlowStart:
 		start_flows();
 		break;
-	case Happening::FlowEnd:
-		end_flow(*static_cast<FlowTimer *>(event)->flow);
-		break;
 	}
+}
+
+void Fabric::on_timer(TimerEvent *event)
+{
+	if (!event->flow) {
+		world_.timers.put_back(event);
+		return;
+	}
+	Flow &flow = *event->flow;
+
+	switch (event->what) {
+	case Happening::Retransmission:
+		flow.sender.on_timer();
+		break;
+	case Happening::AckDelay:
+		flow.receiver.on_timer();
+		break;
+	case Happening::Pace:
+		flow.sender.on_pace();
+		break;
+	default:
+		end_flow(flow);
+	}
+	remove_if_over(flow);
 }
 
 void Fabric::at_host(Packet *packet)
@@ -187,13 +193,8 @@ void Fabric::start_flows()
 		flows_.push_back(std::make_unique<Flow>(world_, transport_, spec, *ports_.at(spec.source), *ports_.at(spec.sink)));
 		Flow &flow = *flows_.back();
 		flow.place = flows_.size() - 1;
-		if (spec.until) {
-			flow.end.what = Happening::FlowEnd;
-			flow.end.flow = &flow;
-			flow.end.pending = true;
-			flow.end.at = spec.until;
-			world_.calendar.add(&flow.end);
-		}
+		if (spec.until)
+			flow.end.set(spec.until);
 		flow.sender.start();
 	}
 	schedule_start();
@@ -201,10 +202,10 @@ void Fabric::start_flows()
 
 void Fabric::end_flow(Flow &flow)
 {
-	flow.end.pending = false;
+	if (!flow.end.on_event())
+		return;
 	flow.sender.stop();
 	finish(flow, Outcome::Ended);
-	remove_if_over(flow);
 }
 
 void Fabric::finish(Flow &flow, Outcome outcome)

@@ -108,6 +108,7 @@ class Fabric
 
       private:
 	void happen(Event *event);
+	void on_timer(TimerEvent *event);
 	void at_host(Packet *packet);
 	void start_flows();
 	void schedule_start();

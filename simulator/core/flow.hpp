@@ -14,7 +14,8 @@ class Flow
 {
       public:
 	Flow(World &world, const TransportSettings &settings, const FlowSpec &spec, Port &source_port, Port &sink_port)
-	    : spec(spec), sender(world, settings, *this, source_port), receiver(world, settings, *this, sink_port)
+	    : spec(spec), sender(world, settings, *this, source_port), receiver(world, settings, *this, sink_port),
+	      end(world.timers, Happening::FlowEnd, *this)
 	{
 	}
 
@@ -28,10 +29,10 @@ class Flow
 			__builtin_prefetch(side + 64 * line, 1);
 	}
 
-	// Nobody will ask for it any more: no packet of it is under way and no timer runs.
+	// Nobody will ask for it any more: no packet of it is under way, and none will be.
 	bool is_over() const
 	{
-		return reported && !packets_under_way && sender.is_over() && receiver.is_over() && !end.pending;
+		return reported && !packets_under_way && sender.is_over() && receiver.is_over();
 	}
 
 	const FlowSpec spec;
@@ -40,7 +41,7 @@ class Flow
 	std::uint32_t packets_under_way = 0; // of both directions
 	std::size_t place = 0;		     // among the fabric's flows
 	bool reported = false;		     // its result has been written
-	FlowTimer end;			     // of an endless one
+	Timer end;			     // of an endless one
 };
 
 } // namespace sluice

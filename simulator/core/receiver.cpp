@@ -9,10 +9,9 @@ namespace sluice
 {
 
 Receiver::Receiver(World &world, const TransportSettings &settings, Flow &flow, Port &port)
-    : world_(world), settings_(settings), flow_(flow), port_(port)
+    : world_(world), settings_(settings), flow_(flow), port_(port),
+      timer_(world.timers, Happening::AckDelay, flow)
 {
-	timer_.what = Happening::AckDelay;
-	timer_.flow = &flow;
 }
 
 void Receiver::on_syn(Packet *packet)
@@ -91,26 +90,13 @@ void Receiver::wait(const Packet &packet)
 	if (!waiting_++)
 		first_sent_at_ = packet.sent_at;
 	last_number_ = packet.number;
-	timer_.due = world_.now() + settings_.ack_delay;
-	if (timer_.pending)
-		return;
-	timer_.pending = true;
-	timer_.at = timer_.due;
-	world_.calendar.add(&timer_);
+	timer_.set(world_.now() + settings_.ack_delay);
 }
 
 void Receiver::on_timer()
 {
-	timer_.pending = false;
-	if (!waiting_)
-		return;
-	if (timer_.due > world_.now()) {
-		timer_.pending = true;
-		timer_.at = timer_.due;
-		world_.calendar.add(&timer_);
-		return;
-	}
-	acknowledge_waiting();
+	if (timer_.on_event() && waiting_)
+		acknowledge_waiting();
 }
 
 void Receiver::acknowledge_waiting()

@@ -36,9 +36,10 @@ class Receiver
 		return next_expected_;
 	}
 
+	// No packet waits for its acknowledgement.
 	bool is_over() const
 	{
-		return !timer_.pending;
+		return !waiting_;
 	}
 
       private:
@@ -63,7 +64,7 @@ class Receiver
 	std::uint32_t waiting_ = 0;  // packets without an ACK yet
 	std::uint32_t last_number_ = 0;
 	Time first_sent_at_ = 0;
-	FlowTimer timer_;
+	Timer timer_;
 };
 
 } // namespace sluice

@@ -11,18 +11,14 @@ namespace sluice
 
 Sender::Sender(World &world, const TransportSettings &settings, Flow &flow, Port &port)
     : world_(world), settings_(settings), flow_(flow), port_(port), window_(settings, flow.spec),
-      round_trip_(settings.rto_min, settings.rto_initial)
+      round_trip_(settings.rto_min, settings.rto_initial),
+      timer_(world.timers, Happening::Retransmission, flow)
 {
 	const FlowSpec &spec = flow.spec;
 
 	total_ = spec.until ? UINT32_MAX : static_cast<std::uint32_t>((spec.bytes + settings.payload_bytes - 1) / settings.payload_bytes);
-	timer_.what = Happening::Retransmission;
-	timer_.flow = &flow;
-	if (settings.control == Control::D3) {
-		pacer_ = std::make_unique<Pacer>();
-		pacer_->timer.what = Happening::Pace;
-		pacer_->timer.flow = &flow;
-	}
+	if (settings.control == Control::D3)
+		pacer_ = std::make_unique<Pacer>(world, flow);
 }
 
 std::uint64_t Sender::acked_bytes() const
@@ -56,7 +52,7 @@ void Sender::on_syn_ack(const Packet &packet)
 	if (connected_)
 		return;
 	round_trip_.sample(world_.now() - packet.sent_at);
-	timer_.due = NEVER;
+	timer_.clear();
 	begin();
 }
 
@@ -78,7 +74,7 @@ void Sender::on_ack(const Packet &ack)
 	else if (una_ != una_before)
 		window_.grow(newly, before >= cwnd_before || window_.in_slow_start(), round_trip_, world_.now());
 	if (una_ == total_) {
-		timer_.due = NEVER;
+		timer_.clear();
 		return;
 	}
 	if (newly)
@@ -180,7 +176,7 @@ void Sender::end_window()
 void Sender::stop()
 {
 	stopped_ = true;
-	timer_.due = NEVER;
+	timer_.clear();
 }
 
 void Sender::send_allowed()
@@ -209,17 +205,14 @@ void Sender::send_one()
 // The next packet goes when the rate allows it.
 void Sender::pace()
 {
-	if (stopped_ || pacer_->timer.pending || pacer_->bps <= 0 || !has_to_send())
+	if (stopped_ || pacer_->timer.is_set() || pacer_->bps <= 0 || !has_to_send())
 		return;
-	pacer_->timer.pending = true;
-	pacer_->timer.at = std::max(world_.now(), pacer_->next_at);
-	world_.calendar.add(&pacer_->timer);
+	pacer_->timer.set(std::max(world_.now(), pacer_->next_at));
 }
 
 void Sender::on_pace()
 {
-	pacer_->timer.pending = false;
-	if (stopped_ || pacer_->bps <= 0 || !has_to_send())
+	if (!pacer_->timer.on_event() || stopped_ || pacer_->bps <= 0 || !has_to_send())
 		return;
 	double frame_bits = 8.0 * (settings_.payload_bytes + settings_.header_bytes);
 
@@ -355,35 +348,21 @@ std::uint8_t Sender::tag_of(std::uint32_t number) const
 
 void Sender::restart_timer()
 {
-	timer_.due = NEVER;
+	timer_.clear();
 	if (in_flight_ || lost_)
 		arm_timer();
 }
 
 void Sender::arm_timer()
 {
-	if (timer_.due != NEVER)
-		return;
-	timer_.due = world_.now() + round_trip_.timeout();
-	if (timer_.pending)
-		return;
-	timer_.pending = true;
-	timer_.at = timer_.due;
-	world_.calendar.add(&timer_);
+	if (!timer_.is_set())
+		timer_.set(world_.now() + round_trip_.timeout());
 }
 
 void Sender::on_timer()
 {
-	timer_.pending = false;
-	if (timer_.due == NEVER)
+	if (!timer_.on_event())
 		return;
-	if (timer_.due > world_.now()) {
-		timer_.pending = true;
-		timer_.at = timer_.due;
-		world_.calendar.add(&timer_);
-		return;
-	}
-	timer_.due = NEVER;
 	timeouts_++;
 	round_trip_.back_off();
 	if (!connected_) {

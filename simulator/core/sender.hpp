@@ -19,18 +19,16 @@ namespace sluice
 
 class Flow;
 
-struct FlowTimer : Event {
-	Flow *flow = nullptr;
-	Time due = NEVER; // the event may come earlier, and then waits for this
-	bool pending = false;
-};
-
 // D3's sender: a rate in place of a window.
 struct Pacer {
+	Pacer(World &world, Flow &flow) : timer(world.timers, Happening::Pace, flow)
+	{
+	}
+
 	RateRequest request;
 	double bps = 0;
 	Time next_at = 0;
-	FlowTimer timer;
+	Timer timer;
 };
 
 class Sender
@@ -52,7 +50,7 @@ class Sender
 
 	bool is_over() const
 	{
-		return (stopped_ || una_ == total_) && !timer_.pending && !(pacer_ && pacer_->timer.pending);
+		return stopped_ || una_ == total_;
 	}
 
 	bool was_killed() const
@@ -138,7 +136,7 @@ class Sender
 	Window window_;
 	RoundTrip round_trip_;
 	Scoreboard scoreboard_;
-	FlowTimer timer_;
+	Timer timer_;
 	std::unique_ptr<Pacer> pacer_;
 };
 

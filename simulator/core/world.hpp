@@ -6,6 +6,7 @@
 
 #include "calendar.hpp"
 #include "packet.hpp"
+#include "timer.hpp"
 
 namespace sluice
 {
@@ -46,7 +47,7 @@ struct Totals {
 };
 
 struct World {
-	World(Time near, std::uint64_t seed) : calendar(near), random(seed)
+	World(Time near, std::uint64_t seed) : calendar(near), timers(calendar), random(seed)
 	{
 	}
 
@@ -57,6 +58,7 @@ struct World {
 
 	Calendar calendar;
 	PacketPool packets;
+	TimerEvents timers;
 	Random random;
 	Totals totals;
 };
