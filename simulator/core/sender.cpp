@@ -359,6 +359,13 @@ void Sender::arm_timer()
 		timer_.set(world_.now() + round_trip_.timeout());
 }
 
+// Of a timeout: the threshold of slow start falls once for what was under way, however often it has to be sent again (RFC 5681,
+// section 3.1), as in the kernel's tcp_enter_loss.
+bool Sender::is_new_congestion() const
+{
+	return state_ == State::Open || una_ >= high_ || (state_ == State::Loss && una_ != una_at_timeout_);
+}
+
 void Sender::on_timer()
 {
 	if (!timer_.on_event())
@@ -380,9 +387,9 @@ void Sender::on_timer()
 	}
 	next_to_resend_ = una_;
 	next_to_examine_ = next_;
-	if (state_ != State::Loss || high_ <= una_)
-		high_ = next_;
-	window_.after_timeout();
+	window_.after_timeout(is_new_congestion(), state_ == State::Reducing);
+	una_at_timeout_ = una_;
+	high_ = next_;
 	state_ = State::Loss;
 	send_allowed();
 }

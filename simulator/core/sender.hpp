@@ -94,6 +94,7 @@ class Sender
 	std::uint32_t deliver_one(std::uint32_t number);
 	void advance(std::uint32_t next_expected);
 	bool detect_losses();
+	bool is_new_congestion() const;
 	void settle_state();
 	void react(const Packet &ack, bool lost);
 	void end_window();
@@ -132,6 +133,7 @@ class Sender
 	bool announce_reduction_ = false; // CWR goes with the next new packet
 	std::uint32_t retransmissions_ = 0;
 	std::uint32_t timeouts_ = 0;
+	std::uint32_t una_at_timeout_ = UINT32_MAX; // at the last one
 
 	Window window_;
 	RoundTrip round_trip_;

@@ -117,9 +117,10 @@ void Window::begin_recovery(bool reducing)
 	slow_start_threshold_ = target_;
 }
 
-void Window::after_timeout()
+void Window::after_timeout(bool fresh, bool reducing)
 {
-	begin_recovery(false);
+	if (fresh || reducing)
+		begin_recovery(!fresh);
 	cwnd_ = 1;
 	acked_since_growth_ = 0;
 }

@@ -49,7 +49,8 @@ class Window
 	// Packets were lost. `reducing`: within a reduction, which then goes further down.
 	void begin_recovery(bool reducing);
 
-	void after_timeout();
+	// `fresh`: of a congestion event that has not been reacted to.
+	void after_timeout(bool fresh, bool reducing);
 
 	// The window with an ACK that tells of `newly` packets, in a reduction …
 	void reduce(std::uint32_t in_flight, std::uint32_t newly);
