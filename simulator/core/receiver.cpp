@@ -29,17 +29,14 @@ bool Receiver::on_data(Packet *packet)
 	bool was_complete = is_complete(), in_order = packet->number == next_expected_ && highest_ <= next_expected_;
 	bool ce_before = ce_;
 
-	if (packet->last)
-		total_ = packet->number + 1;
-	arrive(packet->number);
 	bool ce = echo(*packet);
 	bool changed = settings_.echo == Echo::Exact && ce != ce_before;
 
-	if (changed && waiting_) { // what came before this packet is acknowledged with the old state (RFC 8257, section 3.2)
-		ce_ = ce_before;
-		acknowledge_waiting();
-		ce_ = ce;
-	}
+	if (changed && waiting_) // what came before this packet, and not it itself, with the old state (RFC 8257, section 3.2)
+		acknowledge_waiting(ce_before);
+	if (packet->last)
+		total_ = packet->number + 1;
+	arrive(packet->number);
 	if (may_wait(*packet, in_order, changed)) {
 		wait(*packet);
 		flow_.packets_under_way--;
@@ -96,14 +93,14 @@ void Receiver::wait(const Packet &packet)
 void Receiver::on_timer()
 {
 	if (timer_.on_event() && waiting_)
-		acknowledge_waiting();
+		acknowledge_waiting(ce_);
 }
 
-void Receiver::acknowledge_waiting()
+void Receiver::acknowledge_waiting(bool ce)
 {
 	waiting_ = 0;
 	flow_.packets_under_way++;
-	acknowledge(world_.packets.take(), last_number_, ce_, first_sent_at_);
+	acknowledge(world_.packets.take(), last_number_, ce, first_sent_at_);
 }
 
 void Receiver::acknowledge(Packet *packet, std::uint32_t number, bool ce, Time sent_at)

@@ -47,7 +47,7 @@ class Receiver
 	bool echo(const Packet &packet);
 	bool may_wait(const Packet &packet, bool in_order, bool echo_changed) const;
 	void acknowledge(Packet *packet, std::uint32_t number, bool ce, Time sent_at);
-	void acknowledge_waiting();
+	void acknowledge_waiting(bool ce);
 	void wait(const Packet &packet);
 	void reply(Packet *packet, PacketKind kind);
 
