@@ -89,6 +89,12 @@ bool Fabric::run(Time until, std::uint64_t events)
 			return true;
 		world_.totals.events++;
 		happen(event);
+		while (!world_.bereft.empty()) {
+			Flow &flow = *world_.bereft.back();
+
+			world_.bereft.pop_back();
+			remove_if_over(flow);
+		}
 	}
 	return false;
 }
@@ -235,6 +241,8 @@ void Fabric::remove_if_over(Flow &flow)
 		return;
 	std::size_t place = flow.place;
 
+	if (!world_.bereft.empty())
+		std::erase(world_.bereft, &flow);
 	std::swap(flows_[place], flows_.back());
 	flows_[place]->place = place;
 	flows_.pop_back();

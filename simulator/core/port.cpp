@@ -117,7 +117,8 @@ void Port::drop(Packet *packet)
 {
 	statistics_.dropped++;
 	world_.totals.dropped++;
-	packet->flow->packets_under_way--;
+	if (!--packet->flow->packets_under_way && packet->flow->reported)
+		world_.bereft.push_back(packet->flow);
 	world_.packets.put_back(packet);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "calendar.hpp"
 #include "packet.hpp"
@@ -61,6 +62,7 @@ struct World {
 	TimerEvents timers;
 	Random random;
 	Totals totals;
+	std::vector<Flow *> bereft; // done, and their last packet under way has been dropped: nothing else will end them
 };
 
 } // namespace sluice
