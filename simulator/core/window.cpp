@@ -44,6 +44,10 @@ void Window::ask_law(const sl_window_sum &sum, std::uint64_t acked_bytes, const 
 	w.alpha_q20 = sl_dctcp_alpha(last_.alpha_q20, sum.acked, sum.marked);
 	w.urgency_q16 = SL_UCP_ONE_Q16;
 	w.phase = last_.phase;
+	w.cuts = last_.cuts;
+	w.cut_from = cwnd_before_cut_;
+	w.cut_to = target_;
+	w.cut_penalty_q20 = last_.penalty_q20;
 	w.rate_bytes_per_s = sl_rate_bytes_per_s(w.acked_bytes, w.took_us);
 	if (!spec_.until && (spec_.size_known || spec_.deadline)) {
 		w.flags |= SL_WINDOW_HAS_SIZE;
@@ -103,9 +107,6 @@ void Window::begin_cut()
 	delivered_at_cut_ = delivered_;
 	sent_since_cut_ = 0;
 	last_.cuts++;
-	last_.cut_from = cwnd_before_cut_;
-	last_.cut_to = target_;
-	last_.cut_penalty_q20 = last_.penalty_q20;
 }
 
 void Window::begin_recovery(bool reducing)
