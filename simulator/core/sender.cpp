@@ -66,12 +66,13 @@ void Sender::on_ack(const Packet &ack)
 
 	round_trip_.sample(world_.now() - ack.sent_at);
 	window_.on_delivered(newly, ack.ce);
-	react(ack, detect_losses());
-	settle_state();
+	bool reduced = settle_state();
+	detect_losses();
+	react(ack);
 	end_window();
 	if (state_ == State::Reducing || state_ == State::Recovery)
 		window_.reduce(in_flight_, newly);
-	else if (una_ != una_before)
+	else if (una_ != una_before && !reduced)
 		window_.grow(newly, before >= cwnd_before || window_.in_slow_start(), round_trip_, world_.now());
 	if (una_ == total_) {
 		timer_.clear();
@@ -115,13 +116,12 @@ std::uint32_t Sender::deliver_one(std::uint32_t number)
 	return 1;
 }
 
-// A packet is lost when one that was sent `duplicate_threshold` packets later has arrived (RFC 6675, section 4, IsLost).
-bool Sender::detect_losses()
+// A packet is lost when one that was sent `duplicate_threshold` packets later has arrived (forward
+// acknowledgement: Mathis, Mahdavi, SIGCOMM 1996, section 2).
+void Sender::detect_losses()
 {
-	bool found = false;
-
 	if (!settings_.duplicate_threshold)
-		return false;
+		return;
 	for (; next_to_examine_ + settings_.duplicate_threshold < highest_delivered_; next_to_examine_++) {
 		if (scoreboard_.at(next_to_examine_) != Scoreboard::Sent)
 			continue;
@@ -129,14 +129,13 @@ bool Sender::detect_losses()
 		next_to_resend_ = std::min(next_to_resend_, next_to_examine_);
 		in_flight_--;
 		lost_++;
-		found = true;
 	}
-	return found;
 }
 
-void Sender::react(const Packet &ack, bool lost)
+// In the state that the ACK leaves the sender in.
+void Sender::react(const Packet &ack)
 {
-	if (lost && state_ != State::Recovery && state_ != State::Loss) {
+	if (lost_ && state_ != State::Recovery && state_ != State::Loss) {
 		window_.begin_recovery(state_ == State::Reducing);
 		if (state_ != State::Reducing)
 			high_ = next_;
@@ -150,16 +149,19 @@ void Sender::react(const Packet &ack, bool lost)
 }
 
 // A reduction lasts until everything that was under way at its beginning has been acknowledged; one for marks, a packet longer,
-// so that the receiver has heard of it.
-void Sender::settle_state()
+// so that the receiver has heard of it. True: the window has reached its target with this ACK.
+bool Sender::settle_state()
 {
 	bool over = state_ == State::Reducing ? una_ > high_ : una_ >= high_;
 
 	if (state_ == State::Open || !over)
-		return;
-	if (state_ != State::Loss)
+		return false;
+	bool reduced = state_ != State::Loss;
+
+	if (reduced)
 		window_.end_reduction();
 	state_ = State::Open;
+	return reduced;
 }
 
 void Sender::end_window()

@@ -93,10 +93,10 @@ class Sender
 	std::uint32_t deliver(const Packet &ack);
 	std::uint32_t deliver_one(std::uint32_t number);
 	void advance(std::uint32_t next_expected);
-	bool detect_losses();
+	void detect_losses();
 	bool is_new_congestion() const;
-	void settle_state();
-	void react(const Packet &ack, bool lost);
+	bool settle_state();
+	void react(const Packet &ack);
 	void end_window();
 	void send_allowed();
 	bool has_to_send() const;

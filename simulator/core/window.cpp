@@ -104,8 +104,9 @@ void Window::begin_cut()
 	cwnd_before_cut_ = cwnd_;
 	target_ = cubic_ ? cubic_->after_loss(cwnd_) : sl_dctcp_cwnd(cwnd_, last_.penalty_q20);
 	slow_start_threshold_ = target_;
-	delivered_at_cut_ = delivered_;
+	delivered_at_cut_ = delivered_before_;
 	sent_since_cut_ = 0;
+	acked_since_growth_ = 0;
 	last_.cuts++;
 }
 

@@ -36,6 +36,7 @@ class Window
 	// An ACK tells of packets that arrived, the window of data may have ended with it: then the law is asked.
 	void on_delivered(std::uint32_t packets, bool echo)
 	{
+		delivered_before_ = delivered_;
 		delivered_ += packets;
 		marked_ += echo ? packets : 0;
 	}
@@ -96,6 +97,7 @@ class Window
 	std::uint32_t slow_start_threshold_ = UINT32_MAX;
 	std::uint32_t acked_since_growth_ = 0;
 	std::uint32_t delivered_ = 0; // running count of packets
+	std::uint32_t delivered_before_ = 0; // the last ACK
 	std::uint32_t marked_ = 0;    // of those
 	sl_window window_ = {};
 	Time began_ = 0; // this window
