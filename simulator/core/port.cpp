@@ -99,6 +99,10 @@ bool Port::make_room(Packet *arriving)
 {
 	if (arriving->kind == PacketKind::RateRequest || arriving->kind == PacketKind::RateGrant)
 		return true; // ports keep room for headers: a lost one would leave their counters wrong for ever
+	if (arriving->frame_bytes > buffer_bytes_) { // nobody shall go for nothing
+		drop(arriving);
+		return false;
+	}
 	while (backlog_bytes_ + arriving->frame_bytes > buffer_bytes_) {
 		Packet *victim = queueing_->displaced(arriving);
 
