@@ -204,21 +204,22 @@ void Sender::send_one()
 		send(next_, false);
 }
 
-// The next packet goes when the rate allows it.
+// The next packet goes when the rate allows it; a grant may bring that forward.
 void Sender::pace()
 {
-	if (stopped_ || pacer_->timer.is_set() || pacer_->bps <= 0 || !has_to_send())
+	if (stopped_ || pacer_->bps <= 0 || !has_to_send())
 		return;
-	pacer_->timer.set(std::max(world_.now(), pacer_->next_at));
+	double gap_s = 8.0 * (settings_.payload_bytes + settings_.header_bytes) / pacer_->bps;
+	Time gap = static_cast<Time>(std::min(gap_s, 1.0) * SECOND);
+
+	pacer_->timer.set(std::max(world_.now(), pacer_->sent_at + gap));
 }
 
 void Sender::on_pace()
 {
 	if (!pacer_->timer.on_event() || stopped_ || pacer_->bps <= 0 || !has_to_send())
 		return;
-	double frame_bits = 8.0 * (settings_.payload_bytes + settings_.header_bytes);
-
-	pacer_->next_at = world_.now() + static_cast<Time>(frame_bits / pacer_->bps * SECOND);
+	pacer_->sent_at = world_.now();
 	send_one();
 	pace();
 }

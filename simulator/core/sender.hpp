@@ -27,7 +27,7 @@ struct Pacer {
 
 	RateRequest request;
 	double bps = 0;
-	Time next_at = 0;
+	Time sent_at = -SECOND; // the last packet
 	Timer timer;
 };
 
