@@ -67,6 +67,8 @@ void Fabric::add_flow(const FlowSpec &spec)
 		throw std::invalid_argument("flows are added in the order of their starts, before these");
 	if (!spec.bytes || spec.source >= hosts_ || spec.sink >= hosts_ || spec.source == spec.sink)
 		throw std::invalid_argument("a flow has at least a byte, and two hosts of the fabric");
+	if (spec.until && spec.until <= spec.start)
+		throw std::invalid_argument("an endless flow ends after its start");
 	waiting_.push_back(spec);
 	schedule_start();
 }
