@@ -78,7 +78,7 @@ void Sender::on_ack(const Packet &ack)
 		timer_.clear();
 		return;
 	}
-	if (newly)
+	if (una_ != una_before) // not for what arrived beyond a gap: whose mending may have been lost (RFC 6298, 5.3)
 		restart_timer();
 	send_allowed();
 }
