@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,12 +27,16 @@ from experiments.report.figures import (
     ratio,
     slowdown_by_size,
 )
-from experiments.report.numbers import percent, size_text, time_scale
+from experiments.report.numbers import factor_text, percent, size_text, time_text
 from experiments.report.runs import Flows, Run, Variant
 from experiments.report.svg import FAINT, INK, MUTED, inline
 
 DASHES: tuple[tuple[float, ...] | None, ...] = (None, (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (9, 3))
 """Of the first, second … variant of one scheme. None: solid."""
+
+WIDE_RATIO = 4.0
+"""Above it, ratios are drawn on a logarithmic axis: those near 1 would be one line."""
+MAX_TICKS = 8
 
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "sluice",  # the same figures give the same bytes
@@ -58,7 +62,7 @@ _STYLE: dict[Any, Any] = {
     "ytick.labelcolor": INK,
     "lines.linewidth": 1.8,
     "lines.markersize": 4.5,
-    "figure.subplot.left": 0.145,  # room for labels, always the same: panels beside one another line up
+    "figure.subplot.left": 0.165,  # room for labels, always the same: panels beside one another line up
     "figure.subplot.right": 0.97,
     "figure.subplot.bottom": 0.17,
     "figure.subplot.top": 0.89,
@@ -97,15 +101,12 @@ def distributions(
     for group in classes:
         curves = {v: flows[v.label].fct_us[flows[v.label].size_class == group] for v in variants}
         curves = {variant: values for variant, values in curves.items() if len(values)}
-        scale = time_scale([float(np.median(values)) for values in curves.values()])
         with _panel(f"{group} flows", panels) as axes:
             for variant, values in curves.items():
                 x, share = cdf(values)
-                axes.step(
-                    np.append(x[0], x) * scale.factor, np.append(0, share), where="post", **_line(variant)
-                )
-            axes.set(xlabel=f"FCT ({scale.unit})", ylabel="share of flows", ylim=(0, 1.01))
-            _logarithmic(axes, "x")
+                axes.step(np.append(x[0], x), np.append(0, share), where="post", **_line(variant))
+            axes.set(xlabel="FCT", ylabel="share of flows", ylim=(0, 1.01))
+            _logarithmic(axes, "x", time_text)
     return panels
 
 
@@ -120,10 +121,9 @@ def slowdowns(flows: Mapping[str, Flows], variants: Sequence[Variant]) -> list[P
             for variant, found in bins.items():
                 _size_curve(axes, variant, found, name)
             axes.set(xlabel="flow size", ylabel="FCT ÷ FCT alone")
-            _logarithmic(axes, "y")
-            _logarithmic(axes, "x")
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_text(size)))
-            axes.set_ylim(bottom=min(1, axes.get_ylim()[0]))
+            _logarithmic(axes, "x", size_text)
+            axes.set_ylim(bottom=1, top=1.2 * axes.get_ylim()[1])
+            _logarithmic(axes, "y", factor_text)
     return panels
 
 
@@ -174,7 +174,11 @@ def against_load(variants: Sequence[Variant], baseline: Variant, classes: Sequen
                     },
                 )
             axes.set(xlabel="load", ylabel=f"FCT ÷ {baseline.label}")
-            axes.set_ylim(bottom=0)
+            axes.set_xticks(_some([load for load in loads_of(variants) if load is not None]))
+            if axes.get_ylim()[1] > WIDE_RATIO:
+                _logarithmic(axes, "y", factor_text)
+            else:
+                axes.set_ylim(bottom=0)
     return panels
 
 
@@ -186,6 +190,7 @@ def misses_against_load(variants: Sequence[Variant]) -> list[Panel]:
             shares = {load: miss_ratio(variant.at(load)) for load in loads_of([variant]) if load is not None}
             _load_curve(axes, variant, shares)
         axes.set(xlabel="load", ylabel="share missed")
+        axes.set_xticks(_some([load for load in loads_of(variants) if load is not None]))
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
     return panels
@@ -227,13 +232,18 @@ def misses(variants: Sequence[Variant], load: float | None) -> list[Panel]:
     return panels
 
 
-def _logarithmic(axes: Axes, which: str) -> None:
-    """A logarithmic axis that says numbers, not powers, and as many as fit."""
+def _some(loads: Sequence[float]) -> Sequence[float]:
+    """As many of the loads as fit beneath an axis."""
+    return loads[:: math.ceil(len(loads) / MAX_TICKS)]
+
+
+def _logarithmic(axes: Axes, which: str, text: Callable[[float], str]) -> None:
+    """A logarithmic axis that says values, not powers, and as many as fit."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     axes.set(**{f"{which}scale": "log"})
     low, high = axis.get_view_interval()
     decades = math.log10(max(high, 1e-12) / max(low, 1e-12))
     steps = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0,)
     axis.set_major_locator(LogLocator(subs=steps, numticks=20))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
     axis.set_minor_locator(NullLocator())

@@ -1,65 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as people read them: three significant digits, one unit a table section."""
+"""Numbers as people read them: three significant digits, one unit for what is compared."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import statistics
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from experiments.report.figures import Estimate
 
 NOTHING = "–"
+THIN = "\N{NARROW NO-BREAK SPACE}"
+_TIMES_US = (("s", 1e6), ("ms", 1e3), ("µs", 1.0))
+_SIZES = (("GB", 1e9), ("MB", 1e6), ("KB", 1e3), ("B", 1.0))
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A unit, and as many decimals as its smallest value needs for three digits."""
+    """A unit, and what its values are multiplied by."""
 
     unit: str
     factor: float
-    decimals: int
 
     def show(self, figure: Estimate | None) -> str:
+        """Three digits of the mean; the deviation to the same decimal."""
         if figure is None:
             return NOTHING
-        text = self._number(figure.mean)
-        return text if figure.deviation is None else f"{text} ± {self._number(figure.deviation)}"
+        mean = figure.mean * self.factor
+        decimals = _decimals(mean)
+        text = _grouped(mean, decimals)
+        return (
+            text
+            if figure.deviation is None
+            else f"{text} ± {_grouped(figure.deviation * self.factor, decimals)}"
+        )
 
-    def _number(self, value: float) -> str:
-        return f"{value * self.factor:,.{self.decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+PLAIN = Scale("", 1.0)
+"""Slowdowns and ratios."""
+PERCENT = Scale("%", 100.0)
 
 
 def time_scale(values_us: Iterable[float]) -> Scale:
-    """A unit for times in microseconds that belong together: by their smallest."""
-    smallest = min((value for value in values_us if value > 0), default=1.0)
-    for unit, size_us in (("s", 1e6), ("ms", 1e3), ("µs", 1.0)):
-        if smallest >= size_us / 2:
-            return Scale(unit, 1 / size_us, _decimals(smallest / size_us))
-    return Scale("µs", 1.0, 3)
-
-
-def plain_scale(values: Iterable[float]) -> Scale:
-    """Slowdowns and ratios."""
-    return Scale("", 1.0, max(1, _decimals(min((v for v in values if v > 0), default=1.0))))
-
-
-def _decimals(smallest: float) -> int:
-    return min(3, max(0, 2 - math.floor(math.log10(smallest))))
+    """The unit for times in microseconds that are compared: by their geometric mean, but fine enough for the least."""
+    known = [value for value in values_us if value > 0] or [1.0]
+    middle, least = statistics.geometric_mean(known), min(known)
+    for unit, size_us in _TIMES_US:
+        if middle >= size_us / 2 and least >= size_us / 10:
+            return Scale(unit, 1 / size_us)
+    return Scale("µs", 1.0)
 
 
 def percent(share: Estimate | None) -> str:
-    text = Scale("%", 100.0, 2 if share and share.mean < 0.1 else 1).show(share)
+    text = PERCENT.show(share)
     return text if share is None else f"{text} %"
+
+
+def time_text(time_us: float) -> str:
+    """20 µs, 1.5 ms"""
+    return _with_unit(time_us, _TIMES_US)
 
 
 def size_text(size_bytes: float) -> str:
     """100 KB, 1.5 MB"""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if size_bytes >= size:
-            return f"{size_bytes / size:g} {unit}"
-    return f"{size_bytes:g} B"
+    return _with_unit(size_bytes, _SIZES)
+
+
+def factor_text(factor: float) -> str:
+    """0.5, 2, 10 000"""
+    return _grouped(factor, 0) if factor >= 1000 else f"{factor:g}"
 
 
 def count(number: int) -> str:
-    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return _grouped(number, 0)
+
+
+def _with_unit(value: float, units: Sequence[tuple[str, float]]) -> str:
+    unit, size = next((pair for pair in units if value >= pair[1]), units[-1])
+    return f"{value / size:g}{THIN}{unit}"
+
+
+def _decimals(value: float) -> int:
+    return 2 if value == 0 else min(3, max(0, 2 - math.floor(math.log10(abs(value)) + 1e-9)))
+
+
+def _grouped(value: float, decimals: int) -> str:
+    return f"{value:,.{decimals}f}".replace(",", THIN)

@@ -32,6 +32,7 @@ class Block:
     heading: str
     panels: Sequence[Panel]
     caption: str
+    legend: bool = True
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def _context(runs: Sequence[Run], compared: Sequence[Variant], base: Variant) ->
 
 def _title(runs: Sequence[Run]) -> str:
     names = list(dict.fromkeys(str(run.document["name"]) for run in runs))
-    return names[0] if len(names) == 1 else f"{len(runs)} runs"
+    return names[0] if len(names) == 1 else f"Comparison of {_plural(len(runs), 'run')}"
 
 
 def _subtitle(runs: Sequence[Run], compared: Sequence[Variant], loads: Sequence[float | None]) -> str:
@@ -141,7 +142,7 @@ def _versions(runs: Sequence[Run]) -> list[str]:
         git = run.meta.get("git") or {}
         commit = (git.get("commit") or "no commit known")[:10]
         found.append(
-            f"sluice {run.meta.get('sluice', '?')} ({commit}{', changed' if git.get('dirty') else ''})"
+            f"sluice {run.meta.get('sluice', '?')} ({commit}{', with changes' if git.get('dirty') else ''})"
         )
     return list(dict.fromkeys(found))
 
@@ -171,12 +172,11 @@ def _over_loads(compared: Sequence[Variant], base: Variant, loads: Sequence[floa
 
 def _part(compared: Sequence[Variant], base: Variant, load: float | None, unfolded: bool) -> LoadPart:
     present = [variant for variant in compared if variant.at(load)]
-    reference = base if base in present else present[0]
     runs = [run for variant in present for run in variant.at(load)]
     return LoadPart(
         "All figures" if load is None else f"Load {load:g}",
         unfolded,
-        tables.fct_sections(present, reference, load, classes_present(runs)),
+        tables.fct_sections(present, base, load, classes_present(runs)),
         tables.completeness(present, load),
         _blocks(present, load, runs),
     )
@@ -203,7 +203,7 @@ def _blocks(present: Sequence[Variant], load: float | None, runs: Sequence[Run])
         caption = (
             f"Share of {count(deadlines)} deadlines that were missed; a flow that did not finish has missed."
         )
-        blocks.append(Block("Deadlines", charts.misses(present, load), caption))
+        blocks.append(Block("Deadlines", charts.misses(present, load), caption, legend=False))
     return [block for block in blocks if block.panels]
 
 

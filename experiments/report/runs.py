@@ -25,6 +25,12 @@ from policy.schemes import SCHEMES
 BESIDE_THE_VARIANT = ("name", "seed", "workload.load")
 """Keys in which runs of one variant may differ."""
 MAX_LABEL = 48
+DOCUMENTS = ("scenario", "meta", "summary")
+FILES = (*(f"{name}.json" for name in DOCUMENTS), "flows.parquet")
+"""What makes a folder a bundle here."""
+FIGURES = ("fct_us", "slowdown", "deadlines", "retransmissions", "unfinished", "valid")
+"""Of a summary, what a report cannot do without."""
+FLOW_COLUMNS = ("bytes", "size_class", "fct_us", "slowdown", "source")
 
 _SEED_FOLDER = re.compile(r"seed-\d+")
 _LOAD_FOLDER = re.compile(r"load-[\d.e-]+")
@@ -81,9 +87,11 @@ class Run:
 
     def flows(self) -> Flows:
         """Read from the file each time: a report of many runs must not hold all of their flows."""
-        columns = ["bytes", "size_class", "fct_us", "slowdown", "source"]
-        table = pq.read_table(self.folder / "flows.parquet", columns=columns)
-        wanted = (table["source"].to_numpy() == SCHEDULED) & table["fct_us"].is_valid().to_numpy()
+        file = pq.ParquetFile(self.folder / "flows.parquet")
+        table = file.read([name for name in FLOW_COLUMNS if name in file.schema_arrow.names])
+        wanted = table["fct_us"].is_valid().to_numpy()
+        if "source" in table.column_names:  # where there is none, all were scheduled
+            wanted = wanted & (table["source"].to_numpy() == SCHEDULED)
 
         def column(name: str) -> npt.NDArray[Any]:
             values: npt.NDArray[Any] = table[name].to_numpy()[wanted]
@@ -121,7 +129,7 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
     found: dict[Path, Run] = {}
     for folder in folders:
         bundles = sorted({path.parent for path in folder.rglob("summary.json")})
-        bundles = [bundle for bundle in bundles if (bundle / "flows.parquet").exists()]
+        bundles = [bundle for bundle in bundles if all((bundle / name).exists() for name in FILES)]
         if not bundles:
             raise SluiceError(
                 f"{folder}: holds no finished run; give a folder that `sluice run` or `sluice sweep` wrote"
@@ -131,10 +139,11 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
 
 
 def _read(bundle: Path) -> Run:
-    parts = {
-        name: json.loads((bundle / f"{name}.json").read_text()) for name in ("scenario", "meta", "summary")
-    }
-    return Run(bundle, parts["scenario"], parts["meta"], parts["summary"], _planned_as(bundle.resolve()))
+    scenario, meta, summary = (json.loads((bundle / f"{name}.json").read_text()) for name in DOCUMENTS)
+    lacking = [key for key in FIGURES if key not in summary]
+    if lacking:
+        raise SluiceError(f"{bundle}: its summary.json has no {', '.join(lacking)}: run the scenario again")
+    return Run(bundle, scenario, meta, summary, _planned_as(bundle.resolve()))
 
 
 def _planned_as(bundle: Path) -> str | None:
@@ -187,7 +196,7 @@ def _labels(groups: list[list[Run]]) -> list[str]:
 def _told_apart(name: str, run: Run, rivals: Sequence[Run]) -> str:
     keys = {key for rival in rivals for key in differing([run, rival])}
     values = [f"{key.rpartition('.')[2]} {shown(run.settings.get(key))}" for key in sorted(keys)]
-    label = ", ".join([name, *values])
+    label = f"{name} ({', '.join(values)})"
     return label if keys and len(label) <= MAX_LABEL else str(run.folder)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from experiments.report.figures import Estimate, estimate, miss_ratio, of_class, ratio
 from experiments.report.keys import shown
-from experiments.report.numbers import NOTHING, count, percent, plain_scale, size_text, time_scale
+from experiments.report.numbers import NOTHING, PLAIN, count, percent, size_text, time_scale
 from experiments.report.runs import Run, Variant, differing
 from policy.records import MEDIUM_LIMIT_BYTES, SMALL_LIMIT_BYTES
 
@@ -36,7 +36,7 @@ class Section:
 
 def class_limits(group: str, scale: float) -> str:
     """≤ 100 KB, as the workload's scale leaves it."""
-    small, medium = (size_text(limit * scale) for limit in (SMALL_LIMIT_BYTES, MEDIUM_LIMIT_BYTES))
+    small, medium = (size_text(round(limit * scale)) for limit in (SMALL_LIMIT_BYTES, MEDIUM_LIMIT_BYTES))
     return {
         "small": f"up to {small}",
         "medium": f"{small} to {medium}",
@@ -57,13 +57,12 @@ def _fct_section(variants: Sequence[Variant], baseline: Variant, load: float | N
     times = {v: [of_class(runs[v], "fct_us", group, name) for name in FCT_COLUMNS] for v in variants}
     slow = {v: [of_class(runs[v], "slowdown", group, name) for name in ("mean", "p99")] for v in variants}
     scale = time_scale([figure.mean for row in times.values() for figure in row if figure])
-    plain = plain_scale([figure.mean for row in slow.values() for figure in row if figure])
     means = [row[0].mean for row in times.values() if row[0]]
     rows = []
     for variant in variants:
         flows = sum(run.summary["fct_us"][group]["n"] for run in runs[variant])
-        cells = [count(flows), *map(scale.show, times[variant]), *map(plain.show, slow[variant])]
-        cells += [_ratio_text(runs[variant], runs[baseline], group)] if len(variants) > 1 else []
+        cells = [count(flows), *map(scale.show, times[variant]), *map(PLAIN.show, slow[variant])]
+        cells.append(_ratio_text(runs[variant], baseline.at(load), group))
         mean = times[variant][0]
         best = len(means) > 1 and mean is not None and mean.mean == min(means)
         rows.append(Row(variant, tuple(cells), best))
@@ -73,7 +72,7 @@ def _fct_section(variants: Sequence[Variant], baseline: Variant, load: float | N
 
 def _ratio_text(runs: Sequence[Run], to: Sequence[Run], group: str) -> str:
     found = ratio(runs, to, lambda some: of_class(some, "fct_us", group, "mean"))
-    return NOTHING if found is None else f"{found.mean:.2f}"
+    return NOTHING if found is None else PLAIN.show(Estimate(found.mean, None, found.n))
 
 
 def completeness(variants: Sequence[Variant], load: float | None) -> list[Row]:
@@ -112,6 +111,8 @@ def _retransmissions(runs: Sequence[Run]) -> str:
 def differences(variants: Sequence[Variant]) -> tuple[list[str], list[Row]]:
     """Keys in which the variants' scenarios differ, and each one's values: said once, for all loads and seeds."""
     keys = differing([run for variant in variants for run in variant.runs])
+    if all(variant.label == variant.scheme for variant in variants):
+        keys = [key for key in keys if key != "scheme.name"]  # the label says it
     return keys, [Row(variant, tuple(_value(variant, key) for key in keys)) for variant in variants]
 
 

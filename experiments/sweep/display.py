@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Group
+from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
@@ -17,6 +17,8 @@ from rich.text import Text
 from experiments.sweep.run import Outcome, Report, SweepProgress
 from experiments.sweep.table import Row, terminal_table, write
 from experiments.terminal import console
+
+MAX_WIDTH = 300
 
 
 @contextmanager
@@ -41,18 +43,22 @@ def picture(progress: SweepProgress) -> Group:
 
 def headline(progress: SweepProgress) -> str:
     """7 of 12 points done, 2 running, 1 failed, about 3 min left"""
-    parts = [f"{progress.finished} of {progress.points} points done", f"{len(progress.running)} running"]
+    parts = [f"{progress.finished} of {progress.points} points done"]
+    parts += [f"{len(progress.running)} running"] if progress.running else []
     parts += [f"{progress.failed} failed"] if progress.failed else []
-    parts.append(
-        "time left not known yet" if progress.remaining_s is None else f"{_about(progress.remaining_s)} left"
-    )
+    if progress.remaining_s is None:
+        parts.append("time left not known yet")
+    elif progress.remaining_s > 0:
+        parts.append(f"{_about(progress.remaining_s)} left")
     return ", ".join(parts)
 
 
 def print_outcome(out: Path, rows: Sequence[Row], outcome: Outcome) -> int:
     """The table and what failed, and sweep.parquet; exit code 1 when a point failed."""
     if rows:
-        console.print(terminal_table(rows))
+        table = terminal_table(rows)
+        needed = console.measure(table, options=console.options.update_width(MAX_WIDTH)).maximum
+        Console(width=max(needed, console.width)).print(table)  # a cut number is worse than a broken line
         console.print(f"figures: {write(out, rows)}", highlight=False, soft_wrap=True)
     for name, reason in outcome.failed.items():
         console.print(f"[bold red]failed:[/] {name}: {escape(reason)}", highlight=False, soft_wrap=True)

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from experiments.report.figures import estimate
+from experiments.report.numbers import Scale
 from experiments.sweep.points import Point
 from policy.records import SIZE_CLASSES
 
@@ -22,15 +24,14 @@ STATISTICS = ("n", "mean", "p50", "p95", "p99")
 Row = dict[str, Any]
 
 COLUMNS = (
-    ("small mean ms", "fct_us_small_mean", 1e-3, 3),
-    ("small p99 ms", "fct_us_small_p99", 1e-3, 3),
-    ("medium mean ms", "fct_us_medium_mean", 1e-3, 3),
-    ("large mean ms", "fct_us_large_mean", 1e-3, 2),
-    ("all mean ms", "fct_us_all_mean", 1e-3, 3),
-    ("missed %", "miss_ratio", 100, 2),
-    ("unfinished", "unfinished", 1, 0),
+    ("small", "fct_us_small_mean", 1e-3),
+    ("small p99", "fct_us_small_p99", 1e-3),
+    ("medium", "fct_us_medium_mean", 1e-3),
+    ("large", "fct_us_large_mean", 1e-3),
+    ("all", "fct_us_all_mean", 1e-3),
+    ("missed %", "miss_ratio", 100.0),
 )
-"""Heading, column of sweep.parquet, factor from its unit, decimals."""
+"""Heading, column of sweep.parquet, factor from its unit."""
 
 
 def rows(out: Path, points: Iterable[Point]) -> list[Row]:
@@ -76,20 +77,20 @@ def write(out: Path, table: Sequence[Row]) -> Path:
 def terminal_table(table: Sequence[Row]) -> Table:
     """Loads and schemes in the order of the sweep; means over the seeds and their standard deviation."""
     seeds = len({row["seed"] for row in table})
-    title = "mean over seeds ± standard deviation" if seeds > 1 else "one seed"
-    shown = Table(title=f"FCT of finished flows, {title}", title_justify="left")
-    shown.add_column("load", justify="right")
-    shown.add_column("scheme")
+    over = f", over {seeds} seeds ± standard deviation" if seeds > 1 else ""
+    shown = Table(title=f"mean FCT in ms{over}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    shown.add_column("load", justify="right", no_wrap=True)
+    shown.add_column("scheme", no_wrap=True)
     for heading, *_ in COLUMNS:
-        shown.add_column(heading, justify="right")
-    shown.add_column("valid")
+        shown.add_column(heading, justify="right", no_wrap=True)
+    shown.add_column("", no_wrap=True)
     last_load: object = None
     for (load, scheme), runs in _grouped(table):
         if load != last_load and last_load is not None:
             shown.add_section()
-        cells = [_cell(runs, column, factor, decimals) for _, column, factor, decimals in COLUMNS]
+        cells = [_cell(runs, column, factor) for _, column, factor in COLUMNS]
         first = "" if load == last_load else ("–" if load is None else f"{load:g}")
-        shown.add_row(first, scheme, *cells, _valid(runs))
+        shown.add_row(first, scheme, *cells, _doubts(runs))
         last_load = load
     return shown
 
@@ -104,14 +105,12 @@ def _grouped(table: Sequence[Row]) -> list[tuple[tuple[Any, str], list[Row]]]:
     return [(key, runs) for key, runs in groups if runs]
 
 
-def _cell(runs: Sequence[Row], column: str, factor: float, decimals: int) -> str:
-    values = [row[column] * factor for row in runs if row[column] is not None]
-    if not values:
-        return "–"
-    mean = f"{statistics.fmean(values):.{decimals}f}"
-    return f"{mean} ± {statistics.stdev(values):.{decimals}f}" if len(values) > 1 else mean
+def _cell(runs: Sequence[Row], column: str, factor: float) -> str:
+    return Scale("", factor).show(estimate(row[column] for row in runs))
 
 
-def _valid(runs: Sequence[Row]) -> str:
-    bad = sum(not row["valid"] for row in runs)
-    return f"[bold red]{bad} of {len(runs)} not[/]" if bad else "yes"
+def _doubts(runs: Sequence[Row]) -> str:
+    """What keeps the figures from being the whole truth."""
+    bad, unfinished = sum(not row["valid"] for row in runs), sum(row["unfinished"] for row in runs)
+    found = [f"[bold red]{bad} of {len(runs)} runs not valid[/]"] if bad else []
+    return ", ".join([*found, *([f"{unfinished} flows unfinished"] if unfinished else [])])

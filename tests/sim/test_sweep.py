@@ -21,6 +21,8 @@ from experiments.sweep.status import RUNNING, read_status
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
 
+pytestmark = pytest.mark.sim
+
 PATIENCE_S = 120.0
 
 SCENARIO = """
@@ -155,9 +157,10 @@ def test_sweep__a_killed_point_does_not_pass_for_a_finished_one(scenario, tmp_pa
 def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running(scenario, tmp_path, number):
     out = tmp_path / "out"
     scenario.write_text(SCENARIO.format(flows=60) + "[sweep.scheme.tcp.workload]\nflows = 1000000\n")
-    command = sluice("sweep", scenario, "--out", out, "--schemes", "dctcp", "tcp", "--jobs", 1)
+    command = sluice("sweep", scenario, "--out", out, "--schemes", "dctcp", "tcp", "--jobs", 2)
     process = spawn(command, log_file=tmp_path / "log")
     try:
+        wait_until(lambda: written_at(out), "the short point is finished", timeout_s=PATIENCE_S)
         running = "tcp/load-0.5/seed-01"
         wait_until(lambda: _flows_done(out, running), "the long point runs", timeout_s=PATIENCE_S)
         process.send_signal(number)

@@ -17,7 +17,7 @@ from experiments.report.figures import (
     ratio,
     slowdown_by_size,
 )
-from experiments.report.numbers import Scale, plain_scale, size_text, time_scale
+from experiments.report.numbers import PLAIN, Scale, factor_text, percent, size_text, time_scale, time_text
 from experiments.report.runs import Flows, find_runs
 from tests.unit.experiments.bundles import bundle, document, flow
 
@@ -90,28 +90,52 @@ def test_slowdown_by_size__few_flows_say_nothing():
 
 
 @pytest.mark.parametrize(
-    ("values_us", "shown"),
+    ("values_us", "unit"),
     [
-        ([123.4, 5000], "123"),
-        ([1234.0], "1.23"),
-        ([45_600.0], "45.6"),
-        ([3.2e6], "3.20"),
-        ([0.0123], "0.012"),
+        ([123.4], "µs"),
+        ([1234.0], "ms"),
+        ([300.0, 2e6], "ms"),
+        ([3e4, 2e6, 3e6], "ms"),
+        ([3.2e6, 4e5], "s"),
+        ([0.01], "µs"),
+        ([], "µs"),
     ],
 )
-def test_time_scale__three_digits_of_the_smallest(values_us, shown):
-    assert time_scale(values_us).show(Estimate(values_us[0], None, 1)) == shown
+def test_time_scale__the_unit_in_the_middle_of_what_is_compared(values_us, unit):
+    assert time_scale(values_us).unit == unit
 
 
-def test_plain_scale__a_decimal_at_least():
-    assert plain_scale([150.0]).show(Estimate(150.0, None, 1)) == "150.0"
-    assert plain_scale([1.2]).show(Estimate(1.234, 0.5, 3)) == "1.23 ± 0.50"
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0123, "0.012"),
+        (1.234, "1.23"),
+        (45.67, "45.7"),
+        (100.0, "100"),
+        (1234567.0, "1 234 567"),
+        (0, "0.00"),
+    ],
+)
+def test_scale__three_digits(value, shown):
+    assert PLAIN.show(Estimate(value, None, 1)) == thin(shown)
 
 
-def test_scale__groups_thousands_and_says_nothing_of_nothing():
-    assert Scale("µs", 1, 0).show(Estimate(1234567, None, 1)) == "1\u202f234\u202f567"
-    assert Scale("µs", 1, 0).show(None) == "–"
+def test_scale__the_deviation_to_the_decimal_of_the_mean():
+    assert PLAIN.show(Estimate(123.4, 5.67, 3)) == "123 ± 6"
+    assert Scale("ms", 1e-3).show(Estimate(1234.0, 567.0, 3)) == "1.23 ± 0.57"
+    assert PLAIN.show(None) == percent(None) == "–"
+    assert percent(Estimate(0.123, 0.01, 2)) == "12.3 ± 1.0 %"
 
 
-def test_size_text():
-    assert [size_text(size) for size in (300, 100_000, 2.5e6, 1e9)] == ["300 B", "100 KB", "2.5 MB", "1 GB"]
+def test_texts_on_axes():
+    assert [size_text(size) for size in (300, 100_000, 2.5e6, 1e9)] == thin(
+        "300 B", "100 KB", "2.5 MB", "1 GB"
+    )
+    assert [time_text(time) for time in (0.5, 20, 1500, 2e6)] == thin("0.5 µs", "20 µs", "1.5 ms", "2 s")
+    assert [factor_text(factor) for factor in (0.5, 2, 10_000)] == thin("0.5", "2", "10 000")
+
+
+def thin(*texts):
+    """Digits and units are kept together by narrow spaces."""
+    narrow = [text.replace(" ", "\N{NARROW NO-BREAK SPACE}") for text in texts]
+    return narrow if len(narrow) > 1 else narrow[0]

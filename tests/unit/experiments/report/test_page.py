@@ -73,7 +73,7 @@ def test_report__the_tables_figures_are_those_of_the_flows(tmp_path):
         fct_ms = [row["fct_us"] / 1000 for row in flows if row["size_class"] == group]
         slowdown = [row["slowdown"] for row in flows if row["size_class"] == group]
         n, mean, p50, p95, p99, slow_mean, slow_p99 = page.figures("Load 0.5", f"{group} flows")["dctcp"]
-        unit = 1000 if page.unit("Load 0.5", f"{group} flows") == "FCT in µs" else 1
+        unit = {"FCT in µs": 1000, "FCT in ms": 1, "FCT in s": 0.001}[page.unit("Load 0.5", f"{group} flows")]
         expected = [np.mean(fct_ms), *np.percentile(fct_ms, [50, 95, 99])]
         assert number(n) == len(fct_ms)
         assert [number(x) for x in (mean, p50, p95, p99)] == pytest.approx(
@@ -96,7 +96,7 @@ def test_report__ratios_are_to_the_baseline_of_choice(tmp_path):
     folder = sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5], [1, 2])
     by_default, chosen = report(tmp_path, folder), report(tmp_path, folder, baseline="pias")
     assert by_default.figures("Load 0.5", "small flows")["pias"][-1] == "2.00"
-    assert chosen.figures("Load 0.5", "small flows")["dctcp"][-1] == "0.50"
+    assert chosen.figures("Load 0.5", "small flows")["dctcp"][-1] == "0.500"
     with pytest.raises(
         SluiceError, match="--baseline ucp: no such scheme among these runs; there are dctcp, pias"
     ):
@@ -109,6 +109,14 @@ def test_report__a_sweep_is_shown_against_load(tmp_path):
     assert "Load 0.5" in page.text
     assert page.part("Load 0.8").get("open")
     assert not page.notices()
+
+
+def test_report__a_load_without_the_baseline_has_no_ratios(tmp_path):
+    folder = sweep(tmp_path / "sweep", ["dctcp"], [0.5], [1])
+    sweep(folder, ["pias"], [0.5, 0.8], [1])
+    page = report(tmp_path, folder, baseline="dctcp")
+    assert page.figures("Load 0.8", "small flows")["pias"][-1] == "–"
+    assert page.figures("Load 0.5", "small flows")["dctcp"][-1] == "1.00"
 
 
 def test_report__one_bundle_needs_no_legend_and_no_ratio(tmp_path):
@@ -138,7 +146,7 @@ def test_report__unfinished_flows_are_counted_and_said(tmp_path):
     page = report(tmp_path, bundle(tmp_path / "a", document(), flows))
     assert "did not finish: dctcp 1" in page.notices()
     cells = page.part("Load 0.5").findall(".//table")[-1].find("tbody/tr").findall("td")
-    assert [page.words(cell) for cell in cells] == ["1", "301", "1", "1", "1", "100.0 %", "0", "yes"]
+    assert [page.words(cell) for cell in cells] == ["1", "301", "1", "1", "1", "100 %", "0", "yes"]
 
 
 def test_report__nothing_finished(tmp_path):
@@ -193,7 +201,7 @@ def test_report__variants_of_a_scheme_are_told_apart(tmp_path):
         scheme = {"name": "pias", "thresholds": [size]}
         bundle(tmp_path / size, document(scheme), random_flows(1))
     page = report(tmp_path, tmp_path)
-    assert set(page.figures("Load 0.5", "all flows")) == {"pias, thresholds 10KB", "pias, thresholds 1MB"}
+    assert set(page.figures("Load 0.5", "all flows")) == {"pias (thresholds 10KB)", "pias (thresholds 1MB)"}
     assert "stroke-dasharray" in page.text
 
 
