@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small networks straight on `simulator._fabric`: numbers in, arrays out. Times are picoseconds.
+
+net = single(3)                     # hosts 0, 1, 2 on one switch, 10 Gb/s
+net.flow(0, 2, 1_000_000)           # the first flow has the number 0, and so on
+result = net.finish()               # columns in the order of the flows' numbers
+net.port(net.towards[2]).most_bytes
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dataplane.windows import Window
+from policy.tags import URGENCY_FIRST
+from simulator import _fabric as core
+
+NS, US, MS, S = 10**3, 10**6, 10**9, 10**12
+GBIT = 10**9
+NO_BOUND = 2**40
+"""Bytes of a buffer that never fills."""
+PAYLOAD, HEADER = 1448, 66
+FRAME = PAYLOAD + HEADER
+FINISHED, KILLED, ENDED, UNFINISHED = range(4)
+TAGS = 62
+_RECORD = struct.Struct("=7Q18I")
+"""struct sl_window_record, the fields of Window."""
+
+_U64, _I64, _U32, _U16, _U8 = np.uint64, np.int64, np.uint32, np.uint16, np.uint8
+_COLUMNS = {
+    "id": _U64,
+    "bytes": _U64,
+    "start_ps": _I64,
+    "began_ps": _I64,
+    "deadline_ps": _I64,
+    "until_ps": _I64,
+    "source": _U16,
+    "sink": _U16,
+    "size_known": _U8,
+    "on_quench": _U8,
+    "importance_milli": _U32,
+    "importance_share_milli": _U32,
+}
+
+
+class PortNumbers(NamedTuple):
+    """What a port has done so far."""
+
+    packets: int
+    bytes: int
+    marked: int
+    dropped: int
+    most_bytes: int
+    waiting_bytes: int
+
+
+def serialisation(frame_bytes: int, bps: int) -> int:
+    """ceil(8 L / R), in picoseconds."""
+    return -(-frame_bytes * 8 * S // bps)
+
+
+def packets_of(size_bytes: int) -> list[int]:
+    """Frames of a flow: full ones and the rest."""
+    full, rest = divmod(size_bytes, PAYLOAD)
+    return [FRAME] * full + ([rest + HEADER] if rest else [])
+
+
+def transport(**settings: Any) -> core.TransportSettings:
+    """Without a handshake, and with a retransmission timeout that no test meets unless it asks for it."""
+    made = core.TransportSettings()
+    given = {"handshake": False, "rto_min_ps": 10 * MS, "rto_initial_ps": 10 * MS, **settings}
+    for name, value in given.items():
+        setattr(made, name, value)
+    return made
+
+
+def discipline(**settings: Any) -> core.Discipline:
+    made = core.Discipline()
+    for name, value in settings.items():
+        setattr(made, name, value)
+    return made
+
+
+def shares(of_each: Sequence[float], burst_bytes: int = 2 * FRAME) -> core.Discipline:
+    return discipline(
+        between=core.Between.shares, shares=[*of_each, *[0.0] * (8 - len(of_each))], burst_bytes=burst_bytes
+    )
+
+
+@dataclass
+class Link:
+    """One direction of a link and the port before it; further settings are PortSettings'."""
+
+    bps: int = 10 * GBIT
+    delay_ps: int = US
+    discipline: core.Discipline = field(default_factory=core.Discipline)
+    buffer_bytes: int = NO_BOUND
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def settings(self, peer: int, *, to_host: bool) -> core.PortSettings:
+        made = core.PortSettings()
+        made.bps, made.delay_ps, made.buffer_bytes = self.bps, self.delay_ps, self.buffer_bytes
+        made.peer, made.peer_is_host = peer, to_host
+        for name, value in self.more.items():
+            setattr(made, name, value)
+        return made
+
+
+class Net:
+    """A fabric under construction, then under way."""
+
+    def __init__(
+        self,
+        hosts: int,
+        switches: int,
+        settings: core.TransportSettings | None = None,
+        *,
+        seed: int = 1,
+        spray: bool = False,
+        near_ps: int = MS,
+    ) -> None:
+        self.fabric = core.Fabric(hosts, switches, settings or transport(), near_ps, seed, spray)
+        self.towards: dict[int, int] = {}
+        """The last port before each host."""
+        self.core = -1
+        """Of a dumbbell: the port towards the right."""
+        self.flows = 0
+
+    def add_port(self, link: Link, peer: int, *, to_host: bool = False) -> int:
+        number = self.fabric.add_port(link.settings(peer, to_host=to_host), link.discipline)
+        if to_host:
+            self.towards[peer] = number
+        return number
+
+    def route(self, switch: int, hosts: Iterable[int], ports: Sequence[int]) -> None:
+        """Equal-cost ports of a switch towards these hosts."""
+        group = self.fabric.add_group(list(ports))
+        for host in hosts:
+            self.fabric.set_route(switch, host, group)
+
+    def flow(self, source: int, sink: int, size_bytes: int, start_ps: int = 0, **more: int) -> int:
+        """Flows in the order of their starts. `more`: further columns of Fabric.add_flows."""
+        self.add(
+            source=[source],
+            sink=[sink],
+            bytes=[size_bytes],
+            start_ps=[start_ps],
+            **{k: [v] for k, v in more.items()},
+        )
+        return self.flows - 1
+
+    def add(self, **columns: Any) -> None:
+        """Many flows at once; columns that are left out are 0, numbers go on from the last flow's."""
+        count = len(columns["bytes"])
+        columns.setdefault("id", np.arange(self.flows, self.flows + count))
+        columns.setdefault("importance_milli", np.full(count, 1000))
+        columns.setdefault("began_ps", columns["start_ps"])
+        self.flows += count
+        self.fabric.add_flows(
+            **{
+                name: np.ascontiguousarray(columns.get(name, np.zeros(count)), dtype=kind)
+                for name, kind in _COLUMNS.items()
+            }
+        )
+
+    def run(self, until_ps: int, events: int = 2**62) -> bool:
+        return self.fabric.run(until_ps, events)
+
+    def finish(self, until_ps: int = 10**6 * S) -> dict[str, np.ndarray]:
+        """Runs until nothing happens any more; what became of the flows, by their number."""
+        assert self.run(until_ps)
+        return self.results()
+
+    def results(self) -> dict[str, np.ndarray]:
+        """Of the flows that have ended since the last call, by number."""
+        columns = self.fabric.take_results()
+        order = np.argsort(columns["id"], kind="stable")
+        return {name: column[order] for name, column in columns.items()}
+
+    def port(self, number: int) -> PortNumbers:
+        return PortNumbers(*(int(v) for v in self.fabric.port_statistics()[number]))
+
+    def sender(self, number: int = 0) -> dict[str, int]:
+        """What the sender of a flow under way says of itself."""
+        columns = self.fabric.senders()
+        (at,) = np.flatnonzero(columns["id"] == number)
+        return {name: int(column[at]) for name, column in columns.items()}
+
+    def windows(self) -> dict[int, Window]:
+        """The last window of data of each sender under way, of which one has ended."""
+        columns = self.fabric.windows()
+        records = [Window(*_RECORD.unpack(record.tobytes())) for record in columns["record"]]
+        return {int(i): w for i, w in zip(columns["id"], records, strict=True) if w.acked or w.at_ns}
+
+    def trace(self, until_ps: int, step_ps: int) -> dict[int, list[Window]]:
+        """Runs on; the windows of each flow that end meanwhile. A window lasts longer than `step_ps`."""
+        found: dict[int, list[Window]] = {}
+        for now in range(self.fabric.now_ps + step_ps, until_ps + 1, step_ps):
+            self.run(now)
+            for flow, window in self.windows().items():
+                known = found.setdefault(flow, [])
+                if not known or known[-1].at_ns != window.at_ns:
+                    known.append(window)
+        return found
+
+    def assert_nothing_left(self) -> None:
+        """Every packet and every flow has gone."""
+        self.fabric.audit()
+        assert self.fabric.packets_under_way == 0
+        assert self.fabric.flows_under_way == 0
+        assert self.fabric.flows_waiting == 0
+
+
+def single(
+    hosts: int,
+    settings: core.TransportSettings | None = None,
+    *,
+    up: Link | None = None,
+    down: Link | None = None,
+    **more: Any,
+) -> Net:
+    """Hosts on one switch. `up`: from each host, `down`: to each."""
+    net = Net(hosts, 1, settings, **more)
+    for _ in range(hosts):
+        net.add_port(up or Link(), 0)
+    for host in range(hosts):
+        net.route(0, [host], [net.add_port(down or Link(), host, to_host=True)])
+    return net
+
+
+def chain(links: Sequence[Link], settings: core.TransportSettings | None = None, **more: Any) -> Net:
+    """Two hosts, 0 and 1, over these links and back over the same; a switch between each two."""
+    between = len(links) - 1
+    net = Net(2, max(between, 1), settings, **more)
+    if not between:
+        net.add_port(links[0], 1, to_host=True)
+        net.add_port(links[0], 0, to_host=True)
+        return net
+    net.add_port(links[0], 0)
+    net.add_port(links[-1], between - 1)
+    for switch in range(between):
+        on, back = switch == between - 1, switch == 0
+        net.route(switch, [1], [net.add_port(links[switch + 1], 1 if on else switch + 1, to_host=on)])
+        net.route(switch, [0], [net.add_port(links[switch], 0 if back else switch - 1, to_host=back)])
+    return net
+
+
+def dumbbell(
+    left: int,
+    right: int,
+    core_link: Link,
+    settings: core.TransportSettings | None = None,
+    *,
+    edge: Link | None = None,
+    **more: Any,
+) -> Net:
+    """Hosts 0 … left-1 on switch 0, the others on switch 1; `core_link` between the two. Its port towards the
+    right is Net.core."""
+    edge = edge or Link()
+    net = Net(left + right, 2, settings, **more)
+    hosts = {0: range(left), 1: range(left, left + right)}
+    for switch, some in hosts.items():
+        for _ in some:
+            net.add_port(edge, switch)
+    for switch, some in hosts.items():
+        for host in some:
+            net.route(switch, [host], [net.add_port(edge, host, to_host=True)])
+    net.core = net.add_port(core_link, 1)
+    net.route(0, hosts[1], [net.core])
+    net.route(1, hosts[0], [net.add_port(core_link, 0)])
+    return net
+
+
+def leaf_spine(
+    leaves: int,
+    spines: int,
+    hosts_per_leaf: int,
+    settings: core.TransportSettings | None = None,
+    *,
+    edge: Link | None = None,
+    core_link: Link | None = None,
+    **more: Any,
+) -> Net:
+    """Leaves are the switches 0 …, spines come after them; hosts are numbered leaf by leaf."""
+    edge, core_link = edge or Link(), core_link or Link(40 * GBIT)
+    net = Net(leaves * hosts_per_leaf, leaves + spines, settings, **more)
+    hosts = [range(leaf * hosts_per_leaf, (leaf + 1) * hosts_per_leaf) for leaf in range(leaves)]
+    for leaf in range(leaves):
+        for _ in hosts[leaf]:
+            net.add_port(edge, leaf)
+    for leaf in range(leaves):
+        for host in hosts[leaf]:
+            net.route(leaf, [host], [net.add_port(edge, host, to_host=True)])
+        up = [net.add_port(core_link, leaves + spine) for spine in range(spines)]
+        net.route(leaf, [host for other in range(leaves) if other != leaf for host in hosts[other]], up)
+    for spine in range(spines):
+        for leaf in range(leaves):
+            net.route(leaves + spine, hosts[leaf], [net.add_port(core_link, leaf)])
+    return net
+
+
+def as_priority(priority: int, start_ps: int) -> dict[str, int]:
+    """Columns that give a flow's packets, sent at its start, a tag of their own for each of eight priorities:
+    deadlines whose urgency s = elapsed / left lies in the middle of every second step of the tag. See
+    `priority_map`."""
+    urgency = 2.0 ** (7 - priority - 3.75)
+    return {"began_ps": start_ps - S, "deadline_ps": start_ps + round(S / urgency)}
+
+
+def priority_map() -> list[int]:
+    """The queue map that goes with `as_priority`: 0 is the most urgent. Other tags: queue 0."""
+    queue_of = [0] * TAGS
+    for step in range(16):
+        queue_of[URGENCY_FIRST + step] = 7 - step // 2
+    return queue_of

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The event calendar against a sorted list: by time, first come first served at equal times, near and far,
+after any silence."""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+PROBE = Path(__file__).with_name("calendar_probe.cpp")
+SLOTS = 2**12
+
+
+@pytest.fixture(scope="module")
+def run_script(tmp_path_factory):
+    """(near, script) -> what was taken, when; the probe is compiled with the checks for undefined
+    behaviour."""
+    library = tmp_path_factory.mktemp("probe") / "calendar.so"
+    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
+    subprocess.run(["c++", *flags, "-shared", "-fPIC", str(PROBE), "-o", str(library)], check=True)
+    function = ctypes.CDLL(str(library)).sluice_run_script
+    pointer = ctypes.POINTER(ctypes.c_int64)
+    function.argtypes = [ctypes.c_int64, ctypes.c_int64, pointer, pointer, pointer]
+    function.restype = ctypes.c_int64
+
+    def run(near, script):
+        delay = np.array(script, np.int64)
+        taken, clock = np.zeros_like(delay), np.zeros_like(delay)
+        columns = [column.ctypes.data_as(pointer) for column in (delay, taken, clock)]
+        count = function(near, len(script), *columns)
+        return list(zip(taken[:count].tolist(), clock[:count].tolist(), strict=True))
+
+    return run
+
+
+def by_sorted_list(script):
+    """What a calendar does, by definition."""
+    waiting, now, added, result = [], 0, 0, []
+    for step in script:
+        if step >= 0:
+            bisect.insort(waiting, (now + step, added))
+            added += 1
+            continue
+        limit = now + ~step
+        if waiting and waiting[0][0] <= limit:
+            now, number = waiting.pop(0)
+            result.append((number, now))
+        else:
+            now = limit
+            result.append((-1, now))
+    return result
+
+
+nears = st.sampled_from([0, 1, SLOTS, 100 * SLOTS, 10**9, 10**12])
+
+
+@st.composite
+def scripts(draw, near):
+    """Delays of all magnitudes, many of them the same or at the ring's edges; takings with limits of all
+    magnitudes."""
+    slot = 1 << (near // SLOTS).bit_length()
+    ring = slot * SLOTS
+    edges = [0, 1, slot, ring - 1, ring, ring + 1, 2 * ring, 5 * ring]
+    delay = st.one_of(
+        st.sampled_from(edges), st.integers(0, 3 * slot), st.integers(0, 3 * ring), st.integers(0, 10**14)
+    )
+    step = st.one_of(delay, st.one_of(delay, st.just(10**16)).map(lambda limit: ~limit))
+    script = draw(st.lists(step, max_size=120))
+    return script + [~(10**16)] * (len(script) + 1)
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_events_come_as_from_a_sorted_list(run_script, data):
+    near = data.draw(nears)
+    script = data.draw(scripts(near))
+    assert run_script(near, script) == by_sorted_list(script)
+
+
+def test_far_and_near_events_of_one_time_come_in_the_order_of_their_adding(run_script):
+    """Two are added while the time is far, then, nearer to it, two more: the first two come first."""
+    far = 100 * SLOTS
+    script = [far, far, far - 10, ~(10**9), 10, 10, *[~(10**9)] * 5]
+    assert run_script(SLOTS, script) == by_sorted_list(script)
+
+
+@pytest.mark.parametrize("events", [10, 1000, 20_000])
+def test_many_events_as_a_fabric_has_them(run_script, events):
+    """Each taken event adds one: a steady number inside, some at the same time, some far."""
+    rng = np.random.default_rng(events)
+    delays = rng.choice([0, 1200, 1200, 50_000, 10**7, 10**10], 3 * events)
+    script = [*delays[:events].tolist()]
+    for delay in delays[events:].tolist():
+        script += [~(10**12), delay]
+    script = script[: events + min(len(script) - events, 3000)]
+    assert run_script(10**9, script) == by_sorted_list(script)

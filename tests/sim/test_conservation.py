@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever the network: sent = received + dropped + under way at every event, and in the end every flow has
+got all its bytes, once, and nothing is left."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.sim import kit
+from tests.sim.kit import FINISHED, FRAME, GBIT, MS, NO_BOUND, US, Link, S, core
+
+LONG_AGO = 10**5 * S
+"""By then even a flow that has met many timeouts in a row is done."""
+
+rates = st.sampled_from([GBIT, 10 * GBIT, 40 * GBIT, 7_777_777_777])
+delays = st.integers(0, 30 * US)
+buffers = st.sampled_from([FRAME, FRAME + 1, 3 * FRAME, 5000, 20 * FRAME, NO_BOUND])
+markings = st.sampled_from(
+    [
+        {},
+        {"mark_bytes": 2 * FRAME},
+        {"mark_bytes": FRAME, "mark_by_queue": True},
+        {"mark_bytes": 1, "mark_max_bytes": 10 * FRAME},
+        {"phantom_rate_bps": GBIT // 2, "phantom_mark_bytes": 3000},
+    ]
+)
+disciplines = st.sampled_from(
+    [
+        {},
+        {"flow_queues": True, "sub_queues": 4, "release_ns": 10_000},
+        {"between": core.Between.shares, "shares": [0.5, 0.3, 0, 0, 0.2, 0, 0, 0], "burst_bytes": 3028},
+        {
+            "between": core.Between.shares,
+            "shares": [0.1] * 8,
+            "burst_bytes": 0,
+            "flow_queues": True,
+            "sub_queues": 2,
+        },
+        {"between": core.Between.shortest_first},
+    ]
+)
+transports = st.fixed_dictionaries(
+    {
+        "control": st.sampled_from(
+            [
+                getattr(core.Control, name)
+                for name in ("dctcp", "ucp", "d2tcp", "datcp", "mcp", "reno", "cubic", "pfabric")
+            ]
+        ),
+        "echo": st.sampled_from([core.Echo.none, core.Echo.standard, core.Echo.exact]),
+        "initial_window": st.sampled_from([1, 2, 10, 70]),
+        "max_window": st.sampled_from([2, 50, 10_000]),
+        "packets_per_ack": st.integers(1, 3),
+        "duplicate_threshold": st.sampled_from([0, 1, 3]),
+        "handshake": st.booleans(),
+        "rto_min_ps": st.sampled_from([200 * US, 10 * MS]),
+        "rto_initial_ps": st.sampled_from([300 * US, 100 * MS]),
+        "ack_delay_ps": st.sampled_from([US, 500 * US]),
+        "tags_deadlines": st.booleans(),
+        "tags_sizes": st.booleans(),
+    }
+)
+
+
+@st.composite
+def links(draw):
+    return Link(draw(rates), draw(delays), kit.discipline(**draw(disciplines)), draw(buffers), draw(markings))
+
+
+@st.composite
+def networks(draw, settings_of=transports):
+    """One of the kit's shapes with any ports."""
+    transport = kit.transport(**draw(settings_of))
+    common = {"seed": draw(st.integers(0, 2**32)), "near_ps": draw(st.sampled_from([US, MS, 10**6 * MS]))}
+    shape = draw(st.sampled_from(["single", "chain", "dumbbell", "leaf and spine"]))
+    a, b = draw(links()), draw(links())
+    if shape == "single":
+        net, hosts = kit.single(5, transport, up=a, down=b, **common), 5
+    elif shape == "chain":
+        net, hosts = kit.chain([a, b, a], transport, **common), 2
+    elif shape == "dumbbell":
+        net, hosts = kit.dumbbell(2, 2, a, transport, edge=b, **common), 4
+    else:
+        spray = draw(st.booleans())
+        net, hosts = kit.leaf_spine(2, 2, 2, transport, edge=a, core_link=b, spray=spray, **common), 4
+    for port in range(len(net.fabric.port_statistics())):
+        net.fabric.set_queue_of(port, [tag % 8 for tag in range(kit.TAGS)])
+    return net, hosts
+
+
+@st.composite
+def flows(draw, hosts, most=8, largest=150_000):
+    """Columns for Net.add."""
+    count = draw(st.integers(1, most))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    start_ps = np.sort(rng.integers(0, draw(st.sampled_from([1, 100 * US, 5 * MS])), count))
+    source = rng.integers(0, hosts, count)
+    timed = rng.random(count) < 0.5
+    return {
+        "bytes": np.ceil(largest ** rng.random(count)),
+        "start_ps": start_ps,
+        "began_ps": start_ps - rng.integers(0, MS, count),
+        "deadline_ps": np.where(timed, start_ps + rng.integers(1, 5 * MS, count), 0),
+        "source": source,
+        "sink": (source + rng.integers(1, hosts, count)) % hosts,
+        "size_known": rng.random(count) < 0.5,
+    }
+
+
+def assert_all_delivered(net, result, columns):
+    assert result["id"].tolist() == list(range(len(columns["bytes"])))
+    assert set(result["outcome"]) == {FINISHED}
+    assert result["delivered_bytes"].tolist() == np.asarray(columns["bytes"], np.uint64).tolist()
+    net.assert_nothing_left()
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_packets_are_conserved_at_every_event(data):
+    net, hosts = data.draw(networks())
+    columns = data.draw(flows(hosts))
+    net.add(**columns)
+    events = 0
+    while not net.run(LONG_AGO, 1) and events < 3000:
+        net.fabric.audit()
+        events += 1
+    assert net.run(LONG_AGO)
+    assert_all_delivered(net, net.results(), columns)
+
+
+@settings(max_examples=600)
+@given(st.data())
+def test_every_flow_ends_and_nothing_is_left(data):
+    net, hosts = data.draw(networks())
+    columns = data.draw(flows(hosts, most=40, largest=2_000_000))
+    net.add(**columns)
+    assert_all_delivered(net, net.finish(LONG_AGO), columns)
+
+
+@pytest.mark.parametrize(
+    "discipline", [{}, {"between": core.Between.shortest_first}], ids=["strict", "shortest first"]
+)
+@pytest.mark.parametrize("threshold", [0, 3])
+def test_every_flow_ends_where_two_packets_wait_at_most(discipline, threshold):
+    """30 flows into one port: losses of data, of retransmissions and of acknowledgements; timeouts;
+    recovery."""
+    settings = kit.transport(rto_min_ps=200 * US, rto_initial_ps=200 * US, duplicate_threshold=threshold)
+    down = Link(buffer_bytes=2 * FRAME, discipline=kit.discipline(**discipline))
+    net = kit.single(31, settings, down=down)
+    columns = {
+        "bytes": [200_000] * 30,
+        "start_ps": [0] * 30,
+        "source": range(30),
+        "sink": [30] * 30,
+    }
+    net.add(**columns)
+    result = net.finish(LONG_AGO)
+    assert result["timeouts"].sum() > 30
+    assert net.port(net.towards[30]).dropped > 100
+    assert net.port(net.towards[30]).most_bytes <= 2 * FRAME
+    assert_all_delivered(net, result, columns)
+
+
+def test_nothing_is_left_of_a_flow_whose_last_packet_is_dropped():
+    """A spurious retransmission outlives its flow, and is lost: with it goes the flow."""
+    settings = kit.transport(rto_min_ps=200 * US, rto_initial_ps=20 * US)
+    net = kit.chain([Link(10 * GBIT, 10 * US), Link(GBIT, 10 * US, buffer_bytes=10 * FRAME)], settings)
+    net.add(bytes=[10 * kit.PAYLOAD, 500_000], start_ps=[0, 60 * US], source=[0, 0], sink=[1, 1])
+    result = net.finish(LONG_AGO)
+    assert result["timeouts"][0] > 0
+    net.assert_nothing_left()
+
+
+def test_nothing_is_left_of_an_endless_flow_after_its_end():
+    """It is told what arrived until then; packets that were under way arrive, or are lost, and go."""
+    net = kit.single(3, kit.transport(), down=Link(buffer_bytes=3 * FRAME))
+    net.add(bytes=[1, 1], start_ps=[0, 0], until_ps=[3 * MS, 5 * MS], source=[0, 1], sink=[2, 2])
+    result = net.finish(LONG_AGO)
+    assert result["outcome"].tolist() == [kit.ENDED] * 2
+    assert result["fct_ps"].tolist() == [3 * MS, 5 * MS]
+    rate_bps = result["delivered_bytes"].sum() * 8 / 5e-3
+    assert 0.5 * 10 * GBIT < rate_bps < 10 * GBIT
+    net.assert_nothing_left()

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queue disciplines by their definitions: the fabric's port against a port in a few lines, packet by
+packet."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from policy.tags import attained_tag
+from tests.sim import kit
+from tests.sim.crossing import Definition, Packet, cross, random_packets
+from tests.sim.kit import FRAME, GBIT, NS, PAYLOAD, US, Link, S, core, serialisation
+
+seeds = pytest.mark.parametrize("seed", range(6))
+
+
+@seeds
+def test_one_queue_is_first_come_first_served(seed):
+    packets = [Packet(p.start_ps, 0, p.frame_bytes) for p in random_packets(seed, 150, 100 * US)]
+    assert (
+        cross(packets, Link()).served_ps
+        == Definition(packets, 10 * GBIT, lambda waiting, _: waiting[0]).run().served_ps
+    )
+
+
+def highest(packets):
+    """The packet of the highest priority, of those the first that came."""
+    return lambda waiting, _: min(waiting, key=lambda i: (packets[i].priority, packets[i].arrival_ps))
+
+
+@seeds
+def test_strict_priority(seed):
+    """No packet's service begins while one of a higher priority waits; never is the link idle while one
+    waits."""
+    packets = random_packets(seed, 200, 120 * US)
+    fate = cross(packets, Link())
+    assert fate.served_ps == Definition(packets, 10 * GBIT, highest(packets)).run().served_ps
+    for p, served in zip(packets, fate.served_ps, strict=True):
+        for q, other in zip(packets, fate.served_ps, strict=True):
+            assert not (q.priority < p.priority and q.arrival_ps < served < other)
+
+
+@seeds
+@pytest.mark.parametrize("buffer_bytes", [FRAME, 5 * FRAME + 1, 20_000])
+def test_the_tail_is_dropped_exactly_at_the_buffer(seed, buffer_bytes):
+    """Dropped: who finds B bytes waiting and B + L > buffer. The packet on the link does not count."""
+    packets = random_packets(seed, 150, 60 * US)
+    fate = cross(packets, Link(buffer_bytes=buffer_bytes))
+    assert fate.served_ps.count(None) > 10
+    assert fate.served_ps == Definition(packets, 10 * GBIT, highest(packets), buffer_bytes).run().served_ps
+
+
+@seeds
+def test_shortest_first(seed):
+    """pFabric: served is the flow with the fewest packets to go; dropped, when the buffer is full, one with
+    the most to go, and the arriving packet if none has more."""
+    packets = random_packets(seed, 150, 60 * US, packets=range(1, 60), full=True)
+    to_go = [p.packets for p in packets]
+
+    def most(waiting, arriving):
+        worst = max(waiting, key=lambda i: to_go[i])
+        return worst if to_go[worst] > to_go[arriving] else arriving
+
+    fate = cross(
+        packets, Link(buffer_bytes=10 * FRAME, discipline=kit.discipline(between=core.Between.shortest_first))
+    )
+    expected = Definition(
+        packets, 10 * GBIT, lambda waiting, _: min(waiting, key=lambda i: to_go[i]), 10 * FRAME, most
+    ).run()
+    assert fate.served_ps.count(None) > 10
+    assert fate.served_ps == expected.served_ps
+
+
+class ShareDefinition:
+    """HTB: each class has a bucket of tokens, at most `burst`, filled at its rate. Served: the highest class
+    that waits and has not run out; it pays. When all have: the highest that waits, for nothing."""
+
+    def __init__(self, packets, shares, bps, burst):
+        self.packets, self.burst = packets, burst
+        self.rate = [
+            Fraction(share).limit_denominator(1000) * bps / (8 * S) for share in shares
+        ]  # bytes per ps
+        self.tokens = [Fraction(burst)] * len(shares)
+        self.filled_ps = 0
+
+    def __call__(self, waiting, now_ps):
+        grown = now_ps - self.filled_ps
+        self.tokens = [
+            min(Fraction(self.burst), t + r * grown) for t, r in zip(self.tokens, self.rate, strict=True)
+        ]
+        self.filled_ps = now_ps
+        classes = sorted({self.packets[i].priority for i in waiting})
+        own = [c for c in classes if self.rate[c] and self.tokens[c] >= 0]
+        chosen = own[0] if own else classes[0]
+        first = next(i for i in waiting if self.packets[i].priority == chosen)
+        if own:
+            self.tokens[chosen] -= self.packets[first].frame_bytes
+        return first
+
+
+@seeds
+def test_shares(seed):
+    """Order and times as HTB's rule gives them, for rates that have whole picoseconds a byte."""
+    of_each = [0.4, 0.1, 0.05, 0, 0.25, 0, 0.1, 0.05]
+    packets = random_packets(seed, 250, 200 * US)
+    fate = cross(packets, Link(8 * GBIT, discipline=kit.shares(of_each, 2 * FRAME)))
+    expected = Definition(packets, 8 * GBIT, ShareDefinition(packets, of_each, 8 * GBIT, 2 * FRAME)).run()
+    assert fate.served_ps == expected.served_ps
+
+
+def burst(net_discipline, plans, queue_of=None, bps=10 * GBIT):
+    """Flows, each (packets, priority, start), that send everything at once into one port; the order in which
+    their packets leave."""
+    settings = kit.transport(initial_window=5000, tags_deadlines=True, rto_initial_ps=10 * S)
+    sink = len(plans)
+    net = kit.single(sink + 1, settings, up=Link(1000 * GBIT, 0), down=Link(bps, US, net_discipline))
+    net.fabric.set_queue_of(net.towards[sink], kit.priority_map())
+    for source, (packets, priority, start_ps) in enumerate(plans):
+        net.flow(source, sink, packets * PAYLOAD, start_ps, **kit.as_priority(priority, start_ps))
+    left, got = [], np.zeros(sink, int)
+    while not net.run(S, 1):
+        now = got.copy()
+        for columns in (net.fabric.unfinished(), net.results()):
+            now[columns["id"].astype(int)] = columns["delivered_bytes"] // PAYLOAD
+        left += np.repeat(np.arange(sink), now - got).tolist()
+        got = now
+    assert got.tolist() == [packets for packets, _, _ in plans]
+    return left
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_flows_with_a_queue_each_are_served_in_turn(seed):
+    """DQS: while two flows are backlogged, their packets leave alternately: over any time each gets as many
+    as the other, or one more. Within a priority; between priorities the order is strict."""
+    rng = np.random.default_rng(seed)
+    plans = [(int(rng.integers(5, 40)), int(rng.integers(2)), 600 * NS * i) for i in range(10)]
+    left = burst(kit.discipline(flow_queues=True, sub_queues=16, release_ns=1000), plans)
+    for i in range(10):
+        for j in range(i):
+            if plans[i][1] == plans[j][1]:
+                assert_alternate([f for f in left if f in (i, j)])
+    high = [at for at, flow in enumerate(left) if plans[flow][1] == 0]
+    assert high == list(range(high[0], high[0] + len(high)))
+
+
+def assert_alternate(sequence):
+    """From where both are there, until one has nothing left."""
+    first = max(sequence.index(flow) for flow in set(sequence))
+    last = min(len(sequence) - 1 - sequence[::-1].index(flow) for flow in set(sequence))
+    both = sequence[first : last + 1]
+    assert len(both) > 4
+    assert all(a != b for a, b in pairwise(both))
+
+
+def test_with_one_sub_queue_flows_are_not_told_apart():
+    """What the test above would see without flow queues."""
+    left = burst(kit.discipline(flow_queues=True, sub_queues=1, release_ns=1000), [(20, 0, 0), (20, 0, US)])
+    assert left == [0] * 20 + [1] * 20
+
+
+def served_share(left, packets, flows):
+    """Of the first packets that leave, those of each flow."""
+    return [left[:packets].count(flow) / packets for flow in range(flows)]
+
+
+def test_shares_in_the_long_run():
+    """Everybody has enough to send, the shares fill the link: each gets his own."""
+    of_each = [0.4, 0.3, 0.2, 0.1]
+    left = burst(kit.shares(of_each), [(900, priority, 0) for priority in range(4)])
+    assert served_share(left, 1800, 4) == pytest.approx(of_each, abs=0.005)
+
+
+def test_what_is_left_of_the_shares_goes_to_the_highest():
+    """Shares of 0.1, 0.2 and 0.3: the first gets 0.1 + 0.4."""
+    left = burst(kit.shares([0.1, 0.2, 0.3]), [(900, priority, 0) for priority in range(3)])
+    assert served_share(left, 1600, 3) == pytest.approx([0.5, 0.2, 0.3], abs=0.005)
+
+
+def test_what_a_silent_class_does_not_use_goes_to_the_highest():
+    """Of 0.5, 0.3 and 0.2, the second sends nothing: 0.8 and 0.2."""
+    left = burst(kit.shares([0.5, 0.3, 0.2]), [(900, 0, 0), (1, 1, 0), (900, 2, 0)])
+    assert served_share(left, 1000, 3) == pytest.approx([0.8, 0.001, 0.2], abs=0.005)
+
+
+def test_strict_priority_starves():
+    """What the three tests above would see without shares."""
+    left = burst(kit.discipline(), [(900, priority, 0) for priority in range(2)])
+    assert served_share(left, 800, 2) == pytest.approx([1, 0], abs=0.005)
+
+
+def test_a_queue_map_acts_on_what_arrives_from_then_on():
+    """The second of two flows is put on top of the first while that one waits; what waits stays where it
+    is."""
+    net = kit.single(3, kit.transport(initial_window=100), up=Link(1000 * GBIT, 0), down=Link())
+    net.fabric.set_queue_of(net.towards[2], [1] * kit.TAGS)
+    net.flow(0, 2, 50 * PAYLOAD)
+    net.flow(1, 2, 10 * PAYLOAD, 10 * US)
+    net.run(9 * US)
+    net.fabric.set_queue_of(net.towards[2], [0] * kit.TAGS)
+    result = net.finish()
+    frame = serialisation(FRAME, 10 * GBIT)
+    assert result["fct_ps"][1] < 12 * frame + 2 * US
+    assert result["fct_ps"][0] > 60 * frame
+
+
+def test_tags_are_counted_as_they_arrive():
+    """Packets, bytes and FINs by attained-service tag: a flow's packets carry what it had sent before
+    them."""
+    sizes = [700, 3 * PAYLOAD, 100_000]
+    net = kit.single(4, down=Link(more={"count_tags": True}))
+    net.add(bytes=sizes, start_ps=[0, 0, 0], source=[0, 1, 2], sink=[3, 3, 3])
+    net.finish()
+    expected = np.zeros((kit.TAGS, 3), int)
+    for size in sizes:
+        for number, frame in enumerate(kit.packets_of(size)):
+            tag = attained_tag(number * PAYLOAD)
+            expected[tag] += [1, frame, number == len(kit.packets_of(size)) - 1]
+    assert net.fabric.tag_counters()[net.towards[3]].tolist() == expected.tolist()

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A flow that has the network to itself: its completion time in closed form, to the picosecond.
+
+S_i, d_i   serialisation of a full frame on link i, its propagation delay       A_i   serialisation of an ACK
+D = sum(S_i + d_i)                  from the first bit of a packet at the sender to its last one at the
+receiver T = D + sum(A_i + d_i)              a round trip: from a packet's start to its ACK's arrival
+S = max(S_i)                        packets that leave back to back arrive this far apart
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim import kit
+from tests.sim.kit import FINISHED, FRAME, GBIT, HEADER, NS, PAYLOAD, US, Link, serialisation
+
+PATHS = {
+    "one link": [Link(10 * GBIT, 20200 * NS)],
+    "two equal links": [Link(10 * GBIT, 2 * US)] * 2,
+    "slow, fast": [Link(10 * GBIT, 5 * US), Link(40 * GBIT, 333 * NS)],
+    "fast, slow": [Link(40 * GBIT, 5 * US), Link(10 * GBIT, 333 * NS)],
+    "leaf and spine": [
+        Link(10 * GBIT, 20200 * NS),
+        Link(40 * GBIT, 200 * NS),
+        Link(40 * GBIT, 200 * NS),
+        Link(10 * GBIT, 20200 * NS),
+    ],
+    "a rate that does not divide a second": [
+        Link(3 * GBIT, 0),
+        Link(7_777_777_777, 12_345),
+        Link(9 * GBIT, 1),
+    ],
+}
+anywhere = pytest.mark.parametrize("links", PATHS.values(), ids=PATHS)
+
+
+def one_way(links, frame_bytes=FRAME):
+    """D of a frame of this size."""
+    return sum(serialisation(frame_bytes, link.bps) + link.delay_ps for link in links)
+
+
+def round_trip(links):
+    """T."""
+    return one_way(links) + one_way(links, HEADER)
+
+
+def slowest(links):
+    """S."""
+    return max(serialisation(FRAME, link.bps) for link in links)
+
+
+def run(links, size_bytes, **settings):
+    """The completion time of the only flow; everything about it that must hold in any case is checked."""
+    net = kit.chain(links, kit.transport(**settings))
+    net.flow(0, 1, size_bytes)
+    result = net.finish()
+    assert result["outcome"].tolist() == [FINISHED]
+    assert result["delivered_bytes"].tolist() == [size_bytes]
+    assert result["retransmissions"].tolist() == [0]
+    assert result["timeouts"].tolist() == [0]
+    net.assert_nothing_left()
+    assert net.fabric.packets_sent * len(links) == net.fabric.hops
+    return int(result["fct_ps"][0])
+
+
+@anywhere
+@pytest.mark.parametrize("size_bytes", [1, 100, PAYLOAD - 1, PAYLOAD])
+def test_one_packet(links, size_bytes):
+    """FCT = sum(S_i(L) + d_i)."""
+    assert run(links, size_bytes) == one_way(links, size_bytes + HEADER)
+
+
+@anywhere
+@pytest.mark.parametrize("packets", [2, 7, 10])
+def test_packets_within_the_initial_window(links, packets):
+    """FCT = D + (n - 1) S: a pipeline."""
+    assert run(links, packets * PAYLOAD, initial_window=10) == one_way(links) + (packets - 1) * slowest(links)
+
+
+@anywhere
+@pytest.mark.parametrize("rest", [1, 700])
+def test_a_short_last_packet(links, rest):
+    """The last packet leaves link i after its predecessor did and after it came itself: Lindley's recursion,
+    link by link."""
+    frames = kit.packets_of(5 * PAYLOAD + rest)
+    ready = [0] * len(frames)
+    for link in links:
+        free = 0
+        for i, frame in enumerate(frames):
+            free = max(ready[i], free) + serialisation(frame, link.bps)
+            ready[i] = free + link.delay_ps
+    assert run(links, 5 * PAYLOAD + rest) == ready[-1]
+
+
+def slow_start(packets, window, trip, spacing, whole):
+    """K rounds of w, 2w, 4w … packets that leave the link idle between them, one every `trip`; then r packets
+    without a pause:
+
+    FCT = K trip + (r - 1) spacing + whole.
+    """
+    rounds = 0
+    while packets > window and window * spacing <= trip:
+        packets -= window
+        window *= 2
+        rounds += 1
+    return rounds * trip + (packets - 1) * spacing + whole
+
+
+@anywhere
+@pytest.mark.parametrize("window", [1, 10])
+@pytest.mark.parametrize("packets", [11, 40, 150, 1500])
+def test_slow_start(links, packets, window):
+    """Every ACK lets two packets go, so a round trip doubles the window until the slowest link is never
+    idle."""
+    expected = slow_start(packets, window, round_trip(links), slowest(links), one_way(links))
+    assert run(links, packets * PAYLOAD, initial_window=window) == expected
+
+
+@anywhere
+@pytest.mark.parametrize("packets", [11, 40, 151, 1500])
+def test_slow_start_with_delayed_acknowledgements(links, packets):
+    """The first ACK of a round comes with its second packet: rounds are T + S apart."""
+    expected = slow_start(packets, 10, round_trip(links) + slowest(links), slowest(links), one_way(links))
+    assert run(links, packets * PAYLOAD, initial_window=10, packets_per_ack=2) == expected
+
+
+@anywhere
+def test_a_lone_packet_waits_for_the_delayed_acknowledgement(links):
+    """Window 1: the first packet's ACK waits for a second one that does not come. FCT = T + ack_delay + D +
+    …"""
+    delay = 40 * US
+    expected = round_trip(links) + delay + one_way(links) + slowest(links)
+    assert run(links, 3 * PAYLOAD, initial_window=1, packets_per_ack=2, ack_delay_ps=delay) == expected
+
+
+@anywhere
+@pytest.mark.parametrize("packets", [1, 10, 150])
+def test_a_handshake_goes_before(links, packets):
+    """SYN and SYN-ACK: 2 sum(A_i + d_i) more."""
+    assert run(links, packets * PAYLOAD, handshake=True) == run(links, packets * PAYLOAD) + 2 * one_way(
+        links, HEADER
+    )
+
+
+@pytest.mark.parametrize("window", [3, 10, 30])
+def test_a_bounded_window(window):
+    """A window of w packets that fits a round trip: w packets each T, so FCT = floor((n - 1) / w) T + ((n -
+    1) mod w) S + D."""
+    links = PATHS["leaf and spine"]
+    rounds, rest = divmod(150 - 1, window)
+    expected = rounds * round_trip(links) + rest * slowest(links) + one_way(links)
+    assert run(links, 150 * PAYLOAD, initial_window=window, max_window=window) == expected
+
+
+@pytest.mark.parametrize("control", ["dctcp", "ucp", "d2tcp", "datcp", "mcp", "reno", "cubic", "pfabric"])
+def test_without_marks_and_losses_slow_start_is_the_same_for_all(control):
+    links = PATHS["leaf and spine"]
+    expected = slow_start(1500, 10, round_trip(links), slowest(links), one_way(links))
+    assert run(links, 1500 * PAYLOAD, control=getattr(kit.core.Control, control)) == expected
+
+
+def test_across_leaves_and_spines_as_over_a_chain():
+    """Spraying over four equal paths reorders nothing when a flow is alone and its host's link is the
+    slowest."""
+    links = PATHS["leaf and spine"]
+    net = kit.leaf_spine(2, 4, 2, edge=links[0], core_link=links[1], spray=True)
+    net.flow(0, 3, 400 * PAYLOAD)
+    assert net.finish()["fct_ps"].tolist() == [run(links, 400 * PAYLOAD)]
+    net.assert_nothing_left()

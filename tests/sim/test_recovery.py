@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sender does about losses: to the picosecond where a loss can be placed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim import kit
+from tests.sim.kit import FRAME, GBIT, HEADER, MS, NS, PAYLOAD, US, Link, S, serialisation
+
+HOST_BPS, PORT_BPS = 10 * GBIT, 12 * GBIT
+FULL, ACK, DELAY = serialisation(FRAME, HOST_BPS), serialisation(HEADER, HOST_BPS), US
+PORT_FULL = serialisation(FRAME, PORT_BPS)
+PACKETS = 30
+
+
+def arrival(number):
+    """At the switch port, of a packet of flow 0, all of whose packets leave back to back from time 0 on."""
+    return (number + 1) * FULL + DELAY
+
+
+def ack_of(number):
+    """When the ACK of that packet arrives."""
+    return arrival(number) + PORT_FULL + DELAY + ACK + DELAY + serialisation(HEADER, PORT_BPS) + DELAY
+
+
+LAST_WAY = FULL + PORT_FULL + 2 * DELAY
+"""From when a packet leaves its host to when it is there."""
+
+
+def lose(number, **settings):
+    """Flow 0 sends all its packets at once. While the port sends the packet before `number`, a full packet of
+    flow 1 comes; while it sends that, a short one of flow 2, which waits: the buffer holds a full packet, so
+    `number` is lost. Nothing else is, and the next packets find the port free."""
+    settings = kit.transport(initial_window=PACKETS, **settings)
+    net = kit.single(4, settings, up=Link(HOST_BPS), down=Link(PORT_BPS, buffer_bytes=FRAME))
+    busy_until = arrival(number - 1) + PORT_FULL
+    net.flow(0, 3, PACKETS * PAYLOAD)
+    net.flow(1, 3, PAYLOAD, busy_until - PORT_FULL // 2 - arrival(0))
+    net.flow(2, 3, 1, (busy_until + arrival(number)) // 2 - serialisation(HEADER + 1, HOST_BPS) - DELAY)
+    result = net.finish()
+    assert net.fabric.packets_dropped == 1
+    assert result["delivered_bytes"].tolist() == [PACKETS * PAYLOAD, PAYLOAD, 1]
+    assert result["retransmissions"].tolist() == [1, 0, 0]
+    assert result["fct_ps"][1] == PORT_FULL // 2 + LAST_WAY
+    net.assert_nothing_left()
+    return result
+
+
+@pytest.mark.parametrize("number", [2, 5, 20, 23, 25, 26])
+@pytest.mark.parametrize("control", ["dctcp", "reno", "cubic"])
+def test_a_single_loss_is_mended_without_a_timeout(number, control):
+    """The ACK of the third packet after it sends it again, behind what waits at the host: FCT = max(ack(j +
+    3), n S) + D."""
+    result = lose(number, control=getattr(kit.core.Control, control))
+    assert result["timeouts"].tolist() == [0, 0, 0]
+    assert result["fct_ps"][0] == max(ack_of(number + 3), PACKETS * FULL) + LAST_WAY
+
+
+@pytest.mark.parametrize("threshold", [1, 2, 5])
+def test_as_many_later_packets_as_the_threshold_says_tell_of_a_loss(threshold):
+    result = lose(24, duplicate_threshold=threshold)
+    assert result["timeouts"].tolist() == [0, 0, 0]
+    assert result["fct_ps"][0] == max(ack_of(24 + threshold), PACKETS * FULL) + LAST_WAY
+
+
+@pytest.mark.parametrize("rto_initial", [2 * MS, 5 * MS, S])
+def test_the_loss_of_the_last_packet_waits_for_the_timeout(rto_initial):
+    """RTO_min after the last ACK that told of something new, whatever the timeout was before the first
+    sample: FCT = ack(n - 2) + RTO_min + D."""
+    result = lose(PACKETS - 1, rto_min_ps=5 * MS, rto_initial_ps=rto_initial)
+    assert result["timeouts"].tolist() == [1, 0, 0]
+    assert result["fct_ps"][0] == ack_of(PACKETS - 2) + 5 * MS + LAST_WAY
+
+
+def test_without_a_threshold_only_a_timeout_tells_of_a_loss():
+    """As pFabric's and sprayed packets want it. It is one RTO_min after the last ACK that left no gap,
+    whatever arrives beyond: FCT = ack(j - 1) + RTO_min + D."""
+    result = lose(10, duplicate_threshold=0, rto_min_ps=5 * MS)
+    assert result["timeouts"].tolist() == [1, 0, 0]
+    assert result["fct_ps"][0] == ack_of(9) + 5 * MS + LAST_WAY
+
+
+def drop_times(net, count):
+    """Of the first so many drops."""
+    times = []
+    while len(times) < count:
+        before = net.fabric.packets_dropped
+        assert not net.run(10**6 * S, 1)
+        times += [net.fabric.now_ps] * (net.fabric.packets_dropped - before)
+    return times
+
+
+@pytest.mark.parametrize("rto_initial", [20 * US, 3 * MS, S])
+def test_timeouts_double(rto_initial):
+    """RFC 6298: a packet that never arrives leaves again after RTO, 3 RTO, 7 RTO …; the handshake's sample
+    sets RTO = max(RTO_min, srtt + 4 rttvar), not what was there before."""
+    settings = kit.transport(handshake=True, initial_window=1, rto_min_ps=MS, rto_initial_ps=rto_initial)
+    net = kit.single(2, settings, down=Link(buffer_bytes=500))
+    net.flow(0, 1, PAYLOAD)
+    sent = 4 * (ACK + DELAY)
+    assert drop_times(net, 10) == [sent + (2**k - 1) * MS + FULL + DELAY for k in range(10)]
+
+
+def test_syns_are_sent_again():
+    """After rto_initial, three times that, …"""
+    settings = kit.transport(handshake=True, rto_initial_ps=3 * MS)
+    net = kit.single(2, settings, down=Link(buffer_bytes=60))
+    net.flow(0, 1, PAYLOAD)
+    assert drop_times(net, 6) == [(2**k - 1) * 3 * MS + ACK + DELAY for k in range(6)]
+
+
+def test_the_first_timeout_is_three_round_trips():
+    """RFC 6298: the first sample R gives srtt = R, rttvar = R / 2, RTO = srtt + 4 rttvar = 3 R; then it
+    doubles."""
+    settings = kit.transport(handshake=True, initial_window=1, rto_min_ps=NS, rto_initial_ps=S)
+    net = kit.single(2, settings, down=Link(buffer_bytes=500))
+    net.flow(0, 1, PAYLOAD)
+    trip = 4 * (ACK + DELAY)
+    assert drop_times(net, 6) == [trip + (2**k - 1) * 3 * trip + FULL + DELAY for k in range(6)]
+
+
+@pytest.mark.parametrize("timeouts", [1, 2, 3])
+def test_slow_start_ends_at_half_of_the_window_before_the_first_timeout(timeouts):
+    """RFC 5681, section 3.1: ssthresh is half of what was under way, and further timeouts of the same packet
+    leave it there. A flow with a window of 64, of which three of a higher priority leave nothing for some
+    milliseconds: whatever the number of its timeouts, it is soon back at 32, and grows by one packet a round
+    trip from there."""
+    settings = kit.transport(
+        initial_window=64, max_window=64, rto_min_ps=MS, tags_deadlines=True, control=kit.core.Control.reno
+    )
+    net = kit.single(5, settings, up=Link(100 * GBIT, 25 * US), down=Link(10 * GBIT, 25 * US))
+    net.fabric.set_queue_of(net.towards[4], kit.priority_map())
+    begin, trip = MS, 100 * US
+    end = begin + (2**timeouts - 1) * MS + MS // 2
+    net.flow(0, 4, 10**9, **kit.as_priority(7, 0))
+    for source in (1, 2, 3):
+        net.flow(source, 4, 1, begin, until_ps=end, **kit.as_priority(0, begin))
+    net.run(end + 6 * trip)
+    assert net.fabric.unfinished()["timeouts"].tolist() == [timeouts]
+    assert 32 <= net.sender(0)["cwnd"] < 40
