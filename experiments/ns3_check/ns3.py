@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ns-3: its libraries from PyPI, our driver compiled against them, one scenario through the driver.
+
+The wheel's own Python module is not used (it does not load where cppyy has no wheel); its C++ headers and libraries are.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from policy.errors import EnvironmentLacking
+from policy.graph import Port, Topology
+from policy.scenario import Scenario
+from policy.workload import FRAME_BYTES, MSS_BYTES, FlowBatch
+
+VERSION = "3.44.post0"
+LIBRARIES = ("core", "network", "internet", "point-to-point", "traffic-control", "stats")
+HERE = Path(__file__).parent
+SOURCES = HERE / "driver"
+SETUP = HERE.parent.parent / ".setup" / "ns3"
+PS_PER_NS, PS_PER_US, PS_PER_S = 10**3, 10**6, 10**12
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A port whose backlog is noted at equal intervals."""
+
+    port: str
+    every_ps: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one simulator made of a scenario. Columns are by flow number."""
+
+    fct_us: np.ndarray
+    """nan: not finished."""
+    received_bytes: np.ndarray
+    retransmissions: np.ndarray
+    timeouts: np.ndarray
+    packet_hops: int
+    seconds: float
+    """That it took on this machine."""
+    dropped: int
+    marked: int
+    backlog_bytes: np.ndarray
+    """Of the watched port."""
+
+
+def make_driver() -> Path:
+    """The compiled driver, built again when a source of it is newer. Raises EnvironmentLacking with what is missing."""
+    driver = SETUP / "driver"
+    newest = max(source.stat().st_mtime for source in SOURCES.iterdir())
+    if driver.exists() and driver.stat().st_mtime >= newest:
+        return driver
+    libraries = _libraries()
+    argv = ["g++", "-std=c++20", "-O2", "-Wall", "-Wextra", "-isystem", str(libraries / "include")]
+    argv += [str(SOURCES / "main.cpp"), "-o", str(driver), f"-L{libraries / 'lib64'}"]
+    argv += [f"-Wl,-rpath,{libraries / 'lib64'}", *(f"-lns{VERSION[:4]}-{name}" for name in LIBRARIES)]
+    _run(argv, "the driver cannot be compiled against ns-3: install g++ 12 or later")
+    return driver
+
+
+def _libraries() -> Path:
+    """The unpacked wheel, fetched when it is not there."""
+    libraries = SETUP / "wheel" / "ns3"
+    if libraries.exists():
+        return libraries
+    SETUP.mkdir(parents=True, exist_ok=True)
+    argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    _run(
+        [*argv, "--dest", str(SETUP), f"ns3=={VERSION}"],
+        f"the ns3 {VERSION} wheel cannot be had for this Python and machine: only this experiment needs it",
+    )
+    (wheel,) = SETUP.glob("ns3-*.whl")
+    partial = SETUP / "wheel.partial"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(partial)
+    partial.rename(SETUP / "wheel")
+    wheel.unlink()
+    return libraries
+
+
+def _run(argv: Sequence[str], remedy: str) -> str:
+    try:
+        result = subprocess.run(argv, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise EnvironmentLacking(f"{argv[0]} is not installed; {remedy}") from None
+    if result.returncode:
+        raise EnvironmentLacking(f"{remedy}:\n{result.stderr[-3000:]}")
+    return result.stdout
+
+
+def run_on_ns3(
+    scenario: Scenario, topology: Topology, flows: FlowBatch, until_s: float, folder: Path, watch: Watch | None
+) -> Outcome:
+    """The same flows on ns-3; its input and output files stay in `folder`."""
+    driver = make_driver()
+    folder.mkdir(parents=True, exist_ok=True)
+    network, flow_file, results = folder / "network.txt", folder / "flows.csv", folder / "ns3.csv"
+    lines = [*network_lines(topology), *setting_lines(scenario, topology, until_s, watch)]
+    network.write_text("\n".join(lines) + "\n")
+    flow_file.write_text("\n".join(["id,start_ps,src,dst,bytes", *flow_lines(flows)]) + "\n")
+    argv = [str(driver), str(network), str(flow_file), str(results)]
+    totals = json.loads(_run(argv, "ns-3 gave up"))
+    table = np.loadtxt(results, delimiter=",", skiprows=1, dtype=np.int64, ndmin=2)
+    return Outcome(
+        fct_us=np.where(table[:, 1] < 0, np.nan, table[:, 1] / PS_PER_US),
+        received_bytes=table[:, 2],
+        retransmissions=table[:, 3],
+        timeouts=table[:, 4],
+        packet_hops=totals["packet_hops"],
+        seconds=totals["seconds"],
+        dropped=totals["dropped"],
+        marked=totals["marked"],
+        backlog_bytes=np.asarray(totals["watched"], np.int64),
+    )
+
+
+def links(topology: Topology) -> list[Port]:
+    """One port of each link: the switch's of a host's, the first of two between switches."""
+    seen: set[tuple[str, int]] = set()
+    chosen = []
+    for port in topology.ports:
+        if (port.switch, port.number) not in seen:
+            chosen.append(port)
+            seen.add((port.peer, port.peer_port))
+    return chosen
+
+
+def network_lines(topology: Topology) -> Iterator[str]:
+    """Nodes (hosts, then switches), links, and routes in the order of the switches' ports: the simulator hashes over it."""
+    nodes = [host.name for host in topology.hosts] + [switch.name for switch in topology.switches]
+    number = {name: i for i, name in enumerate(nodes)}
+    yield f"nodes {len(topology.hosts)} {len(topology.switches)}"
+    link_of = {}
+    for i, port in enumerate(links(topology)):
+        link_of[port.switch, port.number] = i
+        if not port.edge:
+            link_of[port.peer, port.peer_port] = i
+        yield f"link {number[port.switch]} {number[port.peer]} {port.rate_bps} {port.delay_ns * PS_PER_NS}"
+    for switch in topology.switches:
+        for host in topology.hosts:
+            ports = topology.next_ports(switch.name, host.name)
+            ways = " ".join(str(link_of[port.switch, port.number]) for port in ports)
+            yield f"route {number[switch.name]} {number[host.name]} {ways}"
+
+
+def setting_lines(scenario: Scenario, topology: Topology, until_s: float, watch: Watch | None) -> Iterator[str]:
+    """What the simulator makes of the same tables (simulator/transport.py, ports.py)."""
+    settings = {
+        "payload_bytes": MSS_BYTES,
+        "header_bytes": FRAME_BYTES - MSS_BYTES,
+        "mark_bytes": scenario.policy.port_marking.mark_bytes,
+        "buffer_bytes": scenario.policy.buffer,
+        "initial_window": scenario.transport.initial_window,
+        "rto_min_ps": scenario.transport.rto_min_us * PS_PER_US,
+        "rto_initial_ps": scenario.simulator.rto_initial_us * PS_PER_US,
+        "packets_per_ack": scenario.simulator.packets_per_ack,
+        "ack_delay_ps": scenario.simulator.ack_delay_ns * PS_PER_NS,
+        "end_ps": round(until_s * PS_PER_S),
+    }
+    if watch:
+        at = [port.id for port in links(topology)].index(watch.port)
+        settings |= {"watch_link": at, "watch_first": 1, "watch_every_ps": watch.every_ps}
+    for name, value in settings.items():
+        yield f"set {name} {value}"
+
+
+def flow_lines(flows: FlowBatch) -> Iterator[str]:
+    start_ps = np.rint(flows.start_s * PS_PER_S).astype(np.int64)
+    for i in range(len(flows)):
+        yield f"{flows.first + i},{start_ps[i]},{flows.src[i]},{flows.dst[i]},{flows.bytes[i]}"

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same scenario on our simulator, with what the comparison wants to see of it."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from experiments.ns3_check.ns3 import PS_PER_S, PS_PER_US, Outcome, Watch
+from policy.graph import Topology
+from policy.queue_map import queue_map
+from policy.scenario import Scenario
+from policy.workload import FlowBatch
+from simulator import _fabric
+from simulator.layout import lay_out, near_ps
+from simulator.ports import port_maker
+from simulator.run import fabric_columns
+from simulator.taps import OUTCOMES
+from simulator.transport import transport_settings
+
+SLICE_EVENTS = 1_000_000
+MARKED, BACKLOG = 2, 5
+"""Columns of port_statistics()."""
+
+
+def run_on_ours(
+    scenario: Scenario, topology: Topology, flows: FlowBatch, until_s: float, watch: Watch | None
+) -> Outcome:
+    """All flows at once, no policy in the loop: until every flow has ended or the time is over."""
+    fabric = _fabric.Fabric(
+        len(topology.hosts),
+        len(topology.switches),
+        transport_settings(scenario),
+        near_ps(topology),
+        scenario.seed,
+        scenario.simulator.multipath == "per-packet",
+    )
+    make_port = port_maker(scenario.policy, core_rate_bps=None, free_uplinks=False)
+    layout = lay_out(fabric, topology, make_port)
+    queues = queue_map(scenario.policy, scenario.policy.thresholds)
+    for number in range(len(topology.hosts) + len(topology.ports)):
+        fabric.set_queue_of(number, queues)
+    fabric.add_flows(**fabric_columns(flows))
+    began = time.perf_counter()
+    watched = layout.port[watch.port] if watch else 0
+    backlog, done = _run(fabric, round(until_s * PS_PER_S), watch.every_ps if watch else None, watched, len(flows))
+    seconds = time.perf_counter() - began
+    columns = _by_number(done, fabric.unfinished(), len(flows))
+    return Outcome(
+        fct_us=np.where(columns["outcome"] == OUTCOMES.index("finished"), columns["fct_ps"] / PS_PER_US, np.nan),
+        received_bytes=columns["delivered_bytes"],
+        retransmissions=columns["retransmissions"],
+        timeouts=columns["timeouts"],
+        packet_hops=fabric.hops,
+        seconds=seconds,
+        dropped=fabric.packets_dropped,
+        marked=int(fabric.port_statistics()[:, MARKED].sum()),
+        backlog_bytes=np.asarray(backlog, np.int64),
+    )
+
+
+def _run(
+    fabric: _fabric.Fabric, until_ps: int, every_ps: int | None, watched: int, flows: int
+) -> tuple[list[int], list[dict[str, np.ndarray]]]:
+    """The watched port's backlog at each interval, and the results."""
+    backlog: list[int] = []
+    results: list[dict[str, np.ndarray]] = []
+    ended = 0
+    pause_ps = every_ps or until_ps
+    while ended < flows:
+        reached = fabric.run(pause_ps, SLICE_EVENTS)
+        results.append(fabric.take_results())
+        ended += len(results[-1]["id"])
+        if reached and pause_ps >= until_ps:
+            break
+        if reached and every_ps:
+            backlog.append(int(fabric.port_statistics()[watched, BACKLOG]))
+            pause_ps += every_ps
+    return backlog, results
+
+
+def _by_number(
+    done: list[dict[str, np.ndarray]], unfinished: dict[str, np.ndarray], flows: int
+) -> dict[str, np.ndarray]:
+    parts = [*done, unfinished]
+    numbers = np.concatenate([part["id"] for part in parts]).astype(np.int64)
+    columns = {}
+    for name in parts[0]:
+        columns[name] = np.zeros(flows, np.int64)
+        columns[name][numbers] = np.concatenate([part[name] for part in parts])
+    missing = np.setdiff1d(np.arange(flows), numbers)
+    columns["outcome"][missing] = OUTCOMES.index("unfinished")
+    return columns
