@@ -31,7 +31,8 @@ export class Control {
 
   build() {
     const group = document.getElementById("schemes");
-    group.replaceChildren(...this.model.schemes.map((scheme) => this.option(scheme)));
+    const offered = this.model.schemes.filter((scheme) => !scheme.refused);
+    group.replaceChildren(...offered.map((scheme) => this.option(scheme)));
     this.follow();
   }
 
@@ -41,8 +42,6 @@ export class Control {
     label.innerHTML = '<input type="radio" name="scheme"><i></i><span></span>';
     const input = label.querySelector("input");
     input.value = scheme.name;
-    input.disabled = Boolean(scheme.refused);
-    label.title = scheme.refused ?? "";
     input.addEventListener("change", () => {
       this.touched = true;
       this.choose(scheme.name);
