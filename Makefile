@@ -66,4 +66,4 @@ experiment: setup ## run one experiment: make experiment NAME=threshold_converge
 	$(PYTHON) -m experiments.$(NAME).run $(ARGS)
 
 clean: ## remove what setup and runs made
-	rm -rf .venv .setup dataplane/build simulator/build simulator/_fabric*.so webui/static/vendor webui/node_modules results *.egg-info
+	rm -rf .venv .setup dataplane/build simulator/build simulator/_fabric.* webui/static/vendor webui/node_modules results *.egg-info

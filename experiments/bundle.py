@@ -196,7 +196,8 @@ def read_figures(bundle: Path) -> FlowFigures:
     scheduled = _column(path, "source") == SCHEDULED
 
     def of(name: str) -> npt.NDArray[Any]:
-        return _column(path, name)[scheduled]
+        values: npt.NDArray[Any] = _column(path, name)[scheduled]
+        return values
 
     classes = of("size_class")
     return FlowFigures(
@@ -210,7 +211,8 @@ def read_figures(bundle: Path) -> FlowFigures:
 
 
 def _column(path: Path, name: str) -> npt.NDArray[Any]:
-    return pq.read_table(path, columns=[name]).column(name).to_numpy()
+    values: npt.NDArray[Any] = pq.read_table(path, columns=[name]).column(name).to_numpy()
+    return values
 
 
 def is_complete(bundle: Path, scenario: Mapping[str, Any]) -> bool:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fabric simulator: a scenario on a packet-level model of the network, with the kernel's laws and the controller's policy."""
+"""The fabric simulator: scenarios on a packet-level model of the network, with the laws of the kernel compiled in."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -14,19 +16,37 @@ HERE = Path(__file__).parent
 CORE = HERE / "core"
 BUILD = HERE / "build"
 LAWS = HERE.parent / "dataplane" / "laws"
+STUB = HERE / "_fabric.pyi"
 MODULE = HERE / f"_fabric{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
 def build() -> Path:
-    """Compile what has changed; the module's path. Raises EnvironmentLacking with what is missing or what the compiler said."""
-    sources = [*CORE.iterdir(), *LAWS.glob("*.h")]
-    if MODULE.exists() and MODULE.stat().st_mtime >= max(source.stat().st_mtime for source in sources):
+    """Compile what has changed; the module's path. Two processes may ask at once: the second one waits.
+
+    Raises EnvironmentLacking with what is missing or what the compiler said.
+    """
+    if _is_fresh():
         return MODULE
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _is_fresh():
+            _compile()
+    return MODULE
+
+
+def _is_fresh() -> bool:
+    sources = [*CORE.iterdir(), *LAWS.glob("*.h")]
+    return MODULE.exists() and MODULE.stat().st_mtime >= max(source.stat().st_mtime for source in sources)
+
+
+def _compile() -> None:
     _run(["cmake", "-S", str(CORE), "-B", str(BUILD), "-G", "Ninja", f"-DPython_EXECUTABLE={sys.executable}"])
     _run(["cmake", "--build", str(BUILD)])
-    built = BUILD / MODULE.name
-    built.replace(MODULE)
-    return MODULE
+    fresh = MODULE.with_suffix(".new")
+    shutil.copyfile(BUILD / MODULE.name, fresh)
+    fresh.replace(MODULE)
+    _run([sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "simulator._fabric", "-o", str(STUB)])
 
 
 def _run(argv: list[str]) -> None:

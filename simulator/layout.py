@@ -14,8 +14,8 @@ from simulator import _fabric
 PS_PER_NS = 1000
 PS_PER_S = 10**12
 
-MakePort = Callable[[int, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
-"""From a rate in bit/s, and whether it is a host's own port, to what the port does."""
+MakePort = Callable[[Port, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
+"""From a link, and whether its host's own port is meant, to what the port does."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ def lay_out(fabric: _fabric.Fabric, topology: Topology, make_port: MakePort) -> 
     edge = {port.peer: port for port in topology.ports if port.edge}
     for host in topology.hosts:
         uplink = edge[host.name]
-        _add(fabric, uplink, layout.switch[uplink.switch], to_host=False, made=make_port(uplink.rate_bps, True))
+        _add(fabric, uplink, layout.switch[uplink.switch], to_host=False, made=make_port(uplink, True))
     for port in topology.ports:
         peer = layout.host[port.peer] if port.edge else layout.switch[port.peer]
-        _add(fabric, port, peer, to_host=port.edge, made=make_port(port.rate_bps, False))
+        _add(fabric, port, peer, to_host=port.edge, made=make_port(port, False))
     _route(fabric, topology, layout, edge)
     return layout
 
@@ -70,7 +70,7 @@ def _add(
 
 
 def _route(fabric: _fabric.Fabric, topology: Topology, layout: Layout, edge: Mapping[str, Port]) -> None:
-    """Hosts of one edge switch are reached alike from everywhere else, so the way is looked for once for all of them."""
+    """Hosts of one edge switch are reached alike from elsewhere: the way is looked for once for all of them."""
     hosts_of: dict[str, list[str]] = defaultdict(list)
     for name, port in edge.items():
         hosts_of[port.switch].append(name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One scenario on the fabric: flows go in as they are drawn, policy runs at its interval, results come out as flows end.
+"""One scenario on the fabric: flows go in as they are drawn, policy runs at its interval, results come out.
 
-Memory is that of what is under way, and of a batch of the schedule. Nothing here reads a clock: the same scenario and seed
-give the same results.
+Memory is that of what is under way, and of a batch of the schedule. Nothing here reads a clock: the same scenario and
+seed give the same results.
 """
 
 from __future__ import annotations
@@ -13,27 +13,24 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from policy.adaptation import PortAdaptation, PortCounters
 from policy.errors import FieldError
 from policy.graph import Topology
-from policy.queue_map import queue_map
 from policy.scenario import Scenario, scheduled_batches
-from policy.tags import snap_to_edge
 from policy.workload import FlowBatch
 from simulator import _fabric
-from simulator.layout import near_ps, lay_out
+from simulator.layout import PS_PER_S, lay_out, near_ps
 from simulator.ledger import Ledger
-from simulator.ports import ADAPTIVE, port_maker
-from simulator.taps import Columns, SimulationProgress, Taps, ThresholdsMoved, no_results
+from simulator.policy_loop import PolicyLoop
+from simulator.ports import port_maker
+from simulator.taps import Columns, SimulationProgress, Taps, no_results
 from simulator.transport import transport_settings
 
-PS_PER_S = 10**12
 PS_PER_US = 10**6
-PS_PER_NS = 1000
 PS_PER_MS = 10**9
 NEVER_PS = 2**62
 SLICE_EVENTS = 1_000_000
 """Between two looks at what has ended, and at Ctrl-C."""
+
 
 @dataclass
 class Simulation:
@@ -52,6 +49,8 @@ class Simulation:
         scenario, policy = self.scenario, self.scenario.policy
         if scenario.background:
             raise FieldError("background", 'is for the testbed; here use [[workload.flow]] with until = "…"')
+        if policy.definition.congestion_control == "d3" and scenario.simulator.multipath == "per-packet":
+            raise FieldError("simulator.multipath", "d3 reserves rates along one path a flow: use per-flow")
         self._fabric = _fabric.Fabric(
             len(self.topology.hosts),
             len(self.topology.switches),
@@ -60,14 +59,9 @@ class Simulation:
             scenario.seed,
             scenario.simulator.multipath == "per-packet",
         )
-        core_bps = max((port.rate_bps for port in self.topology.ports if not port.edge), default=None)
-        make_port = port_maker(
-            policy, core_rate_bps=core_bps, free_uplinks=scenario.simulator.uplink == "free"
-        )
-        self._layout = lay_out(self._fabric, self.topology, make_port)
-        self._adaptations = {port.id: PortAdaptation(policy, port.rate_bps) for port in self.topology.ports}
-        self._adapts = policy.definition.threshold_rule in ADAPTIVE
-        self._set_all(policy.thresholds)
+        make_port = port_maker(policy, free_uplinks=scenario.simulator.uplink == "free")
+        layout = lay_out(self._fabric, self.topology, make_port)
+        self._loop = PolicyLoop(policy, self.topology, self._fabric, layout, self.taps.thresholds)
 
     def totals(self) -> dict[str, float | int]:
         """Of the run so far."""
@@ -79,38 +73,11 @@ class Simulation:
             "packets_dropped": self._fabric.packets_dropped,
         }
 
-    # -- policy in the loop
-
-    def _set_all(self, thresholds: tuple[int, ...]) -> None:
-        queues = queue_map(self.scenario.policy, thresholds)
-        for number in range(len(self.topology.hosts) + len(self.topology.ports)):
-            self._fabric.set_queue_of(number, queues)
-        self._thresholds = {port.id: _snapped(thresholds) for port in self.topology.ports}
-        for port_id, snapped in self._thresholds.items():
-            self.taps.thresholds(ThresholdsMoved(0.0, port_id, snapped, 0))
-
-    def _adapt(self, now_ps: int) -> None:
-        """What the controller does at each interval, with the counters that it would get by OpenFlow."""
-        counters = self._fabric.tag_counters()
-        for port_id, adaptation in self._adaptations.items():
-            packets, size_bytes, completed = counters[self._layout.port[port_id]].T.astype(np.int64)
-            adaptation.observe(now_ps // PS_PER_NS, PortCounters(packets, size_bytes, completed))
-            thresholds = adaptation.thresholds()
-            if thresholds is not None and _snapped(thresholds) != self._thresholds[port_id]:
-                self._move(port_id, thresholds, adaptation.flows, now_ps)
-
-    def _move(self, port_id: str, thresholds: tuple[int, ...], flows: int, now_ps: int) -> None:
-        self._thresholds[port_id] = _snapped(thresholds)
-        self._fabric.set_queue_of(self._layout.port[port_id], queue_map(self.scenario.policy, thresholds))
-        self.taps.thresholds(ThresholdsMoved(now_ps / PS_PER_S, port_id, self._thresholds[port_id], flows))
-
-    # -- the run
-
     def run(self) -> None:
         """From the first flow to the last one's end, or until the grace after the last start is over."""
         rng = np.random.default_rng(self.scenario.seed)
         batches = scheduled_batches(self.scenario, self.topology, rng)
-        clock = _Clock(self.scenario, adapts=self._adapts)
+        clock = _Clock(self.scenario, adapts=self._loop.adapts)
         while True:
             more_from_ps = self._top_up(batches, clock)
             until_ps = min(clock.next_ps, more_from_ps)
@@ -149,7 +116,7 @@ class Simulation:
         if now_ps >= clock.end_ps:
             return False
         if now_ps >= clock.adapt_ps:
-            self._adapt(now_ps)
+            self._loop.adjust(now_ps)
             clock.adapt_ps += clock.adapt_every_ps
         if now_ps >= clock.sample_ps:
             self.taps.senders(now_ps / PS_PER_S, self._fabric.senders())
@@ -188,10 +155,6 @@ class _Clock:
     @property
     def next_ps(self) -> int:
         return min(self.adapt_ps, self.sample_ps, self.end_ps)
-
-
-def _snapped(thresholds: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(snap_to_edge(threshold) for threshold in thresholds)
 
 
 def _fabric_columns(batch: FlowBatch) -> Columns:

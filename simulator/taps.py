@@ -48,8 +48,8 @@ class Taps:
     """One function for each kind of thing; those that are not given are not asked for."""
 
     flows: Callable[[Columns], None]
-    """Flows that have ended: the schedule's columns (policy.workload.FlowBatch) with `number`, `outcome`, `fct_ps`, `delivered_bytes`,
-    `retransmissions`, `timeouts`."""
+    """Flows that have ended: the schedule's columns (policy.workload.FlowBatch) with `number`, `outcome`, `fct_ps`,
+    `delivered_bytes`, `retransmissions`, `timeouts`."""
     thresholds: Callable[[ThresholdsMoved], None] = _ignore
     senders: Callable[[float, Columns], None] = _ignore
     """At each sample, with its time in seconds: what every sender under way says of itself."""
@@ -59,5 +59,5 @@ class Taps:
 def no_results(numbers: npt.NDArray[np.uint64], outcome: str) -> Columns:
     """What the fabric would say of flows that never began."""
     nothing = np.zeros(len(numbers), np.int64)
-    columns = {name: nothing for name in ("fct_ps", "delivered_bytes", "retransmissions", "timeouts")}
+    columns = dict.fromkeys(("fct_ps", "delivered_bytes", "retransmissions", "timeouts"), nothing)
     return {"id": numbers, **columns, "outcome": nothing + OUTCOMES.index(outcome)}
