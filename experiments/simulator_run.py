@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from experiments.bundle import FLOWS_SCHEMA, BundleWriter, machine_meta
 from experiments.runs import Progress, Report, build_topology
+from policy.fabrics import SIMULATOR
 from policy.graph import Topology
 from policy.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, size_classes
 from policy.scenario import Scenario
@@ -39,15 +40,29 @@ def run_on_simulator(
     run_id = f"{scenario.name}-{scenario.seed}"
     with BundleWriter(out, scenario=document) as bundle:
         labels: dict[int, str] = {}
+        timeouts = 0
+
+        def add_flows(columns: Mapping[str, Any]) -> None:
+            nonlocal timeouts
+            timeouts += int(columns["timeouts"].sum())
+            bundle.add_flows(_flow_rows(columns, scenario, topology, run_id))
+
         taps = Taps(
-            flows=lambda columns: bundle.add_flows(_flow_rows(columns, scenario, topology, run_id)),
+            flows=add_flows,
             thresholds=lambda moved: bundle.add_thresholds([_threshold_row(moved)]),
             senders=lambda at_s, columns: bundle.add_samples(_sample_rows(at_s, columns, run_id, labels)),
             report=lambda progress: report(_in_flows(progress)),
         )
         simulation = Simulation(scenario, topology, taps, labels)
         simulation.run()
-        meta = {**machine_meta(scenario.seed), "run_id": run_id, "on": "simulator", **simulation.totals()}
+        meta = {
+            **machine_meta(scenario.seed),
+            "run_id": run_id,
+            "on": SIMULATOR,
+            "start_at": 0.0,
+            "tcp": {"retransmission_timeouts": timeouts},
+            **simulation.totals(),
+        }
         return bundle.finish(meta=meta, validity_reasons=[])
 
 

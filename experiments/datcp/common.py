@@ -2,9 +2,9 @@
 """What the experiments datcp_fig08 … datcp_fig14 share: set-up, runs, series.
 
 Zhang et al., section 4.1, table 1: one switch, buffer 200 KB, RED variant 80 KB / 120 KB / 1.0 on the instantaneous
-queue, minimum RTO 10 ms, maximum window 50 packets; here at a tenth of the paper's rate and sizes, 100 Mb/s and 10 MB
-for 1 Gb/s and 100 MB, so that the deadlines are the same seconds. The propagation delay of 75 µs cannot be emulated;
-the queue's delay of 6 to 10 ms dwarfs it.
+queue, minimum RTO 10 ms, maximum window 50 packets. On the simulator all is as there: 1 Gb/s, 75 µs a link, flows of
+100 MB. The testbed has a tenth of the paper's rate and sizes, so that the deadlines are the same seconds, and no
+propagation delay: the queue's 6 to 10 ms dwarf it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.bundle import is_complete, read_flows, read_samples
+from experiments.fabrics import runner
 from experiments.files import scenario_with
 from experiments.terminal import end_in_order, progress_bar
-from experiments.testbed_run import run_on_testbed
 from experiments.verdict import Claim
+from policy.fabrics import SIMULATOR, TESTBED
 from policy.framing import WIRE_PER_PAYLOAD
 from policy.units import format_bytes, time_ns
 
-LINK_MBPS = 100.0
-GOODPUT_MBPS = LINK_MBPS / WIRE_PER_PAYLOAD
-"""Payload that the link carries when it is full: 95.6 Mb/s."""
+PAPER_MBPS = 1000.0
 SAMPLE_S = 0.1
 """The paper computes throughput at intervals of 0.1 s."""
 JITTER_S = 0.02
@@ -41,6 +40,29 @@ RECEIVER = "h1"
 
 DATCP: Mapping[str, Any] = {"name": "datcp", "mark_min": "80KB", "mark_max": "120KB"}
 TCP: Mapping[str, Any] = {"name": "tcp"}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Where the experiments run, and at what rate; sizes are to the paper's as the rate is."""
+
+    on: str
+    link_mbps: float
+    links: Mapping[str, Any]
+    """Further keys of [fabric]."""
+    results: Path
+
+    @property
+    def goodput_mbps(self) -> float:
+        """Payload that the link carries when it is full: 95.6 % of its rate."""
+        return self.link_mbps / WIRE_PER_PAYLOAD
+
+    def size_bytes(self, paper_bytes: int) -> int:
+        return round(paper_bytes * self.link_mbps / PAPER_MBPS)
+
+
+SMALL = Setup(TESTBED, 100.0, {}, Path("results"))
+FULL = Setup(SIMULATOR, PAPER_MBPS, {"link_delay": "75us"}, Path("results/datcp_full"))
 
 Series = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
@@ -84,12 +106,14 @@ class Run:
         return [i for i, flow in enumerate(self.flows) if flow.label == label]
 
 
-def parser(name: str, description: str | None, seeds: Sequence[int] = (1, 2, 3)) -> argparse.ArgumentParser:
+def parser(
+    name: str, description: str | None, seeds: Sequence[int] = (1, 2, 3), setup: Setup = SMALL
+) -> argparse.ArgumentParser:
     """The command line of an experiment."""
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made.add_argument("--out", type=Path, default=Path("results") / name)
+    made.add_argument("--out", type=Path, default=setup.results / name)
     made.add_argument(
         "--seeds", type=int, nargs="+", default=list(seeds), help="one run each (default: %(default)s)"
     )
@@ -106,8 +130,17 @@ def sized(size_bytes: int, label: str, deadline_s: float | None = None, **keys: 
     return flow if deadline_s is None else flow | {"deadline": f"{deadline_s:g}s"}
 
 
+def in_time(size_bytes: int, deadline_s: float) -> str:
+    """Label of a flow with a deadline: 100 MB in 4 s."""
+    return f"{format_bytes(size_bytes)} in {deadline_s:g} s"
+
+
 def document(
-    name: str, seed: int, flows: Sequence[Mapping[str, Any]], scheme: Mapping[str, Any]
+    name: str,
+    seed: int,
+    flows: Sequence[Mapping[str, Any]],
+    scheme: Mapping[str, Any],
+    setup: Setup = SMALL,
 ) -> dict[str, Any]:
     """A scenario in which each flow comes from a host of its own, unless it says another, and goes to the same one.
 
@@ -123,8 +156,9 @@ def document(
         "fabric": {
             "topology": "single",
             "hosts": max(int(flow["from"][1:]) for flow in placed),
-            "host_rate": f"{LINK_MBPS:g}Mbit",
+            "host_rate": f"{setup.link_mbps:g}Mbit",
             "buffer": "200KB",
+            **setup.links,
         },
         "scheme": dict(scheme),
         "transport": {"rto_min": "10ms", "max_window": 50},
@@ -138,14 +172,14 @@ def _placed(index: int, flow: Mapping[str, Any], jitter_s: float) -> dict[str, A
     return {"from": flow.get("from", f"h{index + 2}"), "to": RECEIVER, "start": f"{start_us}us", **keys}
 
 
-def run(out: Path, scenario_document: Mapping[str, Any]) -> Run:
+def run(out: Path, scenario_document: Mapping[str, Any], setup: Setup = SMALL) -> Run:
     """Run a scenario into `out`/its name, unless an earlier, interrupted call has finished that very run."""
     name = scenario_document["name"]
     scenario, resolved = scenario_with(scenario_document)
     bundle = out / name
     if not is_complete(bundle, resolved):
         with progress_bar(name) as report:
-            run_on_testbed(scenario, resolved, bundle, report)
+            runner(setup.on)(scenario, resolved, bundle, report)
     outcome = read_run(bundle)
     if not outcome.valid:
         print(f"{name}: not valid: {'; '.join(outcome.invalid)}", file=sys.stderr)

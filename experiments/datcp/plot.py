@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.datcp.common import GOODPUT_MBPS, Run, rates
+from experiments.datcp.common import SMALL, Run, Setup, rates
 
 BACKGROUND = "#8c8c8c"
 DEADLINE = "#aa3377"
@@ -36,8 +36,18 @@ def panels(count: int, height: float = 3.6) -> tuple[Figure, list[Axes]]:
     return figure, list(axes[0])
 
 
-def throughput(axes: Axes, run: Run, colours: Mapping[str, str], title: str, top_mbps: float = 60) -> None:
-    """Every flow's throughput at intervals of 0.1 s; flows of one label share a colour and a legend entry."""
+def throughput(
+    axes: Axes,
+    run: Run,
+    colours: Mapping[str, str],
+    title: str,
+    top: float = 0.6,
+    setup: Setup = SMALL,
+) -> None:
+    """Every flow's throughput at intervals of 0.1 s; flows of one label share a colour and a legend entry.
+
+    `top` is the end of the axis, as part of the link's rate.
+    """
     seen: dict[str, int] = {}
     for index, flow in enumerate(run.flows):
         times, values = rates(run, index)
@@ -52,7 +62,7 @@ def throughput(axes: Axes, run: Run, colours: Mapping[str, str], title: str, top
         )
         if flow.deadline_s is not None:
             axes.axvline(flow.start_s + flow.deadline_s, color=colours[flow.label], linewidth=0.6, alpha=0.5)
-    axes.set(title=title, xlabel="seconds", ylim=(0, top_mbps), xlim=(0, None))
+    axes.set(title=title, xlabel="seconds", ylim=(0, top * setup.link_mbps), xlim=(0, None))
     axes.grid(color="0.92")
     axes.set_axisbelow(True)
 
@@ -69,4 +79,4 @@ def save(figure: Figure, path: Path, **options: Any) -> None:
     plt.close(figure)
 
 
-__all__ = ["BACKGROUND", "DEADLINE", "GOODPUT_MBPS", "OTHER", "finish", "panels", "save", "throughput"]
+__all__ = ["BACKGROUND", "DEADLINE", "OTHER", "finish", "panels", "save", "throughput"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deadline-awareness (Zhang et al., Fig. 8): three flows of 10 MB beside three endless ones, deadlines none, 4 s, 3 s.
+"""Deadline-awareness (Zhang et al., Fig. 8): three flows of 100 MB beside three endless ones, deadlines none, 4 s, 3 s.
 
-A fourth case has the paper's own 100 MB, and ten times its 3 s: as many round trips as at the paper's rate, while the
-others have a tenth of them for the urgency to settle.
+On the testbed 10 MB; there a fourth case has the paper's own size, and ten times its 3 s: as many round trips as at the
+paper's rate, while the others have a tenth of them for the urgency to settle.
 
 python -m experiments.datcp_fig08.run [--out DIR] [--seeds 1 2 3]
 """
@@ -16,9 +16,13 @@ from typing import Any
 
 from experiments.datcp.common import (
     DATCP,
+    PAPER_MBPS,
+    SMALL,
     Run,
+    Setup,
     document,
     endless,
+    in_time,
     jain,
     mean_rate_mbps,
     parser,
@@ -37,38 +41,50 @@ SETTLED_S = 1.0
 
 @dataclass(frozen=True)
 class Case:
-    name: str
     size_bytes: int
     deadline_s: float | None
     until_s: float
     resolution_s: float = 0.1
     """DATCP aims at the deadline. The paper's figure, in steps of 0.1 s, cannot tell a flow that is later by less."""
 
+    @property
+    def name(self) -> str:
+        return "no deadline" if self.deadline_s is None else in_time(self.size_bytes, self.deadline_s)
 
-CASES = (
-    Case("no deadline", 10_000_000, None, 7.0),
-    Case("10 MB in 4 s", 10_000_000, 4.0, 7.0),
-    Case("10 MB in 3 s", 10_000_000, 3.0, 7.0),
-    Case("100 MB in 30 s", 100_000_000, 30.0, 33.0, resolution_s=1.0),
-)
+
+PAPER_BYTES = 100_000_000
+
+
+def cases(setup: Setup) -> tuple[Case, ...]:
+    """The paper's three; where its rate is scaled down, a fourth."""
+    size_bytes = setup.size_bytes(PAPER_BYTES)
+    as_there = tuple(Case(size_bytes, deadline_s, 7.0) for deadline_s in (None, 4.0, 3.0))
+    if setup.link_mbps == PAPER_MBPS:
+        return as_there
+    scale = PAPER_MBPS / setup.link_mbps
+    return (*as_there, Case(PAPER_BYTES, 3.0 * scale, 3.3 * scale, resolution_s=0.1 * scale))
+
 
 Runs = dict[Case, list[Run]]
 
 
-def main(argv: list[str] | None = None) -> int:
-    arguments = parser("datcp_fig08", __doc__).parse_args(argv)
-    runs = {case: [run(arguments.out, _document(case, seed)) for seed in arguments.seeds] for case in CASES}
-    _plot(runs, arguments.out / "datcp_fig08.png")
-    claims = [_meets(case, runs[case]) for case in CASES if case.deadline_s is not None]
-    claims += [_fair(case, runs[case]) for case in CASES]
-    claims.append(validity(outcome for case in CASES for outcome in runs[case]))
+def main(argv: list[str] | None = None, setup: Setup = SMALL) -> int:
+    arguments = parser("datcp_fig08", __doc__, setup=setup).parse_args(argv)
+    runs = {
+        case: [run(arguments.out, _document(case, seed, setup), setup) for seed in arguments.seeds]
+        for case in cases(setup)
+    }
+    _plot(runs, setup, arguments.out / "datcp_fig08.png")
+    claims = [_meets(case, outcomes) for case, outcomes in runs.items() if case.deadline_s is not None]
+    claims += [_fair(case, outcomes) for case, outcomes in runs.items()]
+    claims.append(validity(outcome for outcomes in runs.values() for outcome in outcomes))
     return conclude(arguments.out, "datcp_fig08", claims, _numbers(runs))
 
 
-def _document(case: Case, seed: int) -> dict[str, Any]:
+def _document(case: Case, seed: int, setup: Setup = SMALL) -> dict[str, Any]:
     flows = [sized(case.size_bytes, "sized", case.deadline_s) for _ in range(3)]
     flows += [endless(case.until_s) for _ in range(3)]
-    return document(f"{case.name.replace(' ', '-')}-seed{seed}", seed, flows, DATCP)
+    return document(f"{case.name.replace(' ', '-')}-seed{seed}", seed, flows, DATCP, setup)
 
 
 def _shares(case: Case, outcome: Run, label: str) -> list[float]:
@@ -121,11 +137,11 @@ def _figures(case: Case, outcome: Run) -> dict[str, Any]:
     }
 
 
-def _plot(runs: Runs, path: Path) -> None:
+def _plot(runs: Runs, setup: Setup, path: Path) -> None:
     figure, axes = panels(3)
     colours = {"sized": DEADLINE, "background": BACKGROUND}
-    for panel, case in zip(axes, CASES, strict=False):
-        throughput(panel, runs[case][0], colours, case.name)
+    for panel, case in zip(axes, runs, strict=False):
+        throughput(panel, runs[case][0], colours, case.name, setup=setup)
     finish(figure, axes, path)
 
 

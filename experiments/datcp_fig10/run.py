@@ -15,9 +15,12 @@ from typing import Any
 
 from experiments.datcp.common import (
     DATCP,
+    SMALL,
     Run,
+    Setup,
     document,
     endless,
+    in_time,
     mean_rate_mbps,
     parser,
     run,
@@ -27,34 +30,40 @@ from experiments.datcp.common import (
 from experiments.datcp.plot import BACKGROUND, DEADLINE, OTHER, finish, panels, throughput
 from experiments.verdict import Claim, conclude, spread
 
-SIZE_BYTES = 10_000_000
+PAPER_BYTES = 100_000_000
 DEADLINE_S = 4.0
 UNTIL_S = 7.0
 IMPORTANCES = (1, 2, 3)
 IMPORTANCE_SHARE = 0.5
 SETTLED_S = 1.0
-COLOURS = {"10 MB in 4 s": DEADLINE, "background": BACKGROUND, "important": OTHER}
 
 
-def main(argv: list[str] | None = None) -> int:
-    arguments = parser("datcp_fig10", __doc__).parse_args(argv)
+def main(argv: list[str] | None = None, setup: Setup = SMALL) -> int:
+    arguments = parser("datcp_fig10", __doc__, setup=setup).parse_args(argv)
     runs = {
-        importance: [run(arguments.out, _document(importance, seed)) for seed in arguments.seeds]
+        importance: [run(arguments.out, _document(importance, seed, setup), setup) for seed in arguments.seeds]
         for importance in IMPORTANCES
     }
+    colours = {_timed(setup): DEADLINE, "background": BACKGROUND, "important": OTHER}
     figure, axes = panels(len(IMPORTANCES))
     for panel, importance in zip(axes, IMPORTANCES, strict=True):
-        throughput(panel, runs[importance][0], COLOURS, f"importance {importance}")
+        throughput(panel, runs[importance][0], colours, f"importance {importance}", setup=setup)
     finish(figure, axes, arguments.out / "datcp_fig10.png")
-    return conclude(arguments.out, "datcp_fig10", _claims(runs), _numbers(runs))
+    return conclude(arguments.out, "datcp_fig10", _claims(runs), _numbers(runs, setup))
 
 
-def _document(importance: int, seed: int) -> dict[str, Any]:
+def _timed(setup: Setup) -> str:
+    """Label of the flows with a deadline."""
+    return in_time(setup.size_bytes(PAPER_BYTES), DEADLINE_S)
+
+
+def _document(importance: int, seed: int, setup: Setup = SMALL) -> dict[str, Any]:
     plain: dict[str, Any] = {"importance": 1, "importance_share": IMPORTANCE_SHARE}
-    flows = [sized(SIZE_BYTES, "10 MB in 4 s", DEADLINE_S, **plain) for _ in range(3)]
+    size_bytes = setup.size_bytes(PAPER_BYTES)
+    flows = [sized(size_bytes, _timed(setup), DEADLINE_S, **plain) for _ in range(3)]
     flows += [endless(UNTIL_S, **plain) for _ in range(2)]
     flows += [endless(UNTIL_S, "important", **plain | {"importance": importance})]
-    return document(f"importance-{importance}-seed{seed}", seed, flows, DATCP)
+    return document(f"importance-{importance}-seed{seed}", seed, flows, DATCP, setup)
 
 
 def _gain(outcome: Run) -> float:
@@ -93,12 +102,12 @@ def _as_predicted(importance: int, gains: list[float], valid: bool) -> Claim:
     return Claim(what, f"{expected:g}, by equation (2)", spread(gains), holds)
 
 
-def _numbers(runs: dict[int, list[Run]]) -> dict[int, Any]:
+def _numbers(runs: dict[int, list[Run]], setup: Setup) -> dict[int, Any]:
     return {
         importance: [
             {
                 "gain": _gain(outcome),
-                "fct_s": [outcome.flows[i].fct_s for i in outcome.labelled("10 MB in 4 s")],
+                "fct_s": [outcome.flows[i].fct_s for i in outcome.labelled(_timed(setup))],
                 "retransmissions": outcome.retransmissions,
                 "timeouts": outcome.timeouts,
                 "valid": outcome.valid,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quenching (Zhang et al., Fig. 11): four flows of 20 MB, deadline 6 s, are more than the link can carry in time.
+"""Quenching (Zhang et al., Fig. 11): four flows of 200 MB, deadline 6 s, are more than the link can carry in time.
 
 python -m experiments.datcp_fig11.run [--out DIR] [--seeds 1 2 3 4 5]
 """
@@ -10,11 +10,23 @@ import sys
 from statistics import median
 from typing import Any
 
-from experiments.datcp.common import DATCP, Run, describe, document, parser, run, sized, validity
+from experiments.datcp.common import (
+    DATCP,
+    SMALL,
+    Run,
+    Setup,
+    describe,
+    document,
+    in_time,
+    parser,
+    run,
+    sized,
+    validity,
+)
 from experiments.datcp.plot import DEADLINE, finish, panels, throughput
 from experiments.verdict import Claim, conclude
 
-SIZE_BYTES = 20_000_000
+PAPER_BYTES = 200_000_000
 DEADLINE_S = 6.0
 FLOWS = 4
 VARIANTS = {"never": "without quenching", "kill": "with quenching"}
@@ -26,24 +38,29 @@ EXPLANATIONS = {
 """Why a run may come out otherwise."""
 
 
-def main(argv: list[str] | None = None) -> int:
-    arguments = parser("datcp_fig11", __doc__, seeds=(1, 2, 3, 4, 5)).parse_args(argv)
+def main(argv: list[str] | None = None, setup: Setup = SMALL) -> int:
+    arguments = parser("datcp_fig11", __doc__, seeds=(1, 2, 3, 4, 5), setup=setup).parse_args(argv)
     runs = {
-        quench: [run(arguments.out, _document(quench, seed)) for seed in arguments.seeds]
+        quench: [run(arguments.out, _document(quench, seed, setup), setup) for seed in arguments.seeds]
         for quench in VARIANTS
     }
     figure, axes = panels(len(VARIANTS))
     for panel, (quench, title) in zip(axes, VARIANTS.items(), strict=True):
-        throughput(panel, runs[quench][0], {"20 MB in 6 s": DEADLINE}, title)
+        throughput(panel, runs[quench][0], {_timed(setup): DEADLINE}, title, setup=setup)
     finish(figure, axes, arguments.out / "datcp_fig11.png")
     claims = [_claim("never", runs["never"], 0), _claim("kill", runs["kill"], FLOWS - 1)]
     claims.append(validity(outcome for outcomes in runs.values() for outcome in outcomes))
     return conclude(arguments.out, "datcp_fig11", claims, _numbers(runs))
 
 
-def _document(quench: str, seed: int) -> dict[str, Any]:
-    flows = [sized(SIZE_BYTES, "20 MB in 6 s", DEADLINE_S, quench=quench) for _ in range(FLOWS)]
-    return document(f"{quench}-seed{seed}", seed, flows, DATCP)
+def _timed(setup: Setup) -> str:
+    return in_time(setup.size_bytes(PAPER_BYTES), DEADLINE_S)
+
+
+def _document(quench: str, seed: int, setup: Setup = SMALL) -> dict[str, Any]:
+    size_bytes = setup.size_bytes(PAPER_BYTES)
+    flows = [sized(size_bytes, _timed(setup), DEADLINE_S, quench=quench) for _ in range(FLOWS)]
+    return document(f"{quench}-seed{seed}", seed, flows, DATCP, setup)
 
 
 def _met(outcome: Run) -> int:

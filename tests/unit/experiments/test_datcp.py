@@ -6,7 +6,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.datcp.common import Run, Sent, column, describe, jain, mean_rate_mbps, places, rates
+from experiments.datcp.common import (
+    FULL,
+    SMALL,
+    Run,
+    Sent,
+    column,
+    describe,
+    jain,
+    mean_rate_mbps,
+    places,
+    rates,
+)
 from experiments.datcp.table import rows
 from experiments.datcp_fig08 import run as fig08
 from experiments.datcp_fig09 import run as fig09
@@ -22,7 +33,7 @@ from policy.scenario import scheduled_flows
 from policy.units import time_ns
 
 DOCUMENTS = {
-    "fig08": fig08._document(fig08.CASES[2], 1),
+    "fig08": fig08._document(fig08.cases(SMALL)[2], 1),
     "fig09": fig09._document(1),
     "fig10": fig10._document(3, 1),
     "fig11": fig11._document("kill", 1),
@@ -69,8 +80,42 @@ def test_fig13__the_same_plan_for_every_variant_and_sizes_in_bounds():
     assert [flow.kind for flow in planned[::3]] == ["lax", "moderate", "tight"] * 2
     for flow in planned:
         low, high = fig13.FACTORS[flow.kind]
-        assert fig13.SIZES_BYTES[0] <= flow.bytes <= fig13.SIZES_BYTES[1]
-        assert low <= flow.deadline_s / (flow.bytes * 8e-6 / fig13.FAIR_MBPS) <= high + 1e-6
+        assert 1_000_000 <= flow.bytes <= 10_000_000
+        assert low <= flow.deadline_s / (flow.bytes * 8e-6 / (SMALL.goodput_mbps / 6)) <= high + 1e-6
+
+
+def test_fig13__at_full_rate_the_same_deadlines_for_ten_times_the_bytes():
+    small, full = fig13.plan(3, 6), fig13.plan(3, 6, FULL)
+    for a, b in zip(small, full, strict=True):
+        assert b.bytes == pytest.approx(10 * a.bytes, abs=10)
+        assert b.deadline_s == pytest.approx(a.deadline_s, rel=1e-5)
+    assert set(fig13.variants(FULL)) > set(fig13.variants(SMALL))
+
+
+def test_fig13__a_deadline_counts_even_where_nobody_told_it():
+    planned = [fig13.Planned("lax", 1000, 1.0, 0.5), fig13.Planned("tight", 1000, 1.0, 0.4)]
+    flows = [Sent("lax", 1000, 1.0, 0.5, None, None, ""), Sent("tight", 1000, 1.0, None, None, None, "")]
+    run = Run("made", 1, flows, [[], []], [], 0, 0)
+    assert fig13.met(run, planned, "lax") == [True]
+    assert fig13.met(run, planned, "tight") == [False]
+
+
+@pytest.mark.parametrize("figure", [fig08, fig09, fig10, fig11, fig12, fig13, fig14])
+def test_documents__at_full_rate_are_the_papers(figure):
+    made = {
+        fig08: lambda: fig08._document(fig08.cases(FULL)[2], 1, FULL),
+        fig09: lambda: fig09._document(1, FULL),
+        fig10: lambda: fig10._document(3, 1, FULL),
+        fig11: lambda: fig11._document("kill", 1, FULL),
+        fig12: lambda: fig12._document(6, 1, FULL),
+        fig13: lambda: fig13._document("d3", 1, 6, FULL),
+        fig14: lambda: fig14._document("datcp", 1, FULL),
+    }[figure]()
+    scenario, _ = scenario_with(made)
+    topology = build_topology(scenario)
+    assert {(port.rate_bps, port.delay_ns) for port in topology.ports} == {(10**9, 75_000)}
+    sizes = {flow.bytes for flow in scheduled_flows(scenario, topology, np.random.default_rng(), "run")}
+    assert max(sizes) >= 50_000_000
 
 
 def test_fig14__told_of_deadlines_or_not():
