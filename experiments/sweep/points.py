@@ -30,10 +30,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from experiments.files import load_cdf
+from experiments.files import scenario_with
 from experiments.runs import build_topology
 from policy.errors import FieldError, SluiceError
-from policy.scenario import scenario_from_document
 from policy.table import Table
 
 Document = dict[str, Any]
@@ -203,6 +202,6 @@ def _check(found: Iterable[Point]) -> None:
             continue
         seen.add((point.scheme, point.load))
         try:
-            build_topology(scenario_from_document(point.document, load_cdf))
+            build_topology(scenario_with(point.document)[0])
         except FieldError as error:
             raise SluiceError(f"{point.name}: {error}") from None

@@ -19,7 +19,6 @@ from typing import Any
 
 from experiments.bundle import is_complete
 from experiments.fabrics import runner
-from experiments.sweep.point import CONFIG
 from experiments.sweep.points import Point
 from experiments.sweep.status import DONE, FAILED, FOLDER, RUNNING, Status, read_status, remaining_s
 from policy.errors import SluiceError
@@ -27,6 +26,7 @@ from policy.fabrics import SIMULATOR
 from runtime.process import spawn
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
+CONFIG = "sweep.json"
 LOG, POINT_LOG = "snakemake.log", "log.txt"
 POLL_S = 0.2
 GRACE_S = 20.0

@@ -219,6 +219,7 @@ def test_snakemake_alone__runs_the_same_points_and_finds_them_done(scenario, tmp
 def test_run_points__from_python_with_progress(scenario, tmp_path):
     from experiments.files import read_document
 
+    scenario.write_text(SCENARIO.format(flows=20_000))
     wanted = points(read_document(scenario), seeds=[1, 2])
     seen = []
     outcome = run_points(wanted, tmp_path / "out", jobs=1, report=seen.append)
@@ -226,7 +227,9 @@ def test_run_points__from_python_with_progress(scenario, tmp_path):
     assert not outcome.failed
     assert all(is_finished(tmp_path / "out", point) for point in wanted)
     assert (seen[-1].finished, seen[-1].points, seen[-1].remaining_s) == (2, 2, 0)
-    assert max(len(progress.running) for progress in seen) == 1
+    under_way = [status for progress in seen for status in progress.running.values() if status.done]
+    assert all(len(progress.running) <= 1 for progress in seen)
+    assert {status.flows for status in under_way} == {20_000}
 
 
 def _flows_done(out: Path, point: str) -> bool:
