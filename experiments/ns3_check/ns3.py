@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ns-3: its libraries from PyPI, our driver compiled against them, one scenario through the driver.
 
-The wheel's own Python module is not used (it does not load where cppyy has no wheel); its C++ headers and libraries are.
+The wheel's Python module is not used (it does not load on Python 3.11); its C++ headers and libraries are.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Outcome:
     timeouts: np.ndarray
     packet_hops: int
     seconds: float
-    """That it took on this machine."""
+    """Of CPU time that it took."""
     dropped: int
     marked: int
     backlog_bytes: np.ndarray
@@ -100,18 +100,49 @@ def _run(argv: Sequence[str], remedy: str) -> str:
 
 
 def run_on_ns3(
-    scenario: Scenario, topology: Topology, flows: FlowBatch, until_s: float, folder: Path, watch: Watch | None
+    scenario: Scenario,
+    topology: Topology,
+    flows: FlowBatch,
+    until_s: float,
+    folder: Path,
+    watch: Watch | None = None,
+    *,
+    own_recovery: bool = True,
 ) -> Outcome:
-    """The same flows on ns-3; its input and output files stay in `folder`."""
-    driver = make_driver()
+    """The same flows on ns-3; its input and output files stay in `folder`.
+
+    `own_recovery`: windows shrink as ns-3 has it (TcpPrrRecovery); else as RFC 6937 has it (driver/recovery.hpp).
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    network, flow_file, results = folder / "network.txt", folder / "flows.csv", folder / "ns3.csv"
-    lines = [*network_lines(topology), *setting_lines(scenario, topology, until_s, watch)]
-    network.write_text("\n".join(lines) + "\n")
-    flow_file.write_text("\n".join(["id,start_ps,src,dst,bytes", *flow_lines(flows)]) + "\n")
-    argv = [str(driver), str(network), str(flow_file), str(results)]
-    totals = json.loads(_run(argv, "ns-3 gave up"))
-    table = np.loadtxt(results, delimiter=",", skiprows=1, dtype=np.int64, ndmin=2)
+    lines = [
+        *network_lines(topology),
+        *setting_lines(scenario, topology, until_s, watch, own_recovery=own_recovery),
+    ]
+    network, rows = "\n".join([*lines, ""]), "\n".join(["id,start_ps,src,dst,bytes", *flow_lines(flows), ""])
+    driver = make_driver()
+    if not _is_done(folder, driver, network, rows):
+        (folder / "totals.json").unlink(missing_ok=True)
+        (folder / "network.txt").write_text(network)
+        (folder / "flows.csv").write_text(rows)
+        argv = [str(driver), *(str(folder / name) for name in ("network.txt", "flows.csv", "ns3.csv"))]
+        (folder / "totals.json").write_text(_run(argv, "ns-3 gave up"))
+    return _outcome(folder)
+
+
+def _is_done(folder: Path, driver: Path, network: str, flows: str) -> bool:
+    """The results there are this driver's, of the same input."""
+    totals = folder / "totals.json"
+    return (
+        totals.exists()
+        and totals.stat().st_mtime > driver.stat().st_mtime
+        and (folder / "network.txt").read_text() == network
+        and (folder / "flows.csv").read_text() == flows
+    )
+
+
+def _outcome(folder: Path) -> Outcome:
+    totals = json.loads((folder / "totals.json").read_text())
+    table = np.loadtxt(folder / "ns3.csv", delimiter=",", skiprows=1, dtype=np.int64, ndmin=2)
     return Outcome(
         fct_us=np.where(table[:, 1] < 0, np.nan, table[:, 1] / PS_PER_US),
         received_bytes=table[:, 2],
@@ -137,7 +168,7 @@ def links(topology: Topology) -> list[Port]:
 
 
 def network_lines(topology: Topology) -> Iterator[str]:
-    """Nodes (hosts, then switches), links, and routes in the order of the switches' ports: the simulator hashes over it."""
+    """Nodes (hosts, then switches), links, routes; equal-cost ports in the order that the simulator has them in."""
     nodes = [host.name for host in topology.hosts] + [switch.name for switch in topology.switches]
     number = {name: i for i, name in enumerate(nodes)}
     yield f"nodes {len(topology.hosts)} {len(topology.switches)}"
@@ -154,7 +185,9 @@ def network_lines(topology: Topology) -> Iterator[str]:
             yield f"route {number[switch.name]} {number[host.name]} {ways}"
 
 
-def setting_lines(scenario: Scenario, topology: Topology, until_s: float, watch: Watch | None) -> Iterator[str]:
+def setting_lines(
+    scenario: Scenario, topology: Topology, until_s: float, watch: Watch | None, *, own_recovery: bool
+) -> Iterator[str]:
     """What the simulator makes of the same tables (simulator/transport.py, ports.py)."""
     settings = {
         "payload_bytes": MSS_BYTES,
@@ -167,6 +200,7 @@ def setting_lines(scenario: Scenario, topology: Topology, until_s: float, watch:
         "packets_per_ack": scenario.simulator.packets_per_ack,
         "ack_delay_ps": scenario.simulator.ack_delay_ns * PS_PER_NS,
         "end_ps": round(until_s * PS_PER_S),
+        "own_recovery": int(own_recovery),
     }
     if watch:
         at = [port.id for port in links(topology)].index(watch.port)

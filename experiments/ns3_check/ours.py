@@ -9,15 +9,11 @@ import numpy as np
 
 from experiments.ns3_check.ns3 import PS_PER_S, PS_PER_US, Outcome, Watch
 from policy.graph import Topology
-from policy.queue_map import queue_map
 from policy.scenario import Scenario
 from policy.workload import FlowBatch
 from simulator import _fabric
-from simulator.layout import lay_out, near_ps
-from simulator.ports import port_maker
-from simulator.run import fabric_columns
-from simulator.taps import OUTCOMES
-from simulator.transport import transport_settings
+from simulator.run import Simulation, _fabric_columns
+from simulator.taps import OUTCOMES, Taps
 
 SLICE_EVENTS = 1_000_000
 MARKED, BACKLOG = 2, 5
@@ -28,27 +24,21 @@ def run_on_ours(
     scenario: Scenario, topology: Topology, flows: FlowBatch, until_s: float, watch: Watch | None
 ) -> Outcome:
     """All flows at once, no policy in the loop: until every flow has ended or the time is over."""
-    fabric = _fabric.Fabric(
-        len(topology.hosts),
-        len(topology.switches),
-        transport_settings(scenario),
-        near_ps(topology),
-        scenario.seed,
-        scenario.simulator.multipath == "per-packet",
+    simulation = Simulation(scenario, topology, Taps(flows=lambda columns: None))
+    fabric = simulation._fabric
+    fabric.add_flows(**_fabric_columns(flows))
+    began = time.process_time()
+    ids = [port.id for port in topology.ports]
+    watched = len(topology.hosts) + ids.index(watch.port) if watch else 0
+    backlog, done = _run(
+        fabric, round(until_s * PS_PER_S), watch.every_ps if watch else None, watched, len(flows)
     )
-    make_port = port_maker(scenario.policy, core_rate_bps=None, free_uplinks=False)
-    layout = lay_out(fabric, topology, make_port)
-    queues = queue_map(scenario.policy, scenario.policy.thresholds)
-    for number in range(len(topology.hosts) + len(topology.ports)):
-        fabric.set_queue_of(number, queues)
-    fabric.add_flows(**fabric_columns(flows))
-    began = time.perf_counter()
-    watched = layout.port[watch.port] if watch else 0
-    backlog, done = _run(fabric, round(until_s * PS_PER_S), watch.every_ps if watch else None, watched, len(flows))
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     columns = _by_number(done, fabric.unfinished(), len(flows))
     return Outcome(
-        fct_us=np.where(columns["outcome"] == OUTCOMES.index("finished"), columns["fct_ps"] / PS_PER_US, np.nan),
+        fct_us=np.where(
+            columns["outcome"] == OUTCOMES.index("finished"), columns["fct_ps"] / PS_PER_US, np.nan
+        ),
         received_bytes=columns["delivered_bytes"],
         retransmissions=columns["retransmissions"],
         timeouts=columns["timeouts"],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flows of a file over ns-3's TcpDctcp. driver NETWORK FLOWS RESULTS: writes a line for each flow into RESULTS, totals as
 // JSON to its output.
-#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -13,6 +13,7 @@
 #include "flow.hpp"
 #include "input.hpp"
 #include "network.hpp"
+#include "recovery.hpp"
 
 namespace
 {
@@ -39,11 +40,11 @@ class Run
 
 	void run()
 	{
-		auto began = std::chrono::steady_clock::now();
+		std::clock_t began = std::clock();
 
 		Simulator::Stop(PicoSeconds(input_.setting("end_ps")));
 		Simulator::Run();
-		seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+		seconds_ = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
 	}
 
 	void write_flows(std::ostream &out) const
@@ -115,7 +116,7 @@ class Run
 	std::vector<std::unique_ptr<Flow>> flows_; // by id
 	std::size_t finished_ = 0;
 	std::vector<std::uint64_t> watched_;
-	double seconds_ = 0;
+	double seconds_ = 0; // of this process on a CPU
 };
 
 // TCP as the simulator has it. Time stamps are off: ns-3's count milliseconds; without them it times packets exactly.
@@ -126,6 +127,8 @@ void set_defaults(const Input &input)
 	for (const FlowLine &flow : input.flows)
 		largest = std::max(largest, flow.bytes);
 	Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(TcpDctcp::GetTypeId()));
+	if (!input.setting("own_recovery"))
+		Config::SetDefault("ns3::TcpL4Protocol::RecoveryType", TypeIdValue(ExactReduction::GetTypeId()));
 	Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(input.setting("payload_bytes")));
 	Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(input.setting("initial_window")));
 	Config::SetDefault("ns3::TcpSocket::DelAckCount", UintegerValue(input.setting("packets_per_ack")));
