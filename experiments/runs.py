@@ -24,6 +24,12 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
+def flow_count(scenario: Scenario) -> int:
+    """All flows of a run, of which a fabric may have drawn only the first so far."""
+    flows = scenario.workload.flows
+    return flows if isinstance(flows, int) else len(flows)
+
+
 def build_topology(scenario: Scenario) -> Topology:
     """The scenario's network; FieldError names a bad key of [fabric], or what the network lacks for the scenario."""
     topology = topologies.build(scenario.fabric.topology, **scenario.fabric.parameters)

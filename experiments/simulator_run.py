@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from experiments.bundle import FLOWS_SCHEMA, BundleWriter, machine_meta
-from experiments.runs import Progress, Report, build_topology
+from experiments.runs import Progress, Report, build_topology, flow_count
 from policy.fabrics import SIMULATOR
 from policy.graph import Topology
 from policy.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, size_classes
@@ -51,7 +51,7 @@ def run_on_simulator(
             flows=add_flows,
             thresholds=lambda moved: bundle.add_thresholds([_threshold_row(moved)]),
             senders=lambda at_s, columns: bundle.add_samples(_sample_rows(at_s, columns, run_id, labels)),
-            report=lambda progress: report(_in_flows(progress)),
+            report=lambda progress: report(_in_flows(progress, flow_count(scenario))),
         )
         simulation = Simulation(scenario, topology, taps, labels)
         simulation.run()
@@ -66,9 +66,9 @@ def run_on_simulator(
         return bundle.finish(meta=meta, validity_reasons=[])
 
 
-def _in_flows(progress: SimulationProgress) -> Progress:
+def _in_flows(progress: SimulationProgress, total: int) -> Progress:
     """For a bar over flows: the time left is told by how fast they have ended so far."""
-    return Progress(progress.ended, progress.scheduled, progress.ended, progress.scheduled)
+    return Progress(progress.ended, total, progress.ended, total)
 
 
 def _scale(scenario: Scenario) -> float:

@@ -11,12 +11,11 @@ from typing import Any
 
 from experiments.fabrics import runner
 from experiments.files import scenario_with
-from experiments.runs import Progress
+from experiments.runs import Progress, flow_count
 from experiments.sweep.run import CONFIG
 from experiments.sweep.status import DONE, FAILED, StatusFile
 from experiments.terminal import end_in_order
 from policy.errors import SluiceError
-from policy.scenario import Scenario
 from runtime.command import CommandFailed
 from runtime.process import die_with_parent
 
@@ -45,18 +44,12 @@ def run(config: dict[str, Any], name: str, out: Path, status: StatusFile) -> Non
     """Run the point `name` of a sweep's configuration into the folder `out`."""
     os.chdir(config["cwd"])  # files that a scenario names are where the sweep was started
     scenario, document = scenario_with(config["points"][name]["document"])
-    run_scenario, flows = runner(config["on"]), flows_of(scenario)
+    run_scenario, flows = runner(config["on"]), flow_count(scenario)
 
     def report(progress: Progress) -> None:
         status.progress(progress.recorded, flows)
 
     run_scenario(scenario, document, out, report)
-
-
-def flows_of(scenario: Scenario) -> int:
-    """All flows of a run, of which a fabric may have drawn only the first so far."""
-    flows = scenario.workload.flows
-    return flows if isinstance(flows, int) else len(flows)
 
 
 if __name__ == "__main__":
