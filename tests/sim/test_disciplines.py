@@ -75,6 +75,19 @@ def test_shortest_first(seed):
     assert fate.served_ps == expected.served_ps
 
 
+def test_a_packet_that_never_fits_displaces_nobody():
+    """A buffer smaller than a frame: the only packet that waits stays, though the one that comes has fewer to go."""
+    port = Link(buffer_bytes=1000, discipline=kit.discipline(between=core.Between.shortest_first))
+    net = kit.single(4, kit.transport(initial_window=2, rto_initial_ps=S), up=Link(1000 * GBIT, 0), down=port)
+    net.add(
+        bytes=[900, PAYLOAD + 800, PAYLOAD], start_ps=[0, 10 * NS, 100 * NS], source=[0, 1, 2], sink=[3, 3, 3]
+    )
+    assert net.run(10 * US)
+    assert net.port(net.towards[3]).packets == 2
+    assert net.port(net.towards[3]).dropped == 2
+    net.fabric.audit()
+
+
 class ShareDefinition:
     """HTB: each class has a bucket of tokens, at most `burst`, filled at its rate. Served: the highest class
     that waits and has not run out; it pays. When all have: the highest that waits, for nothing."""
