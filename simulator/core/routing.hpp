@@ -7,6 +7,7 @@
 
 #include "packet.hpp"
 #include "port.hpp"
+#include "world.hpp"
 
 namespace sluice
 {
@@ -44,10 +45,16 @@ class Routing
 			group.turn = group.turn + 1 < count ? group.turn + 1 : 0;
 			return *group.ports[group.turn];
 		}
-		return *group.ports[(packet.path ^ at * 0x9E3779B9U) % count];
+		return *group.ports[hash(packet.path, at) * count >> 32];
 	}
 
       private:
+	// 32 bits, of each switch its own: else all flows that meet at one went the same way before, and would go on together.
+	static std::uint64_t hash(std::uint32_t path, std::uint16_t at)
+	{
+		return Random(static_cast<std::uint64_t>(at) << 32 | path).next32();
+	}
+
 	struct Group {
 		std::vector<Port *> ports;
 		std::size_t turn = 0;

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Equal-cost paths: each packet in turn, or each flow by a hash that knows nothing of other switches' hashes."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import chi2
+
+from tests.sim import kit
+from tests.sim.kit import GBIT, MS, NS, Link
+
+
+def three_stages(flows, *, spray=False):
+    """Host 0 to host 1 by one of 4 switches, and from there by one of 4 again: how many packets went each of the 16 ways."""
+    net = kit.Net(2, 22, kit.transport(), spray=spray)
+    fast = Link(1000 * GBIT, 0)
+    net.add_port(fast, 0)
+    net.add_port(fast, 21)
+    net.route(0, [1], [net.add_port(fast, 1 + i) for i in range(4)])
+    net.route(0, [0], [net.add_port(fast, 0, to_host=True)])
+    ways = {}
+    for i in range(4):
+        ways[i] = [net.add_port(fast, 5 + 4 * i + j) for j in range(4)]
+        net.route(1 + i, [1], ways[i])
+    for middle in range(5, 21):
+        net.route(middle, [1], [net.add_port(fast, 21)])
+    net.route(21, [1], [net.add_port(fast, 1, to_host=True)])
+    net.route(21, [0], [net.add_port(fast, 0)])
+    net.add(bytes=[100] * flows, start_ps=np.arange(flows) * 100 * NS, source=[0] * flows, sink=[1] * flows)
+    net.finish(100 * MS)
+    return np.array([[net.port(port).packets for port in ways[i]] for i in range(4)])
+
+
+def test_flows_are_spread_evenly_and_at_each_stage_anew():
+    """16,000 flows over 4 x 4 ways: chi-square against the same for all, at 1 in 1000; and not far more even than chance would be."""
+    flows = 16_000
+    packets = three_stages(flows)
+    assert packets.sum() == flows
+    expected = flows / 16
+    statistic = ((packets - expected) ** 2 / expected).sum()
+    assert chi2.ppf(0.001, 15) < statistic < chi2.ppf(0.999, 15)
+
+
+def test_packets_of_a_flow_take_one_way():
+    net = kit.leaf_spine(2, 4, 2)
+    net.flow(0, 3, 1_000_000)
+    net.finish()
+    carried = [s.packets for s in map(net.port, range(len(net.fabric.port_statistics())))]
+    assert sum(count > 600 for count in carried) == 8  # four links there, four back
+
+
+def test_sprayed_packets_go_each_way_in_turn():
+    """None of four ways carries more than a packet more than another."""
+    packets = three_stages(4001, spray=True)
+    assert np.ptp(packets.sum(axis=1)) <= 1
+    assert (np.ptp(packets, axis=1) <= 1).all()
