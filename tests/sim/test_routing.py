@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equal-cost paths: each packet in turn, or each flow by a hash that knows nothing of other switches' hashes."""
+"""Equal-cost paths: each packet in turn, or each flow by a hash that knows nothing of other switches'
+hashes."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tests.sim.kit import GBIT, MS, NS, Link
 
 
 def three_stages(flows, *, spray=False):
-    """Host 0 to host 1 by one of 4 switches, and from there by one of 4 again: how many packets went each of the 16 ways."""
+    """Host 0 to host 1 by one of 4 switches, and from there by one of 4 again: how many packets went each of
+    the 16 ways."""
     net = kit.Net(2, 22, kit.transport(), spray=spray)
     fast = Link(1000 * GBIT, 0)
     net.add_port(fast, 0)
@@ -32,7 +34,8 @@ def three_stages(flows, *, spray=False):
 
 
 def test_flows_are_spread_evenly_and_at_each_stage_anew():
-    """16,000 flows over 4 x 4 ways: chi-square against the same for all, at 1 in 1000; and not far more even than chance would be."""
+    """16,000 flows over 4 x 4 ways: chi-square against the same for all, at 1 in 1000; and not far more even
+    than chance would be."""
     flows = 16_000
     packets = three_stages(flows)
     assert packets.sum() == flows
