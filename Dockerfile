@@ -12,7 +12,7 @@ COPY webui/package.json webui/package-lock.json webui/fetch_vendor.py webui/
 RUN /usr/bin/python3 webui/fetch_vendor.py
 
 COPY . .
-RUN .venv/bin/pip install --quiet --no-cache-dir -c constraints.txt -e .
+RUN .venv/bin/pip install --quiet --no-cache-dir -c constraints.txt -e . && .venv/bin/python -m simulator.build
 
 ENV PATH=/opt/sluice/.venv/bin:$PATH PYTHONUNBUFFERED=1
 RUN useradd --system --uid 10001 --home-dir /run/sluice sluice

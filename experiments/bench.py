@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Sluice costs: the data plane per packet and in throughput, the control loop per port; ratios side by side.
+"""What Sluice costs: data plane, control loop, simulator; ratios side by side.
 
 `sluice bench` (make bench) prints a table and writes bench.json: name → value, unit, baseline, ratio.
 """
@@ -10,7 +10,7 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,10 +21,12 @@ from dataplane.bench import measure as packet_costs
 from experiments.bench_connections import measure_connections
 from experiments.bench_sockopt import measure_hook
 from experiments.bench_throughput import Measured, measure_throughput
+from experiments.fabrics import need_root
 from experiments.terminal import console
 from policy import tags
 from policy.adaptation import PortAdaptation, PortCounters
 from policy.desired import Policy
+from policy.errors import SluiceError
 from policy.queue_map import queue_map
 from policy.records import FlowRecord
 from store.engine import open_store
@@ -55,19 +57,16 @@ class Result:
         return self.value / self.baseline if self.baseline else None
 
 
-def run_benchmarks(out: Path) -> int:
-    """Measure everything, print the table, write the file."""
+def run_benchmarks(out: Path, only: Sequence[str] = ()) -> int:
+    """Measure everything, or the parts that are named; print the table, write the file."""
+    unknown = [name for name in only if name not in PARTS]
+    if unknown:
+        raise SluiceError(f"bench has no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+    if not set(only or PARTS) <= WITHOUT_ROOT:
+        need_root()
     results = []
-    parts = (
-        _packet_results,
-        _throughput_results,
-        _connection_results,
-        _hook_results,
-        _policy_results,
-        _store_results,
-    )
-    for part in parts:
-        for result in part():
+    for name in only or PARTS:
+        for result in PARTS[name]():
             results.append(result)
             console.print(f"{result.name}: {result.value:,.4g} {result.unit}", highlight=False)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -136,6 +135,26 @@ def _policy_results() -> Iterator[Result]:
     yield Result("adjustment of one port", _median_s(adjust) / len(steps) * 1e6, "us")
 
 
+def _simulator_results() -> Iterator[Result]:
+    """The evaluation of PIAS, web search at load 0.8; by CPU time, whoever else uses the machine."""
+    from experiments.bench_simulator import FABRICS, FLOWS, measure, measure_at_once, pias, scaled
+
+    whole, quarter = measure(pias()), measure(pias(FLOWS // 4))
+    yield Result("simulator, 144 hosts", whole.hops_per_s / 1e6, "M packet-hops/CPU s")
+    few = f"{FLOWS // 4:,} flows"
+    yield Result(f"simulator, memory, {FLOWS:,} flows", whole.peak_mib, "MiB", quarter.peak_mib, few)
+    together = measure_at_once([pias(), pias()])
+    slower = min(speed.hops_per_s for speed in together) / 1e6
+    yield Result(
+        "simulator, the slower of two at once", slower, "M packet-hops/CPU s", whole.hops_per_s / 1e6, "alone"
+    )
+    sizes = {leaves * hosts: measure(scaled(leaves, hosts)) for leaves, hosts in FABRICS}
+    (least, first), *larger = sizes.items()
+    for hosts, speed in larger:
+        cost, baseline = 1e9 / speed.hops_per_s, 1e9 / first.hops_per_s
+        yield Result(f"simulator, cost at {hosts:,} hosts", cost, "ns/packet-hop", baseline, f"{least} hosts")
+
+
 def _store_results() -> Iterator[Result]:
     """Flow records into SQLite, in batches as agents deliver them."""
     batch = 200
@@ -171,6 +190,20 @@ def _store_results() -> Iterator[Result]:
 
         yield Result("flow records kept", 20 * batch / _median_s(ingest), "records/s")
         engine.dispose()
+
+
+PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
+    "packets": _packet_results,
+    "throughput": _throughput_results,
+    "connections": _connection_results,
+    "hook": _hook_results,
+    "policy": _policy_results,
+    "store": _store_results,
+    "simulator": _simulator_results,
+}
+
+
+WITHOUT_ROOT = {"policy", "store", "simulator"}
 
 
 def _table(results: list[Result]) -> Table:
