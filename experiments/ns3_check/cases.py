@@ -18,12 +18,12 @@ from policy.workload import FlowBatch
 
 LINK_BPS = 10**10
 END_S = 1000.0
-LONG_S = 0.2
+LONG_S = 0.1
 LONG_SETTLED_S = 0.02
 WATCH_EVERY_PS = 20 * 10**6
 LONE_SIZES = ("1KB", "10KB", "100KB", "1MB", "10MB")
-SPREAD_US = 10
-"""Senders of an incast start within this time, by chance."""
+INCAST_WITHIN_US, LONG_WITHIN_US = 10, 100
+"""Senders start within this time, by chance."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Case:
     def made(self, seed: int) -> tuple[Scenario, Topology, FlowBatch]:
         """With its network and flows."""
         tables = dict(self.document)
-        if "incast" in tables:
-            tables["workload"] = {"flow": _incast_flows(**tables.pop("incast"), seed=seed)}
+        if "to_one" in tables:
+            tables["workload"] = {"flow": _to_one(**tables.pop("to_one"), seed=seed)}
         scenario, _ = scenario_with(_BASE, name=self.name, seed=seed, **tables)
         topology = build_topology(scenario)
         (batch,) = scheduled_batches(scenario, topology, np.random.default_rng(seed))
@@ -64,8 +64,9 @@ def _star(senders: int) -> dict[str, Any]:
     return {"topology": "single", "hosts": senders + 1}
 
 
-def _incast_flows(senders: int, size: str, seed: int) -> list[dict[str, Any]]:
-    starts_us = np.random.default_rng(seed).uniform(0, SPREAD_US, senders)
+def _to_one(senders: int, size: str, within_us: int, seed: int) -> list[dict[str, Any]]:
+    """A flow from every other host to the first."""
+    starts_us = np.random.default_rng(seed).uniform(0, within_us, senders)
     return [
         {"from": f"h{i + 2}", "to": "h1", "bytes": size, "start": f"{round(start * 1000)}ns"}
         for i, start in enumerate(starts_us)
@@ -73,18 +74,17 @@ def _incast_flows(senders: int, size: str, seed: int) -> list[dict[str, Any]]:
 
 
 def _incast(name: str, senders: int, buffer: str, **tables: Any) -> Case:
-    document = {
-        "fabric": {**_star(senders), "buffer": buffer},
-        "incast": {"senders": senders, "size": "64KB"},
-    }
-    return Case(name, {**document, **tables}, seeds=range(1, 21))
+    flows = {"senders": senders, "size": "64KB", "within_us": INCAST_WITHIN_US}
+    document = {"fabric": {**_star(senders), "buffer": buffer}, "to_one": flows, **tables}
+    return Case(name, document, seeds=range(1, 21))
 
 
-def _long(flows: int) -> Case:
-    """Endless ones in effect: what they have sent is counted when the time is over."""
-    named = [{"from": f"h{i + 2}", "to": "h1", "bytes": "1GB"} for i in range(flows)]
-    document = {"fabric": _star(flows), "workload": {"flow": named}}
-    return Case(f"long-{flows}", document, until_s=LONG_S, watch=Watch("s1:1", WATCH_EVERY_PS))
+def _long(senders: int) -> Case:
+    """Endless ones in effect: what has arrived is counted when the time is over."""
+    flows = {"senders": senders, "size": "1GB", "within_us": LONG_WITHIN_US}
+    document = {"fabric": _star(senders), "to_one": flows}
+    watch = Watch("s1:1", WATCH_EVERY_PS)
+    return Case(f"long-{senders}", document, seeds=range(1, 6), until_s=LONG_S, watch=watch)
 
 
 def _lone(name: str, **tables: Any) -> Case:

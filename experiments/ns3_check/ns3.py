@@ -107,16 +107,16 @@ def run_on_ns3(
     folder: Path,
     watch: Watch | None = None,
     *,
-    own_recovery: bool = True,
+    mended: bool = True,
 ) -> Outcome:
     """The same flows on ns-3; its input and output files stay in `folder`.
 
-    `own_recovery`: windows shrink as ns-3 has it (TcpPrrRecovery); else as RFC 6937 has it (driver/recovery.hpp).
+    `mended`: without two mistakes that its release has (driver/mended.hpp).
     """
     folder.mkdir(parents=True, exist_ok=True)
     lines = [
         *network_lines(topology),
-        *setting_lines(scenario, topology, until_s, watch, own_recovery=own_recovery),
+        *setting_lines(scenario, topology, until_s, watch, mended=mended),
     ]
     network, rows = "\n".join([*lines, ""]), "\n".join(["id,start_ps,src,dst,bytes", *flow_lines(flows), ""])
     driver = make_driver()
@@ -186,7 +186,7 @@ def network_lines(topology: Topology) -> Iterator[str]:
 
 
 def setting_lines(
-    scenario: Scenario, topology: Topology, until_s: float, watch: Watch | None, *, own_recovery: bool
+    scenario: Scenario, topology: Topology, until_s: float, watch: Watch | None, *, mended: bool
 ) -> Iterator[str]:
     """What the simulator makes of the same tables (simulator/transport.py, ports.py)."""
     settings = {
@@ -200,7 +200,7 @@ def setting_lines(
         "packets_per_ack": scenario.simulator.packets_per_ack,
         "ack_delay_ps": scenario.simulator.ack_delay_ns * PS_PER_NS,
         "end_ps": round(until_s * PS_PER_S),
-        "own_recovery": int(own_recovery),
+        "mended": int(mended),
     }
     if watch:
         at = [port.id for port in links(topology)].index(watch.port)

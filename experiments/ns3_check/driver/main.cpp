@@ -13,7 +13,7 @@
 #include "flow.hpp"
 #include "input.hpp"
 #include "network.hpp"
-#include "recovery.hpp"
+#include "mended.hpp"
 
 namespace
 {
@@ -126,8 +126,10 @@ void set_defaults(const Input &input)
 
 	for (const FlowLine &flow : input.flows)
 		largest = std::max(largest, flow.bytes);
-	Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(TcpDctcp::GetTypeId()));
-	if (!input.setting("own_recovery"))
+	bool mended = input.setting("mended");
+	Config::SetDefault("ns3::TcpL4Protocol::SocketType",
+			   TypeIdValue(mended ? HalvingDctcp::GetTypeId() : TcpDctcp::GetTypeId()));
+	if (mended)
 		Config::SetDefault("ns3::TcpL4Protocol::RecoveryType", TypeIdValue(ExactReduction::GetTypeId()));
 	Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(input.setting("payload_bytes")));
 	Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(input.setting("initial_window")));

@@ -118,6 +118,16 @@ class HashedRoutes : public ns3::Ipv4RoutingProtocol
 					   : devices[(path_of(packet) ^ number_ * 0x9E3779B9U) % devices.size()];
 	}
 
+	// SplitMix64, one step (simulator/core/world.hpp), over the switch and the flow.
+	std::uint64_t hash(std::uint32_t path) const
+	{
+		std::uint64_t z = (static_cast<std::uint64_t>(number_) << 32 | path) + 0x9E3779B97F4A7C15ULL;
+
+		z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ULL;
+		z = (z ^ z >> 27) * 0x94D049BB133111EBULL;
+		return (z ^ z >> 31) >> 32;
+	}
+
 	// Senders and receivers have paths of their own: the receiver's is hashed from the flow's number inverted.
 	static std::uint32_t path_of(const ns3::Packet &packet)
 	{
