@@ -28,7 +28,7 @@ from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 
 CONNECTIONS = ("new", "persistent")
 MULTIPATH = ("per-flow", "per-packet")
-UPLINKS = ("fabric", "free")
+UPLINKS = ("fabric", "free", "unshaped")
 MIN_SAMPLE_MS = 10
 MAX_RTO_US = 120_000_000
 RTO_INITIAL = "1s"
@@ -84,7 +84,8 @@ class SimulatorSettings:
     rto_initial_us: int = 1_000_000
     """Retransmission timeout before the first round trip was measured."""
     uplink: str = "fabric"
-    """"fabric": a host's own port queues, marks and drops as a switch's does; "free": it serialises, no more."""
+    """"fabric": a host's own port queues, marks and drops as a switch's does; "free": it serialises, no more;
+    "unshaped": it takes no time, as on the testbed."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def _add(
     made: tuple[_fabric.PortSettings, _fabric.Discipline],
 ) -> None:
     settings, discipline = made
-    settings.bps = link.rate_bps
+    settings.bps = settings.bps or link.rate_bps
     settings.delay_ps = link.delay_ns * PS_PER_NS
     settings.peer = peer
     settings.peer_is_host = to_host

@@ -11,17 +11,20 @@ from simulator import _fabric
 from simulator.layout import MakePort
 
 UNBOUNDED_BYTES = 2**62
+UNSHAPED_BPS = 100_000_000_000
+"""Of a host's link on the testbed: a virtual cable, at once for every rate that a testbed has."""
 SHARE_BURST_BYTES = 3028
 """Two full frames: what a queue may send at once on its own account, after a silence."""
 
 
-def port_maker(policy: Policy, *, free_uplinks: bool) -> MakePort:
-    """`free_uplinks`: hosts' own ports only serialise."""
+def port_maker(policy: Policy, uplink: str) -> MakePort:
+    """`uplink`: what hosts' own ports do (policy.scenario.SimulatorSettings)."""
 
     def make(link: Port, of_host: bool) -> tuple[_fabric.PortSettings, _fabric.Discipline]:
         settings = _fabric.PortSettings()
-        if of_host and free_uplinks:
+        if of_host and uplink != "fabric":
             settings.buffer_bytes = UNBOUNDED_BYTES
+            settings.bps = UNSHAPED_BPS if uplink == "unshaped" else 0
             return settings, _fabric.Discipline()
         settings.buffer_bytes = policy.buffer
         settings.grants_rates = policy.definition.congestion_control == "d3"

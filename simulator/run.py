@@ -59,7 +59,7 @@ class Simulation:
             scenario.seed,
             scenario.simulator.multipath == "per-packet",
         )
-        make_port = port_maker(policy, free_uplinks=scenario.simulator.uplink == "free")
+        make_port = port_maker(policy, scenario.simulator.uplink)
         layout = lay_out(self._fabric, self.topology, make_port)
         self._loop = PolicyLoop(policy, self.topology, self._fabric, layout, self.taps.thresholds)
 

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy in the loop: thresholds follow what a port has carried since the run began."""
+
+from __future__ import annotations
+
+from experiments.files import scenario_with
+from experiments.runs import build_topology
+from simulator.run import Simulation
+from simulator.taps import Taps
+
+DOCUMENT = {
+    "name": "loop",
+    "fabric": {"topology": "single", "hosts": 3, "host_rate": "10Gbit", "link_delay": "20us"},
+    "scheme": {
+        "name": "mlfq-adaptive",
+        "queues": 2,
+        "thresholds": ["1000KB"],
+        "percentiles": [10],
+        "window_ms": 250,
+        "interval_ms": 200,
+    },
+    "workload": {
+        "flow": [
+            {"from": "h2", "to": "h1", "bytes": "10KB", "start": f"{start_ms}ms"}
+            for start_ms in (10, 40, 70, 100, 130, 160, 500)
+        ]
+    },
+}
+
+
+def test_the_first_adjustment_counts_what_completed_before_it():
+    scenario, _ = scenario_with(DOCUMENT)
+    moved = []
+    Simulation(
+        scenario, build_topology(scenario), Taps(flows=lambda columns: None, thresholds=moved.append)
+    ).run()
+    [start, first, *_] = [move for move in moved if move.port == "s1:1"]
+    assert (start.at_s, start.thresholds_bytes) == (0.0, (1_000_000,))
+    assert (first.at_s, first.thresholds_bytes, first.flows) == (0.2, (10_000,), 6)
