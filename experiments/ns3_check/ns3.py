@@ -53,6 +53,8 @@ class Outcome:
     marked: int
     backlog_bytes: np.ndarray
     """Of the watched port."""
+    port_packets: np.ndarray
+    """That each port of a switch has sent, in the topology's order."""
 
 
 def make_driver() -> Path:
@@ -63,10 +65,11 @@ def make_driver() -> Path:
         return driver
     libraries = _libraries()
     argv = ["g++", "-std=c++20", "-O2", "-Wall", "-Wextra", "-isystem", str(libraries / "include")]
-    argv += [str(SOURCES / "main.cpp"), "-o", str(driver), f"-L{libraries / 'lib64'}"]
+    partial = driver.with_suffix(".partial")
+    argv += [str(SOURCES / "main.cpp"), "-o", str(partial), f"-L{libraries / 'lib64'}"]
     argv += [f"-Wl,-rpath,{libraries / 'lib64'}", *(f"-lns{VERSION[:4]}-{name}" for name in LIBRARIES)]
     _run(argv, "the driver cannot be compiled against ns-3: install g++ 12 or later")
-    return driver
+    return partial.rename(driver)
 
 
 def _libraries() -> Path:
@@ -126,7 +129,7 @@ def run_on_ns3(
         (folder / "flows.csv").write_text(rows)
         argv = [str(driver), *(str(folder / name) for name in ("network.txt", "flows.csv", "ns3.csv"))]
         (folder / "totals.json").write_text(_run(argv, "ns-3 gave up"))
-    return _outcome(folder)
+    return _outcome(folder, topology)
 
 
 def _is_done(folder: Path, driver: Path, network: str, flows: str) -> bool:
@@ -140,7 +143,7 @@ def _is_done(folder: Path, driver: Path, network: str, flows: str) -> bool:
     )
 
 
-def _outcome(folder: Path) -> Outcome:
+def _outcome(folder: Path, topology: Topology) -> Outcome:
     totals = json.loads((folder / "totals.json").read_text())
     table = np.loadtxt(folder / "ns3.csv", delimiter=",", skiprows=1, dtype=np.int64, ndmin=2)
     return Outcome(
@@ -153,6 +156,7 @@ def _outcome(folder: Path) -> Outcome:
         dropped=totals["dropped"],
         marked=totals["marked"],
         backlog_bytes=np.asarray(totals["watched"], np.int64),
+        port_packets=np.asarray([totals["sent"][i] for i in queue_numbers(topology)]),
     )
 
 
@@ -167,21 +171,27 @@ def links(topology: Topology) -> list[Port]:
     return chosen
 
 
+def queue_numbers(topology: Topology) -> list[int]:
+    """Of the switches' ports: links have two queues each, first that of the port which stands for the link."""
+    number = {}
+    for i, port in enumerate(links(topology)):
+        number[port.switch, port.number] = 2 * i
+        number[port.peer, port.peer_port] = 2 * i + 1
+    return [number[port.switch, port.number] for port in topology.ports]
+
+
 def network_lines(topology: Topology) -> Iterator[str]:
     """Nodes (hosts, then switches), links, routes; equal-cost ports in the order that the simulator has them in."""
     nodes = [host.name for host in topology.hosts] + [switch.name for switch in topology.switches]
     number = {name: i for i, name in enumerate(nodes)}
     yield f"nodes {len(topology.hosts)} {len(topology.switches)}"
-    link_of = {}
-    for i, port in enumerate(links(topology)):
-        link_of[port.switch, port.number] = i
-        if not port.edge:
-            link_of[port.peer, port.peer_port] = i
+    for port in links(topology):
         yield f"link {number[port.switch]} {number[port.peer]} {port.rate_bps} {port.delay_ns * PS_PER_NS}"
+    link_of = dict(zip(topology.ports, (queue // 2 for queue in queue_numbers(topology)), strict=True))
     for switch in topology.switches:
         for host in topology.hosts:
             ports = topology.next_ports(switch.name, host.name)
-            ways = " ".join(str(link_of[port.switch, port.number]) for port in ports)
+            ways = " ".join(str(link_of[port]) for port in ports)
             yield f"route {number[switch.name]} {number[host.name]} {ways}"
 
 

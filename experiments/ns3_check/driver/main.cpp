@@ -69,6 +69,9 @@ class Run
 		    << ", \"watched\": [";
 		for (std::size_t i = 0; i < watched_.size(); i++)
 			out << (i ? "," : "") << watched_[i];
+		out << "], \"sent\": [";
+		for (std::size_t i = 0; i < network_.queues().size(); i++)
+			out << (i ? "," : "") << network_.queues()[i]->sent();
 		out << "]}\n";
 	}
 
