@@ -85,7 +85,7 @@ class SimulatorSettings:
     """Retransmission timeout before the first round trip was measured."""
     uplink: str = "fabric"
     """"fabric": a host's own port queues, marks and drops as a switch's does; "free": it serialises, no more;
-    "unshaped": it takes no time, as on the testbed."""
+    "unshaped": it takes no time, the first queue is the switch's."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from simulator.layout import MakePort
 
 UNBOUNDED_BYTES = 2**62
 UNSHAPED_BPS = 100_000_000_000
-"""Of a host's link on the testbed: a virtual cable, at once for every rate that a testbed has."""
+"""Of a host's link that takes no time: at once for every rate below."""
 SHARE_BURST_BYTES = 3028
 """Two full frames: what a queue may send at once on its own account, after a silence."""
 
