@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many short runs on the simulator: a second or less each, so one process makes many of them.
 
-A sweep (experiments/sweep) starts a process for each of its points and can hand them to a cluster; that takes two seconds
-a point, more than such a run. Points, folders and bundles are the same.
-"""
+A sweep (experiments/sweep) starts a process for each of its points and can hand them to a cluster; that
+takes two seconds a point, more than such a run. Points, folders and bundles are the same."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
+import traceback
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -41,21 +41,21 @@ def run_all(points: Sequence[Point], out: Path, jobs: int | None = None) -> None
     if not waiting:
         return
     build.build()
-    failed: dict[str, BaseException] = {}
+    failed: dict[str, str] = {}
     with _workers(jobs) as pool:
-        running: dict[Future[None], Point] = {
+        running: dict[Future[str | None], Point] = {
             pool.submit(_run, point.document, out / point.name): point for point in waiting
         }
         try:
             ended = as_completed(running)
             for future in track(ended, "runs", total=len(waiting), console=console):
-                if error := future.exception():
-                    failed[running[future].name] = error
+                if reason := future.result():
+                    failed[running[future].name] = reason
         except KeyboardInterrupt:
             pool.shutdown(cancel_futures=True)
             raise
     if failed:
-        reasons = "; ".join(f"{name}: {error}" for name, error in failed.items())
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise SluiceError(f"{len(failed)} of {len(waiting)} runs failed: {reasons}")
 
 
@@ -73,8 +73,15 @@ def _begin() -> None:
     die_with_parent()
 
 
-def _run(document: dict[str, Any], out: Path) -> None:
-    run_on_simulator(scenario_from_document(document, load_cdf), document, out)
+def _run(document: dict[str, Any], out: Path) -> str | None:
+    """Why it failed, in words: an exception of several arguments does not survive the way to another process."""
+    try:
+        run_on_simulator(scenario_from_document(document, load_cdf), document, out)
+    except SluiceError as error:
+        return str(error)
+    except Exception:
+        return traceback.format_exc()
+    return None
 
 
 Column = npt.NDArray[Any]

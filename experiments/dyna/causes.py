@@ -3,8 +3,8 @@
 
 python -m experiments.dyna.causes [--runs DIR] [--seeds 1 2 3]
 
-Prints a Markdown table: the change from a static threshold of 1000 KB, and of 1 KB, to the one that adaptation settles at, 10 KB.
-"""
+Prints a Markdown table: the change from a static threshold of 1000 KB, and of 1 KB, to the one that
+adaptation settles at, 10 KB."""
 
 from __future__ import annotations
 

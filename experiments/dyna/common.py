@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What dyna_fig5 … dyna_fig8 share: the runs of Gutiérrez et al., section 4, and their figures.
 
-All four read the same runs: static and dynamic thresholds from 1, 10 and 1000 KB, five loads, some seeds (dyna.toml). Where the
-paper's figures do not come out of them, `CAUSES` changes one thing of the set-up at a time.
-"""
+All four read the same runs: static and dynamic thresholds from 1, 10 and 1000 KB, five loads, some seeds
+(dyna.toml). Where the paper's figures do not come out of them, `CAUSES` changes one thing of the set-up at
+a time."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ HEADERS_COUNTED = {
         {"bytes": "1028KB", "share": 0.2, "from": ["h2", "h4"]},
     ]
 }
-"""1000 KB in packets of 1460 bytes with 40 of headers, all of them counted: the last 28 KB lie above a threshold of 1000 KB."""
+"""1000 KB in packets of 1460 bytes with 40 of headers, all of them counted: the last 28 KB lie above a
+threshold of 1000 KB."""
 
 CAUSES: Mapping[str, Mapping[str, Any]] = {
     "as-is": {},

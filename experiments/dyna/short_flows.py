@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures 6 and 7 of Gutiérrez et al. are one figure with two statistics: short flows, static against dynamic thresholds."""
+"""Figures 6 and 7 of Gutiérrez et al. are one figure with two statistics: short flows, static against
+dynamic thresholds."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from experiments.dyna.common import DYNAMIC_COLOUR, LOADS, STATIC_COLOUR, Runs
 from experiments.dyna.plot import BROAD, OPTIMUM_COLOUR, line, panels, save
-from experiments.paired import Difference
+from experiments.paired import Difference, signed
 from experiments.verdict import Claim
 
 MISMATCHED = ("1KB", "1000KB")
@@ -46,7 +47,7 @@ class Changes:
     def __str__(self) -> str:
         first, *_, last = self.by_load.items()
         ends = [f"{change.mean:+.1%} at {load:.0%}" for load, change in (first, last)]
-        return " … ".join(ends).replace("-", "−").replace("%", " %")
+        return signed(" … ".join(ends))
 
     def to_document(self) -> dict[str, Any]:
         return {f"{load:g}": change.to_document() for load, change in self.by_load.items()}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Average FCT of the short flows, static against dynamic thresholds (Gutiérrez et al., Fig. 6), at full rate on the simulator.
+"""Average FCT of the short flows, static against dynamic thresholds (Gutiérrez et al., Fig. 6), at full
+rate on the simulator.
 
 python -m experiments.dyna_fig6.run [--out DIR] [--seeds 1 2 3 4 5] [--flows N]
 """

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""99th percentile of the short flows, static against dynamic thresholds (Gutiérrez et al., Fig. 7), at full rate on the simulator.
+"""99th percentile of the short flows, static against dynamic thresholds (Gutiérrez et al., Fig. 7), at full
+rate on the simulator.
 
 python -m experiments.dyna_fig7.run [--out DIR] [--seeds 1 2 3 4 5] [--flows N]
 """
@@ -14,9 +15,9 @@ from experiments.verdict import Claim, conclude
 
 PAPER = {"1KB": "−33.9 … −59.5 %", "1000KB": "−51.3 … −93.9 %"}
 TRANSIENT = (
-    "10,000 flows last 3.4 s at load 0.5 and 1.9 s at 0.9, and the first adjustment comes after 0.2 s: 6 to 11 % of the "
-    "flows run under the starting threshold, more at high loads, and the slowest 1 % are among them. Of the flows after it "
-    "the gain grows with the load"
+    "10,000 flows last 3.4 s at load 0.5 and 1.9 s at 0.9, and the first adjustment comes after 0.2 s: 6 "
+    "to 11 % of the flows run under the starting threshold, more at high loads, and the slowest 1 % are "
+    "among them. Of the flows after it the gain grows with the load"
 )
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long flows, static against dynamic thresholds from 1000 KB (Gutiérrez et al., Fig. 8), at full rate on the simulator.
 
-Twice: with long flows of exactly the threshold, and with a threshold that also counts the packets' headers, so that the last
-28 KB of a long flow lie above it. They make all the difference (docs/REPRODUCING.md).
+Twice: with long flows of exactly the threshold, and with a threshold that also counts the packets' headers,
+so that the last 28 KB of a long flow lie above it. They make all the difference (docs/REPRODUCING.md).
 
 python -m experiments.dyna_fig8.run [--out DIR] [--seeds 1 2 3 4 5] [--flows N]
 """
@@ -31,9 +31,9 @@ RULES = (("static", STATIC_COLOUR, BROAD), ("dynamic", DYNAMIC_COLOUR, NARROW))
 """With colour and width of line: the two lie on each other where headers do not count."""
 
 EXPLANATION = (
-    "a flow of exactly 1000 KB never leaves the top queue, and with either threshold all long flows share one FIFO; the short "
-    "ones carry 3.8 % of the bytes. Where headers count, a long flow's last packets fall below all the others' first "
-    "1000 KB: then they wait, and the paper's gain appears"
+    "a flow of exactly 1000 KB never leaves the top queue, and with either threshold all long flows share"
+    " one FIFO; the short ones carry 3.8 % of the bytes. Where headers count, a long flow's last packets "
+    "fall below all the others' first 1000 KB: then they wait, and the paper's gain appears"
 )
 
 

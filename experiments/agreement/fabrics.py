@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One scenario on both fabrics, and what the simulator has to be told to be like the testbed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from experiments.agreement.compare import columns_by_number
+from experiments.bundle import is_complete
+from experiments.fabrics import need_root
+from experiments.files import SCENARIOS, read_document, scenario_with
+from experiments.simulator_run import run_on_simulator
+from experiments.terminal import progress_bar
+from topologies.commands import port_burst_bytes
+
+SIMULATOR_SETTINGS: Mapping[str, Any] = {"uplink": "fabric", "packets_per_ack": 2, "ack_delay": "40ms"}
+"""A kernel acknowledges every second packet, or after 40 ms. A testbed's host sends at the link rate and
+TCP small queues keep its own queue, and with it the window, short; the simulator has none: there marks at
+the host's own port keep both short."""
+
+TINY_BYTES = 64
+CROSSINGS = 6
+"""Of a link before a one-packet flow on a new connection has arrived: SYN, SYN-ACK and data cross two links each."""
+SAME_START_S = 0.02
+"""Senders start late by scheduling, never by this much; another schedule differs by more at once."""
+
+
+def idle_document() -> dict[str, Any]:
+    """One tiny flow at a time on the network of paper-mix: what it takes is the round trip."""
+    document = read_document(SCENARIOS / "paper-mix.toml")
+    workload = {"mix": [{"bytes": f"{TINY_BYTES}B", "share": 1.0, "from": ["h3"]}], "pattern": "many-to-one"}
+    idle = {**workload, "to": "h1", "interarrival": "50ms", "flows": 200}
+    return {
+        **document,
+        "name": "idle",
+        "scheme": {"name": "dctcp", "mark_at": "20pkt"},
+        "workload": idle,
+    }
+
+
+def fitted_delay_us(out: Path) -> float:
+    """The link delay with which the simulator's idle flow takes what the testbed's does, by the median."""
+    _, resolved = scenario_with(idle_document())
+    ours = on_simulator(resolved, out / "idle" / "simulator", 0.0)
+    theirs = on_testbed(resolved, out / "idle" / "testbed", ours)
+    measured, without = (float(np.nanmedian(_fct_us(bundle))) for bundle in (theirs, ours))
+    return round(max(0.0, (measured - without) / CROSSINGS), 1)
+
+
+def _fct_us(bundle: Path) -> Any:
+    return pq.read_table(bundle / "flows.parquet", columns=["fct_us"]).column("fct_us").to_numpy()
+
+
+def on_simulator(document: Mapping[str, Any], out: Path, delay_us: float) -> Path:
+    """The bundle of a testbed's scenario on the simulator; what the document itself says of it has the last word."""
+    fabric = {"link_delay": f"{round(delay_us * 1000)}ns", **document["fabric"]}
+    settings = {**SIMULATOR_SETTINGS, **document.get("simulator", {})}
+    scenario, resolved = scenario_with(document, fabric=fabric, simulator=settings)
+    if not is_complete(out, resolved):
+        run_on_simulator(scenario, resolved, out)
+    return out
+
+
+def with_credit(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The scenario with marks and buffer by the real queue of a testbed's port, for a fabric whose queues are real.
+
+    After a pause a port of the testbed may send some bytes at once (commands.port_burst_bytes): by so many its
+    real queue is shorter than the virtual one that marks and bounds it.
+    """
+    scenario, _ = scenario_with(document)
+    policy = scenario.policy
+    credit_bytes = port_burst_bytes(scenario.fabric.parameters["host_rate_bps"])
+    marking = {} if policy.mark_at is None else {"mark_at": f"{policy.mark_at - credit_bytes}B"}
+    buffer = {"buffer": f"{policy.buffer - credit_bytes}B"}
+    return {
+        **document,
+        "scheme": {**document["scheme"], **marking},
+        "fabric": {**document["fabric"], **buffer},
+    }
+
+
+def on_testbed(document: Mapping[str, Any], out: Path, ours: Path) -> Path:
+    """The bundle of the same scenario on the testbed; run when there is none of the very flows that `ours` has."""
+    scenario, resolved = scenario_with(document)
+    if not (is_complete(out, resolved) and same_flows(out, ours)):
+        from experiments.testbed_run import run_on_testbed
+
+        need_root()
+        with progress_bar(f"{scenario.name} on the testbed") as report:
+            run_on_testbed(scenario, resolved, out, report)
+    valid = json.loads((out / "summary.json").read_text())["valid"]
+    if not valid["ok"]:
+        print(f"{out.name}: not valid: {'; '.join(valid['reasons'])}", file=sys.stderr)
+    return out
+
+
+def same_flows(testbed: Path, simulator: Path) -> bool:
+    """Whether both ran one schedule: the same sizes at the same times of the run."""
+    theirs, ours = columns_by_number(testbed), columns_by_number(simulator)
+    if theirs is None or ours is None or len(theirs["bytes"]) != len(ours["bytes"]):
+        return False
+    late_s = np.abs(theirs["started_s"] - ours["started_s"])
+    return bool((theirs["bytes"] == ours["bytes"]).all() and np.median(late_s) < SAME_START_S)
