@@ -35,7 +35,8 @@ class Shares
 	Shares(const std::array<double, MAX_QUEUES> &share, std::uint64_t link_bps, std::uint64_t burst_bytes)
 	{
 		for (unsigned i = 0; i < MAX_QUEUES; i++) {
-			classes_[i].ps_per_byte = share[i] > 0 ? 8e12 / (share[i] * static_cast<double>(link_bps)) : 0;
+			classes_[i].ps_per_byte =
+				share[i] > 0 ? 8e12 / (share[i] * static_cast<double>(link_bps)) : 0;
 			classes_[i].burst = cost(i, burst_bytes);
 			classes_[i].tokens = classes_[i].burst;
 		}

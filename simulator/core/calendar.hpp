@@ -40,7 +40,8 @@ class Calendar
       public:
 	// `near`: nearly all events lie at most this far ahead.
 	explicit Calendar(Time near)
-	    : shift_(std::bit_width(static_cast<std::uint64_t>(near) / SLOTS)), slots_(SLOTS), occupied_(SLOTS / 64, 0)
+	    : shift_(std::bit_width(static_cast<std::uint64_t>(near) / SLOTS)), slots_(SLOTS),
+	      occupied_(SLOTS / 64, 0)
 	{
 	}
 
@@ -173,7 +174,7 @@ class Calendar
 	Time now_ = 0;
 	std::vector<Slot> slots_;
 	std::vector<std::uint64_t> occupied_; // a bit for each slot
-	std::uint64_t summary_ = 0; // a bit for each word of `occupied_`
+	std::uint64_t summary_ = 0;	      // a bit for each word of `occupied_`
 	std::vector<Far> far_;
 	std::uint64_t order_ = 0;
 };

@@ -40,7 +40,7 @@ class Cubic
 	}
 
       private:
-	static constexpr double C = 0.4;			// per second^3
+	static constexpr double C = 0.4;			    // per second^3
 	static constexpr double RENO = 3 * (1 - BETA) / (1 + BETA); // section 4.3
 
 	static double seconds(Time t)

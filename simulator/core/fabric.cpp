@@ -41,13 +41,16 @@ std::unique_ptr<Queueing> make_queueing(const Discipline &discipline, std::uint6
 
 Fabric::Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport, Time near,
 	       std::uint64_t seed, bool spray_packets)
-    : world_(near, seed), transport_(transport), hosts_(hosts), routing_(switches, hosts, spray_packets)
+    : world_(near, seed), transport_(transport), hosts_(hosts), switches_(switches),
+      routing_(switches, hosts, spray_packets)
 {
 	start_.what = Happening::FlowStart;
 }
 
 std::uint32_t Fabric::add_port(const PortSettings &settings, const Discipline &discipline)
 {
+	if (!settings.bps || settings.peer >= (settings.peer_is_host ? hosts_ : switches_))
+		throw std::invalid_argument("a port has a rate, and leads to a host or switch of the fabric");
 	ports_.push_back(std::make_unique<Port>(world_, settings, make_queueing(discipline, settings.bps)));
 	return static_cast<std::uint32_t>(ports_.size() - 1);
 }
@@ -198,7 +201,8 @@ void Fabric::start_flows()
 		FlowSpec spec = waiting_.front();
 
 		waiting_.pop_front();
-		flows_.push_back(std::make_unique<Flow>(world_, transport_, spec, *ports_.at(spec.source), *ports_.at(spec.sink)));
+		flows_.push_back(std::make_unique<Flow>(world_, transport_, spec, *ports_.at(spec.source),
+							*ports_.at(spec.sink)));
 		Flow &flow = *flows_.back();
 		flow.place = flows_.size() - 1;
 		if (spec.until)
@@ -225,7 +229,8 @@ void Fabric::finish(Flow &flow, Outcome outcome)
 
 FlowResult Fabric::result_of(const Flow &flow, Outcome outcome) const
 {
-	std::uint64_t delivered = static_cast<std::uint64_t>(flow.receiver.next_expected()) * transport_.payload_bytes;
+	std::uint64_t delivered =
+		static_cast<std::uint64_t>(flow.receiver.next_expected()) * transport_.payload_bytes;
 
 	return {
 		.id = flow.spec.id,
@@ -283,8 +288,9 @@ void Fabric::audit() const
 	const Totals &t = world_.totals;
 	if (found != world_.packets.in_use() || t.sent != t.received + t.dropped + found)
 		throw std::logic_error("packets: " + std::to_string(t.sent) + " sent, " + std::to_string(t.received) +
-				       " received, " + std::to_string(t.dropped) + " dropped, " + std::to_string(found) +
-				       " under way, " + std::to_string(world_.packets.in_use()) + " in use");
+				       " received, " + std::to_string(t.dropped) + " dropped, " +
+				       std::to_string(found) + " under way, " +
+				       std::to_string(world_.packets.in_use()) + " in use");
 }
 
 } // namespace sluice

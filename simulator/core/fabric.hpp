@@ -120,6 +120,7 @@ class Fabric
 	World world_;
 	TransportSettings transport_;
 	std::uint16_t hosts_;
+	std::uint16_t switches_;
 	std::vector<std::unique_ptr<Port>> ports_;
 	Routing routing_;
 	std::deque<FlowSpec> waiting_;

@@ -13,7 +13,8 @@ namespace sluice
 class Flow
 {
       public:
-	Flow(World &world, const TransportSettings &settings, const FlowSpec &spec, Port &source_port, Port &sink_port)
+	Flow(World &world, const TransportSettings &settings, const FlowSpec &spec, Port &source_port,
+	     Port &sink_port)
 	    : spec(spec), sender(world, settings, *this, source_port), receiver(world, settings, *this, sink_port),
 	      end(world.timers, Happening::FlowEnd, *this)
 	{

@@ -13,9 +13,9 @@ struct FlowSpec {
 	std::uint64_t id = 0;
 	std::uint64_t bytes = 0; // at least 1; of an endless flow: whatever it comes to
 	Time start = 0;
-	Time began = 0;		// before its start, if it had waited in its program
-	Time deadline = 0;	// 0: none
-	Time until = 0;		// endless until then; 0: `bytes` long
+	Time began = 0;	   // before its start, if it had waited in its program
+	Time deadline = 0; // 0: none
+	Time until = 0;	   // endless until then; 0: `bytes` long
 	std::uint16_t source = 0;
 	std::uint16_t sink = 0;
 	bool size_known = false;

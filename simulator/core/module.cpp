@@ -22,7 +22,8 @@ namespace
 template <class T> using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // A numpy array that owns a copy.
-template <class T> nb::ndarray<nb::numpy, T> array(const std::vector<T> &values, std::initializer_list<std::size_t> shape)
+template <class T>
+nb::ndarray<nb::numpy, T> array(const std::vector<T> &values, std::initializer_list<std::size_t> shape)
 {
 	T *data = new T[values.size() + 1];
 	nb::capsule owner(data, [](void *p) noexcept { delete[] static_cast<T *>(p); });
@@ -114,7 +115,8 @@ nb::ndarray<nb::numpy, std::uint64_t> port_statistics(Fabric &fabric)
 	for (std::uint32_t i = 0; i < fabric.ports(); i++) {
 		const PortStatistics &s = fabric.port(i).statistics();
 
-		all.insert(all.end(), {s.packets, s.bytes, s.marked, s.dropped, s.most_bytes, fabric.port(i).backlog_bytes()});
+		all.insert(all.end(),
+			   {s.packets, s.bytes, s.marked, s.dropped, s.most_bytes, fabric.port(i).backlog_bytes()});
 	}
 	return array(all, {fabric.ports(), 6});
 }
@@ -197,7 +199,10 @@ void bind_settings(nb::module_ &m)
 		.value("cubic", Control::Cubic)
 		.value("pfabric", Control::Pfabric)
 		.value("d3", Control::D3);
-	nb::enum_<Echo>(m, "Echo").value("none", Echo::None).value("standard", Echo::Standard).value("exact", Echo::Exact);
+	nb::enum_<Echo>(m, "Echo")
+		.value("none", Echo::None)
+		.value("standard", Echo::Standard)
+		.value("exact", Echo::Exact);
 	nb::enum_<Discipline::Between>(m, "Between")
 		.value("strict", Discipline::Between::Strict)
 		.value("shares", Discipline::Between::Shares)
@@ -258,13 +263,13 @@ void bind_settings(nb::module_ &m)
 void bind_fabric(nb::module_ &m)
 {
 	nb::class_<Fabric>(m, "Fabric")
-		.def(nb::init<std::uint16_t, std::uint16_t, const TransportSettings &, Time, std::uint64_t, bool>(), "hosts"_a,
-		     "switches"_a, "transport"_a, "near_ps"_a, "seed"_a, "spray_packets"_a)
+		.def(nb::init<std::uint16_t, std::uint16_t, const TransportSettings &, Time, std::uint64_t, bool>(),
+		     "hosts"_a, "switches"_a, "transport"_a, "near_ps"_a, "seed"_a, "spray_packets"_a)
 		.def("add_port", &Fabric::add_port, "settings"_a, "discipline"_a)
 		.def("add_group", &Fabric::add_group, "ports"_a)
 		.def("set_route", &Fabric::set_route, "from_switch"_a, "to_host"_a, "group"_a)
-		.def("add_flows", &add_flows, "id"_a, "bytes"_a, "start_ps"_a, "began_ps"_a, "deadline_ps"_a, "until_ps"_a,
-		     "source"_a, "sink"_a, "size_known"_a, "on_quench"_a, "importance_milli"_a,
+		.def("add_flows", &add_flows, "id"_a, "bytes"_a, "start_ps"_a, "began_ps"_a, "deadline_ps"_a,
+		     "until_ps"_a, "source"_a, "sink"_a, "size_known"_a, "on_quench"_a, "importance_milli"_a,
 		     "importance_share_milli"_a)
 		.def("run", &Fabric::run, "until_ps"_a, "events"_a, nb::call_guard<nb::gil_scoped_release>())
 		.def("audit", &Fabric::audit)
@@ -290,6 +295,7 @@ void bind_fabric(nb::module_ &m)
 
 NB_MODULE(_fabric, m)
 {
+	nb::set_leak_warnings(false); // of what a traceback still holds when the interpreter ends
 	m.doc() = "Packet-level simulation of a fabric. Times are picoseconds.";
 	sluice::bind_settings(m);
 	sluice::bind_fabric(m);

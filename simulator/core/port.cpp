@@ -11,7 +11,8 @@ namespace sluice
 
 Port::Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing> queueing)
     : world_(world), line_(settings.bps), delay_(settings.delay), buffer_bytes_(settings.buffer_bytes),
-      peer_(settings.peer), peer_is_host_(settings.peer_is_host), mark_by_queue_(settings.mark_by_queue), queueing_(std::move(queueing)), marking_(settings.marking)
+      peer_(settings.peer), peer_is_host_(settings.peer_is_host), mark_by_queue_(settings.mark_by_queue),
+      queueing_(std::move(queueing)), marking_(settings.marking)
 {
 	free_.what = Happening::PortFree;
 	arrival_.what = Happening::Arrival;

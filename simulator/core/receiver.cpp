@@ -9,8 +9,7 @@ namespace sluice
 {
 
 Receiver::Receiver(World &world, const TransportSettings &settings, Flow &flow, Port &port)
-    : world_(world), settings_(settings), flow_(flow), port_(port),
-      timer_(world.timers, Happening::AckDelay, flow)
+    : world_(world), settings_(settings), flow_(flow), port_(port), timer_(world.timers, Happening::AckDelay, flow)
 {
 }
 
@@ -32,7 +31,8 @@ bool Receiver::on_data(Packet *packet)
 	bool ce = echo(*packet);
 	bool changed = settings_.echo == Echo::Exact && ce != ce_before;
 
-	if (changed && waiting_) // what came before this packet, and not it itself, with the old state (RFC 8257, section 3.2)
+	if (changed &&
+	    waiting_) // what came before this packet, and not it itself, with the old state (RFC 8257, section 3.2)
 		acknowledge_waiting(ce_before);
 	if (packet->last)
 		total_ = packet->number + 1;

@@ -60,8 +60,8 @@ class Receiver
 	std::uint32_t highest_ = 0; // plus one
 	Scoreboard arrived_;	    // those beyond a gap
 
-	bool ce_ = false;	     // of the last packet (exact echo), or latched (standard)
-	std::uint32_t waiting_ = 0;  // packets without an ACK yet
+	bool ce_ = false;	    // of the last packet (exact echo), or latched (standard)
+	std::uint32_t waiting_ = 0; // packets without an ACK yet
 	std::uint32_t last_number_ = 0;
 	Time first_sent_at_ = 0;
 	Timer timer_;

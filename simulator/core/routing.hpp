@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "packet.hpp"
@@ -23,6 +25,8 @@ class Routing
 	// A set of equal-cost ports; returns its number.
 	std::uint16_t add_group(const std::vector<Port *> &ports)
 	{
+		if (ports.empty() || groups_.size() > UINT16_MAX)
+			throw std::invalid_argument("a group has a port at least, and there are up to 65,535 groups");
 		groups_.push_back({ports, 0});
 		return static_cast<std::uint16_t>(groups_.size() - 1);
 	}
@@ -30,10 +34,12 @@ class Routing
 	// Towards `host`, switch `from` has the ports of this group.
 	void set(std::uint16_t from, std::uint16_t host, std::uint16_t group)
 	{
-		group_of_[from * hosts_ + host] = group;
+		if (host >= hosts_ || !group || group >= groups_.size())
+			throw std::invalid_argument("a route leads to a host, by a group that was added");
+		group_of_.at(from * hosts_ + host) = group;
 	}
 
-	// The way on from switch `at`.
+	// The way on from switch `at`. Throws std::invalid_argument when there is none.
 	Port &next(const Packet &packet, std::uint16_t at)
 	{
 		Group &group = groups_[group_of_[at * hosts_ + packet.destination]];
@@ -41,6 +47,9 @@ class Routing
 
 		if (count == 1)
 			return *group.ports[0];
+		if (!count)
+			throw std::invalid_argument("switch " + std::to_string(at) + " has no way to host " +
+						    std::to_string(packet.destination));
 		if (per_packet_) {
 			group.turn = group.turn + 1 < count ? group.turn + 1 : 0;
 			return *group.ports[group.turn];

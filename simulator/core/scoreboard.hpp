@@ -38,7 +38,8 @@ class Scoreboard
 		while (last - first >= size)
 			size *= 2;
 		std::vector<std::uint8_t> larger(size, Sent);
-		for (std::uint32_t number = first; !ring_.empty() && number != last && number - first < ring_.size(); number++)
+		for (std::uint32_t number = first; !ring_.empty() && number != last && number - first < ring_.size();
+		     number++)
 			larger[number & (size - 1)] = ring_[number & mask_];
 		ring_.swap(larger);
 		mask_ = size - 1;

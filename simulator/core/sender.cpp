@@ -11,12 +11,13 @@ namespace sluice
 
 Sender::Sender(World &world, const TransportSettings &settings, Flow &flow, Port &port)
     : world_(world), settings_(settings), flow_(flow), port_(port), window_(settings, flow.spec),
-      round_trip_(settings.rto_min, settings.rto_initial),
-      timer_(world.timers, Happening::Retransmission, flow)
+      round_trip_(settings.rto_min, settings.rto_initial), timer_(world.timers, Happening::Retransmission, flow)
 {
 	const FlowSpec &spec = flow.spec;
 
-	total_ = spec.until ? UINT32_MAX : static_cast<std::uint32_t>((spec.bytes + settings.payload_bytes - 1) / settings.payload_bytes);
+	total_ = spec.until ? UINT32_MAX
+			    : static_cast<std::uint32_t>((spec.bytes + settings.payload_bytes - 1) /
+							 settings.payload_bytes);
 	if (settings.control == Control::D3)
 		pacer_ = std::make_unique<Pacer>(world, flow);
 }
@@ -278,7 +279,8 @@ void Sender::send(std::uint32_t number, bool again)
 	const FlowSpec &spec = flow_.spec;
 	Packet *packet = world_.packets.take();
 	bool last = number == total_ - 1;
-	std::uint32_t payload = last ? static_cast<std::uint32_t>(spec.bytes - static_cast<std::uint64_t>(number) * settings_.payload_bytes)
+	std::uint32_t payload = last ? static_cast<std::uint32_t>(spec.bytes - static_cast<std::uint64_t>(number) *
+										       settings_.payload_bytes)
 				     : settings_.payload_bytes;
 
 	scoreboard_.cover(una_, number);
@@ -346,7 +348,8 @@ std::uint8_t Sender::tag_of(std::uint32_t number) const
 		return static_cast<std::uint8_t>(sl_urgency_tag(urgency_q16()));
 	if (settings_.tags_sizes && spec.size_known)
 		return static_cast<std::uint8_t>(sl_known_size_tag(spec.bytes));
-	return static_cast<std::uint8_t>(sl_attained_tag(static_cast<std::uint64_t>(number) * settings_.payload_bytes));
+	return static_cast<std::uint8_t>(
+		sl_attained_tag(static_cast<std::uint64_t>(number) * settings_.payload_bytes));
 }
 
 void Sender::restart_timer()

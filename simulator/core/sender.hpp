@@ -122,11 +122,11 @@ class Sender
 	std::uint32_t una_ = 0;
 	std::uint32_t next_ = 0;
 	std::uint32_t in_flight_ = 0;
-	std::uint32_t lost_ = 0;	     // not sent again yet
-	std::uint32_t next_to_examine_ = 0;  // packets before this have been looked at for losses
-	std::uint32_t next_to_resend_ = 0;   // no lost packet before this
+	std::uint32_t lost_ = 0;	      // not sent again yet
+	std::uint32_t next_to_examine_ = 0;   // packets before this have been looked at for losses
+	std::uint32_t next_to_resend_ = 0;    // no lost packet before this
 	std::uint32_t highest_delivered_ = 0; // plus one
-	std::uint32_t high_ = 0;	     // next_ when the reduction, recovery or loss began
+	std::uint32_t high_ = 0;	      // next_ when the reduction, recovery or loss began
 	State state_ = State::Open;
 	bool connected_ = false;
 	bool stopped_ = false;

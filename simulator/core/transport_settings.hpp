@@ -22,7 +22,7 @@ struct TransportSettings {
 	std::uint32_t initial_window = 10;  // packets
 	std::uint32_t max_window = 10000;
 	Time rto_min = 10 * MILLISECOND;
-	Time rto_initial = SECOND; // before the first sample of the round-trip time
+	Time rto_initial = SECOND;	       // before the first sample of the round-trip time
 	std::uint32_t duplicate_threshold = 3; // packets beyond a gap until it counts as lost; 0: only timeouts tell
 	std::uint32_t packets_per_ack = 1;
 	Time ack_delay = 500 * MICROSECOND; // of an ACK that waits for a further packet

@@ -20,7 +20,8 @@ Window::Window(const TransportSettings &settings, const FlowSpec &spec)
 		cubic_ = std::make_unique<Cubic>();
 }
 
-bool Window::has_ended(std::uint32_t una, std::uint32_t next, Time now, const RoundTrip &round_trip, sl_window_sum *sum)
+bool Window::has_ended(std::uint32_t una, std::uint32_t next, Time now, const RoundTrip &round_trip,
+		       sl_window_sum *sum)
 {
 	Time srtt = round_trip.smoothed();
 

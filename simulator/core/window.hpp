@@ -41,7 +41,8 @@ class Window
 		marked_ += echo ? packets : 0;
 	}
 
-	bool has_ended(std::uint32_t una, std::uint32_t next, Time now, const RoundTrip &round_trip, sl_window_sum *sum);
+	bool has_ended(std::uint32_t una, std::uint32_t next, Time now, const RoundTrip &round_trip,
+		       sl_window_sum *sum);
 	void ask_law(const sl_window_sum &sum, std::uint64_t acked_bytes, const RoundTrip &round_trip, World &world);
 
 	// Marks were echoed, once a window: a reduction begins.
@@ -96,11 +97,11 @@ class Window
 	std::uint32_t cwnd_;
 	std::uint32_t slow_start_threshold_ = UINT32_MAX;
 	std::uint32_t acked_since_growth_ = 0;
-	std::uint32_t delivered_ = 0; // running count of packets
+	std::uint32_t delivered_ = 0;	     // running count of packets
 	std::uint32_t delivered_before_ = 0; // the last ACK
-	std::uint32_t marked_ = 0;    // of those
+	std::uint32_t marked_ = 0;	     // of those
 	sl_window window_ = {};
-	Time began_ = 0; // this window
+	Time began_ = 0;		// this window
 	std::uint64_t acked_bytes_ = 0; // of the flow when it began
 
 	std::uint32_t cwnd_before_cut_ = 0;

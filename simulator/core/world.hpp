@@ -62,7 +62,8 @@ struct World {
 	TimerEvents timers;
 	Random random;
 	Totals totals;
-	std::vector<Flow *> bereft; // done, and their last packet under way has been dropped: nothing else will end them
+	std::vector<Flow *>
+		bereft; // done, and their last packet under way has been dropped: nothing else will end them
 };
 
 } // namespace sluice

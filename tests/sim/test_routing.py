@@ -5,8 +5,10 @@ hashes."""
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy.stats import chi2
 
+from simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.kit import GBIT, MS, NS, Link
 
@@ -57,3 +59,31 @@ def test_sprayed_packets_go_each_way_in_turn():
     packets = three_stages(4001, spray=True)
     assert np.ptp(packets.sum(axis=1)) <= 1
     assert (np.ptp(packets, axis=1) <= 1).all()
+
+
+def test_run__a_switch_without_a_way_to_a_host_says_so():
+    net = kit.Net(2, 1, kit.transport())
+    net.add_port(Link(10 * GBIT, 0), 0)
+    net.add_port(Link(10 * GBIT, 0), 0)
+    net.flow(1, 0, 1000)
+    with pytest.raises(ValueError, match="switch 0 has no way to host 0"):
+        net.finish()
+
+
+@pytest.mark.parametrize("group", [0, 7])
+def test_set_route__a_group_that_is_not_there_is_refused(group):
+    with pytest.raises(ValueError, match="by a group that was added"):
+        core.Fabric(2, 1, kit.transport(), 100_000, 1, False).set_route(0, 0, group)
+
+
+def test_add_port__leads_to_what_is_there():
+    with pytest.raises(ValueError, match="leads to a host or switch"):
+        core.Fabric(2, 1, kit.transport(), 100_000, 1, False).add_port(
+            port_to(2, host=True), core.Discipline()
+        )
+
+
+def port_to(peer, *, host):
+    settings = core.PortSettings()
+    settings.bps, settings.peer, settings.peer_is_host = 10**9, peer, host
+    return settings
