@@ -16,9 +16,9 @@ from rich.live import Live
 from rich.text import Text
 
 from experiments.bundle import machine_meta, write_bundle
+from experiments.runs import build_topology
 from experiments.stack import Stack
 from experiments.terminal import console, print_summary, summary_table
-from experiments.runs import build_topology
 from experiments.validity import RunWatch
 from policy.errors import FieldError, SluiceError
 from policy.graph import Topology

@@ -23,7 +23,7 @@ Statistics = dict[str, float | int | None]
 def fct_by_class(flows: FlowColumns) -> dict[str, Statistics]:
     """n, mean and percentiles of the FCT in microseconds, for all flows and each size class."""
     finished = flows.where(~np.isnan(flows.fct_us))
-    return {name: distribution(finished.fct_us[_in_class(finished, name)]) for name in CLASSES}  # type: ignore[arg-type]
+    return {name: distribution(finished.fct_us[_in_class(finished, name)]) for name in CLASSES}
 
 
 def fct_by_scheme(flows: FlowColumns) -> dict[str, dict[str, Statistics]]:

@@ -26,10 +26,10 @@ from dataplane import build
 from dataplane.census import storages
 from dataplane.loader import load
 from experiments.files import scenario_with
+from experiments.runs import build_topology
 from experiments.soak.machine import Machine, kernel_complaints, settled
 from experiments.stack import Stack
 from experiments.terminal import console, end_in_order
-from experiments.runs import build_topology
 from experiments.testbed_run import complete
 from experiments.verdict import Claim, conclude
 from policy.records import FINISHED, FlowRecord

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from experiments.files import scenario_with
-from experiments.stack import Stack
 from experiments.runs import build_topology
+from experiments.stack import Stack
 from hostagent.schedule import ScheduledFlow
 from policy.records import FINISHED, WATCHED
 from policy.workload import Flow

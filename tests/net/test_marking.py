@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import pytest
 
 from experiments.files import scenario_with
-from experiments.stack import Stack
 from experiments.runs import build_topology
+from experiments.stack import Stack
 from runtime.wait import wait_until
 from tests.net.scenarios import scenario
 from topologies import measure
