@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.agreement.compare import Triple, claims, read_side, table
+from experiments.agreement.compare import Triple, claims, read_side, settled_s, settling_claim, table
 from experiments.agreement.fabrics import fitted_delay_us, on_simulator, on_testbed, with_credit
 from experiments.agreement.plot import plot
 from experiments.files import SCENARIOS, read_document, scenario_with
@@ -47,6 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     console.print(f"link delay of the simulator: {delay_us:.1f} us, as the testbed's idle round trip asks")
     document = read_document(SCENARIOS / "paper-mix.toml")
     runs: Runs = {}
+    settling: dict[str, list[tuple[float | None, float | None]]] = {}
     for variant in chosen:
         for seed in given.seeds:
             name = f"{variant.name}-seed{seed}"
@@ -55,12 +56,16 @@ def main(argv: list[str] | None = None) -> int:
             ours = on_simulator(resolved, given.out / "simulator" / name, delay_us)
             credited = on_simulator(with_credit(resolved), given.out / "with-credit" / name, delay_us)
             theirs = on_testbed(resolved, given.testbed / name, ours)
+            if variant.scheme["name"] == "mlfq-adaptive":
+                settling.setdefault(variant.name, []).append((settled_s(theirs), settled_s(ours)))
             runs.setdefault(variant.name, []).append(Triple(*map(read_side, (theirs, ours, credited))))
     changes = _changes(given, document, delay_us) if CHANGED_VARIANT in runs else {}
     plot(runs, given.out / "agreement.png")
     (given.out / "agreement.md").write_text("\n".join(table(runs)) + "\n")
     numbers = {"link_delay_us": delay_us, "figures": _numbers(runs), "simulator changed": changes}
-    return conclude(given.out, "agreement", claims(runs), numbers)
+    interval_s = document["scheme"]["interval_ms"] / 1000
+    settled = [settling_claim(variant, times, interval_s) for variant, times in settling.items()]
+    return conclude(given.out, "agreement", [*claims(runs), *settled], numbers)
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:

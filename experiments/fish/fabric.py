@@ -64,7 +64,7 @@ def over_equal(runs: Runs, figure: str, capacity: int, gap: str, variant: str = 
 
 def plot(runs: Runs, figures: Sequence[str], path: Path) -> None:
     """A row a figure, a column a gap; FISH of each capacity over PIAS of 240 packets and over PIAS of its own."""
-    drawn, grid = panels(len(figures), [f"Δt {gap.replace('ms', ' ms')}" for gap in GAPS])
+    drawn, grid = panels(len(figures), [f"Δt {gap.replace('ms', ' ms')}" for gap in GAPS], one_scale=True)
     for row, figure in zip(grid, figures, strict=True):
         for panel, gap in zip(row, GAPS, strict=True):
             _panel(panel, runs, figure, gap)

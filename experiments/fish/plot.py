@@ -17,10 +17,15 @@ from experiments.fish.common import COLOURS, FIGURE_TITLES, FIGURES, GAPS, TITLE
 from experiments.paired import Difference
 
 
-def panels(rows: int, titles: Sequence[str]) -> tuple[Figure, list[list[Axes]]]:
-    """A grid with these titles above its columns."""
+def panels(rows: int, titles: Sequence[str], *, one_scale: bool) -> tuple[Figure, list[list[Axes]]]:
+    """A grid with these titles above its columns; `one_scale`: the panels of a row have the same."""
     figure, axes = plt.subplots(
-        rows, len(titles), figsize=(3.3 * len(titles), 0.5 + 2.7 * rows), layout="constrained", squeeze=False
+        rows,
+        len(titles),
+        figsize=(3.3 * len(titles), 0.5 + 2.7 * rows),
+        layout="constrained",
+        squeeze=False,
+        sharey="row" if one_scale else False,
     )
     for panel in axes.flat:
         panel.axhline(0, color="0.5", linewidth=1, zorder=1)
@@ -60,7 +65,7 @@ def differences(
     runs: Runs, setups: Mapping[str, Setup], paper: Mapping[tuple[str, str], float], path: Path
 ) -> None:
     """A row a set-up, a column a figure: FISH and its two halves over PIAS, and the paper's values."""
-    figure, grid = panels(len(setups), [FIGURE_TITLES[name] for name in FIGURES])
+    figure, grid = panels(len(setups), [FIGURE_TITLES[name] for name in FIGURES], one_scale=False)
     for row, (title, setup) in zip(grid, setups.items(), strict=True):
         for panel, name in zip(row, FIGURES, strict=True):
             _panel(panel, runs, name, setup, paper)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.agreement.compare import Side, Triple, claims, table
+from experiments.agreement.compare import Side, Triple, claims, settling_claim, table
 from experiments.agreement.fabrics import idle_document, on_simulator, same_flows, with_credit
 from experiments.files import scenario_with
 from policy.workload import MSS_BYTES
@@ -18,8 +18,8 @@ def side(small_ms, medium_ms, *, valid=True):
 
 
 def triple(factor, **kwargs):
-    testbed = side([1.0, 3.0], [100.0, 200.0], **kwargs)
-    ours = side([factor, 3 * factor], [100.0, 200.0])
+    testbed = side([2.0, 6.0], [100.0, 200.0], **kwargs)
+    ours = side([2 * factor, 6 * factor], [100.0, 200.0])
     return Triple(testbed, ours, ours)
 
 
@@ -28,14 +28,19 @@ def test_claims__hold_within_the_tolerance():
     assert [claim.holds for claim in claims({"dctcp": [triple(1.3)] * 3})] == [False, True]
 
 
+def test_claims__half_a_millisecond_is_credit():
+    runs = [Triple(side([1.4], [100.0]), side([1.9], [100.0]), side([1.9], [100.0]))]
+    assert [claim.holds for claim in claims({"pias": runs})] == [True, True]
+
+
 def test_claims__a_run_that_is_not_valid_proves_nothing():
     made = claims({"dctcp": [triple(1.0), triple(1.0, valid=False)]})
     assert not any(claim.holds for claim in made)
 
 
 def test_claims__the_order_of_the_variants():
-    slow = Triple(side([4.0], [1.0]), side([4.0], [1.0]), side([4.0], [1.0]))
-    swapped = Triple(side([4.0], [1.0]), side([0.5], [1.0]), side([0.5], [1.0]))
+    slow = Triple(side([8.0], [1.0]), side([8.0], [1.0]), side([8.0], [1.0]))
+    swapped = Triple(side([8.0], [1.0]), side([0.5], [1.0]), side([0.5], [1.0]))
     assert claims({"fast": [triple(1.0)], "slow": [slow]})[-1].holds
     assert not claims({"fast": [triple(1.0)], "slow": [swapped]})[-1].holds
 
@@ -43,7 +48,7 @@ def test_claims__the_order_of_the_variants():
 def test_table__a_line_a_variant_and_class():
     lines = list(table({"dctcp": [triple(1.2)]}))
     assert len(lines) == 4
-    assert "2 / 2.4 / 2.4" in lines[2]
+    assert "4 / 4.8 / 4.8" in lines[2]
 
 
 def test_with_credit__marks_and_bounds_by_what_is_really_there():
@@ -70,3 +75,9 @@ def test_same_flows__by_size_and_start(tmp_path):
     other = on_simulator({**document, "seed": 2}, tmp_path / "other", 0.0)
     assert same_flows(one, again)
     assert not same_flows(one, other)
+
+
+def test_settling_claim__two_adjustments_apart_at_most():
+    assert settling_claim("adaptive", [(0.4, 0.5), (0.4, 1.0)], 0.5).holds
+    assert not settling_claim("adaptive", [(0.4, 1.5)], 0.5).holds
+    assert not settling_claim("adaptive", [(0.4, None)], 0.5).holds
