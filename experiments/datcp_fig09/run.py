@@ -57,7 +57,10 @@ def main(argv: list[str] | None = None, setup: Setup = SMALL) -> int:
     throughput(axes[0], runs[0], COLOURS, "", setup=setup)
     finish(figure, axes, arguments.out / "datcp_fig09.png")
     return conclude(
-        arguments.out, "datcp_fig09", [_quick(runs), _weighted(runs, setup), validity(runs)], _numbers(runs, setup)
+        arguments.out,
+        "datcp_fig09",
+        [_quick(runs), _weighted(runs, setup), validity(runs)],
+        _numbers(runs, setup),
     )
 
 

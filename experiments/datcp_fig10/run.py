@@ -41,7 +41,9 @@ SETTLED_S = 1.0
 def main(argv: list[str] | None = None, setup: Setup = SMALL) -> int:
     arguments = parser("datcp_fig10", __doc__, setup=setup).parse_args(argv)
     runs = {
-        importance: [run(arguments.out, _document(importance, seed, setup), setup) for seed in arguments.seeds]
+        importance: [
+            run(arguments.out, _document(importance, seed, setup), setup) for seed in arguments.seeds
+        ]
         for importance in IMPORTANCES
     }
     colours = {_timed(setup): DEADLINE, "background": BACKGROUND, "important": OTHER}

@@ -4,8 +4,8 @@
 Sizes are uniform over 10 to 100 MB (a tenth of it on the testbed). The paper does not say its deadlines: here a flow's
 is its size over the fair rate of the six flows (a sixth of the link), times a factor uniform over 0.9 … 1.3 (lax),
 0.7 … 1.1 (moderate), 0.5 … 0.9 (tight). Rounds of the three kinds take turns within a run. Against TCP; and on the
-simulator, which has switches that grant rates, against D³, against the standard ECN flows that DATCP's are when nobody
-tells of deadlines, and against TCP with a priority for each class of sizes, in which all of these flows are in one class.
+simulator, which has switches that grant rates, against D³, against the standard ECN flows that DATCP's are when
+nobody tells of deadlines, and against TCP with a priority for each class of sizes (all of these are in one class).
 
 python -m experiments.datcp_fig13.run [--out DIR] [--seeds 1 2 3] [--rounds 6]
 """
@@ -87,7 +87,8 @@ def main(argv: list[str] | None = None, setup: Setup = SMALL) -> int:
     }
     plans = {seed: plan(seed, arguments.rounds, setup) for seed in arguments.seeds}
     shares = {
-        variant: {kind: _share(outcomes, plans, kind) for kind in FACTORS} for variant, outcomes in runs.items()
+        variant: {kind: _share(outcomes, plans, kind) for kind in FACTORS}
+        for variant, outcomes in runs.items()
     }
     _plot(shares, setup, arguments.out / "datcp_fig13.png")
     valid = all(outcome.valid for outcomes in runs.values() for outcome in outcomes)
