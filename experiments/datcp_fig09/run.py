@@ -84,7 +84,7 @@ def _shares(outcome: Run, at_s: float, setup: Setup) -> dict[int, float]:
 
 
 def _settling_s(outcome: Run, index: int) -> float | None:
-    """From a flow's start to the end of the first OVER_S in which it has the rate that it keeps until the next start."""
+    """From a flow's start to the end of the first OVER_S in which it has the rate that it keeps from then on."""
     start_s = outcome.flows[index].start_s
     kept = mean_rate_mbps(outcome, index, start_s + QUICK_S / 2, start_s + QUICK_S)
     for at_s in np.arange(start_s + OVER_S, start_s + QUICK_S, STEP_S):
