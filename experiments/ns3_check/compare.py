@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +53,10 @@ class Figure:
     def is_chance(self) -> bool:
         """ns-3 is no further from our median than our own runs are."""
         return bool(self.runs) and min(self.runs) <= self.ns3 <= max(self.runs)
+
+    def document(self) -> dict[str, Any]:
+        """For the verdict's numbers."""
+        return {**asdict(self), "ratio": self.ratio, "holds": self.holds, "is_chance": self.is_chance}
 
     def claim(self, explanation: str = "") -> Claim:
         """For the verdict: what ns-3 has takes the place of what a paper has."""
