@@ -62,15 +62,16 @@ class Figure:
         """For the verdict: what ns-3 has takes the place of what a paper has."""
         chance = "as far apart as our own runs with starts moved by up to 100 ns" if self.is_chance else ""
         explanation = "" if self.holds else (chance or explanation)
-        allowed = f"{_number(self.ns3)} {self.unit}".strip()
-        measured = f"{_number(self.ours)}, ratio {self.ratio:.3f} (1 ± {self.tolerance:g}){self._range()}"
+        allowed = f"{number(self.ns3)} {self.unit}".strip()
+        measured = f"{number(self.ours)}, ratio {self.ratio:.3f} (1 ± {self.tolerance:g}){self._range()}"
         return Claim(self.what, f"ns-3: {allowed}", measured, self.holds, explanation)
 
     def _range(self) -> str:
-        return f", own runs {_number(min(self.runs))} … {_number(max(self.runs))}" if self.runs else ""
+        return f", own runs {number(min(self.runs))} … {number(max(self.runs))}" if self.runs else ""
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """As people read it."""
     return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
 
 

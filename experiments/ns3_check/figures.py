@@ -25,22 +25,6 @@ from experiments.ns3_check.pairs import Pair, repeats, sides, times_us
 from experiments.verdict import Claim
 from policy.framing import FRAME_BYTES, HEADER_BYTES
 
-_RECOVERY = (
-    "whether a lost packet's second copy finds room decides, and that hangs on when it is sent: to ns-3 a packet is "
-    "lost when three beyond it were selectively acknowledged, and when one sent again after it has arrived"
-)
-EXPLANATIONS = {
-    "lone": "ns-3 answers the SYN-ACK with an ACK of its own before the data, 66 bytes: 0.0528 us of this link",
-    "lone-delayed": "the same 0.0528 us",
-    "long-8": "windows of eight packets: ours are whole packets and cuts are rounded to the nearest, ns-3's are bytes; "
-    "with cuts rounded down, ours has 4 % more marks",
-    "losses-8": f"{_RECOVERY}; with both rules in ours, 95 time out",
-    "losses-32": f"{_RECOVERY}; with both rules in ours, 339 time out",
-    "marks-and-losses-32": f"{_RECOVERY}; with both rules in ours, 81 time out. Nor does ns-3 begin a recovery "
-    "while it reduces a window for marks (a TODO in TcpSocketBase::ProcessAck)",
-}
-"""By case, for figures that differ."""
-
 
 def lone_figures(case: Case, pairs: list[Pair]) -> Iterator[Figure]:
     (pair,) = pairs

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from experiments.ns3_check import cases
+from experiments.ns3_check.explanations import explanation_of
 from experiments.ns3_check.figures import (
-    EXPLANATIONS,
     closed_form,
     incast_figures,
     lone_figures,
@@ -65,7 +65,7 @@ def compare(out: Path, flows: int) -> int:
         *(figure for case in web for figure in web_figures(case, pairs[case.name])),
     ]
     plot_times({case.name: _times(pairs[case.name]) for case in web}, out / "ns3_check.png")
-    claims = [figure.claim(EXPLANATIONS.get(figure.what.split(":")[0], "")) for figure in figures]
+    claims = [figure.claim(explanation_of(figure)) for figure in figures]
     claims += [closed_form(case, pairs[case.name]) for case in cases.lone_cases()]
     claims += [same_paths(case, pairs[case.name]) for case in web]
     numbers = {

@@ -6,6 +6,8 @@ import pytest
 
 from experiments.ns3_check import cases, ns3
 from experiments.ns3_check.compare import Figure, class_times, figures_of_times, jain_index, times_of
+from experiments.ns3_check.explanations import explanation_of
+from experiments.ns3_check.table import rows
 
 
 def case_named(name):
@@ -133,3 +135,22 @@ def test_figures_of_times__the_median_run_stands_for_ours():
 def test_jain_index__of_equal_and_of_lonely_shares():
     assert jain_index([3, 3, 3, 3]) == 1
     assert jain_index([1, 0, 0, 0]) == 0.25
+
+
+def test_rows__tell_what_holds_what_is_chance_and_what_differs():
+    runs = (80.0, 100.0, 130.0)
+    figures = [
+        Figure("lone: FCT of 1KB", "us", 100, 100.1, 0.005),
+        Figure("web: small FCT p99", "us", 100, 120, 0.1, runs=runs),
+        Figure("web: timeouts", "", 0, 20, 0.1, runs=(0.0, 1.0)),
+    ]
+    *_, exact, chance, differs = rows([figure.document() for figure in figures])
+    assert exact == "| lone | FCT of 1KB (us) | 100 | – | 100.1 | 1.001 | 0.5% |"
+    assert chance.endswith("| 80 … 130 | 120 | 1.200 | chance |")
+    assert differs.endswith("| 20 | – | **differs** |")
+
+
+def test_explanation_of__the_longest_story_is_of_its_own_case():
+    about = "marks-and-losses-32: timeouts"
+    assert "81 time out" in explanation_of(Figure(about, "", 57, 86, 0.1))
+    assert explanation_of(Figure("web-0.5: small FCT p99", "us", 1, 2, 0.1)) == ""
