@@ -57,6 +57,11 @@ class Tagger:
         carries = settings.deadlines * _DEADLINES | settings.sizes * _SIZES
         self._object.map("settings").update(0, struct.pack(_SETTINGS, settings.idle_gap_ns, carries))
 
+    @property
+    def program_fd(self) -> int:
+        """File descriptor of the program: the kernel tells of it in /proc/self/fdinfo."""
+        return self._program.fd
+
     def attach(self, ifname: str) -> None:
         """Tag what leaves through this interface of the current network namespace. Idempotent.
 

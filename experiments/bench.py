@@ -20,6 +20,7 @@ from rich.table import Table
 from dataplane.bench import measure as packet_costs
 from experiments.bench_connections import measure_connections
 from experiments.bench_sockopt import measure_hook
+from experiments.bench_tagger import measure_share
 from experiments.bench_throughput import Measured, measure_throughput
 from experiments.fabrics import need_root
 from experiments.terminal import console
@@ -90,6 +91,11 @@ def _throughput_results() -> Iterator[Result]:
         yield _against_cubic(f"throughput {variant.label}", "Gb/s", rates.bps)
     for variant, rates in measured.items():
         yield _against_cubic(f"throughput per CPU {variant.label}", "Gb/CPU s", rates.bits_per_cpu_s)
+
+
+def _tagger_results() -> Iterator[Result]:
+    for link, share in measure_share().items():
+        yield Result(f"tagger, share of a flow's CPU time, {link}", 100 * share, "%")
 
 
 def _against_cubic(name: str, unit: str, found: Measured) -> Result:
@@ -195,6 +201,7 @@ def _store_results() -> Iterator[Result]:
 PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "packets": _packet_results,
     "throughput": _throughput_results,
+    "tagger": _tagger_results,
     "connections": _connection_results,
     "hook": _hook_results,
     "policy": _policy_results,

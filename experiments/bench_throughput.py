@@ -95,21 +95,29 @@ def measure_throughput(rounds: int) -> Mapping[Throughput, Rates]:
 
 
 def _measure_inside(rounds: int) -> dict[str, list[tuple[Figures, Figures]]]:
+    turns = variants()
+    rates: dict[str, list[tuple[Figures, Figures]]] = {variant.label: [] for variant in turns}
+    with far_end() as enter, ExitStack() as registered:
+        for control in ours():
+            registered.enter_context(register_congestion_control(control))
+        for number in range(rounds):
+            for variant in turns[number % len(turns) :] + turns[: number % len(turns)]:
+                rates[variant.label].append((transfer(BASELINE, enter), transfer(variant, enter)))
+    return rates
+
+
+@contextmanager
+def far_end() -> Iterator[list[str]]:
+    """Another namespace at the other end of a cable from `near0` here; yields what a command in it begins with."""
     far = spawn(["unshare", "--net", "sleep", "infinity"])
     enter = ["nsenter", f"--net=/proc/{far.pid}/ns/net"]
     own = Path("/proc/self/ns/net").readlink()
     wait_until(lambda: Path(f"/proc/{far.pid}/ns/net").readlink() != own, "the far namespace is there")
     _connect(far.pid, enter)
-    turns = variants()
-    rates: dict[str, list[tuple[Figures, Figures]]] = {variant.label: [] for variant in turns}
-    with ExitStack() as registered:
-        for control in ours():
-            registered.enter_context(register_congestion_control(control))
-        for number in range(rounds):
-            for variant in turns[number % len(turns) :] + turns[: number % len(turns)]:
-                rates[variant.label].append((_one(BASELINE, enter), _one(variant, enter)))
-    stop(far)
-    return rates
+    try:
+        yield enter
+    finally:
+        stop(far)
 
 
 def _connect(far_pid: int, enter: list[str]) -> None:
@@ -132,9 +140,9 @@ def _measures(variant: Throughput) -> Iterator[None]:
         yield
 
 
-def _one(variant: Throughput, enter: list[str]) -> Figures:
+def transfer(variant: Throughput, enter: list[str]) -> Figures:
     """Bits per second, and per second of CPU time."""
-    began_s = _children_cpu_s()
+    began_s = children_cpu_s()
     server = spawn([*enter, "iperf", "-s", "-Z", variant.control], log_file=Path("/dev/null"))
     client = ["iperf", "-c", FAR, "-Z", variant.control, "-t", str(SECONDS), "-y", "C"]
     try:
@@ -144,10 +152,10 @@ def _one(variant: Throughput, enter: list[str]) -> Figures:
     finally:
         stop(server)
     fields = csv.strip().splitlines()[-1].split(",")
-    return float(fields[8]), 8 * float(fields[7]) / (_children_cpu_s() - began_s)
+    return float(fields[8]), 8 * float(fields[7]) / (children_cpu_s() - began_s)
 
 
-def _children_cpu_s() -> float:
+def children_cpu_s() -> float:
     """Of the ended children; the kernel's work for a packet is done in the process that sends or reads it, mostly."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
