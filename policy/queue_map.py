@@ -7,7 +7,7 @@
 | shortest-first | 0                       | 0                        | 0                  | 0          |
 | by-size        | last                    | last                     | by class           | last       |
 | mlfq           | thresholds passed       | 0: as if it had just begun | 0                | last       |
-| sieve          | 1 + thresholds passed   | 0                        | 1 + those below it | last       |
+| sieve          | 1 + thresholds passed; 1st packet 0 | 0          | 1 + those below it | last       |
 | two-level      | 2 × thresholds passed   | 2 × level + 1            | 0                  | last       |
 
 Untagged traffic goes where the policy says. A scheme's hosts write into the tags what its rule reads (`tags_deadlines`,
@@ -62,9 +62,12 @@ def sieve_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: i
     """Karuna's sieve (Chen et al., SIGCOMM 2016, section 3): deadline flows, type 1, have queue 0 for themselves.
 
     Below, flows of unknown size, type 3, demote by bytes sent. A flow of known size, type 2, is from first to last in
-    the queue in which the largest flow of its class would end; those of the open class in the last.
+    the queue in which the largest flow of its class would end; those of the open class in the last. What has the first
+    tag, the first packet of a flow, goes with the deadline flows: so do the ACKs, which carry it, and which a sender
+    would take for lost if they waited behind a deadline flow that fills the link.
     """
     levels = [min(1 + level, queues - 1) for level in demotion_levels(thresholds_bytes)]
+    levels[0] = 0
     edges = [tags.snap_to_edge(threshold) for threshold in thresholds_bytes]
     known = [min(1 + bisect_left(edges, size), queues - 1) for size in tags.KNOWN_SIZE_EDGES_BYTES]
     return _map(queues, untagged_queue, attained=levels, known=[*known, queues - 1])

@@ -27,6 +27,7 @@ from policy.workload import BATCH_FLOWS, Flow, FlowBatch, TraceWorkload, Workloa
 from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 
 CONNECTIONS = ("new", "persistent")
+LATE = ("urgent", "plain")
 MULTIPATH = ("per-flow", "per-packet")
 UPLINKS = ("fabric", "free", "unshaped")
 MIN_SAMPLE_MS = 10
@@ -86,6 +87,8 @@ class SimulatorSettings:
     uplink: str = "fabric"
     """"fabric": a host's own port queues, marks and drops as a switch's does; "free": it serialises, no more;
     "unshaped": it takes no time, the first queue is the switch's."""
+    late: str = "urgent"
+    """"urgent": past its deadline a flow goes on as the most urgent; "plain": as one without a deadline."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +255,7 @@ def _simulator(table: Table, transport: Transport) -> SimulatorSettings:
         ack_delay_ns=table.time_ns("ack_delay", "0.5ms"),
         rto_initial_us=_timeout_us(table, "rto_initial", initial),
         uplink=table.one_of("uplink", "fabric", UPLINKS),
+        late=table.one_of("late", "urgent", LATE),
     )
     if settings.ack_delay_ns <= 0:
         raise FieldError(table.name("ack_delay"), "must be above zero")

@@ -50,6 +50,7 @@ def transport_settings(scenario: Scenario) -> _fabric.TransportSettings:
     settings.handshake = transport.connections == "new"
     settings.tags_deadlines = scheme.tags_deadlines
     settings.tags_sizes = scheme.tags_sizes
+    settings.forgets_late = simulator.late == "plain"
     return settings
 
 

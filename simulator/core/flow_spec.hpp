@@ -22,6 +22,12 @@ struct FlowSpec {
 	std::uint32_t on_quench = 0; // enum sl_on_quench
 	std::uint32_t importance_milli = 0;
 	std::uint32_t importance_share_milli = 0;
+
+	// Has it a deadline at `now`? One that has passed counts, unless it is forgotten.
+	bool is_timed(Time now, bool forgets_late) const
+	{
+		return deadline && !(forgets_late && now >= deadline);
+	}
 };
 
 } // namespace sluice

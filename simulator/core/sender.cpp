@@ -344,7 +344,7 @@ std::uint8_t Sender::tag_of(std::uint32_t number) const
 		return SL_TAG_UNTAGGED;
 	if (window_.phase() != SL_SENDING)
 		return SL_TAG_BACKGROUND;
-	if (settings_.tags_deadlines && spec.deadline)
+	if (settings_.tags_deadlines && spec.is_timed(world_.now(), settings_.forgets_late))
 		return static_cast<std::uint8_t>(sl_urgency_tag(urgency_q16()));
 	if (settings_.tags_sizes && spec.size_known)
 		return static_cast<std::uint8_t>(sl_known_size_tag(spec.bytes));

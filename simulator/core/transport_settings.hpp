@@ -30,6 +30,7 @@ struct TransportSettings {
 	bool tags = true;		    // packets say what their flow has sent; else they are untagged
 	bool tags_deadlines = false;	    // a deadline flow says its urgency instead
 	bool tags_sizes = false;	    // a flow of known size its size class
+	bool forgets_late = false;	    // past its deadline a flow goes on as one without
 };
 
 } // namespace sluice

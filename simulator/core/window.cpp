@@ -54,7 +54,7 @@ void Window::ask_law(const sl_window_sum &sum, std::uint64_t acked_bytes, const 
 		w.flags |= SL_WINDOW_HAS_SIZE;
 		w.remaining_bytes = sl_remaining_bytes(spec_.bytes, acked_bytes);
 	}
-	if (spec_.deadline) {
+	if (spec_.is_timed(now, settings_.forgets_late)) {
 		w.flags |= SL_WINDOW_HAS_DEADLINE;
 		w.left_ns = static_cast<sl_u64>(std::max<Time>(spec_.deadline - now, 0) / NANOSECOND);
 		w.elapsed_ns = static_cast<sl_u64>((now - spec_.began) / NANOSECOND);

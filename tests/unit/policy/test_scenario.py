@@ -109,7 +109,9 @@ def test_scenario__a_trace():
 
 
 def test_scenario__what_only_the_simulator_needs():
-    assert read(changed()).simulator == SimulatorSettings("per-flow", 3, 1, 500_000, 1_000_000, "fabric")
+    assert read(changed()).simulator == SimulatorSettings(
+        "per-flow", 3, 1, 500_000, 1_000_000, "fabric", "urgent"
+    )
     given = {
         "multipath": "per-packet",
         "duplicate_threshold": 0,
@@ -117,9 +119,10 @@ def test_scenario__what_only_the_simulator_needs():
         "ack_delay": "40us",
         "rto_initial": "3ms",
         "uplink": "free",
+        "late": "plain",
     }
     assert read(changed(simulator=given)).simulator == SimulatorSettings(
-        "per-packet", 0, 2, 40_000, 3000, "free"
+        "per-packet", 0, 2, 40_000, 3000, "free", "plain"
     )
 
 
@@ -167,6 +170,7 @@ def test_transport__a_kernels_timeout_is_whole_milliseconds(rto_min, millisecond
         ({"simulator": {"ack_delay": "1"}}, "simulator.ack_delay"),
         ({"simulator": {"rto_initial": "0us"}}, "simulator.rto_initial"),
         ({"simulator": {"uplink": "none"}}, "simulator.uplink"),
+        ({"simulator": {"late": "never"}}, "simulator.late"),
         ({"simulator": {"uplinks": "free"}}, "simulator.uplinks"),
         ({"transport": {"rto_min": "1ns"}}, "transport.rto_min"),
         ({"transport": {"rto_min": "10min"}}, "transport.rto_min"),
