@@ -114,8 +114,7 @@ class HashedRoutes : public ns3::Ipv4RoutingProtocol
 	{
 		const auto &devices = devices_.at(host_of(destination));
 
-		return devices.size() == 1 ? devices[0]
-					   : devices[(path_of(packet) ^ number_ * 0x9E3779B9U) % devices.size()];
+		return devices[hash(path_of(packet)) * devices.size() >> 32];
 	}
 
 	// SplitMix64, one step (simulator/core/world.hpp), over the switch and the flow.
