@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -103,8 +103,9 @@ def run_sweep(
     *,
     schemes: Sequence[str] | None = None,
     settings: Mapping[str, Any] | None = None,
+    more: Callable[[Path], Row] = lambda bundle: {},
 ) -> ByLoad:
-    """Run what is not there yet, show the table. SluiceError when a run failed."""
+    """Run what is not there yet, show the table. `more`: further columns, from a bundle. SluiceError: a run failed."""
     found = points(
         document,
         schemes=schemes,
@@ -118,15 +119,16 @@ def run_sweep(
         raise SluiceError(
             f"{len(outcome.failed)} of {len(found)} runs failed; their folders in {out} hold log.txt"
         )
-    return read_sweep(out, found)
+    return read_sweep(out, found, more)
 
 
-def read_sweep(out: Path, found: Sequence[Point]) -> ByLoad:
+def read_sweep(out: Path, found: Sequence[Point], more: Callable[[Path], Row] = lambda bundle: {}) -> ByLoad:
     """What the finished runs in a folder came to."""
-    return ByLoad([row | _more(out / point.name) for point, row in zip(found, rows(out, found), strict=True)])
+    table = zip(found, rows(out, found), strict=True)
+    return ByLoad([row | _traffic(out / point.name) | more(out / point.name) for point, row in table])
 
 
-def _more(bundle: Path) -> Row:
+def _traffic(bundle: Path) -> Row:
     meta = json.loads((bundle / "meta.json").read_text())
     return {
         "timeouts": meta["tcp"]["retransmission_timeouts"],

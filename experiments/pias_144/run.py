@@ -40,6 +40,11 @@ TESTBED = {
 }
 """PIAS over DCTCP in its authors' published runs: 16 hosts, 1 Gb/s, loads 0.5 to 0.8 (github.com/baiwei0427/PIAS)."""
 
+TOP_QUEUE = (
+    "the scripts' first threshold is 1.1 to 1.5 MB: small flows share the top queue with the first megabyte of all "
+    "others. With the older list that has 46 packets there (scheme pias-46 of the scenario) half of the distance goes"
+)
+
 MS, US = 1e-3, 1.0
 PANELS = (
     Panel("small, mean", "fct_us_small_mean", "FCT (µs)", US),
@@ -99,17 +104,22 @@ def claims_of(name: str, runs: ByLoad) -> list[Claim]:
         _claim(f"{name}: small p99, PIAS/DCTCP", f"lower {there['tail']}", tail, 1.0),
         _claim(f"{name}: medium mean, PIAS/DCTCP", f"no worse {there['medium']}", medium, 1.05),
         _claim(f"{name}: large mean, PIAS/DCTCP", f"not much worse {there['large']}", large, NO_WORSE),
-        _claim(f"{name}: small mean, PIAS/pFabric", paper_close, close, CLOSE),
+        _claim(f"{name}: small mean, PIAS/pFabric", paper_close, close, CLOSE, explanation=TOP_QUEUE),
         Claim(f"{name}: unfinished flows", "0", str(runs.unfinished), runs.unfinished == 0),
     ]
 
 
 def _claim(
-    what: str, paper: str, ratios: dict[float, float], limit: float, at_best: float = float("inf")
+    what: str,
+    paper: str,
+    ratios: dict[float, float],
+    limit: float,
+    at_best: float = float("inf"),
+    explanation: str = "",
 ) -> Claim:
     """Medians over the seeds, load by load; none may exceed the limit, and one must be down to `at_best`."""
     holds = max(ratios.values()) <= limit and min(ratios.values()) <= at_best
-    return Claim(what, paper, over_loads(ratios), holds)
+    return Claim(what, paper, over_loads(ratios), holds, explanation)
 
 
 if __name__ == "__main__":
