@@ -7,7 +7,7 @@ import pytest
 from experiments.ns3_check import cases, ns3
 from experiments.ns3_check.compare import Figure, class_times, figures_of_times, jain_index, times_of
 from experiments.ns3_check.explanations import explanation_of
-from experiments.ns3_check.table import rows
+from experiments.ns3_check.table import class_rows, rows
 
 
 def case_named(name):
@@ -141,6 +141,7 @@ def test_rows__tell_what_holds_what_is_chance_and_what_differs():
     runs = (80.0, 100.0, 130.0)
     figures = [
         Figure("lone: FCT of 1KB", "us", 100, 100.1, 0.005),
+        Figure("web: dropped", "", 100, 120, 0.1, runs=runs),
         Figure("web: small FCT p99", "us", 100, 120, 0.1, runs=runs),
         Figure("web: timeouts", "", 0, 20, 0.1, runs=(0.0, 1.0)),
     ]
@@ -148,6 +149,14 @@ def test_rows__tell_what_holds_what_is_chance_and_what_differs():
     assert exact == "| lone | FCT of 1KB (us) | 100 | – | 100.1 | 1.001 | 0.5% |"
     assert chance.endswith("| 80 … 130 | 120 | 1.200 | chance |")
     assert differs.endswith("| 20 | – | **differs** |")
+
+
+def test_class_rows__one_for_each_class_that_has_all_five_figures():
+    names = ("FCT mean", "FCT p50", "FCT p99", "slowdown mean", "slowdown p99")
+    whole = [Figure(f"web: small {name}", "", 100, 104, 0.05).document() for name in names]
+    part = [Figure("web: large FCT mean", "us", 1, 1, 0.05).document()]
+    _, _, *lines = class_rows([*whole, *part])
+    assert lines == ["| web | small | " + " | ".join(["100 / 104 (1.04)"] * 5) + " |"]
 
 
 def test_explanation_of__the_longest_story_is_of_its_own_case():
