@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every experiment ends with: claims of a paper beside what was measured, as JSON and as a table for people."""
+"""What every experiment ends with: claims of a paper beside what was measured, as JSON and as a table for people.
+
+python -m experiments.verdict results/pias_144 …     the claims of finished experiments as a Markdown table
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +45,21 @@ def conclude(out: Path, name: str, claims: Sequence[Claim], numbers: Any) -> int
     return 0 if all(claim.holds or claim.explanation for claim in claims) else 1
 
 
+def markdown(document: Mapping[str, Any]) -> Iterator[str]:
+    """The lines of a table of a verdict's claims."""
+    yield "| claim | paper | measured | holds |"
+    yield "|---|---|---|---|"
+    for claim in document["claims"]:
+        holds = "yes" if claim["holds"] else "**no**"
+        yield f"| {claim['what']} | {claim['paper']} | {claim['measured']} | {holds} |"
+
+
 def spread(values: Sequence[float]) -> str:
     """Median and range over seeds, as ratios are shown: 0.62 (0.58 … 0.66)."""
     ordered = sorted(values)
     return f"{ordered[len(ordered) // 2]:.2f} ({ordered[0]:.2f} … {ordered[-1]:.2f})"
+
+
+if __name__ == "__main__":
+    for folder in sys.argv[1:]:
+        print(*markdown(json.loads((Path(folder) / "verdict.json").read_text())), "", sep="\n")
