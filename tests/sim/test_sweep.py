@@ -158,7 +158,8 @@ def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running
     out = tmp_path / "out"
     scenario.write_text(SCENARIO.format(flows=60) + "[sweep.scheme.tcp.workload]\nflows = 1000000\n")
     command = sluice("sweep", scenario, "--out", out, "--schemes", "dctcp", "tcp", "--jobs", 2)
-    process = spawn(command, log_file=tmp_path / "log")
+    # A shell's background jobs ignore SIGINT, and so would all that these tests start.
+    process = spawn(["env", "--default-signal=INT", *command], log_file=tmp_path / "log")
     try:
         wait_until(lambda: written_at(out), "the short point is finished", timeout_s=PATIENCE_S)
         running = "tcp/load-0.5/seed-01"
