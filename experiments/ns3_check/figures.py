@@ -125,7 +125,7 @@ def speeds(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
             "ns3_hops_per_s": sum(p.ns3.packet_hops for p in of_case) / sum(p.ns3.seconds for p in of_case),
         }
         for name, of_case in pairs.items()
-        if sum(p.ours.packet_hops for p in of_case) > 1_000_000
+        if sum(p.ours.packet_hops for p in of_case) > 10_000_000
     }
 
 

@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from policy.records import SIZE_CLASSES, size_classes
 
@@ -42,14 +43,18 @@ def plot_times(cases: Mapping[str, Times], path: Path) -> None:
             _draw(panel, times.ours_us[chosen], OURS, "Sluice", 1.2)
             panel.set(title=f"{name}, {SIZE_CLASSES[i]} ({chosen.sum()} flows)", xscale="log", ylim=(0, 1))
             panel.grid(color="0.92")
+            wide = chosen.any() and np.ptp(np.log10(times.ours_us[chosen])) > 2
+            panel.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+            panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            panel.xaxis.set_minor_formatter(NullFormatter())
     for panel in rows[-1]:
-        panel.set_xlabel("FCT (us)")
+        panel.set_xlabel("FCT (ms)")
     rows[0][0].legend(loc="upper left")
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
 
 def _draw(panel: Axes, values: npt.NDArray[np.float64], colour: str, label: str, width: float) -> None:
-    done = np.sort(values[~np.isnan(values)])
+    done = np.sort(values[~np.isnan(values)]) / 1000
     share = np.arange(1, len(done) + 1) / len(done) if len(done) else done
     panel.plot(done, share, color=colour, linewidth=width, label=label, alpha=0.85)
