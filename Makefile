@@ -4,7 +4,8 @@ PYTHON := .venv/bin/python
 DURATION ?=
 NAME ?=
 C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c) \
-	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h)) $(wildcard simulator/core/*.[ch]pp)
+	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h)) $(wildcard simulator/core/*.[ch]pp) \
+	$(wildcard experiments/ns3_check/driver/*.[ch]pp)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup packages venv bpf fabric frontend gen fmt check test bench experiment demo doctor clean
