@@ -64,6 +64,7 @@ only = pytest.mark.parametrize
 
 
 def test_two_flows_that_were_told_nothing_fill_the_link_evenly(bell: Dumbbell):
+    """The queue says so, not the rate: a busy machine serves the link late, whatever the windows are."""
     two, backlogs = flows(bell, 2), []
     two.run(0.7)
     two.received_bytes.clear()
@@ -71,14 +72,17 @@ def test_two_flows_that_were_told_nothing_fill_the_link_evenly(bell: Dumbbell):
     two.run(2.5, lambda: backlogs.append(bell.ports.backlog_bytes(PORT)))
     sent, took_s = sent_and_backlog_bytes(bell.router, PORT)[0] - before, time.monotonic() - began
     shares = [two.received_bytes[r.fileno()] for r in two.receivers]
+    packets = sum(delivered(s).packets for s in two.senders)
     lost = sum(delivered(s).retransmitted for s in two.senders)
     two.close()
-    used = sent * 8 / took_s / RATE_BPS
-    print(f"used {used:.3f}, backlog {statistics.fmean(backlogs):.0f} B, shares {shares}, {lost} sent again")
-    assert used > 0.93
+    used, empty = sent * 8 / took_s / RATE_BPS, sum(b == 0 for b in backlogs) / len(backlogs)
+    print(
+        f"used {used:.3f}, empty in {empty:.3f} of {len(backlogs)}, shares {shares}, {lost} of {packets} sent again"
+    )
+    assert empty < 0.05
     assert 40_000 < statistics.fmean(backlogs) < 130_000
     assert max(shares) < 2.0 * min(shares)
-    assert lost < 20
+    assert lost < 0.02 * packets
 
 
 # -- the kernel's windows, asked again
