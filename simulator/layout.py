@@ -29,10 +29,11 @@ class Layout:
 
 
 def near_ps(topology: Topology) -> int:
-    """How far ahead nearly every event lies: twice the longest way over a link."""
-    delays_ns = max(port.delay_ns for port in topology.ports)
-    frame_ps = FRAME_BYTES * 8 * PS_PER_S // min(port.rate_bps for port in topology.ports)
-    return 2 * (delays_ns * PS_PER_NS + frame_ps)
+    """How far ahead nearly every event lies: twice as long as a link needs for a frame.
+
+    What comes over an empty link lies further ahead, by its delay; while a link carries packets, its next arrival is near.
+    """
+    return 2 * FRAME_BYTES * 8 * PS_PER_S // min(port.rate_bps for port in topology.ports)
 
 
 def lay_out(fabric: _fabric.Fabric, topology: Topology, make_port: MakePort) -> Layout:

@@ -20,7 +20,6 @@ namespace sluice
 
 enum class Happening : std::uint8_t {
 	Arrival,	// the first packet on a link has come to its end
-	PortFree,	// a port has sent what it was sending
 	Retransmission, // a sender's timer
 	AckDelay,	// a receiver's
 	Pace,		// a sender may send its next packet

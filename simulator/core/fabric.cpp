@@ -118,9 +118,6 @@ void Fabric::happen(Event *event)
 			routing_.next(*packet, port.peer()).accept(packet);
 		break;
 	}
-	case Happening::PortFree:
-		static_cast<PortEvent *>(event)->port->on_free();
-		break;
 	case Happening::Retransmission:
 	case Happening::AckDelay:
 	case Happening::Pace:

@@ -88,9 +88,11 @@ class Fabric
 		return flows_;
 	}
 
+	// As it is now.
 	Port &port(std::uint32_t number)
 	{
-		return *ports_.at(number);
+		ports_.at(number)->catch_up();
+		return *ports_[number];
 	}
 
 	std::size_t ports() const

@@ -3,7 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <memory>
+#include <utility>
 
 #include "packet.hpp"
 #include "time.hpp"
@@ -27,7 +28,7 @@ class Link
 
 	void push(Packet *packet, Time at)
 	{
-		if (tail_ - head_ == ring_.size())
+		if (tail_ - head_ > mask_)
 			grow();
 		ring_[tail_++ & mask_] = {at, packet};
 	}
@@ -62,16 +63,19 @@ class Link
 
 	void grow()
 	{
-		std::vector<Place> larger(ring_.size() * 2);
+		std::uint32_t mask = 2 * mask_ + 1;
+		auto larger = std::make_unique<Place[]>(mask + 1ULL);
 
 		for (std::uint32_t i = head_; i != tail_; i++)
-			larger[i & (larger.size() - 1)] = ring_[i & mask_];
-		ring_.swap(larger);
-		mask_ = static_cast<std::uint32_t>(ring_.size() - 1);
+			larger[i & mask] = ring_[i & mask_];
+		ring_ = std::move(larger);
+		mask_ = mask;
 	}
 
-	std::vector<Place> ring_ = std::vector<Place>(16);
-	std::uint32_t mask_ = 15;
+	static constexpr std::uint32_t PLACES = 16; // to begin with
+
+	std::unique_ptr<Place[]> ring_ = std::make_unique<Place[]>(PLACES);
+	std::uint32_t mask_ = PLACES - 1;
 	std::uint32_t head_ = 0, tail_ = 0; // running counts
 };
 

@@ -10,13 +10,12 @@ namespace sluice
 {
 
 Port::Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing> queueing)
-    : world_(world), line_(settings.bps), delay_(settings.delay), buffer_bytes_(settings.buffer_bytes),
-      peer_(settings.peer), peer_is_host_(settings.peer_is_host), mark_by_queue_(settings.mark_by_queue),
-      queueing_(std::move(queueing)), marking_(settings.marking)
+    : delay_(settings.delay), world_(world), queueing_(std::move(queueing)), line_(settings.bps),
+      buffer_bytes_(settings.buffer_bytes), peer_(settings.peer), peer_is_host_(settings.peer_is_host),
+      mark_by_queue_(settings.mark_by_queue), marking_(settings.marking)
 {
-	free_.what = Happening::PortFree;
 	arrival_.what = Happening::Arrival;
-	free_.port = arrival_.port = this;
+	arrival_.port = this;
 	marking_.rate_bps = settings.bps;
 	if (settings.count_tags)
 		counters_ = std::make_unique<TagCounters>();
@@ -26,6 +25,7 @@ Port::Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing>
 
 void Port::accept(Packet *packet)
 {
+	catch_up();
 	packet->queue = queue_of_[packet->tag];
 	if (counters_)
 		count(*packet);
@@ -39,30 +39,18 @@ void Port::accept(Packet *packet)
 	queue_bytes_[packet->queue] += packet->frame_bytes;
 	statistics_.most_bytes = std::max(statistics_.most_bytes, backlog_bytes_);
 	queueing_->push(packet, world_.now());
-	if (free_pending_)
-		return;
-	if (world_.now() >= busy_until_)
-		send_next();
-	else
-		await_free();
+	if (busy_until_ <= world_.now())
+		send_next(world_.now());
 }
 
-void Port::await_free()
+void Port::catch_up()
 {
-	free_pending_ = true;
-	free_.at = busy_until_;
-	world_.calendar.add(&free_);
+	while (backlog_bytes_ && busy_until_ <= world_.now())
+		send_next(busy_until_);
 }
 
-void Port::on_free()
+void Port::send_next(Time now)
 {
-	free_pending_ = false;
-	send_next();
-}
-
-void Port::send_next()
-{
-	Time now = world_.now();
 	Packet *packet = queueing_->pop(now);
 
 	backlog_bytes_ -= packet->frame_bytes;
@@ -73,8 +61,6 @@ void Port::send_next()
 	if (link_.empty())
 		await_arrival(busy_until_ + delay_);
 	link_.push(packet, busy_until_ + delay_);
-	if (!queueing_->empty())
-		await_free();
 }
 
 void Port::await_arrival(Time at)
@@ -87,11 +73,13 @@ Packet *Port::on_arrival()
 {
 	Packet *packet = link_.pop();
 
-	if (!link_.empty()) {
-		await_arrival(link_.first_at());
-		if (peer_is_host_)
-			link_.first().flow->prefetch(link_.first().kind);
+	if (link_.empty()) {
+		catch_up();
+		return packet;
 	}
+	await_arrival(link_.first_at());
+	if (peer_is_host_)
+		link_.first().flow->prefetch(link_.first().kind);
 	return packet;
 }
 

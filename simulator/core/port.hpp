@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A port and the link behind it: tag to queue, marks, buffer bound, queue discipline, serialisation, propagation.
+//
+// Nothing happens when a port has sent a packet: it catches up with its departures when somebody looks at it, which is when a packet
+// comes, and when the link runs empty. Who leaves next depends only on what had come by then, so it comes out the same.
 #pragma once
 
 #include <array>
@@ -51,7 +54,7 @@ struct PortEvent : Event {
 	Port *port = nullptr;
 };
 
-class Port
+class alignas(64) Port
 {
       public:
 	Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing> queueing);
@@ -59,8 +62,8 @@ class Port
 	// A packet is to leave by this port: it waits, or goes, or is dropped.
 	void accept(Packet *packet);
 
-	// The link is free, and packets wait.
-	void on_free();
+	// Whatever was to leave by now has left.
+	void catch_up();
 
 	// The first packet on the link has come to its end.
 	Packet *on_arrival();
@@ -117,31 +120,29 @@ class Port
 	void drop(Packet *packet);
 	void count(const Packet &packet);
 	void grant_rate(Packet &packet);
-	void send_next();
-	void await_free();
+	void send_next(Time now);
 	void await_arrival(Time at);
 
-	World &world_;
-	Line line_;
+	// In the order of use, by cache line: what an arrival, what a departure, and what every packet looks at.
+	PortEvent arrival_; // in the calendar while a packet is on the link
+	Link link_;
 	Time delay_;
 	Time busy_until_ = 0;
+	World &world_;
+	std::unique_ptr<Queueing> queueing_;
 	std::uint64_t backlog_bytes_ = 0; // without the packet on the link
+	Line line_;
 	std::uint64_t buffer_bytes_;
 	std::uint16_t peer_;
 	bool peer_is_host_;
-	bool free_pending_ = false;
-	PortEvent free_;
-	PortEvent arrival_; // in the calendar while a packet is on the link
-	Link link_;
 	bool mark_by_queue_;
-	std::unique_ptr<Queueing> queueing_;
+	std::unique_ptr<TagCounters> counters_;
+	std::unique_ptr<RateAllocator> allocator_;
+	PortStatistics statistics_;
 	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {};
 	std::array<std::uint8_t, SL_TAG_COUNT> queue_of_ = {};
 	sl_vq_settings marking_;
 	sl_vq_state virtual_queue_ = {};
-	PortStatistics statistics_;
-	std::unique_ptr<TagCounters> counters_;
-	std::unique_ptr<RateAllocator> allocator_;
 };
 
 } // namespace sluice
