@@ -31,7 +31,7 @@ class Layout:
 def near_ps(topology: Topology) -> int:
     """How far ahead nearly every event lies: twice as long as a link needs for a frame.
 
-    What comes over an empty link lies further ahead, by its delay; while a link carries packets, its next arrival is near.
+    What comes over an empty link lies further ahead, by its delay; once a link carries packets, arrivals are near.
     """
     return 2 * FRAME_BYTES * 8 * PS_PER_S // min(port.rate_bps for port in topology.ports)
 
