@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Honest hosts are never accused, whatever their traffic; liars are, once their lie pays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dataplane import laws_cffi
+from policy import tags
+from policy.framing import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
+from policy.honesty import breach, limits_bytes, payload_bytes
+
+GAP_MS = 10
+MS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def laws():
+    return laws_cffi.load()
+
+
+def test_payload__acknowledgements_have_none_and_full_frames_most_of_theirs():
+    found = payload_bytes([1000, 10], [1000 * (HEADER_BYTES + 28), 10 * FRAME_BYTES])
+    assert found[0] == 0
+    assert 0.95 * 10 * MSS_BYTES < found[1] <= 10 * MSS_BYTES
+
+
+class Connection:
+    """An honest sender: messages on one connection, tagged by the law, some segments sent twice."""
+
+    def __init__(self, laws, start_ns):
+        self.laws, self.state, self.now_ns, self.sent = (
+            laws,
+            laws.ffi.new("struct sl_tag_state *"),
+            start_ns,
+            0,
+        )
+        self.by_tag: list[tuple[int, int, int]] = []
+        """(ns, tag, payload)."""
+
+    def segment(self, at, size, *, outstanding):
+        acked = self.sent - MSS_BYTES if outstanding else self.sent
+        attained = self.laws.lib.sl_tag_segment(
+            self.state, at % 2**32, size, acked % 2**32, self.now_ns, GAP_MS * MS
+        )
+        self.by_tag.append((self.now_ns, tags.attained_tag(attained), size))
+        self.sent = max(self.sent, at + size)
+
+    def message(self, size, per_segment_ns, twice):
+        first, begun = self.sent, self.sent
+        while begun < first + size:
+            piece = min(MSS_BYTES, first + size - begun)
+            self.segment(begun, piece, outstanding=begun > first)
+            if twice:
+                self.segment(begun, piece, outstanding=True)
+            begun += piece
+            self.now_ns += per_segment_ns
+
+
+messages = st.lists(
+    st.tuples(
+        st.one_of(st.integers(1, 3000), st.integers(1, 300_000)),
+        st.one_of(st.just(0), st.integers(0, 3 * MS)),  # per segment: a burst, or slowly
+        st.booleans(),  # everything twice
+        st.one_of(st.integers(GAP_MS * MS + 1, GAP_MS * MS + 1000), st.integers(0, 50 * MS)),  # pause
+    ),
+    min_size=1,
+    max_size=80,
+)
+
+
+@given(messages, st.integers(1, 200), st.integers(0, 10**6))
+def test_an_honest_connection_breaks_no_limit_in_any_window(laws, script, window_ms, start_ns):
+    connection = Connection(laws, start_ns)
+    for size, per_segment_ns, twice, pause_ns in script:
+        connection.message(size, per_segment_ns, twice)
+        connection.now_ns += pause_ns
+    times, found, sizes = (np.array(column) for column in zip(*connection.by_tag, strict=True))
+    for begin_ns in range(start_ns, connection.now_ns, max(window_ms * MS // 2, connection.now_ns // 20)):
+        inside = (times >= begin_ns) & (times < begin_ns + window_ms * MS)
+        payload = np.bincount(found[inside], weights=sizes[inside], minlength=tags.TAG_COUNT)
+        assert breach(payload, window_ms / 1000, GAP_MS) is None
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=300), st.integers(1, 500))
+def test_many_short_connections_break_no_limit_of_their_port(sizes, window_ms):
+    payload = np.zeros(tags.TAG_COUNT)
+    for size in sizes:
+        for at in range(0, size, MSS_BYTES):
+            payload[tags.attained_tag(at)] += min(MSS_BYTES, size - at)
+    assert breach(payload, window_ms / 1000, GAP_MS, opened=len(sizes)) is None
+
+
+@pytest.mark.parametrize("tag", [1, 5, 9, 57])
+def test_whoever_always_says_the_same_small_tag_is_found_out(tag):
+    limit = limits_bytes(0.5, GAP_MS)[tag]
+    payload = np.zeros(tags.TAG_COUNT)
+    payload[tag] = limit
+    assert breach(payload, 0.5, GAP_MS) is None
+    payload[tag] = limit + 1
+    found = breach(payload, 0.5, GAP_MS)
+    assert (found.tag, found.sent_bytes, found.limit_bytes) == (tag, limit + 1, limit)
+
+
+def test_a_lie_below_the_limit_gains_a_connection_less_than_a_thousandth_of_a_fast_link():
+    assert limits_bytes(1.0, GAP_MS)[tags.ATTAINED_FIRST] * 8 < 0.001 * 10e9
+
+
+def test_no_limit_for_what_promises_nothing():
+    payload = np.zeros(tags.TAG_COUNT)
+    for tag in (tags.UNTAGGED, tags.ATTAINED_LAST, tags.URGENCY_LAST, tags.KNOWN_SIZE_LAST, tags.BACKGROUND):
+        payload[tag] = 1e12
+    assert breach(payload, 1.0, GAP_MS) is None
