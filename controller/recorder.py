@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.2
 TOPOLOGY_POLL_S = 2.0
-PRUNE_EVERY_S = 60.0
-KEEP_S = 3600.0
 MAX_WAITING = 20_000
 """Rows; the oldest are forgotten beyond it."""
 
@@ -52,7 +50,6 @@ class Recorder:
         """Why the store could not be used the last time; empty when it could."""
         self._stopping = threading.Event()
         self._topology_due = self._poll_due = 0.0
-        self._prune_due = time.monotonic() + PRUNE_EVERY_S
         self._thread = threading.Thread(target=self._loop, name="store", daemon=True)
 
     def start(self) -> None:
@@ -97,7 +94,6 @@ class Recorder:
             if time.monotonic() >= self._poll_due:
                 self._poll_due = time.monotonic() + POLL_S
                 self._poll(engine)
-                self._prune(engine)
         except (OperationalError, InterfaceError) as error:
             self._lost(error)
         else:
@@ -171,8 +167,3 @@ class Recorder:
         }
         self._topology, self._version, self._said = topology, newest.version, ""
         self._on_desired(Desired(topology, newest.version, newest.policy, learned))
-
-    def _prune(self, engine: Engine) -> None:
-        if time.monotonic() >= self._prune_due:
-            self._prune_due = time.monotonic() + PRUNE_EVERY_S
-            observed.prune(engine, time.time() - KEEP_S)

@@ -15,6 +15,7 @@ from experiments.terminal import end_in_order
 from policy.errors import SluiceError
 from policy.fabrics import SIMULATOR, TESTBED
 from runtime.command import CommandFailed
+from webui.options import add_retention, retention
 
 _DESCRIPTION = (
     "Flow scheduling for data-centre networks: run schemes on a testbed of real switches and real TCP, "
@@ -28,6 +29,8 @@ _EXAMPLES = """examples:
   sluice run my.toml --on simulator --out results/sim  the same on the simulator; no root needed
   sluice sweep my.toml --schemes dctcp pias --loads 0.5 0.8 --seeds 1 2 3 --out results/sweep
   sluice compare results/sweep --baseline dctcp        one HTML page: tables, distributions, FCT against load
+  sluice top                                           what runs now, in the terminal
+  sluice capture s1:2 --seconds 5 --out x.pcap         packets of a switch port
 
 scenarios that come along are in experiments/scenarios; docs/ARCHITECTURE.md lists the keys.
 """
@@ -70,7 +73,16 @@ def _parser() -> argparse.ArgumentParser:
         "-v", "--verbose", action="store_true", help="log what is done, every command included"
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_add_run, _add_sweep, _add_compare, _add_demo, _add_doctor, _add_bench):
+    for add in (
+        _add_run,
+        _add_sweep,
+        _add_compare,
+        _add_demo,
+        _add_top,
+        _add_capture,
+        _add_doctor,
+        _add_bench,
+    ):
         add(commands)
     return parser
 
@@ -84,7 +96,20 @@ def _add_run(commands: Commands) -> None:
     run.add_argument("scenario", type=Path, help="a TOML file, or the name of one in experiments/scenarios")
     run.add_argument("--on", choices=FABRICS, default=TESTBED, help="where to run it (default: %(default)s)")
     run.add_argument("--out", type=Path, required=True, help="folder for the bundle")
+    _add_store(run)
     run.set_defaults(command=_run)
+
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        help="a store that outlives the run: sqlite:////path/store.db or postgresql+psycopg://… "
+        "(default: a file of its own)",
+    )
+    parser.add_argument(
+        "--event-log", type=Path, metavar="FILE", help="write every event as a line of JSON, too"
+    )
 
 
 def _add_sweep(commands: Commands) -> None:
@@ -147,7 +172,30 @@ def _add_demo(commands: Commands) -> None:
         metavar="FOLDER",
         help="web process and controller run elsewhere; their store and sockets are in this folder",
     )
+    demo.add_argument("--workers", type=_at_least_one, default=1, help="web processes (default: %(default)s)")
+    _add_store(demo)
+    add_retention(demo)
     demo.set_defaults(command=_demo)
+
+
+def _add_top(commands: Commands) -> None:
+    top = commands.add_parser("top", help="what runs now, live in the terminal")
+    top.add_argument(
+        "--url", default="http://127.0.0.1:8080", help="of the web process (default: %(default)s)"
+    )
+    top.add_argument("--once", action="store_true", help="print it once and end, for scripts")
+    top.set_defaults(command=_top)
+
+
+def _add_capture(commands: Commands) -> None:
+    capture = commands.add_parser(
+        "capture", help="packets of a switch port, on a testbed that runs, as a pcap file"
+    )
+    capture.add_argument("port", help="as the dashboard names it: SWITCH:NUMBER, say s1:2")
+    capture.add_argument("--seconds", type=_seconds, default=5.0, help="how long (default: %(default)s)")
+    capture.add_argument("--out", type=Path, required=True, help="the file, for tcpdump -r or Wireshark")
+    capture.add_argument("--testbed", type=int, metavar="PID", help="which, where several run")
+    capture.set_defaults(command=_capture)
 
 
 def _add_doctor(commands: Commands) -> None:
@@ -169,6 +217,13 @@ def _add_bench(commands: Commands) -> None:
     bench.set_defaults(command=_bench)
 
 
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError("must be above 0 and up to 3600")
+    return value
+
+
 def _at_least_one(text: str) -> int:
     value = int(text)
     if value < 1:
@@ -183,8 +238,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
     scenario, document = scenario_from_file(arguments.scenario)
     run_scenario = runner(arguments.on)
+    keeping = {"store": arguments.store, "event_log": arguments.event_log}
+    if arguments.on == SIMULATOR and any(keeping.values()):
+        raise SluiceError("a simulated run has neither store nor events: leave --store and --event-log out")
+    more = keeping if arguments.on == TESTBED else {}
     with progress_bar(scenario.name) as report:
-        summary = run_scenario(scenario, document, arguments.out, report)
+        summary = run_scenario(scenario, document, arguments.out, report, **more)
     print_summary(summary, title=f"{scenario.name}: {scenario.policy.scheme}")
     print(f"bundle: {arguments.out}")
     return 0
@@ -222,9 +281,12 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     from experiments.demo import run_demo
     from experiments.files import scenario_from_file
+    from experiments.stack import WebSettings
 
     scenario, document = scenario_from_file(arguments.scenario)
     need_root()
+    if arguments.services and (arguments.store or arguments.event_log):
+        raise SluiceError("--services brings its own store and web process: leave --store, --event-log out")
     return run_demo(
         scenario,
         document,
@@ -232,7 +294,24 @@ def _demo(arguments: argparse.Namespace) -> int:
         listen=arguments.listen,
         duration_s=arguments.duration,
         external=arguments.services,
+        store=arguments.store,
+        web=WebSettings(arguments.workers, retention(arguments), arguments.event_log),
     )
+
+
+def _top(arguments: argparse.Namespace) -> int:
+    from experiments.top import run_top
+
+    return run_top(arguments.url, once=arguments.once)
+
+
+def _capture(arguments: argparse.Namespace) -> int:
+    from experiments.capture import capture
+
+    need_root()
+    count = capture(arguments.port, arguments.seconds, arguments.out, testbed_pid=arguments.testbed)
+    print(f"{arguments.out}: {count} packets of {arguments.port}")
+    return 0
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from experiments.bundle import machine_meta, write_bundle
 from experiments.runs import build_topology
-from experiments.stack import Stack
+from experiments.stack import Stack, WebSettings
 from experiments.terminal import console, print_summary, summary_table
 from experiments.validity import RunWatch
 from policy.errors import FieldError, SluiceError
@@ -44,6 +44,8 @@ def run_demo(
     listen: str,
     duration_s: float | None,
     external: Path | None = None,
+    store: str | None = None,
+    web: WebSettings | None = None,
 ) -> int:
     """Run until `duration_s` is over or Ctrl-C; prints the summary; exit code 0 either way."""
     topology = build_topology(scenario)
@@ -53,7 +55,9 @@ def run_demo(
         f"[bold]Sluice[/] starts {len(topology.switches)} switches and {len(topology.hosts)} hosts …"
     )
     run_folder = out / f"run-{int(time.time())}"
-    with Stack.start(scenario, topology, run_folder, listen=listen, external=external) as stack:
+    with Stack.start(
+        scenario, topology, run_folder, listen=listen, external=external, store=store, web=web
+    ) as stack:
         _print_where(stack, listen)
         watch = RunWatch(stack.testbed.pids["ovs-vswitchd"])
         try:
@@ -66,11 +70,11 @@ def run_demo(
             out,
             scenario=document,
             meta={**machine_meta(scenario.seed), "cpu": watch.summary()},
-            flows=flows.all_flows(stack.engine),
-            thresholds=observed.threshold_history(stack.engine, 0.0),
-            samples=observed.port_history(stack.engine, 0.0),
+            flows=stack.records(),
+            thresholds=stack.thresholds(),
+            samples=stack.samples(),
             validity_reasons=watch.reasons(),
-            watched=flows.all_flows(stack.engine, WATCHED),
+            watched=stack.records(WATCHED),
         )
     print_summary(summary, title="the whole demonstration")
     console.print(f"bundle: {out}")
@@ -125,7 +129,7 @@ def _watch_round(stack: Stack, part: Sequence[Flow], round_s: float, number: int
 
 
 def _progress_line(stack: Stack, left_s: float) -> str:
-    return f"{max(left_s, 0):.0f} s left, {flows.count_flows(stack.engine)} flows recorded"
+    return f"{max(left_s, 0):.0f} s left, {stack.recorded()} flows recorded"
 
 
 def _live_view(stack: Stack, left_s: float) -> Group:

@@ -37,13 +37,18 @@ from hostagent.sampler import FILE as SAMPLES
 from policy.errors import EnvironmentLacking
 from policy.fabrics import TESTBED, check_fabric
 from policy.graph import Topology
+from policy.records import SCHEDULED, FlowRecord
 from policy.scenario import Scenario
 from policy.workload import Flow, by_source
 from runtime.process import spawn
 from runtime.wait import wait_until
 from store import desired, observed
+from store import flows as flow_store
 from store.engine import open_store
+from store.observed import PortSample, ThresholdChange
+from store.retention import FOR_EVER, Retention
 from topologies.testbed import Testbed
+from webui.options import retention_argv
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +58,15 @@ AGENT_LEADS = (1, 2, 4)
 """Multiples of the usual time that agents get to start, one attempt each."""
 STAND_DOWN_S = 1.0
 """An attempt is called off this long before traffic would begin: not one flow of it may be recorded."""
+
+
+@dataclass(frozen=True)
+class WebSettings:
+    """What a run asks of its web process."""
+
+    workers: int = 1
+    retention: Retention = FOR_EVER
+    event_log: Path | None = None
 
 
 @dataclass
@@ -68,6 +82,13 @@ class Stack:
     listen: str | None
     external: bool
     """Web process and controller are somebody else's, and so is the store: they all meet in `meeting`."""
+    store: str | None = None
+    """URL of the store; a file of the run's own without it."""
+    web: WebSettings = field(default_factory=lambda: WebSettings())
+    began_at: float = field(default_factory=time.time)
+    """Rows of the store that are older are another run's."""
+    began_after: int = 0
+    """Flow records up to this sequence number are another run's."""
     services: Services = field(default_factory=Services)
     bed: Testbed | None = None
     background: list[BackgroundLoad] = field(default_factory=list)
@@ -82,16 +103,21 @@ class Stack:
         *,
         listen: str | None = None,
         external: Path | None = None,
+        store: str | None = None,
+        web: WebSettings | None = None,
     ) -> Stack:
         """Start web, testbed and controller and wait until the switches stand at the scenario's policy.
 
         `listen` is a TCP address for the web process; without it only agents can reach it. `external` is the folder
-        where a web process and a controller run already (the services of docker-compose.yml).
+        where a web process and a controller run already (the services of docker-compose.yml). `store` is the URL of
+        a store that outlives the run, SQLite or PostgreSQL.
         """
         check_fabric(scenario.policy, TESTBED)
         out.mkdir(parents=True, exist_ok=True)
         meeting = external or Path(tempfile.mkdtemp(prefix="sluice-"))
-        stack = cls(scenario, topology, out, meeting, listen, external is not None)
+        stack = cls(
+            scenario, topology, out, meeting, listen, external is not None, store, web or WebSettings()
+        )
         try:
             stack._start()
         except BaseException:
@@ -101,7 +127,7 @@ class Stack:
 
     @property
     def store_url(self) -> str:
-        return f"sqlite:///{(self.meeting if self.external else self.out).resolve()}/store.db"
+        return self.store or f"sqlite:///{(self.meeting if self.external else self.out).resolve()}/store.db"
 
     @cached_property
     def engine(self) -> Engine:
@@ -128,6 +154,8 @@ class Stack:
 
     def _start(self) -> None:
         settings = self._testbed_settings()
+        self.began_after = flow_store.last_sequence(self.engine)
+        observed.forget_processes(self.engine)
         desired.put_topology(self.engine, self.topology)
         version = desired.put_policy(self.engine, self.scenario.policy, "scenario")
         if not self.external:
@@ -160,7 +188,7 @@ class Stack:
             "controller": f"unix:{self.openflow_socket}",
             "web": f"unix:{self.web_socket}",
             "log_dir": self.out / "log",
-            **asdict(self.scenario.policy.port_marking),
+            "behaviour": self.scenario.policy.port_behaviour,
             "rto_min_ms": self.scenario.transport.rto_min_ms,
             "initial_window": self.scenario.transport.initial_window,
         }
@@ -174,6 +202,8 @@ class Stack:
         argv = [sys.executable, "-m", "webui", "--store", self.store_url, "--unix", str(self.web_socket)]
         argv += ["--token-file", str(self.meeting / "token")]
         argv += ["--listen", self.listen] if self.listen else []
+        argv += ["--workers", str(self.web.workers), *retention_argv(self.web.retention)]
+        argv += ["--event-log", str(self.web.event_log)] if self.web.event_log else []
         return spawn(argv, log_file=self._log("web"))
 
     def _spawn_controller(self) -> Process:
@@ -309,6 +339,22 @@ class Stack:
 
     def _spawn_on(self, host: str, argv: Sequence[str], log_file: Path) -> Process:
         return self.testbed.spawn(host, argv, log_file=log_file)
+
+    def records(self, source: str = SCHEDULED) -> list[FlowRecord]:
+        """This run's."""
+        return flow_store.all_flows(self.engine, source, self.began_after)
+
+    def recorded(self, source: str = SCHEDULED) -> int:
+        """How many records this run has so far."""
+        return flow_store.count_flows(self.engine, source, self.began_after)
+
+    def thresholds(self) -> list[ThresholdChange]:
+        """This run's changes."""
+        return observed.threshold_history(self.engine, self.began_at)
+
+    def samples(self) -> list[PortSample]:
+        """This run's."""
+        return observed.port_history(self.engine, self.began_at)
 
     def stop_agents(self) -> None:
         """Stop the agents; each records its active flows as unfinished and delivers what it has."""

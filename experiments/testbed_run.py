@@ -14,7 +14,7 @@ import numpy as np
 
 from experiments.bundle import machine_meta, write_bundle
 from experiments.runs import Progress, Report, build_topology
-from experiments.stack import Stack
+from experiments.stack import Stack, WebSettings
 from experiments.tcp_counters import difference, tcp_counters
 from experiments.validity import RunWatch
 from hostagent.records import unfinished
@@ -23,7 +23,6 @@ from policy.fabrics import TESTBED, check_fabric
 from policy.records import BACKGROUND, WATCHED, FlowRecord
 from policy.scenario import Scenario, scheduled_flows
 from policy.workload import Flow
-from store import flows as flow_store
 from store import observed
 
 CHECK_S = 0.2
@@ -35,14 +34,20 @@ def run_on_testbed(
     document: Mapping[str, Any],
     out: Path,
     report: Report = lambda progress: None,
+    store: str | None = None,
+    event_log: Path | None = None,
 ) -> dict[str, Any]:
-    """Run a scenario on real switches and real TCP and write its bundle; returns the summary."""
+    """Run a scenario on real switches and real TCP and write its bundle; returns the summary.
+
+    `store` is the URL of a store that outlives the run; `event_log` a file for its events as lines of JSON.
+    """
     check_fabric(scenario.policy, TESTBED)
     topology = build_topology(scenario)
     run_id = f"{scenario.name}-{scenario.seed}-{int(time.time())}"
     flows = scheduled_flows(scenario, topology, np.random.default_rng(scenario.seed), run_id)
     _clear(out)
-    with Stack.start(scenario, topology, out / "run") as stack:
+    web = WebSettings(event_log=event_log)
+    with Stack.start(scenario, topology, out / "run", store=store, web=web) as stack:
         watch = RunWatch(stack.testbed.pids["ovs-vswitchd"])
         background = stack.start_background()
         start_at = stack.start_agents(flows)
@@ -66,11 +71,11 @@ def run_on_testbed(
                 "background_bps": background_bps,
             },
             flows=records,
-            thresholds=observed.threshold_history(stack.engine, 0.0),
-            samples=observed.port_history(stack.engine, 0.0),
+            thresholds=stack.thresholds(),
+            samples=stack.samples(),
             validity_reasons=reasons,
             flow_samples=stack.flow_samples(),
-            watched=flow_store.all_flows(stack.engine, WATCHED),
+            watched=stack.records(WATCHED),
         )
 
 
@@ -85,7 +90,7 @@ def follow(stack: Stack, flows: list[Flow], start_at: float, report: Report) -> 
     last_s = max((flow.until_s or flow.start_s for flow in flows), default=0.0)
     while True:
         stack.check()
-        recorded = flow_store.count_flows(stack.engine) + flow_store.count_flows(stack.engine, BACKGROUND)
+        recorded = stack.recorded() + stack.recorded(BACKGROUND)
         elapsed_s = time.time() - start_at
         report(Progress(elapsed_s, last_s, recorded, len(flows)))
         if recorded >= len(flows) or elapsed_s > last_s + stack.scenario.grace_s:
@@ -95,7 +100,7 @@ def follow(stack: Stack, flows: list[Flow], start_at: float, report: Report) -> 
 
 def _records(stack: Stack) -> list[FlowRecord]:
     """Of the schedule's flows, the endless ones included."""
-    return flow_store.all_flows(stack.engine) + flow_store.all_flows(stack.engine, BACKGROUND)
+    return stack.records() + stack.records(BACKGROUND)
 
 
 def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:

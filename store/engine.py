@@ -5,41 +5,66 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event
-from sqlalchemy.engine import make_url
+from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from policy.errors import FieldError
 from store.migration import bring_up_to_date
-from store.schema import metadata
+from store.order import one_after_another
+from store.schema import RETIRED_INDEXES, metadata
 
 BUSY_TIMEOUT_MS = 10_000
+JOURNAL_BYTES = 64_000_000
+"""To this length SQLite cuts its write-ahead log back once everything in it has reached the database."""
+POOL = {"pool_size": 8, "max_overflow": 24, "pool_pre_ping": True}
+"""For PostgreSQL; a connection that its server has closed meanwhile is replaced before it is used."""
 
 
 def open_store(url: str) -> Engine:
     """An engine on the store, its tables made when missing.
 
     `url` is a SQLAlchemy URL ("sqlite:////var/lib/sluice/store.db", "postgresql+psycopg://…"). Every statement group
-    runs in a transaction that is durable against the death of the process.
+    runs in a transaction that is durable against the death of the process. Raises FieldError for another URL, and
+    SQLAlchemy's OperationalError when the store does not answer.
     """
+    engine = engine_of(url)
+    _make_tables(engine)
+    return engine
+
+
+def engine_of(url: str) -> Engine:
+    """An engine on a store whose tables have been made. Nothing is asked of it yet."""
     try:
-        parsed = make_url(url)
+        return _engine(make_url(url))
     except ArgumentError:
         raise FieldError(
             "store", f"{url!r} is no store URL; write sqlite:////path/to/store.db or postgresql+psycopg://…"
         ) from None
-    engine = create_engine(parsed)
-    if engine.dialect.name == "sqlite":
+
+
+def _engine(url: URL) -> Engine:
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        engine = create_engine(url)
         event.listen(engine, "connect", _prepare_sqlite)
-    _make_tables(engine)
-    return engine
+        return engine
+    if backend != "postgresql":
+        raise FieldError("store", f"{backend} is not supported; there are sqlite and postgresql+psycopg")
+    try:
+        return create_engine(url, **POOL)
+    except ImportError as error:
+        raise FieldError("store", f"{error}: write postgresql+psycopg://… and install psycopg") from None
 
 
 def _make_tables(engine: Engine) -> None:
     """In statements that are right when another process makes the tables at the same moment."""
     with engine.begin() as connection:
+        one_after_another(connection, "schema")
         bring_up_to_date(connection)
+        for name in RETIRED_INDEXES:
+            connection.execute(text(f"DROP INDEX IF EXISTS {name}"))
         for table in metadata.sorted_tables:
             connection.execute(CreateTable(table, if_not_exists=True))
             for index in table.indexes:
@@ -51,4 +76,5 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.execute(f"PRAGMA journal_size_limit={JOURNAL_BYTES}")
     cursor.close()

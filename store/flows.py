@@ -3,34 +3,112 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Engine, Select, func, select
+from sqlalchemy import Connection, Engine, Select, func, select, text
 
-from policy.records import SCHEDULED, FlowRecord
-from store.desired import insert_for
+from policy.records import FINISHED, SCHEDULED, UNFINISHED, FlowRecord
+from policy.schemes import SCHEMES
+from store.order import one_after_another
 from store.schema import flows
+from store.totals import (
+    DEADLINE_FLOWS,
+    FLOW_BYTES,
+    FLOW_SECONDS,
+    FLOWS,
+    RECORDS_KNOWN,
+    RETRANSMISSIONS,
+    Tally,
+    add_totals,
+)
 
 FILTERS = ("scheme", "size_class", "status", "src", "dst", "met", "source")
 """Columns that `find_flows` can be asked to match."""
 
 _FIGURES = ("sequence", "received_at", "started_at", "fct_us", "size_class", "scheme", "met")
-_COLUMNS = [flows.c[field.name] for field in fields(FlowRecord)]
+_NAMES = tuple(field.name for field in fields(FlowRecord))
+_COLUMNS = [flows.c[name] for name in _NAMES]
+_fields_of = attrgetter(*_NAMES)
+_INSERT_ROW = (
+    f"INSERT INTO flows ({', '.join((*_NAMES, 'received_at'))}) "
+    f"VALUES ({', '.join('?' * (len(_NAMES) + 1))}) ON CONFLICT DO NOTHING"
+)
+_INSERT_DOCUMENT = text(
+    f"INSERT INTO flows ({', '.join((*_NAMES, 'received_at'))}) "
+    f"SELECT {', '.join(_NAMES)}, :received_at "
+    "FROM json_populate_recordset(NULL::flows, CAST(:records AS json)) ON CONFLICT DO NOTHING"
+)
+
+OTHER_SCHEME = "other"
+"""What the totals call a scheme that this version does not know: their number of rows is bounded."""
 
 
 def add_flows(engine: Engine, records: Sequence[FlowRecord]) -> int:
-    """Keep the records that are new and return how many were; all of them or none reach the disk."""
+    """Keep the records that are new and return how many were; all of them or none reach the disk.
+
+    In the same transaction they are counted in the totals, so each is counted once, too.
+    """
     if not records:
         return 0
-    received_at = time.time()
-    rows = [{**record.to_document(), "received_at": received_at} for record in records]
     with engine.begin() as connection:
-        return connection.execute(insert_for(connection, flows).on_conflict_do_nothing(), rows).rowcount
+        one_after_another(connection, flows.name)
+        accepted = _insert(connection, records, time.time())
+        counted = records if accepted == len(records) else _new_ones(connection, records, accepted)
+        tally = Tally()
+        count_records(tally, counted)
+        if accepted < len(records):
+            tally.count(RECORDS_KNOWN, len(records) - accepted)
+        add_totals(connection, tally.take())
+    return accepted
+
+
+def _insert(connection: Connection, records: Sequence[FlowRecord], received_at: float) -> int:
+    """By the shortest way through each driver: the records of a batch are one statement."""
+    if connection.dialect.name == "postgresql":
+        document = json.dumps([record.to_document() for record in records])
+        done = connection.execute(_INSERT_DOCUMENT, {"records": document, "received_at": received_at})
+        return done.rowcount
+    rows = [(*_fields_of(record), received_at) for record in records]
+    return connection.exec_driver_sql(_INSERT_ROW, rows).rowcount
+
+
+def _new_ones(connection: Connection, records: Sequence[FlowRecord], accepted: int) -> list[FlowRecord]:
+    """Those that this transaction has added: nobody else adds any meanwhile, so they are the last in the table."""
+    if not accepted:
+        return []
+    last = select(flows.c.id).order_by(flows.c.sequence.desc()).limit(accepted)
+    by_id = {record.id: record for record in reversed(records)}  # of two with one id the first was kept
+    return [by_id[row.id] for row in connection.execute(last)]
+
+
+def count_records(tally: Tally, records: Iterable[FlowRecord]) -> None:
+    """What the metrics say of these records."""
+    kinds: dict[tuple[str, str, str], list[FlowRecord]] = {}
+    for record in records:
+        scheme = record.scheme if record.scheme in SCHEMES else OTHER_SCHEME
+        kinds.setdefault((scheme, record.size_class, record.source), []).append(record)
+    for (scheme, size_class, source), those in kinds.items():
+        finished = [record.fct_us / 1e6 for record in those if record.fct_us is not None]
+        for status, count in ((FINISHED, len(finished)), (UNFINISHED, len(those) - len(finished))):
+            tally.count(FLOWS, count, source=source, scheme=scheme, status=status)
+        if source == SCHEDULED:
+            tally.observe(FLOW_SECONDS, finished, scheme=scheme, size_class=size_class)
+            _count_scheduled(tally, scheme, those)
+
+
+def _count_scheduled(tally: Tally, scheme: str, records: Sequence[FlowRecord]) -> None:
+    tally.count(RETRANSMISSIONS, sum(record.retransmissions or 0 for record in records), scheme=scheme)
+    tally.count(FLOW_BYTES, sum(record.bytes for record in records), scheme=scheme)
+    for met in (True, False):
+        count = sum(record.met is met for record in records)
+        tally.count(DEADLINE_FLOWS, count, scheme=scheme, met=str(met).lower())
 
 
 @dataclass(frozen=True)
@@ -129,16 +207,24 @@ def recent_flows(
     return _flow_records(engine, _received_after(select(*_COLUMNS), since, source).limit(limit))
 
 
-def all_flows(engine: Engine, source: str = SCHEDULED) -> list[FlowRecord]:
-    """Every record, in the order of reception."""
-    query = select(*_COLUMNS).where(flows.c.source == source).order_by(flows.c.sequence)
-    return _flow_records(engine, query)
+def all_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> list[FlowRecord]:
+    """Every record after that sequence number, in the order of reception."""
+    query = select(*_COLUMNS).where(flows.c.source == source, flows.c.sequence > after)
+    return _flow_records(engine, query.order_by(flows.c.sequence))
 
 
-def count_flows(engine: Engine, source: str = SCHEDULED) -> int:
+def count_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> int:
+    """How many records there are after that sequence number."""
+    query = select(func.count()).select_from(flows)
     with engine.connect() as connection:
-        query = select(func.count()).select_from(flows).where(flows.c.source == source)
-        return connection.execute(query).scalar_one()
+        found = connection.execute(query.where(flows.c.source == source, flows.c.sequence > after))
+        return found.scalar_one()
+
+
+def last_sequence(engine: Engine) -> int:
+    """The sequence number of the newest record; 0 before the first."""
+    with engine.connect() as connection:
+        return connection.execute(select(func.max(flows.c.sequence))).scalar() or 0
 
 
 def _flow_records(engine: Engine, query: Select[Any]) -> list[FlowRecord]:

@@ -4,24 +4,24 @@
 from __future__ import annotations
 
 from sqlalchemy import Connection, column, insert, inspect, select, table, text
-from sqlalchemy.schema import CreateTable
+from sqlalchemy.schema import CreateColumn, CreateTable
 
-from policy.errors import SluiceError
 from store.schema import flows
 
 _BEFORE = "flows_before"
 
 
 def bring_up_to_date(connection: Connection) -> None:
-    """Give the table of flows the columns that it lacks. SQLite cannot loosen a column: the table is made anew.
+    """Give the table of flows the columns that it lacks, and let those be null that may be by now.
 
-    In one transaction, and right when another process does the same at this moment. Raises SluiceError on another
-    database.
+    In one transaction, and right when another process does the same at this moment: on SQLite by its write lock, on
+    PostgreSQL the caller holds the lock on the schema.
     """
     if not _is_old(connection):
         return
-    if connection.dialect.name != "sqlite":
-        raise SluiceError("an earlier version of Sluice has made this store: give --store a new database")
+    if connection.dialect.name == "postgresql":
+        _alter_flows(connection)
+        return
     connection.exec_driver_sql("BEGIN IMMEDIATE")  # sqlite3 itself begins none before such statements
     if _is_old(connection):
         _make_flows_anew(connection)
@@ -36,7 +36,18 @@ def _is_old(connection: Connection) -> bool:
     }
 
 
+def _alter_flows(connection: Connection) -> None:
+    present = {found["name"]: found for found in inspect(connection).get_columns(flows.name)}
+    for wanted in flows.columns:
+        if wanted.name not in present:
+            definition = CreateColumn(wanted).compile(dialect=connection.dialect)
+            connection.execute(text(f"ALTER TABLE {flows.name} ADD COLUMN {definition}"))
+        elif wanted.nullable and not present[wanted.name]["nullable"]:
+            connection.execute(text(f"ALTER TABLE {flows.name} ALTER COLUMN {wanted.name} DROP NOT NULL"))
+
+
 def _make_flows_anew(connection: Connection) -> None:
+    """SQLite cannot loosen a column."""
     names = [found["name"] for found in inspect(connection).get_columns(flows.name)]
     connection.execute(text(f"ALTER TABLE {flows.name} RENAME TO {_BEFORE}"))
     connection.execute(CreateTable(flows))

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, Select, delete, func, select
+from sqlalchemy import Engine, Select, Table, delete, func, select
 
 from store.desired import insert_for
+from store.order import one_after_another
 from store.schema import agents, events, port_samples, switches, thresholds
 
 
@@ -73,6 +74,7 @@ def add_port_samples(engine: Engine, samples: Iterable[PortSample]) -> None:
 def add_event(engine: Engine, kind: str, **document: Any) -> None:
     """Something that an operator would want to read later ("switch-connected", "policy-applied", …)."""
     with engine.begin() as connection:
+        one_after_another(connection, events.name)
         connection.execute(events.insert().values(at=time.time(), kind=kind, document=document))
 
 
@@ -110,8 +112,7 @@ def threshold_history(
 
 def latest_thresholds(engine: Engine) -> dict[str, ThresholdChange]:
     """The thresholds in force, by port."""
-    newest = select(func.max(thresholds.c.id)).group_by(thresholds.c.port)
-    rows = _all(engine, select(thresholds).where(thresholds.c.id.in_(newest)))
+    rows = _all(engine, select(thresholds).where(thresholds.c.id.in_(newest_of_each_port(thresholds))))
     return {row["port"]: _threshold_change(row) for row in rows}
 
 
@@ -129,9 +130,21 @@ def port_history(
 
 def newest_port_samples(engine: Engine) -> list[PortSample]:
     """The last sample of every port, by port."""
-    newest = select(func.max(port_samples.c.id)).group_by(port_samples.c.port)
+    newest = newest_of_each_port(port_samples)
     query = select(port_samples).where(port_samples.c.id.in_(newest)).order_by(port_samples.c.port)
     return [_port_sample(row) for row in _all(engine, query)]
+
+
+def newest_of_each_port(table: Table) -> Select[Any]:
+    """Ids of the last row of every port, by one jump through the index a port, however many rows there are.
+
+    GROUP BY would read every row: with an hour of samples of 44 ports that is 158,000, once a second.
+    """
+    ports = select(func.min(table.c.port).label("port")).cte("ports", recursive=True)
+    following = select(func.min(table.c.port)).where(table.c.port > ports.c.port).scalar_subquery()
+    ports = ports.union_all(select(following).where(ports.c.port.is_not(None)))
+    newest = select(func.max(table.c.id)).where(table.c.port == ports.c.port).scalar_subquery()
+    return select(newest).where(ports.c.port.is_not(None))
 
 
 def last_sample_at(engine: Engine) -> float:
@@ -140,13 +153,11 @@ def last_sample_at(engine: Engine) -> float:
         return connection.execute(select(func.max(port_samples.c.at))).scalar() or 0.0
 
 
-def prune(engine: Engine, before: float) -> None:
-    """Forget samples, superseded thresholds and events older than `before`."""
-    newest = select(func.max(thresholds.c.id)).group_by(thresholds.c.port)
+def forget_processes(engine: Engine) -> None:
+    """Forget the switches and agents of an earlier run: nobody waits for them to come back."""
     with engine.begin() as connection:
-        connection.execute(delete(port_samples).where(port_samples.c.at < before))
-        connection.execute(delete(events).where(events.c.at < before))
-        connection.execute(delete(thresholds).where(thresholds.c.at < before, thresholds.c.id.not_in(newest)))
+        connection.execute(delete(agents))
+        connection.execute(delete(switches))
 
 
 def _threshold_change(row: Mapping[str, Any]) -> ThresholdChange:

@@ -2,7 +2,7 @@
 """The tables. The store is the bus: desired state and observed state are rows, and processes meet nowhere else.
 
 desired:  policies (versioned), topologies
-observed: applied, switches, agents, thresholds, port_samples, flows, events
+observed: applied, switches, agents, thresholds, port_samples, flows, events, totals
 Times are seconds of the Unix epoch.
 """
 
@@ -24,6 +24,12 @@ from sqlalchemy import (
 from policy.records import SCHEDULED
 
 metadata = MetaData()
+
+_Number = BigInteger().with_variant(Integer, "sqlite")
+"""Of rows that come by the thousand. SQLite counts in 64 bits anyway, and only an INTEGER is its row id."""
+
+RETIRED_INDEXES = ("thresholds_by_port", "port_samples_by_port")
+"""Of earlier versions; dropped when a store is opened."""
 
 policies = Table(
     "policies",
@@ -73,13 +79,13 @@ agents = Table(
 thresholds = Table(
     "thresholds",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("id", _Number, primary_key=True, autoincrement=True),
     Column("at", Float, nullable=False),
     Column("port", String, nullable=False),
     Column("policy_version", Integer, nullable=False),
     Column("thresholds_bytes", JSON, nullable=False),
     Column("flows", Integer, nullable=False),
-    Index("thresholds_by_port", "port", "at"),
+    Index("thresholds_newest", "port", "id"),
     Index("thresholds_by_time", "at"),
 )
 """A row at every change of a port's thresholds; `flows` completed in the window that it was computed from."""
@@ -87,12 +93,12 @@ thresholds = Table(
 port_samples = Table(
     "port_samples",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("id", _Number, primary_key=True, autoincrement=True),
     Column("at", Float, nullable=False),
     Column("port", String, nullable=False),
     Column("queue_bytes", JSON, nullable=False),
     Column("queue_packets", JSON, nullable=False),
-    Index("port_samples_by_port", "port", "at"),
+    Index("port_samples_newest", "port", "id"),
     Index("port_samples_by_time", "at"),
 )
 """OpenFlow queue statistics: cumulative transmitted bytes and packets, a list over the queues."""
@@ -100,7 +106,7 @@ port_samples = Table(
 flows = Table(
     "flows",
     metadata,
-    Column("sequence", Integer, primary_key=True, autoincrement=True),
+    Column("sequence", _Number, primary_key=True, autoincrement=True),
     Column("id", String, nullable=False, unique=True),
     Column("src", String, nullable=False),
     Column("dst", String, nullable=False),
@@ -130,9 +136,19 @@ flows = Table(
 events = Table(
     "events",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("id", _Number, primary_key=True, autoincrement=True),
     Column("at", Float, nullable=False),
     Column("kind", String, nullable=False),
     Column("document", JSON, nullable=False),
     Index("events_by_time", "at"),
 )
+
+totals = Table(
+    "totals",
+    metadata,
+    Column("metric", String, primary_key=True),
+    Column("labels", String, primary_key=True),
+    Column("part", String, primary_key=True),
+    Column("value", Float, nullable=False),
+)
+"""What has been counted since the store was made, by every process together: see store/totals.py."""

@@ -1,10 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from experiments.postgres import PostgresServer, programs
+from policy.errors import EnvironmentLacking
 
 # The same examples on every run, and no verdict that depends on how busy the machine is.
 settings.register_profile(
     "sluice", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("sluice")
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server for this session."""
+    try:
+        programs()
+    except EnvironmentLacking as lacking:
+        pytest.skip(str(lacking))
+    with PostgresServer.start() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.pg)])
+def store_url(request, tmp_path):
+    """An empty store of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    return request.getfixturevalue("postgres").new_database()

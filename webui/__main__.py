@@ -8,10 +8,14 @@ import logging
 import sys
 from pathlib import Path
 
+from sqlalchemy.exc import OperationalError
+
 from policy.errors import SluiceError
 from store.engine import open_store
 from webui.auth import find_token
-from webui.server import Server
+from webui.event_log import EventLog
+from webui.options import add_retention, retention
+from webui.server import Server, ServerSettings
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -20,16 +24,41 @@ def main(argv: list[str] | None = None) -> int:
         arguments.listen = [] if arguments.unix else ["127.0.0.1:8080"]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        open_store(arguments.store).dispose()
+        engine = open_store(arguments.store)
+        if arguments.event_log:
+            _check_event_log(EventLog(engine, arguments.event_log))
+        engine.dispose()
         token, source = find_token(arguments.token_file)
     except SluiceError as error:
         print(f"sluice web: {error}", file=sys.stderr)
         return 2
+    except OperationalError as error:
+        print(f"sluice web: the store cannot be opened: {error.orig}", file=sys.stderr)
+        return 2
     for address in arguments.listen:
         print(f"dashboard on http://{address}", flush=True)
     print(f"changing the policy takes the token in {source}", flush=True)
-    Server(arguments.store, token, arguments.listen, arguments.unix, arguments.threads).run()
+    Server(_settings(arguments, token)).run()
     return 0
+
+
+def _check_event_log(event_log: EventLog) -> None:
+    """Say now what is wrong with it; the workers open it again."""
+    event_log.write_new()
+    event_log.close()
+
+
+def _settings(arguments: argparse.Namespace, token: str) -> ServerSettings:
+    return ServerSettings(
+        store_url=arguments.store,
+        token=token,
+        listen=arguments.listen,
+        unix=arguments.unix,
+        threads=arguments.threads,
+        workers=arguments.workers,
+        retention=retention(arguments),
+        event_log=arguments.event_log,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -48,8 +77,13 @@ def _parser() -> argparse.ArgumentParser:
         "--token-file", type=Path, metavar="FILE", help="file with the token for changing the policy"
     )
     parser.add_argument(
-        "--threads", type=int, default=64, help="requests served at once; a dashboard takes one"
+        "--threads", type=int, default=64, help="requests that a worker serves at once; a dashboard takes one"
     )
+    parser.add_argument("--workers", type=int, default=1, help="processes (default %(default)s)")
+    parser.add_argument(
+        "--event-log", metavar="FILE", help="write every event as a line of JSON; - is standard error"
+    )
+    add_retention(parser)
     return parser
 
 

@@ -14,6 +14,7 @@ from webui import __version__
 from webui.api import agents, events, flows, network, observed, policies
 from webui.errors import query_error, register_errors
 from webui.live import Live
+from webui.metrics import metrics
 from webui.models import Error
 from webui.pages import pages
 from webui.recent import RecentFlows
@@ -45,6 +46,7 @@ def create_app(engine: Engine, token: str, stopping: threading.Event | None = No
     for module in (network, policies, observed, flows, agents, events):
         app.register_api(module.api)
     app.register_blueprint(pages)
+    app.register_blueprint(metrics)
     app.add_url_rule("/openapi/openapi.json", "openapi", lambda: app.api_doc)
     register_errors(app)
     app.after_request(_secure)

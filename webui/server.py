@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gunicorn around the application: one process of threads, on TCP and a unix socket, gone two seconds after SIGTERM."""
+"""gunicorn around the application: processes of threads, on TCP and a unix socket, gone two seconds after SIGTERM."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.workers.gthread import ThreadWorker
 
 from runtime.process import die_with_parent
-from store.engine import open_store
+from store.engine import engine_of
+from store.retention import Retention
 from webui.app import create_app
+from webui.event_log import EventLog
+from webui.housekeeping import Housekeeping
 from webui.services import EXTENSION
 
 GRACEFUL_S = 1
@@ -29,24 +33,37 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         super().handle_exit(sig, frame)
 
 
-class Server(BaseApplication):  # type: ignore[misc]
-    """The web process's settings; `run()` serves until a signal."""
+@dataclass(frozen=True)
+class ServerSettings:
+    """What the web process is told."""
 
-    def __init__(
-        self, store_url: str, token: str, listen: list[str], unix: Path | None, threads: int
-    ) -> None:
-        self._store_url = store_url
-        self._token = token
-        self._bind = [*listen, *([f"unix:{unix}"] if unix else [])]
-        self._threads = threads
+    store_url: str
+    token: str
+    listen: list[str]
+    """HOST:PORT each."""
+    unix: Path | None = None
+    threads: int = 64
+    """Requests that a worker serves at once; a dashboard takes one."""
+    workers: int = 1
+    """Processes. Each looks at the store by itself, so a client is told the same by all of them."""
+    retention: Retention = field(default_factory=Retention)
+    event_log: str | None = None
+    """A path, or "-" for standard error."""
+
+
+class Server(BaseApplication):  # type: ignore[misc]
+    """`run()` serves until a signal."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
         super().__init__()
 
     def load_config(self) -> None:
         settings = {
-            "bind": self._bind,
+            "bind": [*self._settings.listen, *([f"unix:{unix}"] if (unix := self._settings.unix) else [])],
             "worker_class": Worker,
-            "workers": 1,
-            "threads": self._threads,
+            "workers": self._settings.workers,
+            "threads": self._settings.threads,
             "timeout": 60,
             "graceful_timeout": GRACEFUL_S,
             "keepalive": KEEPALIVE_S,
@@ -58,7 +75,13 @@ class Server(BaseApplication):  # type: ignore[misc]
             self.cfg.set(name, value)
 
     def load(self) -> Any:
-        return create_app(open_store(self._store_url), self._token)
+        """In each worker."""
+        engine = engine_of(self._settings.store_url)  # a worker begins also while the store is away
+        app = create_app(engine, self._settings.token)
+        found = app.extensions[EXTENSION]
+        event_log = EventLog(engine, self._settings.event_log) if self._settings.event_log else None
+        Housekeeping(engine, found.tally, found.stopping, self._settings.retention, event_log).start()
+        return app
 
 
 def _post_fork(_arbiter: Any, _worker: Any) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from flask import current_app
 from sqlalchemy import Engine
 
+from store.totals import Tally
+
 if TYPE_CHECKING:
     from webui.live import Live
     from webui.recent import RecentFlows
@@ -25,9 +27,11 @@ class Services:
     live: Live
     stopping: threading.Event
     """Set when the process has been told to end: whoever waits, stops waiting."""
+    tally: Tally = field(default_factory=Tally)
+    """Counted here, added to the store's totals a moment later."""
     ingestion: threading.Lock = field(default_factory=threading.Lock)
-    """Held while flow records are written: batches commit in the order of their sequence numbers, which is what lets
-    RecentFlows read on from the last one it has seen; and threads do not fight over the store's one writer."""
+    """Held while flow records are written, so that this process's threads do not fight over the store's one writer.
+    (That batches commit in the order of their sequence numbers, whoever writes, the store itself sees to.)"""
 
 
 def services() -> Services:

@@ -6,10 +6,12 @@ from __future__ import annotations
 import time
 
 from flask import Response, jsonify
+from werkzeug.exceptions import RequestEntityTooLarge
 
 from policy.errors import FieldError
 from policy.records import FlowRecord
 from store.flows import FILTERS, add_flows, find_flows
+from store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from webui import figures
 from webui.api import blueprint
 from webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
@@ -40,9 +42,16 @@ MAX_BINS = 5000
 )
 def deliver_flows() -> Response:
     """Take a batch of records: all of them, or none when one is bad. Delivering a record again changes nothing."""
-    records = _records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None))
-    with services().ingestion:
-        accepted = add_flows(services().engine, records)
+    began, found = time.monotonic(), services()
+    try:
+        records = _records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None))
+    except (ApiError, RequestEntityTooLarge) as refused:
+        status = refused.status if isinstance(refused, ApiError) else 413
+        found.tally.count(REQUESTS_REFUSED, status=str(status))
+        raise
+    with found.ingestion:
+        accepted = add_flows(found.engine, records)
+    found.tally.observe(INGESTION_SECONDS, [time.monotonic() - began])
     return jsonify(accepted=accepted, known=len(records) - accepted)
 
 

@@ -7,7 +7,7 @@ from store.engine import open_store
 
 
 @pytest.fixture
-def engine(tmp_path):
-    engine = open_store(f"sqlite:///{tmp_path}/store.db")
+def engine(store_url):
+    engine = open_store(store_url)
     yield engine
     engine.dispose()

@@ -12,12 +12,12 @@ from store.observed import (
     all_agents,
     all_switches,
     events_after,
+    forget_processes,
     last_sample_at,
     latest_thresholds,
     newest_events,
     newest_port_samples,
     port_history,
-    prune,
     put_agent,
     put_switch,
     recent_events,
@@ -68,12 +68,8 @@ def test_port_samples__history_and_the_newest_of_each_port(engine):
     assert last_sample_at(engine) == 6
 
 
-def test_prune__the_thresholds_in_force_stay(engine):
-    add_thresholds(engine, [change(1.0, "s1:1", 1000), change(2.0, "s1:1", 2000)])
-    add_port_samples(engine, [PortSample(1.0, "s1:1", (1,), (1,))])
-    add_event(engine, "tick")
-    prune(engine, time.time() + 60)
-    assert latest_thresholds(engine) == {"s1:1": change(2.0, "s1:1", 2000)}
-    assert len(threshold_history(engine, 0)) == 1
-    assert port_history(engine, 0) == []
-    assert newest_events(engine, 5) == []
+def test_forget_processes__switches_and_agents_of_an_earlier_run(engine):
+    put_switch(engine, 1, "s1", connected=True, policy_version=1)
+    put_agent(engine, "h1", "host", {})
+    forget_processes(engine)
+    assert all_switches(engine) == all_agents(engine) == []

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice capture`: packets of a switch port of a running testbed, into a pcap file.
+
+A packet is seen as it leaves the port: queued, marked and tagged as on the wire; and as it comes in. The testbed is
+found by its first process, so it does not matter who started it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from policy.errors import EnvironmentLacking, FieldError, SluiceError
+from policy.graph import Port, Topology
+from runtime.process import spawn
+from runtime.wait import wait_until
+from topologies.settings import load_start
+
+MODULE = "topologies.inside"
+START_S, END_S = 10.0, 10.0
+_COUNT = re.compile(r"^(\d+) packets? captured", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A testbed on this machine."""
+
+    pid: int
+    """Its first process, as this namespace numbers it."""
+    folder: Path
+    topology: Topology
+
+
+def running_testbeds() -> list[Running]:
+    """All that run here, by process id."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        start_file = _start_file(entry)
+        if start_file is not None and start_file.exists():
+            settings, topology = load_start(start_file)
+            found.append(Running(int(entry.name), settings.run_dir, topology))
+    return sorted(found, key=lambda running: running.pid)
+
+
+def _start_file(process: Path) -> Path | None:
+    """What a testbed's first process was told, when this is one (and not `unshare`, which has the same words)."""
+    try:
+        argv = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+        is_python = (process / "exe").readlink().name.startswith("python")
+    except OSError:
+        return None  # it has just ended
+    return Path(argv[-1]) if is_python and MODULE in argv else None
+
+
+def chosen_testbed(running: list[Running], pid: int | None) -> Running:
+    """The one that is meant; SluiceError says what there is when that is not clear."""
+    listed = "; ".join(f"{bed.pid} ({bed.folder})" for bed in running)
+    if not running:
+        raise SluiceError("no testbed runs on this machine: start `sluice demo` or `sluice run` first")
+    if pid is not None:
+        for bed in running:
+            if bed.pid == pid:
+                return bed
+        raise FieldError("--testbed", f"{pid} is no testbed; there are {listed}")
+    if len(running) > 1:
+        raise FieldError("--testbed", f"several testbeds run, say which one by its process id: {listed}")
+    return running[0]
+
+
+def port_named(topology: Topology, name: str) -> Port:
+    for port in topology.ports:
+        if port.id == name:
+            return port
+    known = ", ".join(port.id for port in topology.ports)
+    raise FieldError("port", f"there is no port {name!r}; there are {known}")
+
+
+def capture(port_id: str, seconds: float, out: Path, *, testbed_pid: int | None = None) -> int:
+    """Write the packets of so many seconds; returns how many there were.
+
+    Raises FieldError (no such port or testbed), SluiceError (none runs, or tcpdump failed) and EnvironmentLacking.
+    """
+    if shutil.which("tcpdump") is None:
+        raise EnvironmentLacking("tcpdump is missing; on Debian: apt-get install tcpdump")
+    bed = chosen_testbed(running_testbeds(), testbed_pid)
+    interface = port_named(bed.topology, port_id).interface
+    out.parent.mkdir(parents=True, exist_ok=True)
+    said = out.with_name(out.name + ".log")
+    said.unlink(missing_ok=True)
+    try:
+        process = _start(bed, interface, out, said)
+        _last(process, seconds)
+        return _packets(said)
+    finally:
+        said.unlink(missing_ok=True)
+
+
+def _start(bed: Running, interface: str, out: Path, said: Path) -> subprocess.Popen[bytes]:
+    """tcpdump, once it listens."""
+    argv = ["nsenter", f"--net=/proc/{bed.pid}/ns/net", "tcpdump", "-i", interface, "-Z", "root"]
+    process = spawn([*argv, "-U", "-w", str(out)], log_file=said)
+
+    def listens() -> bool:
+        if process.poll() is not None:
+            raise SluiceError(f"tcpdump ended: {said.read_text(errors='replace').strip()}")
+        return "listening on" in said.read_text(errors="replace")
+
+    try:
+        wait_until(listens, "tcpdump listens", timeout_s=START_S)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    return process
+
+
+def _last(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Let it listen so long, or until Ctrl-C; what it has by then stays."""
+    try:
+        process.wait(seconds)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        process.send_signal(signal.SIGINT)
+        process.wait(END_S)
+
+
+def _packets(said: Path) -> int:
+    text = said.read_text(errors="replace")
+    found = _COUNT.search(text)
+    if found is None:
+        raise SluiceError(f"tcpdump ended before its time (did the testbed end?): {text.strip()}")
+    return int(found[1])

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A PostgreSQL server of its own for a test or a measurement: in a temporary folder, on a Unix socket, unprivileged.
+
+    with PostgresServer.start() as server:
+        engine = open_store(server.new_database())
+
+It needs Debian's package postgresql; the server that package starts for the system is left alone. Nothing is left
+behind: the server is ended by the kernel with the thread that started it, and the folder goes with `stop`.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from itertools import count
+from pathlib import Path
+
+from policy.errors import EnvironmentLacking
+from runtime.command import CommandFailed, run
+from runtime.process import spawn
+from runtime.wait import wait_until
+
+USERS = ("postgres", "nobody")
+"""Whose the server is when we are root, which PostgreSQL refuses to be: the first that there is."""
+PORT = 5432
+"""Only in the name of the socket."""
+START_S = 60.0
+
+
+def programs() -> Path:
+    """The folder of initdb and postgres. EnvironmentLacking when they are not installed."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+    if found:
+        return found[-1].parent
+    on_path = shutil.which("postgres")
+    if on_path is None:
+        raise EnvironmentLacking("PostgreSQL's server is missing; on Debian: apt-get install postgresql")
+    return Path(on_path).resolve().parent
+
+
+class PostgresServer:
+    """Made by `start`; a context manager."""
+
+    def __init__(self, folder: Path, bin_folder: Path) -> None:
+        self.folder = folder
+        self._bin = bin_folder
+        self._data = folder / "data"
+        self._user = _server_user()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._numbers = count(1)
+
+    @classmethod
+    def start(cls) -> PostgresServer:
+        """Make a cluster and start its server; returns when it answers."""
+        bin_folder = programs()
+        server = cls(Path(tempfile.mkdtemp(prefix="sluice-pg-")), bin_folder)
+        try:
+            server._make_cluster()
+            server.run()
+        except BaseException:
+            server.stop()
+            raise
+        return server
+
+    def _make_cluster(self) -> None:
+        if self._user:
+            shutil.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
+        options = ["--auth=trust", "--username=sluice", "--encoding=UTF8", "--no-locale", "--no-sync"]
+        run([*self._become(), str(self._bin / "initdb"), "-D", str(self._data), *options])
+
+    def run(self) -> None:
+        """Start the server; also after it has been ended."""
+        settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder), "port": str(PORT)}
+        argv = [*self._become(), str(self._bin / "postgres"), "-D", str(self._data)]
+        for name, value in settings.items():
+            argv += ["-c", f"{name}={value}"]
+        self._process = spawn(argv, log_file=self.folder / "server.log")
+        wait_until(self._answers, "PostgreSQL answers", timeout_s=START_S)
+
+    def _become(self) -> list[str]:
+        # The change of user clears the parent-death signal that spawn has set; setpriv sets it again after it. QUIT is
+        # PostgreSQL's immediate shutdown: its shared memory goes, too.
+        death = ["setpriv", "--pdeathsig", "QUIT"]
+        if not self._user:
+            return death
+        uid, gid = self._user.pw_uid, self._user.pw_gid
+        return [*death, f"--reuid={uid}", f"--regid={gid}", "--clear-groups"]
+
+    def _answers(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            log = (self.folder / "server.log").read_text(errors="replace")
+            raise EnvironmentLacking(f"PostgreSQL's server did not start:\n{log}")
+        try:
+            self.sql("SELECT 1")
+        except CommandFailed:
+            return False
+        return True
+
+    def sql(self, statement: str, database: str = "postgres") -> str:
+        """What psql prints. Raises CommandFailed."""
+        host = ["-h", str(self.folder), "-p", str(PORT), "-U", "sluice", "-d", database]
+        return run([str(self._bin / "psql"), "-X", "-q", "-t", "-A", *host, "-c", statement])
+
+    def new_database(self) -> str:
+        """The store URL of a database that nobody else has."""
+        name = f"store{next(self._numbers)}"
+        self.sql(f"CREATE DATABASE {name}")
+        return self.url(name)
+
+    def url(self, database: str) -> str:
+        return f"postgresql+psycopg://sluice@/{database}?host={self.folder}&port={PORT}"
+
+    def restart(self, *, crash: bool = False) -> None:
+        """End the server and start it again."""
+        self.end(crash=crash)
+        self.run()
+
+    def end(self, *, crash: bool = False) -> None:
+        """As an operator does it (every connection is closed, all is written), or as a crash does."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGQUIT if crash else signal.SIGINT)
+        self._process.wait(START_S)
+        self._process = None
+
+    def stop(self) -> None:
+        """End the server and remove its folder. Stopping twice changes nothing."""
+        self.end(crash=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> PostgresServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _server_user() -> pwd.struct_passwd | None:
+    """None: we are not root and the server is ours."""
+    if os.geteuid() != 0:
+        return None
+    for name in USERS:
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise EnvironmentLacking(
+        f"PostgreSQL does not run as root, and there is none of the users {', '.join(USERS)}"
+    )

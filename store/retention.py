@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the store forgets, and when: in small transactions, so that nobody who writes waits for it.
+
+SQLite uses the pages of forgotten rows again and PostgreSQL vacuums them, so the store stops growing when as much is
+forgotten as comes in. The newest row of every table stays: its number tells where to go on. The policies stay, and so
+do the thresholds in force and all totals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, func, select
+
+from store.observed import newest_of_each_port
+from store.schema import events, flows, port_samples, thresholds
+
+HOUR_S = 3600.0
+DAY_S = 24 * HOUR_S
+STEP_ROWS = 500
+"""Rows that one transaction forgets: 2 ms on SQLite."""
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long rows are kept. None: for ever. The defaults bound the store at some 700 MB on SQLite."""
+
+    flows_s: float | None = DAY_S
+    samples_s: float | None = HOUR_S
+    """Port samples, and thresholds that others have replaced."""
+    events_s: float | None = 7 * DAY_S
+    most_flows: int | None = 1_000_000
+    """Counted by sequence number, however young they are."""
+
+
+FOR_EVER = Retention(None, None, None, None)
+
+
+def forget_some(engine: Engine, retention: Retention, now: float, rows: int = STEP_ROWS) -> int:
+    """Forget at most so many rows of each table, a transaction each; returns how many in all."""
+    return sum(step(engine, retention, now, rows) for step in _STEPS)
+
+
+def _old_flows(engine: Engine, retention: Retention, now: float, rows: int) -> int:
+    return _forget(engine, flows, flows.c.received_at, _before(now, retention.flows_s), rows)
+
+
+def _too_many_flows(engine: Engine, retention: Retention, now: float, rows: int) -> int:
+    if retention.most_flows is None:
+        return 0
+    with engine.connect() as connection:
+        last = connection.execute(select(func.max(flows.c.sequence))).scalar() or 0
+    return _forget(engine, flows, flows.c.sequence, last - retention.most_flows + 1, rows)
+
+
+def _old_samples(engine: Engine, retention: Retention, now: float, rows: int) -> int:
+    return _forget(engine, port_samples, port_samples.c.at, _before(now, retention.samples_s), rows)
+
+
+def _old_thresholds(engine: Engine, retention: Retention, now: float, rows: int) -> int:
+    return _forget(engine, thresholds, thresholds.c.at, _before(now, retention.samples_s), rows)
+
+
+def _old_events(engine: Engine, retention: Retention, now: float, rows: int) -> int:
+    return _forget(engine, events, events.c.at, _before(now, retention.events_s), rows)
+
+
+_STEPS: tuple[Callable[[Engine, Retention, float, int], int], ...] = (
+    _old_flows,
+    _too_many_flows,
+    _old_samples,
+    _old_thresholds,
+    _old_events,
+)
+
+
+def _before(now: float, keep_s: float | None) -> float | None:
+    return None if keep_s is None else now - keep_s
+
+
+def _forget(engine: Engine, table: Table, by: ColumnElement[float], before: float | None, rows: int) -> int:
+    """Rows whose `by` is below `before`, the lowest first."""
+    if before is None:
+        return 0
+    (key,) = table.primary_key.columns
+    with engine.connect() as connection:
+        chosen = select(key).where(by < before, key.not_in(_staying(connection, table)))
+        keys = connection.execute(chosen.order_by(by).limit(rows)).scalars().all()
+    if not keys:
+        return 0
+    with engine.begin() as connection:
+        return connection.execute(delete(table).where(key.in_(keys))).rowcount
+
+
+def _staying(connection: Connection, table: Table) -> list[int]:
+    (key,) = table.primary_key.columns
+    if table is thresholds or table is port_samples:
+        return list(connection.execute(newest_of_each_port(table)).scalars())
+    last = connection.execute(select(func.max(key))).scalar()
+    return [] if last is None else [last]

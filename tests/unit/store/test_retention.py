@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import time
+
+import pytest
+from sqlalchemy import insert, update
+
+from policy.records import FlowRecord
+from store import schema
+from store.flows import add_flows, all_flows, last_sequence
+from store.observed import (
+    PortSample,
+    ThresholdChange,
+    add_event,
+    add_port_samples,
+    add_thresholds,
+    latest_thresholds,
+    newest_events,
+    port_history,
+    threshold_history,
+)
+from store.retention import FOR_EVER, Retention, forget_some
+from tests.unit.webui.records import record
+
+NOW = 1_000_000.0
+HOUR = Retention(flows_s=3600, samples_s=3600, events_s=3600, most_flows=None)
+
+
+def add_aged_flows(engine, ages_s):
+    """Records that came so many seconds before NOW."""
+    for age_s in ages_s:
+        add_flows(engine, [FlowRecord.from_document(record(f"age-{age_s}"))])
+        newest = update(schema.flows).where(schema.flows.c.sequence == last_sequence(engine))
+        with engine.begin() as connection:
+            connection.execute(newest.values(received_at=NOW - age_s))
+
+
+def forget_all(engine, retention, rows=2):
+    while forget_some(engine, retention, NOW, rows):
+        pass
+
+
+def test_forget__what_is_older_than_its_time_goes_and_the_rest_stays(engine):
+    add_aged_flows(engine, [9000, 4000, 3601, 3599, 5])
+    for age_s in (9000, 3599):
+        add_port_samples(engine, [PortSample(NOW - age_s, "s1:1", (1,), (1,))])
+    forget_all(engine, HOUR)
+    assert [flow.id for flow in all_flows(engine)] == ["age-3599", "age-5"]
+    assert [sample.at for sample in port_history(engine, 0)] == [NOW - 3599]
+
+
+def test_forget__the_newest_row_of_each_table_stays_however_old(engine):
+    """Readers go on from its number; a number must not be given twice."""
+    add_aged_flows(engine, [9000, 8000])
+    for at in (1.0, 2.0):
+        add_thresholds(engine, [ThresholdChange(at, p, 1, (int(at),), 7) for p in ("s1:1", "s1:2")])
+        add_port_samples(engine, [PortSample(at, p, (1,), (1,)) for p in ("s1:1", "s1:2")])
+        with engine.begin() as connection:
+            connection.execute(insert(schema.events).values(at=at, kind="tick", document={"at": at}))
+    before = last_sequence(engine)
+    forget_all(engine, HOUR)
+    assert [flow.id for flow in all_flows(engine)] == ["age-8000"]
+    assert {port: c.thresholds_bytes for port, c in latest_thresholds(engine).items()} == {
+        "s1:1": (2,),
+        "s1:2": (2,),
+    }
+    assert len(threshold_history(engine, 0)) == len(port_history(engine, 0)) == 2
+    assert [row["document"] for row in newest_events(engine, 9)] == [{"at": 2.0}]
+    add_event(engine, "next")
+    assert newest_events(engine, 1)[0]["id"] == 3
+    add_aged_flows(engine, [1])
+    assert last_sequence(engine) == before + 1
+
+
+def test_forget__too_many_flows_however_young(engine):
+    add_aged_flows(engine, range(20, 0, -1))
+    forget_all(engine, Retention(None, None, None, most_flows=7))
+    assert [flow.id for flow in all_flows(engine)] == [f"age-{age_s}" for age_s in range(7, 0, -1)]
+
+
+def test_forget__nothing_without_a_limit(engine):
+    add_aged_flows(engine, [1e5, 1])
+    add_event(engine, "tick")
+    assert forget_some(engine, FOR_EVER, time.time() + 1e9) == 0
+
+
+def test_forget__no_more_rows_at_once_than_asked(engine):
+    add_aged_flows(engine, range(5000, 5011))
+    assert [forget_some(engine, HOUR, NOW, rows=4) for _ in range(4)] == [4, 4, 2, 0]
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_sqlite__the_file_does_not_grow_once_as_much_is_forgotten_as_comes(engine, tmp_path):
+    """A month of records at a hundredth of its length: 30 times what is kept goes through the file."""
+    keep, sizes = 1_000, []
+    for day in range(30):
+        for batch in range(4):
+            documents = [record(f"run/{day}-{batch}-{i}", started_at=NOW) for i in range(keep // 4)]
+            add_flows(engine, [FlowRecord.from_document(document) for document in documents])
+            samples = [PortSample(NOW - 1, f"s1:{i}", (10**9,) * 8, (10**6,) * 8) for i in range(20)]
+            add_port_samples(engine, samples)
+            forget_all(engine, Retention(None, None, None, most_flows=keep), rows=500)
+            forget_all(engine, Retention(None, 0, None, None), rows=500)
+        with engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        sizes.append((tmp_path / "store.db").stat().st_size)
+    assert len(all_flows(engine)) == keep
+    assert sizes[-1] <= sizes[2] * 1.1, sizes

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a web worker does beside its requests: forgets old rows, adds up what it has counted, writes the event log."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from store.retention import Retention, forget_some
+from store.totals import Tally, flush
+from webui.event_log import EventLog
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 0.5
+FORGET_EVERY_S = 10.0
+REST_S = 0.02
+"""Between two transactions that forget: whoever writes goes first."""
+
+
+class Housekeeping(threading.Thread):
+    """Ends when `stopping` is set. A store that is away is tried again; it is said once."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tally: Tally,
+        stopping: threading.Event,
+        retention: Retention,
+        event_log: EventLog | None = None,
+    ) -> None:
+        super().__init__(name="housekeeping", daemon=True)
+        self._engine = engine
+        self._tally = tally
+        self._stopping = stopping
+        self._retention = retention
+        self._event_log = event_log
+        self._forget_due = time.monotonic()
+        self._away = False
+
+    def run(self) -> None:
+        while not self._stopping.wait(EVERY_S):
+            self.turn()
+        self.turn()
+        if self._event_log:
+            self._event_log.close()
+
+    def turn(self) -> None:
+        """Once through everything that is due."""
+        try:
+            flush(self._engine, self._tally)
+            if self._event_log:
+                self._event_log.write_new()
+            if time.monotonic() >= self._forget_due and not self._stopping.is_set():
+                self._forget()
+                self._forget_due = time.monotonic() + FORGET_EVERY_S
+        except SQLAlchemyError as error:
+            if not self._away:
+                log.warning("the store cannot be used, trying again: %s", error)
+            self._away = True
+        except OSError as error:
+            log.error("the event log cannot be written: %s", error)
+            self._event_log = None
+        else:
+            self._away = False
+
+    def _forget(self) -> None:
+        while forget_some(self._engine, self._retention, time.time()) and not self._stopping.wait(REST_S):
+            pass

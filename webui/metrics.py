@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/metrics for Prometheus: the store's totals as counters and histograms, and its state as gauges.
+
+All of it is read from the store when it is asked for, so every web worker gives the same answer, and the controller,
+which serves nothing itself, is in it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeGuard
+
+from flask import Blueprint, Response
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+from sqlalchemy import Engine
+
+from store.desired import current_policy, current_topology
+from store.observed import all_agents, latest_thresholds, newest_port_samples
+from store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
+from webui import __version__
+from webui.documents import AGENT_LATE_S, capacities_bps, controller_document
+from webui.services import services
+
+metrics = Blueprint("metrics", __name__)
+
+
+@metrics.get("/metrics")
+def exposition() -> Response:
+    found = services()
+    flush(found.engine, found.tally)  # what this worker counted since its last turn is in the answer
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(StoreCollector(found.engine))
+    return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+class StoreCollector(Collector):
+    """Everything that the store knows, as Prometheus families."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def collect(self) -> Iterator[Family]:
+        yield from total_families(all_totals(self._engine))
+        yield from _network_families(self._engine)
+        yield from _port_families(self._engine)
+        yield from _agent_families(all_agents(self._engine), time.time())
+
+
+def total_families(totals: Mapping[str, list[Total]]) -> Iterator[Family]:
+    """A family for each metric, also for one that nothing has been counted of yet."""
+    for metric in METRICS:
+        rows = totals.get(metric.name, [])
+        if not rows and not metric.labels:
+            rows = [Total((), 0.0, {}, 0.0)]
+        yield _histogram(metric, rows) if metric.buckets else _counter(metric, rows)
+
+
+def _counter(metric: Metric, rows: Iterable[Total]) -> CounterMetricFamily:
+    family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for row in rows:
+        family.add_metric(row.labels, row.value)
+    return family
+
+
+def _histogram(metric: Metric, rows: Iterable[Total]) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for row in rows:
+        family.add_metric(row.labels, _cumulative(metric, row.buckets), row.sum)
+    return family
+
+
+def _cumulative(metric: Metric, counts: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Every bucket of the metric with all that lies below it; one that an earlier version had counts in the next."""
+    known = sorted({*metric.buckets, *map(float, counts), float("inf")})
+    running, found = 0.0, []
+    for bound in known:
+        running += counts.get(bound_text(bound), 0.0)
+        if bound in metric.buckets or bound == float("inf"):
+            found.append((bound_text(bound), running))
+    return found
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _network_families(engine: Engine) -> Iterator[Family]:
+    topology = current_topology(engine)
+    controller = controller_document(engine, time.time(), topology)
+    yield _gauge("sluice_controller_up", "The controller has written within 5 s", controller["alive"])
+    yield _gauge("sluice_switches_connected", "Switches with a live connection", controller["connected"])
+    yield _gauge("sluice_switches_expected", "Switches of the topology", controller["expected"])
+    info = GaugeMetricFamily("sluice_build_info", "Always 1", labels=["version", "store"])
+    info.add_metric([__version__, engine.dialect.name], 1)
+    yield info
+    yield from _policy_families(engine)
+
+
+def _policy_families(engine: Engine) -> Iterator[Family]:
+    current = current_policy(engine)
+    scheme = GaugeMetricFamily(
+        "sluice_policy_scheme", "1 for the scheme of the newest policy", labels=["scheme"]
+    )
+    if current:
+        scheme.add_metric([current.policy.scheme], 1)
+    applied = current is not None and current.applied_at is not None
+    yield scheme
+    yield _gauge("sluice_policy_version", "Number of the newest policy", current.version if current else 0)
+    yield _gauge("sluice_policy_applied", "Every switch stands at the newest policy", applied)
+
+
+def _port_families(engine: Engine) -> Iterator[Family]:
+    labels = ["port", "queue"]
+    sent = CounterMetricFamily("sluice_queue_bytes", "Bytes that a port's queue has sent", labels=labels)
+    packets = CounterMetricFamily("sluice_queue_packets", "Packets that a queue has sent", labels=labels)
+    for sample in newest_port_samples(engine):
+        for queue, (octets, count) in enumerate(zip(sample.queue_bytes, sample.queue_packets, strict=False)):
+            sent.add_metric([sample.port, str(queue)], octets)
+            packets.add_metric([sample.port, str(queue)], count)
+    thresholds = GaugeMetricFamily(
+        "sluice_threshold_bytes", "Demotion thresholds in force", labels=["port", "level"]
+    )
+    for port, change in sorted(latest_thresholds(engine).items()):
+        for level, edge in enumerate(change.thresholds_bytes):
+            thresholds.add_metric([port, str(level)], edge)
+    capacity = GaugeMetricFamily(
+        "sluice_port_capacity_bits_per_second", "Rate of a port's link", labels=["port"]
+    )
+    for port, rate_bps in sorted(capacities_bps(current_topology(engine)).items()):
+        capacity.add_metric([port], rate_bps)
+    yield from (sent, packets, thresholds, capacity)
+
+
+_PORT_COUNTERS = {
+    "marked": ("sluice_queue_marked_packets", "Packets that the port program has marked (ECN)"),
+    "dropped": ("sluice_queue_dropped_packets", "Packets beyond the port's buffer"),
+}
+"""In the port agent's heartbeat, by port and queue."""
+
+
+def _agent_families(agents: Iterable[Mapping[str, Any]], now: float) -> Iterator[Family]:
+    up = GaugeMetricFamily("sluice_agent_up", "An agent has been heard within 5 s", labels=["agent", "kind"])
+    spool = GaugeMetricFamily("sluice_spool_records", "Flow records that wait for delivery", labels=["agent"])
+    ports = {
+        field: CounterMetricFamily(name, text, labels=["port", "queue"])
+        for field, (name, text) in _PORT_COUNTERS.items()
+    }
+    for agent in agents:
+        up.add_metric([agent["name"], agent["kind"]], now - agent["seen_at"] < AGENT_LATE_S)
+        depth = agent["status"].get("spool_depth")
+        if _is_number(depth):
+            spool.add_metric([agent["name"]], depth)
+        if agent["kind"] == "port":
+            _add_port_counters(ports, agent["status"].get("ports"))
+    yield from (up, spool, *ports.values())
+
+
+def _add_port_counters(families: Mapping[str, CounterMetricFamily], ports: object) -> None:
+    """A heartbeat is what somebody sent: what is not a table of numbers is left out."""
+    for port, queues in ports.items() if isinstance(ports, Mapping) else ():
+        for queue, counters in enumerate(queues if isinstance(queues, list) else ()):
+            for field, family in families.items():
+                value = counters.get(field) if isinstance(counters, Mapping) else None
+                if _is_number(value):
+                    family.add_metric([str(port), str(queue)], value)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
