@@ -8,25 +8,38 @@ with PortProgram() as ports:
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 
+from dataplane import flow_queues, iterators
+from dataplane.flow_queues import QUEUES, SUB_QUEUES
+from dataplane.libbpf import ATTACH_RAW_TRACEPOINT
 from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
 from policy.errors import FieldError, SluiceError
 from policy.marking import PHANTOM_PERCENT
 
-QUEUES = 8
 MAX_BYTES = 2_000_000_000
 """Largest buffer and marking threshold that laws/mark.h models."""
 
-_SETTINGS = "=6Q"
+_SETTINGS = "=7QIxxxx"
+"""struct sl_vq_settings; struct sl_dqs_settings."""
 _STATE = "=QQQIxxxx"
 """Backlog, time, phantom queue; lock."""
 _LEVEL_PER_BYTE = 8 * 10**9
 _QUEUE_FIELDS = 5
 _COUNTERS = f"={QUEUES * _QUEUE_FIELDS}Q"
+
+_PORT_QUEUE = struct.Struct("=II")
+_DEPARTURES = struct.Struct(f"={SUB_QUEUES}Q{SUB_QUEUES}III")
+"""Times, counts; the port's network namespace, unused."""
+_DQS = struct.Struct("=QQIIIxxxx")
+"""struct sl_dqs_queue: flow, when it was emptied, packets that wait, until its own, assigned."""
+_NAMESPACE = Path("/proc/thread-self/ns/net")
 
 
 @dataclass(frozen=True)
@@ -45,6 +58,10 @@ class PortSettings:
     """A packet that finds more than this in the phantom queue is marked; None: there is none."""
     phantom_percent: int = PHANTOM_PERCENT
     """The phantom queue drains at this share of `rate_bps`."""
+    sub_queues: int | None = None
+    """Flow queues in each priority; None: a priority is one queue."""
+    release_ns: int = 0
+    """For so long an empty flow queue stays its flow's."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.rate_bps < 1 << 64:
@@ -55,6 +72,10 @@ class PortSettings:
             raise FieldError("buffer_bytes", f"must be from 1 to {MAX_BYTES}, not {self.buffer_bytes}")
         self._check_ramp()
         self._check_phantom()
+        if self.sub_queues is not None and not 1 <= self.sub_queues <= SUB_QUEUES:
+            raise FieldError("sub_queues", f"must be None or from 1 to {SUB_QUEUES}, not {self.sub_queues}")
+        if not 0 <= self.release_ns < 1 << 64:
+            raise FieldError("release_ns", f"must be from 0 to 2^64 - 1, not {self.release_ns}")
 
     def _check_ramp(self) -> None:
         if self.mark_max_bytes is None:
@@ -73,10 +94,11 @@ class PortSettings:
             raise FieldError("phantom_percent", f"must be from 1 to 100, not {self.phantom_percent}")
 
     def pack(self) -> bytes:
-        """struct sl_vq_settings of laws/mark.h."""
+        """struct port_settings of bpf/port.h."""
         phantom_rate_bps = self.rate_bps * self.phantom_percent // 100 if self.phantom_mark_bytes else 0
         backlog = (self.rate_bps, self.mark_bytes or 0, self.buffer_bytes, self.mark_max_bytes or 0)
-        return struct.pack(_SETTINGS, *backlog, phantom_rate_bps, self.phantom_mark_bytes or 0)
+        phantom = (phantom_rate_bps, self.phantom_mark_bytes or 0)
+        return struct.pack(_SETTINGS, *backlog, *phantom, self.release_ns, self.sub_queues or 0)
 
 
 @dataclass(frozen=True)
@@ -95,14 +117,32 @@ class QueueCounters:
     """Due for a mark, but not ECN-capable, or CE already."""
 
 
+@dataclass(frozen=True)
+class SubQueue:
+    """One flow queue of a priority, as the law has it."""
+
+    flow: int
+    """A hash of the 5-tuple."""
+    waiting: int
+    """Packets; of the law's knowledge, which is as old as the last packet that came."""
+    emptied_ns: int
+    assigned: bool
+    """Some flow's, at least for as long as it is not released."""
+
+
 class PortProgram:
-    """A loaded port program; a context manager. What is attached stays so after `close`, with its last settings."""
+    """A loaded port program; a context manager. What is attached stays so after `close`, with its last settings.
+
+    But for the flow queues: who counts what leaves them ends with this process. Until another one is attached, a flow
+    queue that is somebody's stays so while the port is busy, and flows without one share them by their hash.
+    """
 
     def __init__(self) -> None:
         """Raises EnvironmentLacking when BPF cannot be used here."""
         self._object: BpfObject = load("port")
         self._program = self._object.program("sluice_port")
         self._indices: dict[str, int] = {}
+        self._link_fd: int | None = None
 
     def attach(self, ifname: str, settings: PortSettings) -> None:
         """Run on this interface of the current network namespace. Idempotent; counters and backlog are kept.
@@ -113,15 +153,46 @@ class PortProgram:
         if self._indices.get(ifname) != index:
             self.forget(ifname)
         self._indices[ifname] = index
-        self._object.map("settings").update(index, settings.pack())
         self._object.map("states").update(index, bytes(struct.calcsize(_STATE)), only_new=True)
         self._object.map("counters").update(index, bytes(struct.calcsize(_COUNTERS)), only_new=True)
+        self._make_room_for_flows(index)
+        self.set(ifname, settings)
         if not self.is_attached(ifname):
             attach_clsact(ifname, self._program)
 
+    def _make_room_for_flows(self, index: int) -> None:
+        flows = self._object.map("flow_queues")
+        left = _DEPARTURES.pack(*bytes(2 * SUB_QUEUES), _NAMESPACE.stat().st_ino, 0)
+        for queue in range(QUEUES):
+            key = _PORT_QUEUE.pack(index, queue)
+            flows.update(key, bytes(flows.value_size), only_new=True)
+            self._object.map("departures").update(key, left, only_new=True)
+
     def set(self, ifname: str, settings: PortSettings) -> None:
         """Change the settings of an attached port; the next packet meets them. KeyError when it is not attached."""
+        if settings.sub_queues and self._link_fd is None:
+            # Every packet of the machine that leaves a qdisc passes it: only where somebody asks for flow queues.
+            self._link_fd = iterators.attach(self._object.program("sluice_departure"), ATTACH_RAW_TRACEPOINT)
         self._object.map("settings").update(self._indices[ifname], settings.pack())
+
+    def make_flow_queues(self, ifname: str) -> None:
+        """Put the flow queues below the port's eight queues; what waits there is lost. See dataplane.flow_queues."""
+        flow_queues.make(ifname)
+
+    def without_flow_queues(self, ifnames: Iterable[str]) -> frozenset[str]:
+        """Those of these ports that have none, or are not there."""
+        standing = flow_queues.standing()
+        indices = {name: index for index, name in socket.if_nameindex()}
+        return frozenset(name for name in ifnames if indices.get(name) not in standing)
+
+    def sub_queues(self, ifname: str, queue: int) -> tuple[SubQueue, ...]:
+        """The flow queues of a priority. KeyError when the port was never attached."""
+        key = _PORT_QUEUE.pack(self._indices[ifname], queue)
+        state = self._object.map("flow_queues").lookup(key)
+        if state is None:
+            raise KeyError(ifname)
+        found = [_DQS.unpack_from(state, i * _DQS.size) for i in range(SUB_QUEUES)]
+        return tuple(SubQueue(flow, waiting, at, bool(own)) for flow, at, waiting, _, own in found)
 
     def is_attached(self, ifname: str) -> bool:
         """Does this very program run there (not that of an earlier process, and the port was not made anew)?"""
@@ -165,9 +236,15 @@ class PortProgram:
         if index is not None:
             for name in ("settings", "states", "counters"):
                 self._object.map(name).delete(index)
+            for queue in range(QUEUES):
+                for name in ("flow_queues", "departures"):
+                    self._object.map(name).delete(_PORT_QUEUE.pack(index, queue))
 
     def close(self) -> None:
         """Idempotent."""
+        if self._link_fd is not None:
+            os.close(self._link_fd)
+            self._link_fd = None
         self._object.close()
 
     def __enter__(self) -> PortProgram:

@@ -7,11 +7,12 @@ The REST API stores it, scenarios hold one in their [scheme] table, the controll
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
 from policy import units
+from policy.behaviour import PortBehaviour
 from policy.errors import FieldError
 from policy.marking import DEFAULT_BUFFER_BYTES, PortMarking
 from policy.schemes import Marking, Need, QueueRule, Scheme, ThresholdRule, scheme_named
@@ -88,6 +89,17 @@ class Policy:
         if self.mark_at_core is None:
             return self.port_marking
         return replace(self.port_marking, mark_bytes=self.mark_at_core)
+
+    @property
+    def port_behaviour(self) -> PortBehaviour:
+        """Everything that ports do but their maps."""
+        return PortBehaviour(
+            **asdict(self.port_marking),
+            core_mark_bytes=self.mark_at_core,
+            shares=self.shares,
+            sub_queues=self.sub_queues,
+            release_ns=self.release,
+        )
 
     @property
     def needs(self) -> frozenset[Need]:

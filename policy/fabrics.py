@@ -10,14 +10,10 @@ from policy.schemes import Need
 TESTBED = "testbed"
 SIMULATOR = "simulator"
 
-_OFFERS: dict[str, frozenset[Need]] = {TESTBED: frozenset(), SIMULATOR: frozenset(Need)}
-
-_LEAVE_OUT = {
-    Need.FLOW_QUEUES: "flow_queues = false",
-    Need.SHARES: "shares = []",
-    Need.CORE_MARKING: "no mark_at_core",
+_OFFERS: dict[str, frozenset[Need]] = {
+    TESTBED: frozenset({Need.FLOW_QUEUES, Need.SHARES, Need.CORE_MARKING}),
+    SIMULATOR: frozenset(Need),
 }
-"""Fields of a policy that do without, where there are some."""
 
 
 def missing(policy: Policy, fabric: str) -> tuple[Need, ...]:
@@ -32,8 +28,6 @@ def refusal(policy: Policy, fabric: str) -> str | None:
         return None
     needs = " and ".join(lacking)
     remedy = f"run it --on {SIMULATOR}" if fabric == TESTBED else "choose another scheme"
-    if all(need in _LEAVE_OUT for need in lacking):
-        remedy += f", or do without: {', '.join(_LEAVE_OUT[need] for need in lacking)}"
     return f"{policy.scheme} needs {needs}, which the {fabric}'s ports do not have yet: {remedy}"
 
 

@@ -7,6 +7,7 @@ transaction is one `ovs-vsctl`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,13 @@ QUEUES = 8
 """Every port has queues 0 (first) … 7 (last); a scheme uses some."""
 
 MIN_RATE_BPS = 12_000
-"""The least that linux-htb takes. A class below its min-rate goes before all priorities, so it must be tiny."""
+"""A class below its min-rate goes before all priorities, so it must be tiny.
+
+linux-htb takes no less than the MTU in a second, which is LATE_NS of the link here: 0.2 % of its rate for each queue.
+"""
+
+SHARES_TIMEOUT_S = 2
+"""So long does whoever changes shares wait for ovs-vswitchd to carry it out."""
 
 MTU_BYTES = 1500
 
@@ -70,8 +77,14 @@ def ovs_settings() -> Command:
     )
 
 
-def network(topology: Topology, *, controller: str | None, datapath_type: str) -> Command:
-    """The one OVSDB transaction that makes all bridges, ports and queues."""
+def network(
+    topology: Topology,
+    *,
+    controller: str | None,
+    datapath_type: str,
+    shares: Sequence[float] | None = None,
+) -> Command:
+    """The one OVSDB transaction that makes all bridges, ports and queues. `shares`: see `min_rates_bps`."""
     argv = ["ovs-vsctl"]
     for switch in topology.switches:
         argv += ["--", "add-br", switch.name]
@@ -80,7 +93,7 @@ def network(topology: Topology, *, controller: str | None, datapath_type: str) -
         for port in topology.ports_of[switch.name]:
             argv += ["--", "add-port", switch.name, port.interface]
             argv += ["--", "set", "Interface", port.interface, f"ofport_request={port.number}"]
-            argv += queues(port)
+            argv += queues(port, shares)
     return Command(argv)
 
 
@@ -136,21 +149,71 @@ def configure_once_connected(switch: str) -> list[Command]:
     ]
 
 
-def queues(port: Port) -> list[str]:
-    """Part of an OVSDB transaction: the QoS of a port and its queues, in strict priority up to the link rate.
+def min_rates_bps(rate_bps: int, shares: Sequence[float] | None) -> list[int]:
+    """What each queue of a port is sure of; None: strict priorities, nobody is sure of more than MIN_RATE_BPS.
 
-    Strict: HTB lends the unused rate to the class of lowest `priority` first, and no class owns more than MIN_RATE_BPS.
+    HTB serves whoever is below this rate first, top down; of what is left, the queue of highest priority has all.
+    """
+    given = [*(shares or ()), *[0.0] * QUEUES][:QUEUES]
+    return [max(MIN_RATE_BPS, int(share * rate_bps)) for share in given]
+
+
+def queues(port: Port, shares: Sequence[float] | None = None) -> list[str]:
+    """Part of an OVSDB transaction: the QoS of a port and its queues, by priority up to the link rate.
+
+    A Queue row has no name: its external_ids say whose it is (see `queue_rows`).
     """
     qos = f"@{port.switch}_{port.number}"
     rows = [f"{qos}_q{q}" for q in range(QUEUES)]
     argv = ["--", "set", "Port", port.interface, f"qos={qos}", "--", f"--id={qos}", "create", "QoS"]
     argv += ["type=linux-htb", f"other_config:max-rate={port.rate_bps}"]
     argv += [f"queues:{q}={row}" for q, row in enumerate(rows)]
-    for q, row in enumerate(rows):
+    for q, (row, min_rate_bps) in enumerate(zip(rows, min_rates_bps(port.rate_bps, shares), strict=True)):
         argv += ["--", f"--id={row}", "create", "Queue", f"other_config:priority={q}"]
-        argv += [f"other_config:min-rate={MIN_RATE_BPS}", f"other_config:max-rate={port.rate_bps}"]
+        argv += [f"other_config:min-rate={min_rate_bps}", f"other_config:max-rate={port.rate_bps}"]
         argv += [f"other_config:burst={port_burst_bytes(port.rate_bps) * 8}"]
+        argv += [f"external_ids:interface={port.interface}", f"external_ids:queue={q}"]
     return argv
+
+
+class QueueRow(NamedTuple):
+    """A Queue of the database."""
+
+    uuid: str
+    interface: str
+    queue: int
+    min_rate_bps: int
+
+
+LIST_QUEUES = Command(
+    ["ovs-vsctl", "--format=json", "--columns=_uuid,external_ids,other_config", "list", "Queue"]
+)
+
+
+def queue_rows(said: str) -> list[QueueRow]:
+    """What LIST_QUEUES said: the rows of our making."""
+    rows = []
+    for (_, uuid), (_, ids), (_, config) in json.loads(said)["data"]:
+        whose, how = dict(ids), dict(config)
+        if "interface" in whose:
+            rows.append(QueueRow(uuid, whose["interface"], int(whose["queue"]), int(how["min-rate"])))
+    return rows
+
+
+def share_out(
+    rows: Iterable[QueueRow], ports: Iterable[Port], shares: Sequence[float] | None
+) -> Command | None:
+    """The one transaction after which ports have these shares; None when they have them.
+
+    Open vSwitch changes the classes where they are (RTM_NEWTCLASS): no packet is lost, nothing stops.
+    """
+    wanted = {port.interface: min_rates_bps(port.rate_bps, shares) for port in ports}
+    argv = ["ovs-vsctl", f"--timeout={SHARES_TIMEOUT_S}"]
+    for row in rows:
+        if row.interface in wanted and wanted[row.interface][row.queue] != row.min_rate_bps:
+            min_rate_bps = wanted[row.interface][row.queue]
+            argv += ["--", "set", "Queue", row.uuid, f"other_config:min-rate={min_rate_bps}"]
+    return Command(argv) if len(argv) > 2 else None
 
 
 def offloads(interface: str) -> Command:

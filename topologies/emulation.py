@@ -62,7 +62,8 @@ def start(
     for host in graph.hosts:
         _run_all(_host_commands(host, graph, settings), pid=pids[host.name])
     controller = controller_target(settings.controller, settings.ovs_dir)
-    ovs(commands.network(graph, controller=controller, datapath_type=datapath_type).argv)
+    shares = settings.behaviour.shares
+    ovs(commands.network(graph, controller=controller, datapath_type=datapath_type, shares=shares).argv)
     return pids
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the port program on every switch port, with its rate, marking and buffer; reports to the web process.
+"""Has every switch port do what the policy says: marking, buffer, flow queues, shares; reports to the web process.
 
-Open vSwitch removes the clsact hook of its ports when it starts anew: the agent hears of it from the kernel and
-attaches again within milliseconds; once a second it looks at every port in any case. Without the web process it goes
-on with what it has.
+The first three are the port program's and its queues', the shares Open vSwitch's. Open vSwitch removes the clsact hook
+of its ports when it starts anew: the agent hears of it from the kernel and attaches again within milliseconds; once a
+second it looks at every port in any case. Without the web process it goes on with what it has.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dataplane.port import PortProgram, PortSettings
+from policy.behaviour import PortBehaviour
 from policy.errors import SluiceError
 from policy.graph import Port, Topology
-from policy.marking import PortMarking
+from runtime.command import CommandFailed
+from topologies import commands, ovs
 from topologies.heartbeat import post_heartbeat
-from topologies.settings import Settings, load_start, port_settings, read_json, write_json
+from topologies.settings import Settings, check_behaviour, load_start, port_settings, read_json, write_json
 
 log = logging.getLogger(__name__)
 
@@ -43,62 +46,89 @@ class PortAgent:
     settings: Settings
     graph: Topology
     program: PortProgram
-    marking: PortMarking
+    ovs: Callable[[list[str]], str]
+    """Runs a tool of this testbed's Open vSwitch."""
+    behaviour: PortBehaviour
     policy_version: int = 0
     attached: dict[str, int] = field(default_factory=dict)
     """Interface → how often the program had to be put there."""
-    marking_file_ns: int = 0
+    shares_stand: bool = False
+    """Open vSwitch has them."""
+    behaviour_file_ns: int = 0
 
     def wanted(self, port: Port) -> PortSettings:
-        return port_settings(port.rate_bps, self.marking)
+        return port_settings(port, self.behaviour)
 
     def reconcile(self) -> None:
-        """Put the program where it is missing. A port that is gone for the moment is taken up when it is back."""
+        """Put in place what is missing. A port that is gone for the moment is taken up when it is back."""
+        bare = self.program.without_flow_queues(port.interface for port in self.graph.ports)
         for port in self.graph.ports:
-            if self.program.is_attached(port.interface):
-                continue
             try:
-                self.program.attach(port.interface, self.wanted(port))
-            except SluiceError as error:
-                log.warning("%s", error)
-                continue
-            self.attached[port.interface] = self.attached.get(port.interface, 0) + 1
+                self._reconcile_port(port, port.interface in bare)
+            except (SluiceError, CommandFailed) as error:
+                log.warning("%s: %s", port.id, error)
+        if not self.shares_stand:
+            self._share_out()
 
-    def set_marking(self, marking: PortMarking) -> None:
-        """Change all ports; the next packet meets it. FieldError when a value is not possible: nothing is changed."""
-        if marking == self.marking:
+    def _reconcile_port(self, port: Port, bare: bool) -> None:
+        if bare:
+            self.program.make_flow_queues(port.interface)
+        if self.program.is_attached(port.interface):
             return
-        port_settings(1, marking)
-        self.marking = marking
+        self.program.attach(port.interface, self.wanted(port))
+        self.attached[port.interface] = self.attached.get(port.interface, 0) + 1
+
+    def _share_out(self) -> None:
+        """Once Open vSwitch has the shares it keeps them, also when it starts anew."""
+        try:
+            rows = commands.queue_rows(self.ovs(commands.LIST_QUEUES.argv))
+            change = commands.share_out(rows, self.graph.ports, self.behaviour.shares)
+            if change:
+                self.ovs(change.argv)
+        except CommandFailed as error:
+            log.warning("shares are not set yet: %s", error)
+            return
+        self.shares_stand = True
+
+    def set_behaviour(self, behaviour: PortBehaviour) -> None:
+        """Change all ports; the next packet meets it. FieldError when it is not possible: nothing is changed."""
+        if behaviour == self.behaviour:
+            return
+        check_behaviour(behaviour)
+        self.shares_stand = self.shares_stand and behaviour.shares == self.behaviour.shares
+        self.behaviour = behaviour
         for port in self.graph.ports:
             if port.interface in self.attached:
                 self.program.set(port.interface, self.wanted(port))
-        log.info("%s", marking)
+        if not self.shares_stand:
+            self._share_out()
+        log.info("%s", behaviour)
 
-    def read_marking_file(self) -> None:
+    def read_behaviour_file(self) -> None:
         """Take up what was written there since the last look."""
         try:
-            written_ns = self.settings.marking_file.stat().st_mtime_ns
+            written_ns = self.settings.behaviour_file.stat().st_mtime_ns
         except FileNotFoundError:
             return
-        if written_ns == self.marking_file_ns:
+        if written_ns == self.behaviour_file_ns:
             return
-        self.marking_file_ns = written_ns
-        asked = read_json(self.settings.marking_file)
+        self.behaviour_file_ns = written_ns
+        asked = read_json(self.settings.behaviour_file)
         if asked:
-            self.set_marking(PortMarking.from_document(asked))
+            self.set_behaviour(PortBehaviour.from_document(asked))
 
     def obey(self, answer: Mapping[str, Any]) -> None:
         """Take up the answer to a heartbeat; before the first policy there is no buffer in it, and nothing to do."""
         self.policy_version = answer.get("policy_version", self.policy_version)
         if answer.get("buffer_bytes"):
-            self.set_marking(PortMarking.from_document(answer))
+            self.set_behaviour(PortBehaviour.from_document(answer))
 
     def state(self) -> dict[str, Any]:
         """For whoever waits for a change of ours."""
         return {
             "pid": os.getpid(),
-            **asdict(self.marking),
+            **asdict(self.behaviour),
+            "shares_stand": self.shares_stand,
             "policy_version": self.policy_version,
             "attached": dict(self.attached),
         }
@@ -123,7 +153,7 @@ def run(agent: PortAgent) -> None:
             if _wait(changes, LOOK_S) or time.monotonic() >= next_look:
                 agent.reconcile()
                 next_look = time.monotonic() + RECONCILE_S
-            agent.read_marking_file()
+            agent.read_behaviour_file()
             if agent.state() == said and time.monotonic() < next_report:
                 continue
             report = agent.report()
@@ -160,7 +190,17 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     settings, graph = load_start(Path(sys.argv[1]))
     with PortProgram() as program:
-        run(PortAgent(settings, graph, program, settings.marking))
+        run(PortAgent(settings, graph, program, partial(_tool, settings), last_behaviour(settings)))
+
+
+def _tool(settings: Settings, argv: list[str]) -> str:
+    return ovs.tool(argv, settings.ovs_dir)
+
+
+def last_behaviour(settings: Settings) -> PortBehaviour:
+    """What an agent before this one last said; the testbed's own for the first."""
+    said = read_json(settings.port_agent_file)
+    return PortBehaviour.from_document(said) if said else settings.behaviour
 
 
 if __name__ == "__main__":

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from dataplane.flow_queues import SUB_QUEUES
 from dataplane.port import PortSettings
+from policy.behaviour import PortBehaviour
 from policy.errors import FieldError
-from policy.graph import Topology
-from policy.marking import DEFAULT_BUFFER_BYTES, PortMarking
+from policy.graph import Port, Topology
 
 DATAPATHS = ("auto", "netdev", "system")
 
@@ -29,13 +30,8 @@ class Settings:
     """"netdev" (userspace), "system" (kernel), or "auto": the kernel's where it has one."""
     web: str | None = None
     """Where the port agent sends its heartbeats: "unix:/path"; None: nowhere."""
-    mark_bytes: int | None = None
-    """K of every port until something else is said, or min of the ramp; None: no marking by the backlog."""
-    buffer_bytes: int = DEFAULT_BUFFER_BYTES
-    mark_max_bytes: int | None = None
-    """Max of the ramp; None: no ramp."""
-    phantom_mark_bytes: int | None = None
-    """Threshold of the phantom queue; None: there is none."""
+    behaviour: PortBehaviour = field(default_factory=PortBehaviour)
+    """Of every port until something else is said."""
     rto_min_ms: int = 10
     initial_window: int = 10
     """Packets."""
@@ -49,12 +45,7 @@ class Settings:
             raise FieldError("rto_min_ms", f"must be from 1 to 120000, not {self.rto_min_ms}")
         if not 1 <= self.initial_window <= 1000:
             raise FieldError("initial_window", f"must be from 1 to 1000 packets, not {self.initial_window}")
-        port_settings(1, self.marking)
-
-    @property
-    def marking(self) -> PortMarking:
-        """Of every port until something else is said."""
-        return PortMarking.from_document(asdict(self))
+        check_behaviour(self.behaviour)
 
     @property
     def ovs_dir(self) -> Path:
@@ -67,9 +58,9 @@ class Settings:
         return self.run_dir / "status.json"
 
     @property
-    def marking_file(self) -> Path:
-        """Marking and buffer asked of the port agent."""
-        return self.run_dir / "marking.json"
+    def behaviour_file(self) -> Path:
+        """What is asked of the port agent."""
+        return self.run_dir / "behaviour.json"
 
     @property
     def port_agent_file(self) -> Path:
@@ -87,9 +78,23 @@ class Settings:
         write_json(self.start_file, {"settings": values, "topology": topology.to_document()})
 
 
-def port_settings(rate_bps: int, marking: PortMarking) -> PortSettings:
-    """Of a port of that rate. FieldError when the marking is not possible."""
-    return PortSettings(rate_bps, **asdict(marking))
+def port_settings(port: Port, behaviour: PortBehaviour) -> PortSettings:
+    """What the port program does there. FieldError when it is not possible.
+
+    A policy may ask for more flow queues than a port has: then it has those that there are.
+    """
+    return PortSettings(
+        port.rate_bps,
+        **asdict(behaviour.marking(edge=port.edge)),
+        sub_queues=behaviour.sub_queues and min(behaviour.sub_queues, SUB_QUEUES),
+        release_ns=behaviour.release_ns or 0,
+    )
+
+
+def check_behaviour(behaviour: PortBehaviour) -> None:
+    """Raise FieldError when no port could do it."""
+    for edge in (True, False):
+        port_settings(Port("s1", 1, "x", 0, rate_bps=1, edge=edge), behaviour)
 
 
 def load_start(path: Path) -> tuple[Settings, Topology]:
@@ -98,6 +103,7 @@ def load_start(path: Path) -> tuple[Settings, Topology]:
     values = document["settings"]
     for name in ("run_dir", "log_dir"):
         values[name] = Path(values[name])
+    values["behaviour"] = PortBehaviour.from_document(values["behaviour"])
     known = {field.name for field in fields(Settings)}
     return Settings(**{k: values[k] for k in known}), Topology.from_document(document["topology"])
 

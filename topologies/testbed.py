@@ -23,15 +23,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from policy.behaviour import PortBehaviour
 from policy.errors import EnvironmentLacking, SluiceError
 from policy.graph import Topology
-from policy.marking import DEFAULT_BUFFER_BYTES, PortMarking
+from policy.marking import DEFAULT_BUFFER_BYTES
 from runtime.command import run
 from runtime.process import spawn
 from runtime.wait import wait_until
 from topologies import losses, ovs, processes
 from topologies.delays import delay_warnings
-from topologies.settings import Settings, port_settings, read_json, write_json
+from topologies.settings import Settings, check_behaviour, read_json, write_json
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +64,7 @@ class Testbed:
         datapath: str = "auto",
         web: str | None = None,
         log_dir: Path | None = None,
-        mark_bytes: int | None = None,
-        buffer_bytes: int = DEFAULT_BUFFER_BYTES,
-        mark_max_bytes: int | None = None,
-        phantom_mark_bytes: int | None = None,
+        behaviour: PortBehaviour | None = None,
         rto_min_ms: int = 10,
         initial_window: int = 10,
     ) -> Testbed:
@@ -83,10 +81,7 @@ class Testbed:
             controller=controller,
             datapath=datapath,
             web=web,
-            mark_bytes=mark_bytes,
-            buffer_bytes=buffer_bytes,
-            mark_max_bytes=mark_max_bytes,
-            phantom_mark_bytes=phantom_mark_bytes,
+            behaviour=behaviour or PortBehaviour(),
             rto_min_ms=rto_min_ms,
             initial_window=initial_window,
         )
@@ -180,31 +175,27 @@ class Testbed:
         """Run ovs-vsctl, ovs-ofctl (say -O OpenFlow13) or ovs-appctl against this testbed's Open vSwitch."""
         return ovs.tool(argv, self.settings.ovs_dir, stdin=stdin)
 
-    def set_marking(
-        self,
-        mark_bytes: int | None,
-        buffer_bytes: int = DEFAULT_BUFFER_BYTES,
-        *,
-        mark_max_bytes: int | None = None,
-        phantom_mark_bytes: int | None = None,
-    ) -> None:
-        """Marking and buffer of every port (see policy.marking.PortMarking); returns when they stand.
+    def set_marking(self, mark_bytes: int | None, buffer_bytes: int = DEFAULT_BUFFER_BYTES) -> None:
+        """K and buffer of every port, in strict priorities without flow queues; returns when they stand."""
+        self.set_behaviour(PortBehaviour(mark_bytes, buffer_bytes))
+
+    def set_behaviour(self, behaviour: PortBehaviour) -> None:
+        """Of every port; returns when it stands.
 
         Where there is a web process, its policy takes over again with the port agent's next heartbeat.
-        FieldError when a value is not possible: nothing is changed.
+        FieldError when it is not possible: nothing is changed.
         """
-        marking = PortMarking(mark_bytes, buffer_bytes, mark_max_bytes, phantom_mark_bytes)
-        port_settings(1, marking)
-        wanted = asdict(marking)
-        write_json(self.settings.marking_file, wanted)
-        wait_until(lambda: self._stands(wanted), "the ports have the new marking")
+        check_behaviour(behaviour)
+        wanted = asdict(behaviour)
+        write_json(self.settings.behaviour_file, wanted)
+        wait_until(lambda: self._stands(behaviour), "the ports do what they are told")
 
-    def _stands(self, wanted: Mapping[str, int | None]) -> bool:
+    def _stands(self, wanted: PortBehaviour) -> bool:
         standing = self.port_agent_state()
-        return all(standing.get(name) == value for name, value in wanted.items())
+        return PortBehaviour.from_document(standing) == wanted and bool(standing.get("shares_stand"))
 
     def port_agent_state(self) -> dict[str, Any]:
-        """What the port agent last said: the marking, attached ports, how often it had to attach."""
+        """What the port agent last said: what ports do, which are attached, how often it had to attach."""
         return read_json(self.settings.port_agent_file) or {}
 
     def port_counters(self, port_id: str) -> list[dict[str, int]]:
@@ -257,7 +248,7 @@ class Testbed:
 def _spawn_inside(topology: Topology, settings: Settings) -> subprocess.Popen[bytes]:
     for folder in (settings.run_dir, settings.log_dir):
         folder.mkdir(parents=True, exist_ok=True)
-    for file in (settings.status_file, settings.marking_file, settings.port_agent_file):
+    for file in (settings.status_file, settings.behaviour_file, settings.port_agent_file):
         file.unlink(missing_ok=True)
     settings.save(topology)
     argv = [*_UNSHARE, sys.executable, "-m", "topologies.inside", str(settings.start_file)]

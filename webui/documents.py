@@ -91,7 +91,7 @@ def agent_settings(version: int, policy: Policy | None) -> dict[str, Any]:
         "fallback_control": scheme.fallback_control,
         "tags_deadlines": scheme.tags_deadlines,
         "tags_sizes": scheme.tags_sizes,
-        **asdict(policy.port_marking),
+        **asdict(policy.port_behaviour),
         "idle_gap_ns": policy.idle_gap_ms * 1_000_000,
     }
 

@@ -332,4 +332,10 @@ class AgentSettings(BaseModel):
     mark_max_bytes: int | None
     phantom_mark_bytes: int | None
     buffer_bytes: int | None
+    core_mark_bytes: int | None = Field(description="K of ports between switches; null: as everywhere")
+    shares: list[float] | None = Field(
+        description="part of the link that each queue is sure of; null: strict"
+    )
+    sub_queues: int | None = Field(description="flow queues in each priority; null: none")
+    release_ns: int | None = Field(description="for so long an empty flow queue stays its flow's")
     idle_gap_ns: int | None

@@ -9,18 +9,27 @@
  *      the chance of the ramp, or by the phantom queue. A drop is silent (STOLEN, not SHOT): OVS sends in batches, and
  *      on an error it would give up the rest of the batch, so that one packet beyond the buffer took up to 31 others
  *      with it.
- *   3. Count, per queue.
+ *   3. Where flows have queues of their own (laws/dqs.h), choose the sub-queue, and say it in the packet's mark to the
+ *      qdisc that dataplane/flow_queues.py has put below the HTB class. That qdisc serves its classes in turn; what
+ *      has left, the second program counts, a tracepoint. The law catches up with it when the next packet comes.
+ *   4. Count, per queue.
  *
  * One load of the program serves all ports of a switch: the maps are keyed by ifindex. A port without settings only
  * gets its classes. The virtual queue is shared by the CPUs that send to the port: a spin lock guards it.
  */
 #include "packet.bpf.h"
 #include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
 #include "port.h"
 
 #define VLAN_VID_MASK 0x0FFF
 #define VLAN_PCP_SHIFT 13
 #define HTB_MAJOR (1U << 16)
+
+/* A port that is empty, and to which nothing came for this long, has no packet on its way into a queue either. */
+#define SETTLED_NS 10000000
+
+#define BULK_MAX 64 /* packets that leave a qdisc at once */
 
 struct port_state {
 	struct sl_vq_state queue;
@@ -31,7 +40,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PORTS_MAX);
 	__type(key, __u32);
-	__type(value, struct sl_vq_settings);
+	__type(value, struct port_settings);
 } settings SEC(".maps");
 
 struct {
@@ -47,6 +56,29 @@ struct {
 	__type(key, __u32);
 	__type(value, struct port_counters);
 } counters SEC(".maps");
+
+struct flow_queues {
+	struct sl_dqs law;
+	__u32 known[PORT_SUB_QUEUES]; /* of departures.packets: what the law has been told */
+	__u64 last_ns;		      /* when the last packet came */
+	struct bpf_spin_lock lock;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PORTS_MAX *PORT_QUEUES);
+	__type(key, struct port_queue);
+	__type(value, struct flow_queues);
+} flow_queues SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PORTS_MAX *PORT_QUEUES);
+	__type(key, struct port_queue);
+	__type(value, struct departures);
+} departures SEC(".maps");
 
 /* The outermost 802.1Q tag, in the metadata or in front of the payload; -1 when there is none. */
 static __always_inline int outer_vlan_tci(struct __sk_buff *skb)
@@ -85,9 +117,9 @@ static __always_inline __u32 waiting_bytes(struct __sk_buff *skb)
 }
 
 static __always_inline enum sl_vq_verdict arrive(struct __sk_buff *skb, const struct sl_vq_settings *set,
-						 __u32 len_bytes)
+						 __u32 len_bytes, __u32 waiting)
 {
-	__u32 port = skb->ifindex, waiting = waiting_bytes(skb);
+	__u32 port = skb->ifindex;
 	struct port_state *state = bpf_map_lookup_elem(&states, &port);
 	struct sl_vq_settings law = *set;
 	enum sl_vq_verdict verdict;
@@ -136,23 +168,100 @@ static __always_inline void count(__u32 port, __u32 queue, __u32 len_bytes, enum
 		c->not_markable++;
 }
 
+/*
+ * Tell the law what has left since it was asked last. In an empty port nothing waits, whatever was counted: a qdisc that is
+ * made anew takes its packets along without a word.
+ */
+static __always_inline void catch_up(struct flow_queues *f, const struct departures *left, int empty)
+{
+	__u32 i, packets;
+
+	for (i = 0; i < PORT_SUB_QUEUES; i++) {
+		packets = *(volatile const __u32 *)&left->packets[i];
+		sl_dqs_left(&f->law, i, empty ? ~0U : packets - f->known[i], left->last_ns[i]);
+		f->known[i] = packets;
+	}
+}
+
+/* The mark of a packet that stays: the class of its flow's sub-queue. */
+static __always_inline __u32 flow_class(struct __sk_buff *skb, const struct sl_dqs_settings *set, __u32 queue,
+					__u32 waiting)
+{
+	struct port_queue key = {.port = skb->ifindex, .queue = queue};
+	struct flow_queues *f = bpf_map_lookup_elem(&flow_queues, &key);
+	struct departures *left = bpf_map_lookup_elem(&departures, &key);
+	struct sl_dqs_settings law = *set;
+	__u32 flow = bpf_get_hash_recalc(skb), at;
+	__u64 now_ns = bpf_ktime_get_ns();
+
+	if (!f || !left)
+		return 0;
+	if (law.queues > PORT_SUB_QUEUES)
+		law.queues = PORT_SUB_QUEUES;
+	bpf_spin_lock(&f->lock);
+	catch_up(f, left, !waiting && now_ns > f->last_ns && now_ns - f->last_ns > SETTLED_NS);
+	f->last_ns = now_ns;
+	at = sl_dqs_enqueue(&f->law, &law, flow, now_ns);
+	bpf_spin_unlock(&f->lock);
+	return at < PORT_SUB_QUEUES ? (PORT_FLOW_MAJOR + queue) << 16 | (at + 1) : 0;
+}
+
 SEC("tc")
 int sluice_port(struct __sk_buff *skb)
 {
 	/* HTB goes by the length from before this hook, with the priority tag: so must its virtual counterpart, or
 	 * the real queue grows beyond it by 4 bytes a packet for as long as the port is busy. */
 	__u32 port = skb->ifindex, htb_bytes = skb->wire_len, queue = take_queue(skb), len_bytes = skb->len;
-	struct sl_vq_settings *set = bpf_map_lookup_elem(&settings, &port);
+	struct port_settings *set = bpf_map_lookup_elem(&settings, &port);
+	__u32 waiting = waiting_bytes(skb), class = 0;
 	enum sl_vq_verdict verdict = SL_VQ_PASS;
 	int marked = 0;
 
 	skb->priority = HTB_MAJOR | (queue + 1);
 	if (set)
-		verdict = arrive(skb, set, htb_bytes);
+		verdict = arrive(skb, &set->marking, htb_bytes, waiting);
 	if (verdict == SL_VQ_MARK)
 		marked = mark(skb);
+	if (set && set->flow_queues.queues && verdict != SL_VQ_DROP)
+		class = flow_class(skb, &set->flow_queues, queue, waiting);
+	skb->mark = class;
 	count(port, queue, len_bytes, verdict, marked);
 	return verdict == SL_VQ_DROP ? TC_ACT_STOLEN : TC_ACT_UNSPEC;
+}
+
+static __always_inline void depart(const struct net_device *dev, const struct sk_buff *skb, __u64 now_ns)
+{
+	__u32 class = skb->mark, at = (class & 0xFFFF) - 1;
+	struct port_queue key = {.port = dev->ifindex, .queue = (class >> 16) - PORT_FLOW_MAJOR};
+	struct departures *left;
+
+	if (key.queue >= PORT_QUEUES || at >= PORT_SUB_QUEUES)
+		return;
+	left = bpf_map_lookup_elem(&departures, &key);
+	if (!left || dev->nd_net.net->ns.inum != left->netns)
+		return;
+	left->last_ns[at] = now_ns;
+	left->packets[at]++;
+}
+
+/*
+ * Packets leave a root qdisc, whose lock is held; any interface of the machine. What is not a port of ours has no mark of
+ * a flow queue, or no place in the map.
+ */
+SEC("tp_btf/qdisc_dequeue")
+int BPF_PROG(sluice_departure, struct Qdisc *qdisc, const struct netdev_queue *txq, int packets, struct sk_buff *skb)
+{
+	__u64 now_ns;
+	int i;
+
+	if (!skb || !skb->mark)
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	for (i = 0; i < BULK_MAX && i < packets && skb; i++) {
+		depart(txq->dev, skb, now_ns);
+		skb = skb->next;
+	}
+	return 0;
 }
 
 char LICENSE[] SEC("license") = "GPL";

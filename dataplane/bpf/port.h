@@ -3,12 +3,24 @@
 #ifndef SLUICE_PORT_H
 #define SLUICE_PORT_H
 
+#include "../laws/dqs.h"
 #include "../laws/mark.h"
 
 #define PORT_QUEUES 8
 #define PORTS_MAX 1024
 
-/* Map "settings": key = ifindex, value = struct sl_vq_settings; may be written while packets flow. */
+/*
+ * Flow queues: below OpenFlow queue q hangs a qdisc of handle PORT_FLOW_MAJOR + q, whose class j + 1 is sub-queue j. A
+ * packet carries the id of its class there as its mark, and 0 when it is not counted as one of a sub-queue.
+ */
+#define PORT_SUB_QUEUES 8
+#define PORT_FLOW_MAJOR 0x10
+
+/* Map "settings": key = ifindex; may be written while packets flow. */
+struct port_settings {
+	struct sl_vq_settings marking;
+	struct sl_dqs_settings flow_queues; /* .queues 0: a priority is one queue */
+};
 
 struct queue_counters {
 	__u64 packets;	    /* passed on, marked or not */
@@ -23,8 +35,23 @@ struct port_counters {
 	struct queue_counters queues[PORT_QUEUES];
 };
 
-_Static_assert(sizeof(struct sl_vq_settings) == 48, "as in port.py");
+/* Key of the maps "flow_queues" and "departures". */
+struct port_queue {
+	__u32 port; /* ifindex */
+	__u32 queue;
+};
+
+/* Map "departures": what has left the port, written by whoever holds the lock of its root qdisc. */
+struct departures {
+	__u64 last_ns[PORT_SUB_QUEUES];
+	__u32 packets[PORT_SUB_QUEUES];
+	__u32 netns; /* inode of the port's network namespace: numbers of interfaces are its own */
+	__u32 unused;
+};
+
+_Static_assert(sizeof(struct port_settings) == 64, "as in port.py");
 _Static_assert(sizeof(struct sl_vq_state) == 24, "as in port.py");
 _Static_assert(sizeof(struct port_counters) == 320, "as in port.py");
+_Static_assert(sizeof(struct departures) == 104, "as in port.py");
 
 #endif

@@ -15,7 +15,8 @@
  * one. So the packets of a flow leave in the order in which they came.
  *
  * The law keeps who owns what and how many wait; the packets, the buffer and its bound are the caller's. Which
- * priority is served is decided outside: one struct sl_dqs for each. Loops end after SL_DQS_MAX_QUEUES steps.
+ * priority is served is decided outside: one struct sl_dqs for each. Loops end after SL_DQS_MAX_QUEUES steps. Who has the
+ * turn is decided by sl_dqs_dequeue; where somebody else decides (a kernel's queues), he says sl_dqs_left instead.
  *
  * Ranges: 1 to SL_DQS_MAX_QUEUES sub-queues (clamped); up to 2^32 - 1 packets in each, which the caller's buffer must
  * ensure; any flow number and any time. Flows with the same number are one flow: use an exact number or a 64-bit hash.
@@ -112,6 +113,22 @@ SL_LAW sl_u32 sl_dqs_enqueue(struct sl_dqs *d, const struct sl_dqs_settings *set
 	return at;
 }
 
+/* `packets` of those that waited in sub-queue `at` have left, the last of them at `now_ns`. More than waited: all. */
+SL_LAW void sl_dqs_left(struct sl_dqs *d, sl_u32 at, sl_u32 packets, sl_u64 now_ns)
+{
+	struct sl_dqs_queue *q;
+
+	if (at >= SL_DQS_MAX_QUEUES)
+		return;
+	q = &d->queue[at];
+	if (!q->waiting || !packets)
+		return;
+	q->waiting = q->waiting > packets ? q->waiting - packets : 0;
+	q->until_own = q->until_own > packets ? q->until_own - packets : 0;
+	if (!q->waiting)
+		q->emptied_ns = now_ns;
+}
+
 /* The sub-queue from which the caller takes the next packet; SL_DQS_NONE when none waits. */
 SL_LAW sl_u32 sl_dqs_dequeue(struct sl_dqs *d, const struct sl_dqs_settings *set, sl_u64 now_ns)
 {
@@ -123,10 +140,7 @@ SL_LAW sl_u32 sl_dqs_dequeue(struct sl_dqs *d, const struct sl_dqs_settings *set
 		if (at >= SL_DQS_MAX_QUEUES || !d->queue[at].waiting)
 			continue;
 		d->turn = at + 1;
-		if (!--d->queue[at].waiting)
-			d->queue[at].emptied_ns = now_ns;
-		if (d->queue[at].until_own)
-			d->queue[at].until_own--;
+		sl_dqs_left(d, at, 1, now_ns);
 		return at;
 	}
 	return SL_DQS_NONE;

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import topologies
+from policy.behaviour import PortBehaviour
 from policy.errors import SluiceError
 from runtime.wait import wait_until
 from tests.net.conftest import install
@@ -28,7 +29,7 @@ RECOVERY_S = 2.0
 @pytest.fixture
 def bed(start_testbed):
     """Failures change a testbed: each test has its own."""
-    with start_testbed("single", parameters={"hosts": 2}, mark_bytes=30_000) as bed:
+    with start_testbed("single", parameters={"hosts": 2}, behaviour=PortBehaviour(30_000)) as bed:
         install(bed)
         yield bed
 

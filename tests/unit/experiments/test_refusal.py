@@ -15,7 +15,7 @@ hosts = 3
 host_rate = "100Mbit"
 link_delay = "20us"
 [scheme]
-name = "fish"
+name = "d3"
 [workload]
 mix = [ { bytes = "10KB", share = 1.0 } ]
 load = 0.5
@@ -30,6 +30,6 @@ def test_run_on_testbed__refuses_what_its_ports_cannot_do_and_leaves_earlier_res
     earlier = tmp_path / "out" / "summary.json"
     earlier.parent.mkdir()
     earlier.write_text("{}")
-    with pytest.raises(FieldError, match=r"fish needs flow queues and bandwidth shares.*--on simulator"):
+    with pytest.raises(FieldError, match=r"d3 needs explicit rates.*--on simulator"):
         run_on_testbed(scenario, document, earlier.parent)
     assert earlier.read_text() == "{}"

@@ -21,30 +21,16 @@ def test_missing__the_simulator_can_do_everything(name):
 def test_missing__on_the_testbed_these_and_no_others():
     lacking = {name: missing(policy(name), TESTBED) for name in SCHEMES}
     assert {name: set(needs) for name, needs in lacking.items() if needs} == {
-        "fish": {Need.FLOW_QUEUES, Need.SHARES},
-        "sluice": {Need.FLOW_QUEUES, Need.SHARES},
         "d3": {Need.EXPLICIT_RATES},
         "pfabric": {Need.SHORTEST_FIRST},
     }
 
 
-def test_refusal__names_the_scheme_what_it_needs_and_both_remedies():
-    text = refusal(policy("fish"), TESTBED)
+def test_refusal__names_the_scheme_what_it_needs_and_the_remedy():
+    text = refusal(policy("d3"), TESTBED)
     assert text is not None
-    assert text.startswith(
-        "fish needs flow queues and bandwidth shares, which the testbed's ports do not have"
-    )
-    assert text.endswith("--on simulator, or do without: flow_queues = false, shares = []")
-
-
-def test_refusal__offers_no_field_where_none_helps():
-    text = refusal(policy("pfabric"), TESTBED)
-    assert text is not None
+    assert text.startswith("d3 needs explicit rates from the switches, which the testbed's ports do not have")
     assert text.endswith("--on simulator")
-
-
-def test_check_fabric__what_does_without_is_let_through():
-    check_fabric(policy("sluice", flow_queues=False, shares=[]), TESTBED)
 
 
 @pytest.mark.parametrize(
@@ -53,9 +39,14 @@ def test_check_fabric__what_does_without_is_let_through():
         policy("dctcp", flow_queues=True),
         policy("pias", queues=2, thresholds=["10KB"], shares=[0.9, 0.1]),
         policy("dctcp", mark_at_core="250pkt"),
-        policy("d3"),
     ],
 )
+def test_check_fabric__both_fabrics_carry_it_out(asked):
+    for fabric in (TESTBED, SIMULATOR):
+        check_fabric(asked, fabric)
+
+
+@pytest.mark.parametrize("asked", [policy("d3"), policy("pfabric")])
 def test_check_fabric__the_refusal_is_an_error_about_the_scheme(asked):
     with pytest.raises(FieldError, match=f"scheme: {asked.scheme} needs .*--on simulator") as caught:
         check_fabric(asked, TESTBED)

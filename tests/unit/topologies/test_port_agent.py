@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +12,14 @@ import pytest
 
 import topologies
 from dataplane.port import PortSettings, QueueCounters
+from policy.behaviour import PortBehaviour
 from policy.desired import Policy
 from policy.errors import FieldError, SluiceError
-from policy.marking import PortMarking
+from policy.graph import Topology
 from policy.schemes import SCHEMES
-from topologies.port_agent import PortAgent
+from runtime.command import CommandFailed
+from topologies import commands
+from topologies.port_agent import PortAgent, last_behaviour
 from topologies.settings import Settings, write_json
 from webui.documents import agent_settings
 
@@ -23,6 +28,15 @@ from webui.documents import agent_settings
 class FakeProgram:
     on: dict[str, PortSettings] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    flow_queues: set[str] = field(default_factory=set)
+
+    def without_flow_queues(self, ifnames: Iterable[str]) -> set[str]:
+        return set(ifnames) - self.flow_queues
+
+    def make_flow_queues(self, ifname: str) -> None:
+        assert ifname not in self.on, "under a program that chooses among them they are there already"
+        if ifname not in self.gone:
+            self.flow_queues.add(ifname)
 
     def attach(self, ifname: str, settings: PortSettings) -> None:
         if ifname in self.gone:
@@ -40,11 +54,39 @@ class FakeProgram:
         return (QueueCounters(1, 2, 3, 4, 5),) * 8
 
 
+class FakeDatabase:
+    """Queue rows, as ovs-vsctl shows and sets them."""
+
+    def __init__(self, graph: Topology) -> None:
+        self.min_rate = {(p.interface, q): commands.MIN_RATE_BPS for p in graph.ports for q in range(8)}
+        self.transactions = 0
+        self.away = False
+
+    def __call__(self, argv: list[str]) -> str:
+        if self.away:
+            raise CommandFailed(argv, 1, "database connection failed")
+        if argv == commands.LIST_QUEUES.argv:
+            return json.dumps({"data": [self._row(*key) for key in self.min_rate]})
+        self.transactions += 1
+        for clause in "\0".join(argv).split("\0--\0")[1:]:
+            _, table, uuid, setting = clause.split("\0")
+            assert table == "Queue"
+            interface, queue = uuid.split("/")
+            self.min_rate[interface, int(queue)] = int(setting.removeprefix("other_config:min-rate="))
+        return ""
+
+    def _row(self, interface: str, queue: int) -> list[Any]:
+        ids = [["interface", interface], ["queue", str(queue)]]
+        config = [["min-rate", str(self.min_rate[interface, queue])], ["priority", str(queue)]]
+        return [["uuid", f"{interface}/{queue}"], ["map", ids], ["map", config]]
+
+
 @pytest.fixture
 def agent(tmp_path) -> PortAgent:
     graph = topologies.build("dumbbell", left=1, right=1, host_rate_bps=10**7, core_rate_bps=2 * 10**7)
     program: Any = FakeProgram()
-    return PortAgent(Settings(tmp_path, tmp_path), graph, program, PortMarking(None, 100_000))
+    behaviour = PortBehaviour(None, 100_000)
+    return PortAgent(Settings(tmp_path, tmp_path), graph, program, FakeDatabase(graph), behaviour)
 
 
 def test_reconcile__each_port_with_its_own_rate(agent):
@@ -74,34 +116,34 @@ def test_reconcile__a_port_that_is_gone_is_taken_up_when_it_is_back(agent):
     assert "s1-eth1" in agent.program.on
 
 
-def test_set_marking__reaches_attached_ports_and_those_attached_later(agent):
+def test_set_behaviour__reaches_attached_ports_and_those_attached_later(agent):
     agent.program.gone = {"s2-eth1"}
     agent.reconcile()
-    agent.set_marking(PortMarking(30_000, 200_000))
+    agent.set_behaviour(PortBehaviour(30_000, 200_000))
     agent.program.gone = set()
     agent.reconcile()
     assert {(s.mark_bytes, s.buffer_bytes) for s in agent.program.on.values()} == {(30_000, 200_000)}
 
 
-def test_set_marking__impossible_values_change_nothing(agent):
+def test_set_behaviour__impossible_values_change_nothing(agent):
     agent.reconcile()
     before = dict(agent.program.on)
     with pytest.raises(FieldError):
-        agent.set_marking(PortMarking(-1, 200_000))
+        agent.set_behaviour(PortBehaviour(-1, 200_000))
     assert agent.program.on == before
-    assert agent.marking == PortMarking(None, 100_000)
+    assert agent.behaviour == PortBehaviour(None, 100_000)
 
 
 def test_obey__before_the_first_policy_there_is_nothing_to_do(agent):
     agent.obey({"policy_version": 0, "mark_bytes": None, "buffer_bytes": None})
-    assert agent.marking == PortMarking(None, 100_000)
+    assert agent.behaviour == PortBehaviour(None, 100_000)
 
 
 def test_obey__a_policy_without_marking_ends_marking(agent):
     agent.obey({"policy_version": 3, "mark_bytes": 97_500, "buffer_bytes": 360_000})
-    assert (agent.marking.mark_bytes, agent.policy_version) == (97_500, 3)
+    assert (agent.behaviour.mark_bytes, agent.policy_version) == (97_500, 3)
     agent.obey({"policy_version": 4, "mark_bytes": None, "buffer_bytes": 360_000})
-    assert (agent.marking.mark_bytes, agent.policy_version) == (None, 4)
+    assert (agent.behaviour.mark_bytes, agent.policy_version) == (None, 4)
 
 
 def test_obey__another_way_of_marking_replaces_the_one_before(agent):
@@ -126,24 +168,24 @@ def test_obey__another_way_of_marking_replaces_the_one_before(agent):
 def test_obey__every_scheme_is_possible_on_a_port(agent, name):
     agent.reconcile()
     agent.obey(agent_settings(1, Policy.from_document({"scheme": name})))
-    marks = agent.marking.mark_bytes is not None or agent.marking.phantom_mark_bytes is not None
+    marks = agent.behaviour.mark_bytes is not None or agent.behaviour.phantom_mark_bytes is not None
     assert marks == (SCHEMES[name].marking != "none")
 
 
 def test_obey__no_answer_changes_nothing(agent):
     agent.obey({"policy_version": 3, "mark_bytes": 97_500, "buffer_bytes": 360_000})
     agent.obey({})
-    assert (agent.marking, agent.policy_version) == (PortMarking(97_500, 360_000), 3)
+    assert (agent.behaviour, agent.policy_version) == (PortBehaviour(97_500, 360_000), 3)
 
 
-def test_read_marking_file__once_for_each_time_it_is_written(agent):
+def test_read_behaviour_file__once_for_each_time_it_is_written(agent):
     agent.reconcile()
-    write_json(agent.settings.marking_file, {"mark_bytes": 5_000, "buffer_bytes": 50_000})
-    agent.read_marking_file()
-    assert agent.marking.mark_bytes == 5_000
-    agent.set_marking(PortMarking(6_000, 50_000))
-    agent.read_marking_file()
-    assert agent.marking.mark_bytes == 6_000
+    write_json(agent.settings.behaviour_file, {"mark_bytes": 5_000, "buffer_bytes": 50_000})
+    agent.read_behaviour_file()
+    assert agent.behaviour.mark_bytes == 5_000
+    agent.set_behaviour(PortBehaviour(6_000, 50_000))
+    agent.read_behaviour_file()
+    assert agent.behaviour.mark_bytes == 6_000
 
 
 def test_report__kind_and_counters_by_port_and_queue(agent):
@@ -158,3 +200,65 @@ def test_report__kind_and_counters_by_port_and_queue(agent):
         "dropped": 4,
         "not_markable": 5,
     }
+
+
+def test_reconcile__flow_queues_come_before_the_program_that_chooses_among_them(agent):
+    agent.reconcile()
+    assert agent.program.flow_queues == {port.interface for port in agent.graph.ports}
+
+
+def test_obey__a_core_port_has_a_threshold_of_its_own(agent):
+    agent.reconcile()
+    agent.obey(
+        agent_settings(
+            1, Policy.from_document({"scheme": "dctcp", "mark_at": "9pkt", "mark_at_core": "65pkt"})
+        )
+    )
+    marks = {name: settings.mark_bytes for name, settings in agent.program.on.items()}
+    assert marks == {"s1-eth1": 13_500, "s1-eth2": 97_500, "s2-eth1": 13_500, "s2-eth2": 97_500}
+    agent.obey(agent_settings(2, Policy.from_document({"scheme": "dctcp", "mark_at": "9pkt"})))
+    assert {settings.mark_bytes for settings in agent.program.on.values()} == {13_500}
+
+
+def test_obey__flow_queues_as_many_as_there_are(agent):
+    agent.reconcile()
+    agent.obey(agent_settings(1, Policy.from_document({"scheme": "fish", "release": "3ms"})))
+    assert {(s.sub_queues, s.release_ns) for s in agent.program.on.values()} == {(8, 3_000_000)}
+    agent.obey(agent_settings(2, Policy.from_document({"scheme": "fish", "sub_queues": 4})))
+    assert {s.sub_queues for s in agent.program.on.values()} == {4}
+    agent.obey(agent_settings(3, Policy.from_document({"scheme": "pias"})))
+    assert {s.sub_queues for s in agent.program.on.values()} == {None}
+
+
+def test_obey__shares_of_each_ports_own_rate_in_one_transaction(agent):
+    agent.reconcile()
+    assert agent.ovs.transactions == 0, "they are strict to begin with"
+    policy = Policy.from_document(
+        {"scheme": "pias", "queues": 2, "thresholds": ["10KB"], "shares": [0.9, 0.1]}
+    )
+    agent.obey(agent_settings(1, policy))
+    assert agent.ovs.transactions == 1
+    assert [agent.ovs.min_rate["s1-eth1", q] for q in range(3)] == [9_000_000, 1_000_000, 12_000]
+    assert [agent.ovs.min_rate["s1-eth2", q] for q in range(3)] == [18_000_000, 2_000_000, 12_000]
+    agent.obey(agent_settings(2, Policy.from_document({"scheme": "pias"})))
+    assert set(agent.ovs.min_rate.values()) == {12_000}
+    assert agent.state()["shares_stand"]
+
+
+def test_obey__shares_that_cannot_be_set_are_set_later(agent):
+    agent.reconcile()
+    agent.ovs.away = True
+    agent.obey(agent_settings(1, Policy.from_document({"scheme": "sluice"})))
+    assert not agent.state()["shares_stand"]
+    agent.ovs.away = False
+    agent.reconcile()
+    assert agent.state()["shares_stand"]
+    assert agent.ovs.min_rate["s1-eth1", 0] == 9_300_000
+
+
+def test_last_behaviour__a_new_agent_goes_on_with_what_stands(agent):
+    assert last_behaviour(agent.settings) == PortBehaviour()
+    agent.reconcile()
+    agent.obey(agent_settings(1, Policy.from_document({"scheme": "sluice"})))
+    write_json(agent.settings.port_agent_file, agent.report())
+    assert last_behaviour(agent.settings) == agent.behaviour

@@ -5,15 +5,15 @@ import pytest
 
 import topologies
 from dataplane.port import PortSettings
+from policy.behaviour import PortBehaviour
 from policy.errors import FieldError
-from policy.marking import PortMarking
 from topologies.settings import Settings, load_start, port_settings, read_json, write_json
 
 
 def test_settings_and_graph_survive_their_file(tmp_path):
     graph = topologies.build("dumbbell")
-    marking = {"mark_bytes": 30_000, "mark_max_bytes": 60_000, "phantom_mark_bytes": 6_000}
-    settings = Settings(tmp_path, tmp_path / "log", web="unix:/x/web.sock", rto_min_ms=5, **marking)
+    behaviour = PortBehaviour(30_000, 200_000, 60_000, 6_000, 50_000, (0.9, 0.1), 8, 1_000_000)
+    settings = Settings(tmp_path, tmp_path / "log", web="unix:/x/web.sock", rto_min_ms=5, behaviour=behaviour)
     settings.save(graph)
     assert load_start(settings.start_file) == (settings, graph)
 
@@ -25,10 +25,6 @@ def test_settings_and_graph_survive_their_file(tmp_path):
         ("web", "http://x"),
         ("rto_min_ms", 0),
         ("initial_window", 0),
-        ("mark_bytes", 0),
-        ("mark_max_bytes", 10),
-        ("phantom_mark_bytes", 0),
-        ("buffer_bytes", 0),
     ],
 )
 def test_settings__refuse_and_name_the_field(tmp_path, name, value):
@@ -37,10 +33,36 @@ def test_settings__refuse_and_name_the_field(tmp_path, name, value):
     assert error.value.field == name
 
 
-def test_settings__the_marking_of_the_ports(tmp_path):
-    settings = Settings(tmp_path, tmp_path, mark_bytes=8_000, mark_max_bytes=12_000, buffer_bytes=20_000)
-    assert settings.marking == PortMarking(8_000, 20_000, 12_000, None)
-    assert port_settings(10**8, settings.marking) == PortSettings(10**8, 8_000, 20_000, 12_000, None)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mark_bytes", 0),
+        ("mark_max_bytes", 10),
+        ("phantom_mark_bytes", 0),
+        ("buffer_bytes", 0),
+        ("sub_queues", -1),
+        ("release_ns", -1),
+    ],
+)
+def test_settings__refuse_what_no_port_can_do(tmp_path, name, value):
+    with pytest.raises(FieldError) as error:
+        Settings(tmp_path, tmp_path, behaviour=PortBehaviour(**{name: value}))
+    assert error.value.field == name
+
+
+def test_settings__a_core_threshold_that_no_port_can_have_is_refused(tmp_path):
+    with pytest.raises(FieldError, match="mark_bytes"):
+        Settings(tmp_path, tmp_path, behaviour=PortBehaviour(1_000, core_mark_bytes=-1))
+
+
+def test_port_settings__the_policy_at_the_edge_and_in_the_core():
+    behaviour = PortBehaviour(8_000, 20_000, 12_000, core_mark_bytes=9_000, sub_queues=32, release_ns=7)
+    ports = topologies.build("dumbbell").ports
+    settings = {port_settings(port, behaviour) for port in ports}
+    assert settings == {
+        PortSettings(port.rate_bps, 8_000 if port.edge else 9_000, 20_000, 12_000, None, 95, 8, 7)
+        for port in ports
+    }
 
 
 def test_write_json__replaces_in_one_step_and_leaves_no_part(tmp_path):

@@ -92,8 +92,8 @@ def test_schemes__all_of_them_with_their_colours(client):
 def test_schemes__say_which_this_network_cannot_carry_out(client):
     answer = client.get("/api/v1/schemes").json["schemes"]
     refused = {row["name"]: row["refused"] for row in answer if row["refused"]}
-    assert refused.keys() == {"fish", "sluice", "d3", "pfabric"}
-    assert "--on simulator" in refused["fish"]
+    assert refused.keys() == {"d3", "pfabric"}
+    assert "--on simulator" in refused["d3"]
 
 
 def test_thresholds__now_and_since(client, engine):
@@ -165,6 +165,10 @@ def test_heartbeat__answers_what_the_policy_wants(client, engine):
         "mark_max_bytes": None,
         "phantom_mark_bytes": None,
         "buffer_bytes": 360_000,
+        "core_mark_bytes": None,
+        "shares": None,
+        "sub_queues": None,
+        "release_ns": None,
         "idle_gap_ns": 5_000_000,
     }
     assert all_agents(engine)[0]["status"] == {"flows": 5}
@@ -180,6 +184,14 @@ def test_heartbeat__answers_what_the_policy_wants(client, engine):
         15_000,
         None,
     )
+
+
+def test_heartbeat__answers_what_ports_do_beyond_marking(client, engine):
+    fish = {"scheme": "fish", "queues": 2, "thresholds": ["1MB"], "mark_at_core": "250pkt", "sub_queues": 4}
+    put_policy(engine, Policy.from_document(fish), "test")
+    answer = client.post("/api/v1/agents/h1", json={"kind": "host"}).json
+    assert (answer["core_mark_bytes"], answer["shares"]) == (375_000, [0.98, 0.02])
+    assert (answer["sub_queues"], answer["release_ns"]) == (4, 1_000_000)
 
 
 def test_heartbeat__says_what_the_schemes_tags_carry(client, engine, monkeypatch):
