@@ -36,9 +36,10 @@ PATIENCE_S = 60.0
 class Server:
     """`python -m webui` on a port and a unix socket of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store_url: str | None = None, *more: str) -> None:
         self.folder = folder
-        self.store_url = f"sqlite:///{folder}/store.db"
+        self.store_url = store_url or f"sqlite:///{folder}/store.db"
+        self.more = more
         self.socket_path = folder / "web.sock"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -49,7 +50,7 @@ class Server:
 
     def start(self) -> None:
         arguments = ["--store", self.store_url, "--listen", f"127.0.0.1:{self.port}"]
-        arguments += ["--unix", str(self.socket_path), "--token-file", str(self.folder / "token")]
+        arguments += ["--unix", str(self.socket_path), "--token-file", str(self.folder / "token"), *self.more]
         self.process = spawn([sys.executable, "-m", "webui", *arguments], log_file=self.folder / "web.log")
         wait_until(self.answers, "the web process answers", timeout_s=PATIENCE_S)
 

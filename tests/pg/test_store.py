@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What only a real server shows: writers side by side, restarts, crashes, tables of an earlier version.
+
+(The store's other tests, tests/unit/store, run on both stores.)
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+
+from policy.records import SCHEDULED, FlowRecord
+from runtime.wait import wait_until
+from store.engine import engine_of, open_store
+from store.flows import add_flows, all_flows, count_flows, flow_columns_after
+from store.observed import add_event, events_after
+from store.totals import FLOWS, all_totals
+from tests.unit.webui.records import record
+
+pytestmark = pytest.mark.pg
+
+PATIENCE_S = 60.0
+WRITERS, BATCHES, BATCH = 6, 25, 20
+
+
+def batch_of(writer, number):
+    return [FlowRecord.from_document(record(f"{writer}.{number}.{i}")) for i in range(BATCH)]
+
+
+EVERYTHING = {f"{w}.{b}.{i}" for w in range(WRITERS) for b in range(BATCHES) for i in range(BATCH)}
+
+
+def write_all(engine, *, until=None):
+    """Every writer its batches, in threads of their own; with `until` again and again until they are taken."""
+
+    def write(writer):
+        for number in range(BATCHES):
+            while True:
+                try:
+                    add_flows(engine, batch_of(writer, number))
+                    break
+                except OperationalError:
+                    if until is None or time.monotonic() > until:
+                        raise
+
+    pool = ThreadPoolExecutor(WRITERS)
+    return pool, [pool.submit(write, writer) for writer in range(WRITERS)]
+
+
+def test_writers_side_by_side__a_reader_that_goes_on_from_the_last_number_misses_nothing(engine):
+    pool, writes = write_all(engine)
+    seen, last = 0, 0
+    while not all(write.done() for write in writes):
+        columns, last = flow_columns_after(engine, last, 0.0)
+        seen += len(columns)
+    seen += len(flow_columns_after(engine, last, 0.0)[0])
+    pool.shutdown()
+    for write in writes:
+        write.result()
+    assert seen == len(EVERYTHING) == count_flows(engine)
+
+
+def test_events_of_writers_side_by_side_are_all_seen(engine):
+    with ThreadPoolExecutor(WRITERS) as pool:
+        writes = [pool.submit(add_event, engine, "tick", number=number) for number in range(200)]
+        seen, last = [], 0
+        while len(seen) < 200 and not (all(w.done() for w in writes) and last == -1):
+            rows = events_after(engine, last)
+            seen += [row["document"]["number"] for row in rows]
+            last = rows[-1]["id"] if rows else last
+            if all(w.done() for w in writes) and not events_after(engine, last):
+                break
+    assert sorted(seen) == list(range(200))
+
+
+@pytest.mark.parametrize("crash", [False, True], ids=["restart", "crash"])
+def test_a_server_that_goes_and_comes_back_loses_and_doubles_nothing(postgres, engine, crash):
+    pool, writes = write_all(engine, until=time.monotonic() + PATIENCE_S)
+
+    def half_way():
+        return count_flows(engine) > len(EVERYTHING) / 4
+
+    wait_until(half_way, "a quarter of the records is there", timeout_s=PATIENCE_S)
+    postgres.restart(crash=crash)
+    assert not all(write.done() for write in writes), "the writers were done before the restart"
+    pool.shutdown()
+    for write in writes:
+        write.result()
+    kept = [flow.id for flow in all_flows(engine)]
+    assert len(kept) == len(set(kept))
+    assert set(kept) == EVERYTHING
+    (counted,) = all_totals(engine)[FLOWS.name]
+    assert counted.value == len(EVERYTHING)
+
+
+def test_connections_that_the_server_has_closed_are_replaced(postgres, engine):
+    add_flows(engine, batch_of(0, 0))
+    postgres.restart()
+    assert count_flows(engine) == BATCH
+    assert add_flows(engine, batch_of(0, 1)) == BATCH
+
+
+def test_open_store__a_server_that_is_away_is_an_operational_error(postgres):
+    with pytest.raises(OperationalError):
+        open_store(f"postgresql+psycopg://sluice@/nothing?host={postgres.folder}&port=5433")
+
+
+def test_several_processes_may_open_an_empty_one_at_once(database):
+    with ThreadPoolExecutor(8) as pool:
+        engines = list(pool.map(open_store, [database] * 8))
+    for engine in engines:
+        assert count_flows(engine) == 0
+        engine.dispose()
+
+
+OLD_FLOWS = """
+CREATE TABLE flows (
+    sequence SERIAL NOT NULL, id VARCHAR NOT NULL, src VARCHAR NOT NULL, dst VARCHAR NOT NULL, bytes BIGINT NOT NULL,
+    size_class VARCHAR NOT NULL, started_at FLOAT NOT NULL, fct_us FLOAT, ideal_us FLOAT NOT NULL, deadline_us FLOAT,
+    met BOOLEAN, retransmissions BIGINT NOT NULL, congestion_control VARCHAR NOT NULL, scheme VARCHAR NOT NULL,
+    status VARCHAR NOT NULL, reason VARCHAR NOT NULL, received_at FLOAT NOT NULL, PRIMARY KEY (sequence), UNIQUE (id)
+);
+INSERT INTO flows VALUES (DEFAULT, 'run/1', 'h1', 'h2', 10000, 'small', 1e9, 2000.0, 1000.0, NULL, NULL, 3, 'cubic',
+    'tcp', 'finished', '', 1e9)
+"""
+
+
+def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(database):
+    bare = engine_of(database)
+    with bare.begin() as connection:
+        connection.execute(text(OLD_FLOWS))
+    with ThreadPoolExecutor(4) as pool:
+        engines = list(pool.map(open_store, [database] * 4))
+    (kept,) = all_flows(engines[0])
+    assert (kept.id, kept.retransmissions, kept.ideal_us, kept.source) == ("run/1", 3, 1000.0, SCHEDULED)
+    watched = record("w/1", source="watched", ideal_us=None, retransmissions=None, src_port=40_000)
+    assert add_flows(engines[0], [FlowRecord.from_document(watched), kept]) == 1
+    for engine in (bare, *engines):
+        engine.dispose()
+
+
+def test_a_reader_never_waits_for_a_writer(engine):
+    """A batch that is being written shows nothing and holds up nobody who reads."""
+    writing, done = threading.Event(), threading.Event()
+
+    def hold():
+        with engine.begin() as connection:
+            connection.execute(text("INSERT INTO totals VALUES ('x', '[]', '', 1)"))
+            writing.set()
+            done.wait(PATIENCE_S)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert writing.wait(PATIENCE_S)
+        assert "x" not in all_totals(engine)
+    finally:
+        done.set()
+        thread.join()
+    assert all_totals(engine)["x"][0].value == 1

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several web workers on one store: whichever answers, the answer is the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+
+import psutil
+import requests
+import requests_unixsocket
+
+from runtime.wait import wait_until
+from store.engine import open_store
+from store.flows import all_flows
+from tests.pg.conftest import workers_of
+from tests.unit.webui.records import record
+from tests.web.conftest import PATIENCE_S, TOKEN
+
+CLIENTS = 12
+
+
+class Listener(threading.Thread):
+    """A dashboard: the live stream's events and snapshots."""
+
+    def __init__(self, url):
+        super().__init__(daemon=True)
+        self.url, self.events, self.snapshots, self.schemes = url, [], 0, set()
+        self.flows = 0
+
+    def run(self):
+        name = ""
+        with requests.get(f"{self.url}/api/v1/events", stream=True, timeout=PATIENCE_S) as answer:
+            try:
+                for line in answer.iter_lines():
+                    field, _, value = line.decode().partition(": ")
+                    if field == "event":
+                        name = value
+                    elif field == "data":
+                        self.take(name, json.loads(value))
+            except requests.RequestException:
+                return
+
+    def take(self, name, document):
+        if name == "event":
+            self.events.append(document["kind"])
+        elif name == "snapshot":
+            self.snapshots += 1
+            self.flows = document["fct"]["classes"]["all"]["n"]
+            if document["policy"]:
+                self.schemes.add(document["policy"]["policy"]["scheme"])
+
+
+def clients_by_worker(server):
+    """Connections to the TCP port that each worker holds."""
+    return {
+        worker.pid: sum(
+            c.laddr.port == server.port and c.status == psutil.CONN_ESTABLISHED
+            for c in worker.net_connections()
+        )
+        for worker in workers_of(server)
+    }
+
+
+def test_every_dashboard_sees_everything_whichever_worker_it_has(workers):
+    listeners = [Listener(workers.url) for _ in range(CLIENTS)]
+    for listener in listeners:
+        listener.start()
+    wait_until(lambda: all(one.snapshots for one in listeners), "first snapshots", timeout_s=PATIENCE_S)
+    held = clients_by_worker(workers)
+    assert sum(count > 0 for count in held.values()) > 1, f"one worker has all the clients: {held}"
+    answer = requests.put(
+        f"{workers.url}/api/v1/policy?wait_s=0",
+        json={"scheme": "dctcp"},
+        headers={"Authorization": f"Bearer {TOKEN}"},
+        timeout=PATIENCE_S,
+    )
+    assert answer.status_code == 202
+    batch = [record(f"f{i}") for i in range(10)]
+    assert requests.post(f"{workers.url}/api/v1/flows", json=batch, timeout=PATIENCE_S).ok
+
+    def all_see():
+        return all(
+            "policy-requested" in one.events and "dctcp" in one.schemes and one.flows == 10
+            for one in listeners
+        )
+
+    wait_until(all_see, "every dashboard sees event, policy and flows", timeout_s=PATIENCE_S)
+    assert [one.events.count("policy-requested") for one in listeners] == [1] * CLIENTS
+
+
+def test_metrics_are_the_same_from_every_worker(workers):
+    for number in range(30):
+        batch = [record(f"{number}.{i}") for i in range(3)]
+        assert requests.post(f"{workers.url}/api/v1/flows", json=batch, timeout=PATIENCE_S).ok
+
+    def exposed():
+        """Each on a connection of its own, so that all workers get to answer."""
+        lines = requests.get(f"{workers.url}/metrics", timeout=PATIENCE_S).text.splitlines()
+        ours = [
+            line
+            for line in lines
+            if line.startswith(("sluice_flows_total", "sluice_ingestion_seconds_count"))
+        ]
+        return sorted(ours)
+
+    wanted = [
+        'sluice_flows_total{scheme="pias",source="scheduled",status="finished"} 90.0',
+        "sluice_ingestion_seconds_count 30.0",
+    ]
+    # What another worker has counted is there within its next turn.
+    wait_until(
+        lambda: [exposed() for _ in range(12)] == [sorted(wanted)] * 12, "metrics agree", timeout_s=PATIENCE_S
+    )
+
+
+def test_kill_9_of_workers_amid_deliveries__no_record_is_lost_or_doubled(workers):
+    senders, batches, size = 4, 40, 20
+    until = time.monotonic() + 2 * PATIENCE_S
+    url = "http+unix://" + str(workers.socket_path).replace("/", "%2F")
+    failures, acknowledged = [], [0]
+
+    def send(sender):
+        session = requests_unixsocket.Session()
+        for batch in range(batches):
+            body = [record(f"{sender}.{batch}.{i}") for i in range(size)]
+            while time.monotonic() < until:
+                try:
+                    answer = session.post(f"{url}/api/v1/flows", json=body, timeout=10)
+                except requests.RequestException:
+                    continue
+                if answer.status_code == 200:
+                    acknowledged[0] += 1
+                    break
+            else:
+                failures.append(f"{sender}.{batch} was never acknowledged")
+
+    threads = [threading.Thread(target=send, args=(sender,)) for sender in range(senders)]
+    for thread in threads:
+        thread.start()
+    for kills in range(1, 4):
+        goal = kills * senders * batches // 5
+        wait_until(lambda goal=goal: acknowledged[0] >= goal, "deliveries go on", timeout_s=PATIENCE_S)
+        os.kill(workers_of(workers)[0].pid, signal.SIGKILL)
+    assert any(thread.is_alive() for thread in threads), "the deliveries were over before the last kill"
+    for thread in threads:
+        thread.join(2 * PATIENCE_S)
+    assert failures == []
+    engine = open_store(workers.store_url)
+    kept = [flow.id for flow in all_flows(engine)]
+    engine.dispose()
+    assert len(kept) == len(set(kept))
+    assert set(kept) == {f"{s}.{b}.{i}" for s in range(senders) for b in range(batches) for i in range(size)}
