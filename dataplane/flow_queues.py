@@ -20,8 +20,9 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from contextlib import suppress
 
-from runtime.command import run
+from runtime.command import CommandFailed, run
 
 QUEUES = 8
 SUB_QUEUES = 8
@@ -36,9 +37,6 @@ _QUANTUM_BYTES = 1518
 _CLASSID_IS_THE_MARK = "2,32 0 0 4294963220,22 0 0 0"
 """Classic BPF: load SKF_AD_OFF + SKF_AD_MARK, return it. 0 is "no match", and leads to the default class."""
 
-_LAST_HANDLE = (_FIRST_MAJOR + QUEUES - 1) << 16
-"""Of the qdisc that is made last."""
-
 _RTM_GETQDISC, _NLM_F_REQUEST, _NLM_F_DUMP = 38, 1, 0x300
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _HEADER = struct.Struct("=IHHII")
@@ -48,32 +46,39 @@ _TCMSG = struct.Struct("=IiIII")
 _DUMP_BYTES = 1 << 16
 
 
-def commands(ifname: str) -> str:
-    """`tc -batch`: all flow queues of a port that has Open vSwitch's. What waits in those classes now is lost."""
-    return "".join(line + "\n" for q in range(QUEUES) for line in _of_queue(ifname, q))
-
-
-def _of_queue(ifname: str, queue: int) -> list[str]:
+def commands(ifname: str, queue: int) -> str:
+    """`tc -batch`: the flow queues below one of Open vSwitch's queues. What waits in that class now is lost."""
     handle = f"{_FIRST_MAJOR + queue:x}:"
-    classes = [
-        f"class replace dev {ifname} parent {handle} classid {handle}{j + 1} htb {_RATE} quantum {_QUANTUM_BYTES}"
-        for j in range(SUB_QUEUES)
-    ]
-    return [
-        f"qdisc replace dev {ifname} parent 1:{queue + 1} handle {handle} htb default 1",
-        *classes,
-        f"filter replace dev {ifname} parent {handle} protocol all prio 1 handle 1 "
-        f"bpf bytecode '{_CLASSID_IS_THE_MARK}'",
-    ]
+    lines = [f"qdisc replace dev {ifname} parent 1:{queue + 1} handle {handle} htb default 1"]
+    for j in range(SUB_QUEUES):
+        class_ = f"class add dev {ifname} parent {handle} classid {handle}{j + 1}"
+        lines.append(f"{class_} htb {_RATE} quantum {_QUANTUM_BYTES}")
+    # Last: a queue without its filter is one queue, which is what it was before.
+    where = f"filter add dev {ifname} parent {handle} protocol all prio 1 handle 1"
+    lines.append(f"{where} bpf bytecode '{_CLASSID_IS_THE_MARK}'")
+    return "".join(line + "\n" for line in lines)
 
 
 def make(ifname: str) -> None:
-    """Make the flow queues of a port of the current network namespace. CommandFailed when it has no queues of ours."""
-    run(["tc", "-batch", "-"], stdin=commands(ifname))
+    """Make what is missing at a port of the current network namespace. CommandFailed when it has no queues of OVS's."""
+    there = standing().get(socket.if_nametoindex(ifname), set())
+    for queue in range(QUEUES):
+        if queue not in there:
+            _make(ifname, queue)
 
 
-def standing() -> set[int]:
-    """Numbers of the interfaces of the current network namespace that have them.
+def _make(ifname: str, queue: int) -> None:
+    try:
+        run(["tc", "-batch", "-"], stdin=commands(ifname, queue))
+    except CommandFailed:
+        # Not half of it: it would pass for whole.
+        with suppress(CommandFailed):
+            run(["tc", "qdisc", "del", "dev", ifname, "parent", f"1:{queue + 1}"])
+        raise
+
+
+def standing() -> dict[int, set[int]]:
+    """By number of the interface in the current network namespace, the queues below which there are flow queues.
 
     They go with the classes above them, when Open vSwitch makes those anew. All are asked for at once: the kernel tells
     everybody who listens for changes of it when somebody asks for one, which is what the port agent does.
@@ -82,14 +87,14 @@ def standing() -> set[int]:
         request = bytes(_TCMSG.size)
         header = (_HEADER.size + len(request), _RTM_GETQDISC, _NLM_F_REQUEST | _NLM_F_DUMP, 1, 0)
         netlink.send(_HEADER.pack(*header) + request)
-        found: set[int] = set()
+        found: dict[int, set[int]] = {}
         while _read_dump(netlink.recv(_DUMP_BYTES), found):
             pass
     return found
 
 
-def _read_dump(data: bytes, found: set[int]) -> bool:
-    """Add the interfaces of one part of the answer; False at its end. Raises OSError with the kernel's."""
+def _read_dump(data: bytes, found: dict[int, set[int]]) -> bool:
+    """Add what is in one part of the answer; False at its end. Raises OSError with the kernel's."""
     at = 0
     while at < len(data):
         length, kind, *_ = _HEADER.unpack_from(data, at)
@@ -99,7 +104,8 @@ def _read_dump(data: bytes, found: set[int]) -> bool:
             code = -struct.unpack_from("=i", data, at + _HEADER.size)[0]
             raise OSError(code, f"cannot look at the queues: {os.strerror(code)}")
         _, index, handle, _, _ = _TCMSG.unpack_from(data, at + _HEADER.size)
-        if handle == _LAST_HANDLE:
-            found.add(index)
+        queue = (handle >> 16) - _FIRST_MAJOR
+        if 0 <= queue < QUEUES:
+            found.setdefault(index, set()).add(queue)
         at += (length + 3) // 4 * 4
     return True

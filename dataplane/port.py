@@ -176,14 +176,19 @@ class PortProgram:
         self._object.map("settings").update(self._indices[ifname], settings.pack())
 
     def make_flow_queues(self, ifname: str) -> None:
-        """Put the flow queues below the port's eight queues; what waits there is lost. See dataplane.flow_queues."""
+        """Put the flow queues below the port's eight queues; what waits there is lost. See dataplane.flow_queues.
+
+        SluiceError when there is no such port.
+        """
+        _index(ifname)
         flow_queues.make(ifname)
 
     def without_flow_queues(self, ifnames: Iterable[str]) -> frozenset[str]:
-        """Those of these ports that have none, or are not there."""
+        """Those of these ports that lack some, or are not there."""
         standing = flow_queues.standing()
+        whole = {index for index, queues in standing.items() if len(queues) == QUEUES}
         indices = {name: index for index, name in socket.if_nameindex()}
-        return frozenset(name for name in ifnames if indices.get(name) not in standing)
+        return frozenset(name for name in ifnames if indices.get(name) not in whole)
 
     def sub_queues(self, ifname: str, queue: int) -> tuple[SubQueue, ...]:
         """The flow queues of a priority. KeyError when the port was never attached."""

@@ -195,3 +195,49 @@ def test_shared__spreads_flows_evenly(laws):
     for flow in range(32_000):
         hits[laws.lib.sl_dqs_shared(flow, settings)] += 1
     assert 900 < min(hits) <= max(hits) < 1100
+
+
+late_steps = st.lists(
+    st.tuples(
+        st.one_of(st.none(), flows),  # a packet of this flow arrives; None: one leaves
+        st.integers(0, MAX_QUEUES - 1),  # from the first sub-queue with packets, from here on
+        st.booleans(),  # the law is told of what has left
+    ),
+    max_size=200,
+)
+
+
+@given(queues=queue_counts, release_ns=release_times, steps=late_steps)
+def test_left__whoever_has_the_turn_and_however_late_the_law_hears_of_it(laws, queues, release_ns, steps):
+    """As in a kernel, whose scheduler takes packets out while the law looks at the next one only."""
+    law, unsaid = Law(laws, queues, release_ns), [0] * MAX_QUEUES
+    last_ns, left = [0] * MAX_QUEUES, []
+    for now_ns, (flow, first, tell) in enumerate(steps):
+        at = next(
+            (i % MAX_QUEUES for i in range(first, first + MAX_QUEUES) if law.held[i % MAX_QUEUES]), None
+        )
+        if flow is not None:
+            law.enqueue((flow, now_ns), flow, now_ns)
+        elif at is not None:
+            left.append(law.held[at].popleft())
+            unsaid[at], last_ns[at] = unsaid[at] + 1, now_ns
+        for i in range(MAX_QUEUES) if tell else ():
+            laws.lib.sl_dqs_left(law.state, i, unsaid[i], last_ns[i])
+            unsaid[i] = 0
+            assert law.state.queue[i].waiting == len(law.held[i])
+    left += [packet for queue in law.held for packet in queue]
+    for flow in {flow for flow, _ in left}:
+        arrivals = [at_ns for f, at_ns in left if f == flow]
+        assert arrivals == sorted(arrivals)
+
+
+def test_left__more_than_waits_is_all_and_of_none_changes_nothing(laws):
+    law = Law(laws, 2, 10)
+    law.enqueue("a", 1, 0)
+    laws.lib.sl_dqs_left(law.state, 0, 0, 5)
+    assert law.state.queue[0].waiting == 1
+    laws.lib.sl_dqs_left(law.state, 0, 2**32 - 1, 5)
+    assert (law.state.queue[0].waiting, law.state.queue[0].emptied_ns) == (0, 5)
+    laws.lib.sl_dqs_left(law.state, 0, 1, 9)
+    assert law.state.queue[0].emptied_ns == 5, "nothing was there to leave"
+    laws.lib.sl_dqs_left(law.state, MAX_QUEUES, 1, 9)

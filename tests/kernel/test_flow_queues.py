@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flow queues on a port: laws/dqs.h chooses at arrival, the kernel serves in turn, a tracepoint tells who left."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+import pytest
+
+from dataplane import flow_queues
+from dataplane.port import PortProgram, PortSettings
+from policy.errors import SluiceError
+from runtime.command import CommandFailed
+from runtime.wait import wait_until
+from tests.kernel.capture import Capture
+from tests.kernel.conftest import Pair
+from tests.kernel.htb import make_queues, packets_by_queue
+from tests.kernel.test_port import MACS, PORT, frame, ipv4, ipv6
+
+RATE_BPS = 8_000_000
+DATA_BYTES = {ipv4: 1468, ipv6: 1448}
+"""With flow and number a full frame: HTB's turn is one of those."""
+RELEASE_NS = 20_000_000
+
+
+@dataclass
+class Port:
+    """A switch port of 8 Mb/s (a frame takes 1.5 ms), a socket that sends there as OVS does, and its peer."""
+
+    program: PortProgram
+    sender: socket.socket
+    capture: Capture
+    pair: Pair
+
+    def flow_queues(self, sub_queues: int | None, release_ns: int = RELEASE_NS) -> None:
+        settings = PortSettings(RATE_BPS, None, 10**8, sub_queues=sub_queues, release_ns=release_ns)
+        self.program.set(PORT, settings)
+
+    def send(self, flow: int, number: int, queue: int = 2, ip=ipv4) -> None:
+        """A packet of a UDP flow, told by its source port."""
+        packet = bytearray(ip(0, struct.pack("!HH", flow, number) + bytes(DATA_BYTES[ip])))
+        at = 20 if ip is ipv4 else 40
+        packet[at : at + 2] = struct.pack("!H", 1000 + flow)
+        if ip is ipv6:  # as sockets do: each has a flow label, and the kernel's hash is of that
+            packet[1:4] = struct.pack("!I", flow)[1:]
+        self.sender.send(frame(bytes(packet), queue << 13))
+
+    def receive(self, count: int) -> list[tuple[int, int]]:
+        """Flow and number of each packet, in the order of their leaving."""
+        got: list[tuple[int, int]] = []
+
+        def enough() -> bool:
+            frames = [f for f, _ in self.capture.frames() if f[:12] == MACS]
+            got.extend(struct.unpack_from("!HH", f, 42 if f[12:14] == b"\x08\x00" else 62) for f in frames)
+            return len(got) >= count
+
+        wait_until(enough, f"{count} frames", timeout_s=20)
+        assert len(got) == count
+        return got
+
+    def owners(self, queue: int = 2) -> list[int]:
+        """Sub-queues in which something waits."""
+        return [j for j, q in enumerate(self.program.sub_queues(PORT, queue)) if q.waiting]
+
+
+@pytest.fixture
+def port(pair: Pair) -> Iterator[Port]:
+    make_queues(pair.a, PORT, RATE_BPS)
+    pair.a.sysctl(f"net.ipv6.conf.{PORT}.disable_ipv6", 1)
+    with pair.a:
+        sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        sender.bind((PORT, 0))
+    with sender, PortProgram() as program, Capture(pair.b, "eth0") as capture, pair.a:
+        program.make_flow_queues(PORT)
+        program.attach(PORT, PortSettings(RATE_BPS, None, 10**8))
+        yield Port(program, sender, capture, pair)
+
+
+def runs(order: list[int]) -> list[tuple[int, int]]:
+    """A flow, and how many of its packets left one after the other."""
+    return [(flow, len(list(same))) for flow, same in groupby(order)]
+
+
+@pytest.mark.parametrize("ip", [ipv4, ipv6])
+def test_two_flows_share_by_turns_whatever_they_have_in_the_port(port, ip):
+    port.flow_queues(8)
+    for number in range(120):
+        port.send(1, number, ip=ip)
+    for number in range(40):
+        port.send(2, number, ip=ip)
+    order = [flow for flow, _ in port.receive(160)]
+    first, last = order.index(2), len(order) - order[::-1].index(2)
+    assert {count for _, count in runs(order[first:last])} == {1}, "a packet each"
+    assert first < 110, "it did not wait for the 120 before it"
+
+
+def test_without_flow_queues_a_priority_is_first_in_first_out(port):
+    port.flow_queues(None)
+    sent = [(1, n) for n in range(60)] + [(2, n) for n in range(20)]
+    for packet in sent:
+        port.send(*packet)
+    assert port.receive(80) == sent
+
+
+def test_a_third_finds_its_own_and_all_three_take_turns(port):
+    port.flow_queues(8)
+    for flow in (1, 2, 3):
+        for number in range(40):
+            port.send(flow, number)
+    assert len(port.owners()) == 3
+    order = [flow for flow, _ in port.receive(120)]
+    from_third_on = order[order.index(3) : order.index(3) + 60]
+    assert [from_third_on[i : i + 3] for i in range(0, 60, 3)] == [from_third_on[:3]] * 20
+    assert sorted(from_third_on[:3]) == [1, 2, 3]
+
+
+def test_a_released_sub_queue_is_taken_again_and_one_that_is_not_is_kept(port):
+    port.flow_queues(1, RELEASE_NS)
+    port.send(1, 0)
+    port.receive(1)
+    mine = port.program.sub_queues(PORT, 2)[0].flow
+    port.send(2, 0)
+    port.receive(1)
+    assert port.program.sub_queues(PORT, 2)[0].flow == mine, "empty, but not for long enough"
+    time.sleep(2 * RELEASE_NS / 1e9)
+    port.send(2, 1)
+    port.receive(1)
+    assert port.program.sub_queues(PORT, 2)[0].flow != mine
+
+
+def test_more_flows_than_sub_queues__each_in_order_and_nothing_is_lost(port):
+    """Three sub-queues for twelve flows, which come and go: with a release time of 0 owners change all the time."""
+    port.flow_queues(3, release_ns=0)
+    rng = random.Random(7)
+    numbers = dict.fromkeys(range(12), 0)
+    got: list[tuple[int, int]] = []
+    for _ in range(15):
+        for _ in range(40):
+            flow = rng.choice(list(numbers))
+            port.send(flow, numbers[flow])
+            numbers[flow] += 1
+        if rng.random() < 0.5:
+            got += port.receive(sum(numbers.values()) - len(got))
+    got += port.receive(sum(numbers.values()) - len(got))
+    for flow, count in numbers.items():
+        assert [number for f, number in got if f == flow] == list(range(count))
+
+
+def test_priorities_stay_strict_above_flow_queues(port):
+    port.flow_queues(8)
+    for number in range(60):
+        port.send(1, number, queue=5)
+        port.send(2, number, queue=5)
+    for number in range(10):
+        port.send(3, number, queue=1)
+    order = [flow for flow, _ in port.receive(130)]
+    first = order.index(3)
+    assert order[first : first + 10] == [3] * 10
+    assert packets_by_queue(port.pair.a, PORT)[1] == 10
+    assert packets_by_queue(port.pair.a, PORT)[5] == 120
+
+
+def test_the_law_knows_what_has_left(port):
+    port.flow_queues(8)
+    for number in range(20):
+        port.send(1, number)
+        port.send(2, number)
+    port.receive(40)
+    port.send(3, 0)
+    waiting = sorted(q.waiting for q in port.program.sub_queues(PORT, 2))
+    assert waiting == [0] * 7 + [1], "of what came before nothing waits"
+
+
+def test_what_went_with_its_qdisc_does_not_wait_for_ever(port):
+    """Open vSwitch may make its queues anew; nobody says that packets left."""
+    port.flow_queues(2)
+    for number in range(50):
+        port.send(1, number)
+        port.send(2, number)
+    port.pair.a.run("tc", "qdisc", "del", "dev", PORT, "root")
+    make_queues(port.pair.a, PORT, RATE_BPS)
+    assert port.program.without_flow_queues([PORT]) == {PORT}
+    port.program.make_flow_queues(PORT)
+    assert port.program.without_flow_queues([PORT]) == frozenset()
+    time.sleep(0.05)
+    list(port.capture.frames())
+    port.send(3, 0)
+    assert sum(q.waiting for q in port.program.sub_queues(PORT, 2)) == 1
+    assert port.receive(1) == [(3, 0)]
+
+
+def test_a_change_while_packets_wait_loses_none(port):
+    for sub_queues in (None, 8, 2, None, 8):
+        port.flow_queues(sub_queues)
+        for number in range(30):
+            port.send(1, number)
+            port.send(2, number)
+    got = port.receive(300)
+    assert len([n for f, n in got if f == 1]) == 150
+
+
+def test_a_packet_dropped_at_the_buffer_is_in_no_sub_queue(port):
+    port.program.set(PORT, PortSettings(RATE_BPS, None, 5_000, sub_queues=8, release_ns=RELEASE_NS))
+    for number in range(40):
+        port.send(1, number)
+    dropped = port.program.counters(PORT)[2].dropped
+    assert dropped > 20
+    port.receive(40 - dropped)
+    port.send(2, 0)
+    assert sum(q.waiting for q in port.program.sub_queues(PORT, 2)) == 1
+
+
+def test_make__again_changes_nothing_and_a_port_without_queues_is_refused(port, pair):
+    before = pair.a.run("tc", "class", "show", "dev", PORT)
+    port.program.make_flow_queues(PORT)
+    assert pair.a.run("tc", "class", "show", "dev", PORT) == before
+    assert len([line for line in before.splitlines() if " 1:" not in line]) == 8 * flow_queues.SUB_QUEUES
+    with pair.b, pytest.raises(CommandFailed):
+        port.program.make_flow_queues("eth0")
+    with pytest.raises(SluiceError):
+        port.program.make_flow_queues("nothing")
