@@ -135,12 +135,11 @@ def _label_text(metric: Metric, labels: Mapping[str, str]) -> str:
 
 
 def add_totals(connection: Connection, counts: Mapping[Key, float]) -> None:
-    """Add what a tally has taken, in the caller's transaction."""
+    """Add what a tally has taken, in the caller's transaction; zeros, too, so that a series begins before it grows."""
     # In one order, whoever writes: two transactions that want the same rows cannot wait for each other.
     rows = [
         {"metric": metric, "labels": labels, "part": part, "value": float(value)}
         for (metric, labels, part), value in sorted(counts.items())
-        if value
     ]
     if rows:
         statement = insert_for(connection, totals)

@@ -14,6 +14,7 @@ from store.totals import (
     FLOWS,
     METRICS,
     RECORDS_KNOWN,
+    RETRANSMISSIONS,
     RULES_CHANGED,
     SWITCH_CONNECTS,
     Tally,
@@ -30,7 +31,8 @@ def flow(identity, **changes):
 
 
 def values(engine, metric):
-    return {total.labels: total.value for total in all_totals(engine).get(metric.name, [])}
+    """What is not zero."""
+    return {total.labels: total.value for total in all_totals(engine).get(metric.name, []) if total.value}
 
 
 def test_totals__grow_by_what_was_counted(engine):
@@ -59,6 +61,14 @@ def test_observe__a_value_on_a_bound_is_in_the_bucket_of_that_bound(engine):
         "+Inf": 1,
     }
     assert total.sum == pytest.approx(sum(seconds))
+
+
+def test_a_series_begins_with_zero(engine):
+    """Of one that began with its first event, Prometheus would not see that event as growth."""
+    add_flows(engine, [flow("a")])
+    assert [(total.labels, total.value) for total in all_totals(engine)[RETRANSMISSIONS.name]] == [
+        (("pias",), 0)
+    ]
 
 
 def test_count__wrong_labels_are_a_bug():

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from policy.errors import EnvironmentLacking
+from store.observed import add_event
+from webui.event_log import EventLog, event_line
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "logs" / "events.jsonl"
+
+
+def written(engine, path):
+    log = EventLog(engine, str(path))
+    log.write_new()
+    log.close()
+
+
+def test_event_line__keys_in_order_and_no_line_break():
+    row = {"at": 1769860800.25, "id": 17, "kind": "tick", "document": {"text": "a\nb"}}
+    line = event_line(row)
+    assert line.count(b"\n") == 1
+    assert list(json.loads(line).items()) == [
+        ("time", "2026-01-31T12:00:00.250Z"),
+        ("at", 1769860800.25),
+        ("id", 17),
+        ("kind", "tick"),
+        ("document", {"text": "a\nb"}),
+    ]
+
+
+def test_file__each_event_once_over_restarts(engine, path):
+    for start in range(3):
+        add_event(engine, "tick", number=start)
+        written(engine, path)
+        written(engine, path)
+    assert [line["document"]["number"] for line in lines(path)] == [0, 1, 2]
+
+
+def test_file__a_torn_line_is_mended(engine, path):
+    for number in range(3):
+        add_event(engine, "tick", number=number)
+    written(engine, path)
+    path.write_bytes(path.read_bytes()[:-20])
+    written(engine, path)
+    assert [line["id"] for line in lines(path)] == [1, 2, 3]
+
+
+def test_file__one_of_several_writes_and_another_takes_over(engine, path):
+    first, second = EventLog(engine, str(path)), EventLog(engine, str(path))
+    add_event(engine, "tick")
+    for log in (first, second, first):
+        log.write_new()
+    assert len(lines(path)) == 1
+    first.close()
+    add_event(engine, "tick")
+    second.write_new()
+    assert [line["id"] for line in lines(path)] == [1, 2]
+    second.close()
+
+
+def test_file__that_is_none_is_refused(engine, path, tmp_path):
+    path.parent.mkdir()
+    path.write_text("my novel\n")
+    with pytest.raises(EnvironmentLacking, match="another --event-log"):
+        written(engine, path)
+    assert path.read_text() == "my novel\n"
+    with pytest.raises(EnvironmentLacking, match="another --event-log"):
+        EventLog(engine, str(tmp_path))
+
+
+def test_standard_error__only_what_comes_from_now_on(engine, capfdbinary):
+    add_event(engine, "before")
+    log = EventLog(engine, "-")
+    log.write_new()
+    add_event(engine, "after")
+    log.write_new()
+    log.close()
+    assert [json.loads(line)["kind"] for line in capfdbinary.readouterr().err.splitlines()] == ["after"]

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import time
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from policy.desired import Policy
+from store.desired import put_policy
+from store.totals import FLOW_SECONDS, METRICS, RULES_CHANGED, Tally, flush
+from tests.unit.webui.records import record
+from tests.web.synthetic import Network
+from webui.services import EXTENSION
+
+
+def scrape(client):
+    """Sample name → labels as a sorted tuple → value."""
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.mimetype == "text/plain"
+    found = {}
+    for family in text_string_to_metric_families(answer.text):
+        for sample in family.samples:
+            labels = tuple(sorted(sample.labels.items()))
+            assert labels not in found.setdefault(sample.name, {}), f"{sample.name}{labels} is there twice"
+            found[sample.name][labels] = sample.value
+    return found
+
+
+def test_metrics__an_empty_store(client):
+    found = scrape(client)
+    assert found["sluice_controller_up"] == {(): 0.0}
+    assert found["sluice_controller_rules_changed_total"] == {(): 0.0}
+    assert found["sluice_ingestion_seconds_count"] == {(): 0.0}
+    assert found["sluice_policy_version"] == {(): 0.0}
+
+
+def test_metrics__flows_by_class_and_scheme(client):
+    client.post("/api/v1/flows", json=[record(f"f{i}", fct_us=1500.0) for i in range(5)])
+    late = {"deadline_us": 1.0, "met": False}
+    client.post("/api/v1/flows", json=[record("l", size_class="large", scheme="tcp", fct_us=1e9, **late)])
+    client.post("/api/v1/flows", json=[{"id": ""}])
+    client.post("/api/v1/flows", data="[", content_type="application/json")
+    found = scrape(client)
+    small, large = (
+        {
+            labels: value
+            for labels, value in found["sluice_flow_completion_seconds_bucket"].items()
+            if pair in labels
+        }
+        for pair in (("size_class", "small"), ("size_class", "large"))
+    )
+    assert len(small) == len(large) == len(FLOW_SECONDS.buckets) + 1
+    assert {float(dict(labels)["le"]): value for labels, value in small.items()} == {
+        bound: 5.0 if bound >= 0.0015 else 0.0 for bound in (*FLOW_SECONDS.buckets, math.inf)
+    }
+    assert sorted(large.values()) == [0.0] * len(FLOW_SECONDS.buckets) + [1.0]
+    labels = (("scheme", "pias"), ("size_class", "small"))
+    assert found["sluice_flow_completion_seconds_count"][labels] == 5
+    assert found["sluice_flow_completion_seconds_sum"][labels] == 5 * 0.0015
+    assert found["sluice_deadline_flows_total"][("met", "false"), ("scheme", "tcp")] == 1
+    assert found["sluice_ingestion_seconds_count"] == {(): 2.0}
+    assert found["sluice_ingestion_refused_total"] == {
+        (("status", "400"),): 1.0,
+        (("status", "422"),): 1.0,
+    }
+
+
+def test_metrics__the_network(client, engine):
+    network = Network(engine)
+    policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 4})
+    version = put_policy(engine, policy, "test")
+    network.second(time.time(), policy, version)
+    network.heartbeats(version, without="h3")
+    status = {
+        "ports": {"s1:1": [{"marked": 3, "dropped": 1}, {"marked": "many"}, None], "s1:2": 7},
+        "spool_depth": 12,
+    }
+    client.post("/api/v1/agents/ports", json={"kind": "port", **status})
+    found = scrape(client)
+    assert found["sluice_switches_connected"] == found["sluice_switches_expected"] == {(): 6.0}
+    assert found["sluice_controller_up"] == {(): 1.0}
+    assert found["sluice_policy_scheme"] == {(("scheme", "mlfq-adaptive"),): 1.0}
+    assert found["sluice_policy_applied"] == {(): 0.0}
+    assert len(found["sluice_threshold_bytes"]) == len(network.topology.ports) * 3
+    sent = found["sluice_queue_bytes_total"]
+    queue = ("port", "s1:1"), ("queue", "2")
+    assert sent[queue] == network.queue_bytes["s1:1"][2]
+    assert found["sluice_port_capacity_bits_per_second"][(("port", "s1:1"),)] == 20e6
+    assert found["sluice_agent_up"][("agent", "h1"), ("kind", "host")] == 1
+    assert (("agent", "h3"), ("kind", "host")) not in found["sluice_agent_up"]
+    assert found["sluice_spool_records"][(("agent", "ports"),)] == 12
+    assert found["sluice_queue_marked_packets_total"] == {(("port", "s1:1"), ("queue", "0")): 3.0}
+
+
+def test_metrics__what_other_processes_have_counted(client, engine):
+    tally = Tally()
+    tally.count(RULES_CHANGED, 17)
+    flush(engine, tally)
+    assert scrape(client)["sluice_controller_rules_changed_total"] == {(): 17.0}
+
+
+def test_metrics__what_this_worker_has_counted_is_in_the_answer(client, app):
+    app.extensions[EXTENSION].tally.count(RULES_CHANGED, 5)
+    assert scrape(client)["sluice_controller_rules_changed_total"] == {(): 5.0}
+
+
+def test_metrics__every_metric_is_announced(client):
+    text = client.get("/metrics").text
+    for metric in METRICS:
+        assert f"# HELP {metric.name}" in text

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The provisioned dashboard asks for what /metrics has, and a real Prometheus answers every one of its queries."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import time
+from pathlib import Path
+
+import pytest
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from policy.desired import Policy
+from runtime.process import spawn, stop
+from runtime.wait import wait_until
+from store.desired import mark_applied, put_policy
+from store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SWITCH_CONNECTS, Tally, flush
+from tests.unit.webui.records import record
+from tests.web.conftest import PATIENCE_S
+
+DOCKER = Path(__file__).parents[2] / "docker"
+DASHBOARD = json.loads((DOCKER / "grafana/dashboards/sluice.json").read_text())
+RATE_INTERVAL_S = 10
+
+
+def queries():
+    """Every expression of the dashboard as Grafana would send it."""
+    found = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+    found += [annotation["expr"] for annotation in DASHBOARD["annotations"]["list"]]
+    return [text.replace("$__rate_interval", f"{RATE_INTERVAL_S}s").replace("$port", ".*") for text in found]
+
+
+@pytest.fixture
+def second(network, server):
+    """A second of a network's life: rows, records and counts of every kind that there is."""
+    policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 4})
+    version = put_policy(network.engine, policy, "test")
+    mark_applied(network.engine, version)
+    number = iter(range(10**9))
+
+    def live():
+        network.second(time.time(), policy, version)
+        network.heartbeats(version)
+        tally = Tally()
+        tally.observe(LOOP_SECONDS, [0.003, 0.02])
+        tally.count(ENTRIES_DECODED, 500)
+        tally.count(RULES_CHANGED, 3)
+        tally.count(SWITCH_CONNECTS, switch="s1")
+        flush(network.engine, tally)
+        late = {"deadline_us": 1e3, "met": False}
+        batch = [record(f"g{next(number)}"), record(f"g{next(number)}", **late)]
+        for body in (batch, batch, [{}]):
+            requests.post(f"{server.url}/api/v1/flows", json=body, timeout=PATIENCE_S)
+        counters = [{"marked": next(number), "dropped": next(number)}]
+        status = {"kind": "port", "ports": {"s1:1": counters}, "spool_depth": 3}
+        requests.post(f"{server.url}/api/v1/agents/port-agent", json=status, timeout=PATIENCE_S)
+
+    return live
+
+
+def exposed(server):
+    """Sample name → the labels that it has."""
+    text = requests.get(f"{server.url}/metrics", timeout=PATIENCE_S).text
+    return {
+        sample.name: set(sample.labels)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_every_name_and_label_of_the_dashboard_is_in_metrics(server, second):
+    second()
+    samples = exposed(server)
+    for query in queries():
+        names = set(re.findall(r"sluice_\w+", query))
+        assert names, query
+        assert names <= set(samples), f"{query}: {names - set(samples)} is not in /metrics"
+        asked = set(re.findall(r"(\w+)=~?\"", query))
+        for by in re.findall(r"\b(?:by|on) \(([^)]*)\)", query):
+            asked |= {label.strip() for label in by.split(",")}
+        assert asked <= set.union(*(samples[name] for name in names)), query
+
+
+def test_every_metric_is_on_the_dashboard(server, second):
+    """But those that only tell what runs."""
+    second()
+    shown = set(re.findall(r"sluice_\w+", " ".join(queries())))
+    families = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in exposed(server)}
+    left_out = {
+        family
+        for family in families - {"sluice_build_info", "sluice_controller_up"}
+        if not any(name.startswith(family) for name in shown)
+    }
+    assert left_out <= {"sluice_flow_bytes_total", "sluice_queue_packets_total"}
+
+
+@pytest.fixture
+def prometheus(tmp_path, server):
+    """A real one that asks the server every second, by the configuration that the container has."""
+    if shutil.which("prometheus") is None:
+        pytest.skip("prometheus is missing; on Debian: apt-get install prometheus")
+    text = (DOCKER / "prometheus/prometheus.yml").read_text()
+    changed = text.replace("webui:8080", f"127.0.0.1:{server.port}").replace("5s", "1s")
+    assert changed.count("127.0.0.1") == changed.count("1s") == 1
+    (tmp_path / "prometheus.yml").write_text(changed)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    argv = [
+        "prometheus",
+        f"--config.file={tmp_path}/prometheus.yml",
+        f"--storage.tsdb.path={tmp_path}/tsdb",
+        f"--web.listen-address={address}",
+    ]
+    process = spawn(argv, log_file=tmp_path / "prometheus.log")
+    yield f"http://{address}"
+    stop(process)
+
+
+def ask(prometheus, query):
+    answer = requests.get(f"{prometheus}/api/v1/query", params={"query": query}, timeout=PATIENCE_S)
+    return answer.json()
+
+
+def test_a_real_prometheus_answers_every_query(prometheus, server, second):
+    def answered():
+        second()
+        try:
+            return ask(prometheus, "count_over_time(sluice_policy_version[1m])")["data"]["result"][0][
+                "value"
+            ][1]
+        except (requests.RequestException, IndexError):
+            return 0
+
+    wait_until(lambda: int(answered()) >= 4, "four scrapes", timeout_s=PATIENCE_S, interval_s=0.5)
+    up = ask(prometheus, 'up{job="sluice"}')
+    assert [value["value"][1] for value in up["data"]["result"]] == ["1"]
+    for query in queries():
+        answer = ask(prometheus, query)
+        assert answer["status"] == "success", f"{query}: {answer}"
+        if "changes(" not in query:
+            values = [row["value"][1] for row in answer["data"]["result"]]
+            assert values, f"{query} finds nothing"
+            assert set(values) != {"NaN"}, query
