@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CUBIC (RFC 9438): how a window grows with the time since its last reduction. Without fast convergence's exceptions beyond
-// section 4.7 and without HyStart++.
+// section 4.7. How its slow start ends is in hystart.hpp.
 #pragma once
 
 #include <algorithm>

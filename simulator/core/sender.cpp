@@ -66,6 +66,7 @@ void Sender::on_ack(const Packet &ack)
 	std::uint32_t newly = deliver(ack);
 
 	round_trip_.sample(world_.now() - ack.sent_at);
+	window_.watch_slow_start(una_, next_, world_.now(), world_.now() - ack.sent_at, round_trip_);
 	window_.on_delivered(newly, ack.ce);
 	bool reduced = settle_state();
 	detect_losses();

@@ -16,8 +16,10 @@ Window::Window(const TransportSettings &settings, const FlowSpec &spec)
 	last_.urgency_q16 = SL_UCP_ONE_Q16;
 	if (settings.control == Control::Datcp)
 		datcp_ = std::make_unique<sl_datcp_state>();
-	if (settings.control == Control::Cubic)
+	if (settings.control == Control::Cubic) {
 		cubic_ = std::make_unique<Cubic>();
+		hystart_ = std::make_unique<HyStart>();
+	}
 }
 
 bool Window::has_ended(std::uint32_t una, std::uint32_t next, Time now, const RoundTrip &round_trip,
@@ -126,6 +128,8 @@ void Window::after_timeout(bool fresh, bool reducing)
 		begin_recovery(!fresh);
 	cwnd_ = 1;
 	acked_since_growth_ = 0;
+	if (hystart_)
+		hystart_->forget();
 }
 
 void Window::reduce(std::uint32_t in_flight, std::uint32_t newly)
@@ -139,6 +143,16 @@ void Window::reduce(std::uint32_t in_flight, std::uint32_t newly)
 	};
 
 	cwnd_ = bounded(sl_reduced_cwnd(&r, in_flight));
+}
+
+void Window::watch_slow_start(std::uint32_t una, std::uint32_t next, Time now, Time rtt, const RoundTrip &round_trip)
+{
+	if (!hystart_ || !in_slow_start())
+		return;
+	HyStart::Ack ack = {una, next, now, rtt, round_trip.smoothed(), cwnd_, settings_.payload_bytes};
+
+	if (hystart_->is_enough(ack))
+		slow_start_threshold_ = cwnd_;
 }
 
 void Window::grow(std::uint32_t newly, bool limited, const RoundTrip &round_trip, Time now)

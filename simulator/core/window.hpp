@@ -8,6 +8,7 @@
 #include "../../dataplane/laws/control.h"
 #include "cubic.hpp"
 #include "flow_spec.hpp"
+#include "hystart.hpp"
 #include "round_trip.hpp"
 #include "transport_settings.hpp"
 #include "world.hpp"
@@ -71,6 +72,9 @@ class Window
 		sent_since_cut_++;
 	}
 
+	// An ACK whose round trip was `rtt`: CUBIC's slow start may be over.
+	void watch_slow_start(std::uint32_t una, std::uint32_t next, Time now, Time rtt, const RoundTrip &round_trip);
+
 	bool in_slow_start() const
 	{
 		return cwnd_ < slow_start_threshold_;
@@ -112,6 +116,7 @@ class Window
 	sl_window_record last_ = {};
 	std::unique_ptr<sl_datcp_state> datcp_;
 	std::unique_ptr<Cubic> cubic_;
+	std::unique_ptr<HyStart> hystart_;
 };
 
 } // namespace sluice

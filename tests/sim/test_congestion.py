@@ -152,6 +152,38 @@ def test_cubic_fills_the_buffer_and_recovers_without_timeouts():
     assert goodput_bps(net, 1, 100 * MS)[0] > 0.97 * RATE * PAYLOAD / FRAME
 
 
+def test_cubic_leaves_slow_start_when_the_train_of_acks_is_half_a_round_trip_long():
+    """HyStart: each ACK of the train adds a packet, so the window is then what the path holds and a bit more."""
+    trip = 10 * MS
+    more = {
+        "initial_window": 16,
+        "max_window": 10**5,
+    }  # from 16 packets on, a round begins with a window's first ACK
+    settings = kit.transport(control=core.Control.cubic, echo=core.Echo.none, rto_initial_ps=S, **more)
+    net = bottleneck(1, trip, settings, buffer_bytes=6000 * FRAME)
+    forever(net, 0, 1)
+    windows = [w.cwnd for w in net.trace(200 * MS, trip // 2)[0]]
+    path = trip / FULL
+    assert net.port(net.towards[1]).dropped == 0
+    assert 0.9 * path < windows[-1] < 1.6 * path
+    assert max(after / before for before, after in pairwise(windows[-3:])) < 1.2, "slow start is over"
+
+
+def test_cubic_leaves_slow_start_when_packets_are_late():
+    """HyStart, ACKs too far apart for a train: a whole round has waited for 4 ms. The buffer holds 60 packets."""
+    rate = 5 * GBIT // 1000
+    settings = kit.transport(
+        control=core.Control.cubic, echo=core.Echo.none, packets_per_ack=2, rto_min_ps=S, rto_initial_ps=S
+    )
+    net = kit.single(
+        2, settings, up=Link(GBIT, 5 * MS), down=Link(rate, 5 * MS, buffer_bytes=60 * FRAME), near_ps=5 * MS
+    )
+    forever(net, 0, 1)
+    net.run(500 * MS)
+    assert net.port(net.towards[1]).dropped == 0
+    assert 16 <= net.fabric.senders()["cwnd"][0] < 60
+
+
 # -- marks and their echo
 
 
