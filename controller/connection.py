@@ -58,6 +58,8 @@ _FOR_OS_KEN = (
 )
 _UNASKED = (wire.PACKET_IN, wire.FLOW_REMOVED, wire.PORT_STATUS)
 _PORT_DESC_BYTES = 64
+_ROLE_STATUS = 1911
+"""ONF's experimenter type of a message that OpenFlow 1.4 has as its own: the switch has made another one its master."""
 
 
 class EventStatsReply(event.EventBase):  # type: ignore[misc]
@@ -68,8 +70,18 @@ class EventStatsReply(event.EventBase):  # type: ignore[misc]
         self.datapath, self.xid, self.stats, self.body = datapath, xid, stats, body
 
 
+class EventRole(event.EventBase):  # type: ignore[misc]
+    """The switch has said what it takes this controller for; asked for it (with that xid), or by itself (None)."""
+
+    def __init__(self, datapath: Any, xid: int | None, role: int) -> None:
+        super().__init__()
+        self.datapath, self.xid, self.role = datapath, xid, role
+
+
 class Connection(Datapath):  # type: ignore[misc]
     """One switch's connection. `serve` runs it to its end in the thread that calls it."""
+
+    xid: int
 
     def __init__(self, sock: socket.socket, address: Any) -> None:
         super().__init__(sock, address)
@@ -78,11 +90,42 @@ class Connection(Datapath):  # type: ignore[misc]
         self._framer, self._replies = wire.Framer(), wire.Replies()
         self._began = self._heard = self._asked = time.monotonic()
         self._closing = threading.Lock()
+        self._numbering = threading.Lock()
+
+    def reserve_xids(self, count: int) -> int:
+        """The first of so many transaction ids in a row."""
+        with self._numbering:
+            first: int = self.xid + 1 if self.xid + count <= ofp.MAX_XID else 1
+            self.xid = first + count - 1
+            return first
+
+    def set_xid(self, msg: Any) -> Any:
+        msg.set_xid(self.reserve_xids(1))
+        return msg.xid
+
+    @property
+    def heard_at(self) -> float:
+        """When the last whole message came, by the monotonic clock."""
+        return self._heard
+
+    def ask_for_life(self) -> None:
+        """Have the peer say something; `heard_at` tells whether it has."""
+        self.send_msg(self.ofproto_parser.OFPEchoRequest(self))
+
+    @property
+    def host(self) -> str:
+        """The peer's address without its port."""
+        return str(self.address[0]) if isinstance(self.address, tuple) else ""
+
+    @property
+    def place(self) -> str:
+        """Where the peer is."""
+        return ":".join(map(str, self.address[:2])) if isinstance(self.address, tuple) else "a local socket"
 
     @property
     def peer(self) -> str:
         who = f"switch {self.id:#x}" if self.id is not None else "peer"
-        return f"{who} at {self.address or 'a local socket'}"
+        return f"{who} at {self.place}"
 
     def serve(self) -> None:
         writer = threading.Thread(target=self._write_loop, name=f"write-{self.address}", daemon=True)
@@ -138,6 +181,8 @@ class Connection(Datapath):  # type: ignore[misc]
             self._to_os_ken(frame)
         elif frame.kind == wire.MULTIPART_REPLY:
             self._take_stats(frame)
+        elif frame.kind == wire.ROLE_REPLY:
+            self._tell_role(frame.xid, wire.role_reply(frame).role)
         elif frame.kind == wire.EXPERIMENTER:
             self._take_experimenter(frame)
         elif frame.kind not in _UNASKED:
@@ -155,14 +200,22 @@ class Connection(Datapath):  # type: ignore[misc]
         else:
             raise ProtocolViolation(f"statistics of type {part.stats}, which nobody asked for")
 
+    def _tell_role(self, xid: int | None, role: int) -> None:
+        if self.state == MAIN_DISPATCHER:
+            self.ofp_brick.send_event_to_observers(EventRole(self, xid, role), self.state)
+
     def _take_experimenter(self, frame: Frame) -> None:
         """Bundle replies have no properties; os-ken would loop over malformed ones."""
+        owner, kind = int.from_bytes(frame.data[8:12], "big"), int.from_bytes(frame.data[12:16], "big")
         size = ofp.OFP_EXPERIMENTER_HEADER_SIZE + ofp.ONF_BUNDLE_CTRL_SIZE
-        if len(frame.data) != size or frame.data[8:12] != ofproto_common.ONF_EXPERIMENTER_ID.to_bytes(
-            4, "big"
-        ):
+        if owner != ofproto_common.ONF_EXPERIMENTER_ID:
+            raise ProtocolViolation("an experimenter message of a kind that nobody asked for")
+        if kind == _ROLE_STATUS and len(frame.data) >= size:
+            self._tell_role(None, int.from_bytes(frame.data[16:20], "big"))
+        elif len(frame.data) == size:
+            self._to_os_ken(frame)
+        else:
             raise ProtocolViolation("an experimenter message that is no bundle reply")
-        self._to_os_ken(frame)
 
     def _to_os_ken(self, frame: Frame) -> None:
         """Have os-ken parse a message, and hand it to its handshake and to the application."""
@@ -267,7 +320,7 @@ class Handshake(DaemonLoop, OFPHandler):  # type: ignore[misc]
 
     LOGGER_NAME = "os_ken.handshake"
 
-    _EVENTS = [EventStatsReply]  # noqa: RUF012 (os-ken's interface)
+    _EVENTS = [EventStatsReply, EventRole]  # noqa: RUF012 (os-ken's interface)
 
 
 # ── Listening ──────────────────────────────────────────────────────────────────────────────────────────────────────

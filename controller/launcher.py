@@ -59,3 +59,4 @@ class Launcher:
             self._controller.stop()
             self._handshake.stop()
         self._controller.recorder.stop(STOP_LIMIT_S / 2)
+        self._controller.leadership.stop(STOP_LIMIT_S / 4)

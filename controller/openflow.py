@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenFlow 1.3 vocabulary: rules of `pipeline.py` into messages of os-ken, and replies back into rules.
+"""OpenFlow 1.3 vocabulary: rules of `pipeline.py` into messages, and replies back into rules and counters.
 
 The only file that builds OpenFlow messages. Changes go out as one bundle (ONF extension 230, atomic and ordered),
 closed by a barrier: the switch takes all of them at once or none.
+
+os-ken's classes say how a match or an action looks on the wire, once for each different rule: a body that has been
+written or read is remembered, since switches have most of theirs in common. What goes out again and again (polls,
+barriers, threshold changes) is made of templates, with the fields that differ written into place.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from os_ken.ofproto import nicira_ext, ofproto_common
+from os_ken.ofproto import nicira_ext, ofproto_common, ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
@@ -32,6 +38,7 @@ from controller.pipeline import (
     Match,
     Output,
     PushVlan,
+    Remap,
     Resubmit,
     SetPriority,
     SetQueue,
@@ -39,15 +46,25 @@ from controller.pipeline import (
     Table,
     ToGroup,
     cookie,
+    map_rule,
 )
 from policy import tags
-from policy.adaptation import Carried
-from policy.thresholds import Counts
 
 OFP_VERSION: int = ofp.OFP_VERSION
 _ETHERTYPE_VLAN = 0x8100
 _FOREIGN_COOKIE = -1
 """Stands for the cookie of a rule that would go away by itself: it differs from every cookie of ours."""
+_REMEMBERED = 1 << 15
+"""Bodies of rules: those of a switch with a hundred ports, twice."""
+_CODEC = ofproto_protocol.ProtocolDesc(version=OFP_VERSION)
+
+
+class Datapath(Protocol):
+    """What a connection is to those who write messages for it."""
+
+    def reserve_xids(self, count: int) -> int:
+        """The first of so many transaction ids in a row."""
+
 
 # ── Rules into messages ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -83,19 +100,50 @@ def _instructions(rule: FlowRule) -> list[Any]:
     return instructions
 
 
-def _flow_mod(datapath: Any, command: int, rule: FlowRule) -> Any:
+_HEADER = struct.Struct("!BBHI")
+_FLOW_MOD = struct.Struct("!QQBBHHHIIIHxx")
+
+
+def _message(kind: int, xid: int, body: bytes) -> bytes:
+    return _HEADER.pack(OFP_VERSION, kind, _HEADER.size + len(body), xid) + body
+
+
+def _serialised(message: Any, xid: int) -> bytes:
+    message.set_xid(xid)
+    message.serialize()
+    return bytes(message.buf)
+
+
+@lru_cache(_REMEMBERED)
+def _rule_body(rule: FlowRule) -> bytes:
+    """Match and instructions of a rule (its table, priority and cookie do not matter)."""
+    match = parser.OFPMatch(**dict(rule.match))
+    message = parser.OFPFlowMod(_CODEC, match=match, instructions=_instructions(rule))
+    return _serialised(message, 0)[_HEADER.size + _FLOW_MOD.size :]
+
+
+def _flow_mod(command: int, rule: FlowRule, xid: int) -> bytes:
     """Counters stay with a modified rule: OFPFF_RESET_COUNTS is not set."""
-    return parser.OFPFlowMod(
-        datapath,
-        cookie=0 if command == ofp.OFPFC_DELETE_STRICT else rule.cookie,
-        table_id=rule.table,
-        command=command,
-        priority=rule.priority,
-        out_port=ofp.OFPP_ANY,
-        out_group=ofp.OFPG_ANY,
-        match=parser.OFPMatch(**dict(rule.match)),
-        instructions=[] if command == ofp.OFPFC_DELETE_STRICT else _instructions(rule),
+    deletes = command == ofp.OFPFC_DELETE_STRICT
+    body = _rule_body(FlowRule(0, 0, rule.match) if deletes else _bare(rule))
+    head = _FLOW_MOD.pack(
+        0 if deletes else rule.cookie,
+        0,
+        rule.table,
+        command,
+        0,
+        0,
+        rule.priority,
+        ofp.OFP_NO_BUFFER,
+        ofp.OFPP_ANY,
+        ofp.OFPG_ANY,
+        0,
     )
+    return _message(ofp.OFPT_FLOW_MOD, xid, head + body)
+
+
+def _bare(rule: FlowRule) -> FlowRule:
+    return FlowRule(0, 0, rule.match, rule.actions, rule.write_metadata, rule.goto)
 
 
 def _bucket(bucket: Bucket, kind: GroupKind) -> Any:
@@ -107,13 +155,13 @@ def _bucket(bucket: Bucket, kind: GroupKind) -> Any:
     )
 
 
-def _group_mod(datapath: Any, command: int, group: GroupRule) -> Any:
+def _group_mod(command: int, group: GroupRule, xid: int) -> bytes:
     buckets = [_bucket(bucket, group.kind) for bucket in group.buckets]
-    return parser.OFPGroupMod(datapath, command, int(group.kind), group.group, buckets)
+    return _serialised(parser.OFPGroupMod(_CODEC, command, int(group.kind), group.group, buckets), xid)
 
 
-def _group_delete(datapath: Any, number: int) -> Any:
-    return parser.OFPGroupMod(datapath, ofp.OFPGC_DELETE, ofp.OFPGT_ALL, number, [])
+def _group_delete(number: int, xid: int) -> bytes:
+    return _serialised(parser.OFPGroupMod(_CODEC, ofp.OFPGC_DELETE, ofp.OFPGT_ALL, number, []), xid)
 
 
 # ── Requests ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -121,110 +169,224 @@ def _group_delete(datapath: Any, number: int) -> Any:
 
 @dataclass(frozen=True)
 class Request:
-    """Bytes to send, and the transaction ids that answers and errors will carry."""
+    """Bytes to send, and the transaction ids that answers and errors will carry: those of its messages, in a row."""
 
     data: bytes
+    first_xid: int
     last_xid: int
     """Of the message whose answer completes the request."""
-    subjects: Mapping[int, str] = field(default_factory=dict)
-    """What each transaction id was about, for the log."""
+    subject: Callable[[int], str]
+    """What its n-th message is about, for the log."""
+
+    def about(self, xid: int) -> str | None:
+        """What a transaction id was about; None when it is not of this request."""
+        return self.subject(xid - self.first_xid) if self.first_xid <= xid <= self.last_xid else None
 
 
-def _serialised(datapath: Any, message: Any) -> bytes:
-    if message.xid is None:
-        datapath.set_xid(message)
-    message.serialize()
-    return bytes(message.buf)
+_Writer = Callable[[int], bytes]
+"""Writes a message with a transaction id."""
 
 
-def _change_messages(datapath: Any, changes: Changes) -> Iterator[tuple[Any, object]]:
+def _change_messages(changes: Changes) -> Iterator[tuple[_Writer, object]]:
     """In an order in which each step is possible: a rule's group exists while the rule does."""
     for group in changes.add_groups:
-        yield _group_mod(datapath, ofp.OFPGC_ADD, group), group
+        yield lambda xid, group=group: _group_mod(ofp.OFPGC_ADD, group, xid), group  # type: ignore[misc]
     for group in changes.modify_groups:
-        yield _group_mod(datapath, ofp.OFPGC_MODIFY, group), group
-    for rule in changes.delete:
-        yield _flow_mod(datapath, ofp.OFPFC_DELETE_STRICT, rule), rule
-    for rule in changes.add:
-        yield _flow_mod(datapath, ofp.OFPFC_ADD, rule), rule
-    for rule in changes.modify:
-        yield _flow_mod(datapath, ofp.OFPFC_MODIFY_STRICT, rule), rule
+        yield lambda xid, group=group: _group_mod(ofp.OFPGC_MODIFY, group, xid), group  # type: ignore[misc]
+    for command, rules in (
+        (ofp.OFPFC_DELETE_STRICT, changes.delete),
+        (ofp.OFPFC_ADD, changes.add),
+        (ofp.OFPFC_MODIFY_STRICT, changes.modify),
+    ):
+        for rule in rules:
+            yield lambda xid, command=command, rule=rule: _flow_mod(command, rule, xid), rule  # type: ignore[misc]
     for number in changes.delete_groups:
-        yield _group_delete(datapath, number), number
+        yield lambda xid, number=number: _group_delete(number, xid), number  # type: ignore[misc]
 
 
-def change_requests(datapath: Any, changes: Changes, bundle_id: int) -> tuple[Request, ...]:
+def change_requests(datapath: Datapath, changes: Changes, bundle_id: int) -> tuple[Request, ...]:
     """Two steps, each closed by a barrier: fill a bundle; commit it. Nothing to change: one barrier.
 
     Open vSwitch leaves a message that it cannot read out of a bundle and commits the others, so a bundle must not be
     committed before everything in it has been taken without an error.
     """
-    if len(changes) == 0:
-        return (_closed_by_barrier(datapath, []),)
-    filling = [(_bundle_control(datapath, bundle_id, ofp.ONF_BCT_OPEN_REQUEST), "opening a bundle")]
-    for inner, subject in _change_messages(datapath, changes):
-        filling.append((parser.ONFBundleAddMsg(datapath, bundle_id, _BUNDLE_FLAGS, inner, []), str(subject)))
-    committing = [(_bundle_control(datapath, bundle_id, ofp.ONF_BCT_COMMIT_REQUEST), "committing a bundle")]
-    return _closed_by_barrier(datapath, filling), _closed_by_barrier(datapath, committing)
+    messages = list(_change_messages(changes))
+    first = datapath.reserve_xids(len(messages) + 2)
+    inner = b"".join(
+        _bundle_add(bundle_id, write(first + i), first + i) for i, (write, _) in enumerate(messages, 1)
+    )
+    return _steps(datapath, bundle_id, first, inner, [subject for _, subject in messages])
 
 
-def discard_message(datapath: Any, bundle_id: int) -> bytes:
-    """Forget a bundle that was filled in vain."""
-    return _serialised(datapath, _bundle_control(datapath, bundle_id, ofp.ONF_BCT_DISCARD_REQUEST))
+def remap_requests(datapath: Datapath, changes: Remap, bundle_id: int) -> tuple[Request, ...]:
+    """The same for map rules that take another queue: written all at once, into copies of one message."""
+    first = datapath.reserve_xids(len(changes) + 2)
+    inner = _remap_messages(changes, bundle_id, first + 1)
+    return _steps(datapath, bundle_id, first, inner, _Rules(changes))
 
 
-_BUNDLE_FLAGS = ofp.ONF_BF_ATOMIC | ofp.ONF_BF_ORDERED
+class _Rules(Sequence[object]):
+    """The rules of a remap, made only when somebody asks."""
+
+    def __init__(self, changes: Remap) -> None:
+        self._changes = changes
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._changes.rule(at)
 
 
-def _bundle_control(datapath: Any, bundle_id: int, kind: int) -> Any:
-    return parser.ONFBundleCtrlMsg(datapath, bundle_id, kind, _BUNDLE_FLAGS, [])
+def _steps(
+    datapath: Datapath, bundle_id: int, first_xid: int, inner: bytes, subjects: Sequence[object]
+) -> tuple[Request, ...]:
+    if len(subjects) == 0:
+        return (Request(_barrier(first_xid), first_xid, first_xid, lambda _: "a barrier"),)
 
+    def filling(at: int) -> str:
+        return str(subjects[at - 1]) if 1 <= at <= len(subjects) else "filling a bundle"
 
-def _closed_by_barrier(datapath: Any, messages: list[tuple[Any, str]]) -> Request:
-    data, subjects = bytearray(), {}
-    for message, subject in messages:
-        data += _serialised(datapath, message)
-        subjects[message.xid] = subject
-    barrier = parser.OFPBarrierRequest(datapath)
-    data += _serialised(datapath, barrier)
-    return Request(bytes(data), barrier.xid, subjects)
-
-
-def _flow_stats_request(datapath: Any, table: int, cookie_: int = 0, cookie_mask: int = 0) -> Any:
-    match = parser.OFPMatch()
-    return parser.OFPFlowStatsRequest(
-        datapath, 0, table, ofp.OFPP_ANY, ofp.OFPG_ANY, cookie_, cookie_mask, match
+    last_xid = first_xid + len(subjects) + 1
+    opened = _bundle_control(bundle_id, ofp.ONF_BCT_OPEN_REQUEST, first_xid)
+    commit_xid = datapath.reserve_xids(2)
+    commit = _bundle_control(bundle_id, ofp.ONF_BCT_COMMIT_REQUEST, commit_xid) + _barrier(commit_xid + 1)
+    return (
+        Request(opened + inner + _barrier(last_xid), first_xid, last_xid, filling),
+        Request(commit, commit_xid, commit_xid + 1, lambda _: "committing a bundle"),
     )
 
 
-def read_request(datapath: Any) -> Request:
+def discard_message(datapath: Datapath, bundle_id: int) -> bytes:
+    """Forget a bundle that was filled in vain."""
+    return _bundle_control(bundle_id, ofp.ONF_BCT_DISCARD_REQUEST, datapath.reserve_xids(1))
+
+
+_BUNDLE_FLAGS = ofp.ONF_BF_ATOMIC | ofp.ONF_BF_ORDERED
+_BUNDLE_CONTROL = struct.Struct("!IIIHH")
+_BUNDLE_ADD = struct.Struct("!IIIxxH")
+_ONF = ofproto_common.ONF_EXPERIMENTER_ID
+
+
+def _bundle_control(bundle_id: int, kind: int, xid: int) -> bytes:
+    body = _BUNDLE_CONTROL.pack(_ONF, ofp.ONF_ET_BUNDLE_CONTROL, bundle_id, kind, _BUNDLE_FLAGS)
+    return _message(ofp.OFPT_EXPERIMENTER, xid, body)
+
+
+def _bundle_add(bundle_id: int, message: bytes, xid: int) -> bytes:
+    head = _BUNDLE_ADD.pack(_ONF, ofp.ONF_ET_BUNDLE_ADD_MESSAGE, bundle_id, _BUNDLE_FLAGS)
+    return _message(ofp.OFPT_EXPERIMENTER, xid, head + message)
+
+
+def _barrier(xid: int) -> bytes:
+    return _message(ofp.OFPT_BARRIER_REQUEST, xid, b"")
+
+
+_IN_BUNDLE = _HEADER.size + _BUNDLE_ADD.size
+_REMAP_FIELDS: dict[str, tuple[str, int]] = {
+    "xid": (">u4", 4),
+    "bundle": (">u4", _HEADER.size + 8),
+    "inner_xid": (">u4", _IN_BUNDLE + 4),
+    "cookie": (">u8", _IN_BUNDLE + 8),
+    "metadata": (">u8", _IN_BUNDLE + 56),
+    "queue": (">u4", _IN_BUNDLE + 84),
+    "pcp": ("u1", _IN_BUNDLE + 104),
+    "port": (">u4", _IN_BUNDLE + 116),
+}
+"""Where a message that changes a map rule differs from another one."""
+
+
+@cache
+def _remap_template() -> tuple[bytes, np.dtype[np.void]]:
+    message = _bundle_add(0, _flow_mod(ofp.OFPFC_MODIFY_STRICT, map_rule(0, 0, 0), 0), 0)
+    names, fields = zip(*_REMAP_FIELDS.items(), strict=True)
+    formats, offsets = zip(*fields, strict=True)
+    row = {"names": names, "formats": formats, "offsets": offsets, "itemsize": len(message)}
+    return message, np.dtype(row)  # type: ignore[call-overload]
+
+
+def _remap_messages(changes: Remap, bundle_id: int, first_xid: int) -> bytes:
+    message, row = _remap_template()
+    data = bytearray(message * len(changes))
+    rows = np.frombuffer(data, row)
+    rows["xid"] = rows["inner_xid"] = np.arange(first_xid, first_xid + len(changes))
+    rows["bundle"] = bundle_id
+    rows["cookie"] = cookie(Table.MAP, 0, 0) | changes.ports << 16 | changes.codes
+    rows["metadata"] = changes.codes << 16 | changes.ports
+    rows["queue"] = rows["pcp"] = changes.queues
+    rows["port"] = changes.ports
+    return bytes(data)
+
+
+def _flow_stats_request(table: int, cookie_: int = 0, cookie_mask: int = 0) -> Any:
+    match = parser.OFPMatch()
+    return parser.OFPFlowStatsRequest(
+        _CODEC, 0, table, ofp.OFPP_ANY, ofp.OFPG_ANY, cookie_, cookie_mask, match
+    )
+
+
+@cache
+def _ask_groups() -> bytes:
+    return _serialised(parser.OFPGroupDescStatsRequest(_CODEC, 0), 0)
+
+
+@cache
+def _ask_rules() -> bytes:
+    return _serialised(_flow_stats_request(ofp.OFPTT_ALL), 0)
+
+
+@cache
+def _ask_counters(table: Table) -> bytes:
+    return _serialised(_flow_stats_request(table, cookie(table), COOKIE_TABLE_MASK), 0)
+
+
+@cache
+def _ask_queues() -> bytes:
+    return _serialised(parser.OFPQueueStatsRequest(_CODEC, 0, ofp.OFPP_ANY, ofp.OFPQ_ALL), 0)
+
+
+def _request(datapath: Datapath, *messages: tuple[bytes, str]) -> Request:
+    """These messages, each with a transaction id of its own in the place where the template has none."""
+    first = datapath.reserve_xids(len(messages))
+    data = b"".join(m[:4] + struct.pack("!I", first + i) + m[8:] for i, (m, _) in enumerate(messages))
+    return Request(data, first, first + len(messages) - 1, lambda at: messages[at][1])
+
+
+def read_request(datapath: Datapath) -> Request:
     """Ask for all groups and all rules."""
-    groups = _request(datapath, parser.OFPGroupDescStatsRequest(datapath, 0), "reading groups")
-    rules = _request(datapath, _flow_stats_request(datapath, ofp.OFPTT_ALL), "reading rules")
-    return Request(groups.data + rules.data, rules.last_xid, {**groups.subjects, **rules.subjects})
+    return _request(datapath, (_ask_groups(), "reading groups"), (_ask_rules(), "reading rules"))
 
 
-def completed_request(datapath: Any) -> Request:
+def completed_request(datapath: Datapath) -> Request:
     """Ask for the counters of completed flows."""
-    asked = _flow_stats_request(datapath, Table.COMPLETED, cookie(Table.COMPLETED), COOKIE_TABLE_MASK)
-    return _request(datapath, asked, "reading the counters of completed flows")
+    return _request(datapath, (_ask_counters(Table.COMPLETED), "reading the counters of completed flows"))
 
 
-def carried_request(datapath: Any) -> Request:
+def carried_request(datapath: Datapath) -> Request:
     """Ask for the counters of packets and bytes by egress port and tag."""
-    asked = _flow_stats_request(datapath, Table.MAP, cookie(Table.MAP), COOKIE_TABLE_MASK)
-    return _request(datapath, asked, "reading the counters by tag")
+    return _request(datapath, (_ask_counters(Table.MAP), "reading the counters by tag"))
 
 
-def queues_request(datapath: Any) -> Request:
+def queues_request(datapath: Datapath) -> Request:
     """Ask for the counters of all queues."""
-    asked = parser.OFPQueueStatsRequest(datapath, 0, ofp.OFPP_ANY, ofp.OFPQ_ALL)
-    return _request(datapath, asked, "reading queue statistics")
+    return _request(datapath, (_ask_queues(), "reading queue statistics"))
 
 
-def _request(datapath: Any, message: Any, subject: str) -> Request:
-    data = _serialised(datapath, message)
-    return Request(data, message.xid, {message.xid: subject})
+# ── Roles ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Role(IntEnum):
+    """What a controller is to a switch (1.3.5, section 6.3.6)."""
+
+    EQUAL = 1
+    MASTER = 2
+    SLAVE = 3
+
+
+def role_request(datapath: Datapath, role: Role, generation: int) -> Request:
+    """Ask for a role; a switch refuses a generation older than the newest that it has seen."""
+    body = struct.pack("!IxxxxQ", role, generation)
+    return _request(datapath, (_message(ofp.OFPT_ROLE_REQUEST, 0, body), f"becoming {role.name.lower()}"))
 
 
 # ── Replies into rules ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -249,7 +411,21 @@ def _read_action(action: Any) -> Action:
     return Foreign(str(action))
 
 
-def _read_rule(stats: Any) -> FlowRule:
+class _Body(NamedTuple):
+    """What a rule matches and does."""
+
+    match: Match
+    actions: tuple[Action, ...]
+    metadata: tuple[int, int] | None
+    goto: int | None
+
+
+@lru_cache(_REMEMBERED)
+def _read_body(tail: bytes) -> _Body:
+    """Match and instructions of a flow statistics entry. Raises ProtocolViolation, or what os-ken stumbles over."""
+    wire.check_tail(tail)
+    head = struct.pack("!H", wire.FLOW_FIXED + len(tail)) + bytes(wire.FLOW_FIXED - 2)
+    stats = parser.OFPFlowStats.parser(head + tail, 0)
     actions: list[Action] = []
     metadata, goto = None, None
     for instruction in stats.instructions:
@@ -262,20 +438,12 @@ def _read_rule(stats: Any) -> FlowRule:
                 goto = instruction.table_id
             case _:
                 actions.append(Foreign(str(instruction)))
-    stays = not (stats.idle_timeout or stats.hard_timeout)
-    return FlowRule(
-        stats.table_id,
-        stats.priority,
-        _read_match(stats.match),
-        tuple(actions),
-        metadata,
-        goto,
-        stats.cookie if stays else _FOREIGN_COOKIE,
-    )
+    return _Body(tuple(sorted(stats.match.items())), tuple(actions), metadata, goto)
 
 
-def _read_match(match: Any) -> Match:
-    return tuple(sorted(match.items()))
+def _read_rule(entry: wire.FlowEntry) -> FlowRule:
+    own_cookie = _FOREIGN_COOKIE if any(entry.timeouts) else entry.cookie
+    return FlowRule(entry.table, entry.priority, *_read_body(entry.tail), own_cookie)
 
 
 def _read_bucket(bucket: Any) -> Bucket:
@@ -291,41 +459,55 @@ def _read_group(stats: Any) -> GroupRule:
 
 def read_rules(flow_body: bytes, group_body: bytes) -> SwitchRules:
     """What a switch holds, from its answers to `read_request`. Raises ProtocolViolation."""
-    flows = (parser.OFPFlowStats.parser(flow_body, at) for at in wire.flow_entries(flow_body))
     groups = (parser.OFPGroupDescStats.parser(group_body, at) for at in wire.group_entries(group_body))
-    return SwitchRules(tuple(map(_read_group, groups)), tuple(map(_read_rule, flows)))
+    return SwitchRules(tuple(map(_read_group, groups)), tuple(map(_read_rule, wire.flow_entries(flow_body))))
 
 
 # ── Replies into counters ──────────────────────────────────────────────────────────────────────────────────────────
 
+Ints = npt.NDArray[np.int64]
 
-def completed_counts(body: bytes) -> dict[int, Counts]:
-    """Cumulative completed flows by egress port and attained-service bucket; IPv4 and IPv6 together."""
+
+class Counted(NamedTuple):
+    """Cumulative counters, one row for each port that was asked about."""
+
+    counts: Ints
+    """Shape (P, kinds, codes)."""
+    seen: npt.NDArray[np.bool_]
+    """The switch has said something about the port, shape (P,)."""
+
+
+def completed_counts(body: bytes, ports: Ints) -> Counted:
+    """Completed flows by attained-service bucket, IPv4 and IPv6 together: (P, 1, 40). `ports`: numbers, sorted."""
     cookies, packets, _ = wire.flow_counters(body)
-    port, code = _ports_and_codes(cookies)
-    attained = (code >= tags.ATTAINED_FIRST) & (code <= tags.ATTAINED_LAST)
-    ports, row = np.unique(port[attained], return_inverse=True)
-    counts = np.zeros((len(ports), tags.ATTAINED_BUCKETS), np.int64)
-    np.add.at(counts, (row, code[attained] - tags.ATTAINED_FIRST), packets[attained].astype(np.int64))
-    return {int(number): counts[i] for i, number in enumerate(ports)}
+    return _by_port_and_code(cookies, (packets,), ports, tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
 
 
-def carried_counts(body: bytes) -> dict[int, Carried]:
-    """Cumulative packets and bytes by egress port and tag, two arrays of shape (62,) a port."""
+def carried_counts(body: bytes, ports: Ints) -> Counted:
+    """Packets and bytes by tag: (P, 2, 62)."""
     cookies, packets, size_bytes = wire.flow_counters(body)
-    port, code = _ports_and_codes(cookies)
-    tagged = code < tags.TAG_COUNT
-    ports, row = np.unique(port[tagged], return_inverse=True)
-    counts = np.zeros((len(ports), 2, tags.TAG_COUNT), np.int64)
-    for kind, column in enumerate((packets, size_bytes)):
-        np.add.at(counts[:, kind], (row, code[tagged]), column[tagged].astype(np.int64))
-    return {int(number): (counts[i, 0], counts[i, 1]) for i, number in enumerate(ports)}
+    return _by_port_and_code(cookies, (packets, size_bytes), ports, tags.UNTAGGED, tags.TAG_COUNT)
 
 
-def _ports_and_codes(cookies: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Egress port and tag (or code) of each counter."""
-    port = (cookies >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
-    return port, (cookies & np.uint64(0xFF)).astype(np.int64)
+def _by_port_and_code(
+    cookies: npt.NDArray[np.uint64],
+    columns: Sequence[npt.NDArray[np.uint64]],
+    ports: Ints,
+    first_code: int,
+    end_code: int,
+) -> Counted:
+    """Sums of the counters with the same port and code; codes outside the range and other ports count nowhere."""
+    number = (cookies >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
+    code = (cookies & np.uint64(0xFF)).astype(np.int64)
+    row = np.minimum(np.searchsorted(ports, number), len(ports) - 1)
+    ours = (code >= first_code) & (code < end_code) & (ports[row] == number)
+    row, code = row[ours], code[ours] - first_code
+    counts = np.zeros((len(ports), len(columns), end_code - first_code), np.int64)
+    for kind, column in enumerate(columns):
+        np.add.at(counts[:, kind], (row, code), column[ours].astype(np.int64))
+    seen = np.zeros(len(ports), bool)
+    seen[row] = True
+    return Counted(counts, seen)
 
 
 @dataclass(frozen=True)
@@ -338,28 +520,40 @@ class QueueCounters:
 
 def queue_counts(body: bytes) -> dict[int, QueueCounters]:
     """Counters by port, queues in order."""
-    by_port: dict[int, list[Any]] = defaultdict(list)
-    for row in np.sort(wire.queue_counters(body), order=("port", "queue")):
-        by_port[int(row["port"])].append(row)
+    rows = wire.queue_counters(body)
+    rows = rows[np.lexsort((rows["queue"], rows["port"]))]
+    ports, starts = np.unique(rows["port"], return_index=True)
+    size_bytes, packets = rows["bytes"].tolist(), rows["packets"].tolist()
+    ends = np.append(starts, len(rows))[1:].tolist()
     return {
-        port: QueueCounters(
-            tuple(int(row["bytes"]) for row in rows), tuple(int(row["packets"]) for row in rows)
-        )
-        for port, rows in by_port.items()
+        port: QueueCounters(tuple(size_bytes[start:end]), tuple(packets[start:end]))
+        for port, start, end in zip(ports.tolist(), starts.tolist(), ends, strict=True)
     }
+
+
+# ── Errors ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def error_text(message: Any) -> str:
     """What an OpenFlow error message says, in words."""
     if message.type == ofp.OFPET_EXPERIMENTER:
-        owner = (
-            "ONF" if message.experimenter == ofproto_common.ONF_EXPERIMENTER_ID else hex(message.experimenter)
-        )
+        owner = "ONF" if message.experimenter == _ONF else hex(message.experimenter)
         return f"experimenter error {message.exp_type} of {owner}"
     kind = ofp.ofp_error_type_to_str(message.type)
     return f"{kind}, {ofp.ofp_error_code_to_str(message.type, message.code)}"
 
 
-def is_commit_reply(message: Any) -> bool:
-    """The switch has committed a bundle."""
-    return bool(message.type == ofp.ONF_BCT_COMMIT_REPLY)
+_ANOTHER_IS_MASTER = {
+    (ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_IS_SLAVE),
+    (ofp.OFPET_ROLE_REQUEST_FAILED, ofp.OFPRRFC_STALE),
+}
+
+
+def another_is_master(message: Any) -> bool:
+    """An error message that says so: the switch takes this controller for a slave, or has seen a newer master."""
+    return (message.type, getattr(message, "code", None)) in _ANOTHER_IS_MASTER
+
+
+def commits(message: Any, bundle_id: int) -> bool:
+    """The switch has committed that bundle."""
+    return bool(message.type == ofp.ONF_BCT_COMMIT_REPLY and message.bundle_id == bundle_id)

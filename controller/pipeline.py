@@ -13,10 +13,13 @@ Pure data in, pure data out; `controller/openflow.py` puts it on the wire.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from policy import tags
 from policy.graph import Port, Topology
@@ -364,6 +367,28 @@ def map_rule(port: int, code: int, queue: int) -> FlowRule:
         (SetQueue(queue), PushVlan(), SetPriority(queue), Output(port)),
         cookie=cookie(Table.MAP, port, code),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Remap:
+    """Map rules that name another queue from now on, as columns of equal length."""
+
+    ports: npt.NDArray[np.int64]
+    codes: npt.NDArray[np.int64]
+    queues: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ports)
+
+    def rule(self, at: int) -> FlowRule:
+        return map_rule(int(self.ports[at]), int(self.codes[at]), int(self.queues[at]))
+
+
+def remap(ports: Sequence[int], before: Sequence[QueueMap], after: Sequence[QueueMap]) -> Remap:
+    """The map rules of these ports whose queue changes."""
+    held, wanted = (np.asarray(maps, np.int64).reshape(-1, tags.TAG_COUNT) for maps in (before, after))
+    row, code = np.nonzero(held != wanted)
+    return Remap(np.asarray(ports, np.int64)[row], code, wanted[row, code])
 
 
 def map_rules(queue_maps: Mapping[int, QueueMap]) -> Iterator[FlowRule]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller's side of the store: reads what is wanted, writes what has been seen, outlives the store's absence.
 
+It does so while the controller leads (controller/leadership.py): another one's rows are not to be mixed with its own.
+
 One thread does both, so that a locked or vanished store never holds up a switch. Rows wait in order until they can be
 written (the oldest go when there are too many); an outage is logged once when it begins and once when it ends.
 """
@@ -22,6 +24,7 @@ from controller.state import Desired
 from policy.errors import FieldError
 from policy.graph import Topology
 from store import desired, observed
+from store.desired import PolicyVersion
 from store.engine import open_store
 
 log = logging.getLogger(__name__)
@@ -30,6 +33,9 @@ POLL_S = 0.2
 TOPOLOGY_POLL_S = 2.0
 MAX_WAITING = 20_000
 """Rows; the oldest are forgotten beyond it."""
+
+ROUND_S = 0.02
+"""At least this long between two rounds of writing, so that rows of one kind come together."""
 
 Write = tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]
 
@@ -49,6 +55,9 @@ class Recorder:
         self._away = ""
         """Why the store could not be used the last time; empty when it could."""
         self._stopping = threading.Event()
+        self._leads = False
+        self._begins = threading.Event()
+        """The controller has just begun to lead: forget what was delivered, and deliver it as it stands now."""
         self._topology_due = self._poll_due = 0.0
         self._thread = threading.Thread(target=self._loop, name="store", daemon=True)
 
@@ -67,12 +76,27 @@ class Recorder:
         """Have `write(engine, *args, **kwargs)` called, again and again until the store takes it."""
         self._incoming.put((write, args, kwargs))
 
+    def record_rows(self, write: Callable[..., object], rows: list[Any]) -> None:
+        """Have `write(engine, rows)` called; rows for the same function that wait together are written together."""
+        self._incoming.put((write, (rows,), {}))
+
+    def lead(self) -> None:
+        """Deliver what is desired from now on, and what has been learned until now."""
+        self._begins.set()
+        self._leads = True
+        self._incoming.put(None)
+
+    def follow(self) -> None:
+        """Deliver nothing and forget what is waiting: the store belongs to another controller."""
+        self._leads = False
+
     # ── The thread ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
             self._receive(max(0.0, self._poll_due - time.monotonic()))
             self._attempt()
+            self._stopping.wait(ROUND_S)
         self._receive(0.0)
         self._attempt()
 
@@ -81,19 +105,28 @@ class Recorder:
         try:
             item = self._incoming.get(timeout=timeout_s) if timeout_s else self._incoming.get_nowait()
             while True:
-                if item is not None:
-                    self._waiting.append(item)
+                if item is not None and self._leads:
+                    self._add(item)
                 item = self._incoming.get_nowait()
         except queue.Empty:
             return
+
+    def _add(self, item: Write) -> None:
+        """With the last one, where both are rows for the same function."""
+        write, args, _ = item
+        if self._waiting and args and isinstance(args[0], list) and self._waiting[-1][0] is write:
+            self._waiting[-1][1][0].extend(args[0])
+        else:
+            self._waiting.append(item)
 
     def _attempt(self) -> None:
         try:
             engine = self._opened()
             self._write(engine)
-            if time.monotonic() >= self._poll_due:
+            if time.monotonic() >= self._poll_due or self._begins.is_set():
                 self._poll_due = time.monotonic() + POLL_S
-                self._poll(engine)
+                if self._leads:
+                    self._poll(engine)
         except (OperationalError, InterfaceError) as error:
             self._lost(error)
         else:
@@ -123,6 +156,8 @@ class Recorder:
             self._said = text
 
     def _write(self, engine: Engine) -> None:
+        if not self._leads:
+            self._waiting.clear()
         while self._waiting:
             write, args, kwargs = self._waiting[0]
             try:
@@ -136,6 +171,9 @@ class Recorder:
     # ── Desired state ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _poll(self, engine: Engine) -> None:
+        if self._begins.is_set():
+            self._begins.clear()
+            self._topology, self._version = None, 0
         version = desired.current_version(engine)
         topology = self._current_topology(engine)
         if topology is None:
@@ -159,11 +197,24 @@ class Recorder:
             return
         if newest is None:
             return
-        # What a controller before this one had learned under the same version goes on being in force.
         learned = {
             port: change.thresholds_bytes
             for port, change in observed.latest_thresholds(engine).items()
-            if change.policy_version == newest.version
+            if self._goes_on(engine, newest, port, change)
         }
         self._topology, self._version, self._said = topology, newest.version, ""
         self._on_desired(Desired(topology, newest.version, newest.policy, learned))
+
+    def _goes_on(
+        self, engine: Engine, newest: PolicyVersion, port: str, change: observed.ThresholdChange
+    ) -> bool:
+        """What a controller before this one had learned under the same version goes on being in force.
+
+        At a frozen port also what was in force before this version, if it was under the same scheme.
+        """
+        if change.policy_version == newest.version:
+            return True
+        if not newest.policy.freezes(port):
+            return False
+        before = desired.policy_version(engine, change.policy_version)
+        return before is not None and newest.policy.levels_as(before.policy)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One switch's conversation: turns the operations of `state.py` into requests and the answers into facts for it.
 
-At most one operation is under way. It ends with its answer, with an error, or with its time limit, which ends the
-connection: a switch that answers echo requests but not these is not to be trusted with the next ones.
+First the controller becomes the switch's master, for a generation of the lease (controller/leadership.py): until the
+switch has said so, nothing else is asked of it. At most one operation is under way. It ends with its answer, with an
+error, or with its time limit, which ends the connection: a switch that answers echo requests but not these is not to be
+trusted with the next ones.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from controller import openflow
-from controller.openflow import QueueCounters, Request
+from controller.openflow import QueueCounters, Request, Role
+from controller.pipeline import Changes, Remap
 from controller.state import (
     Change,
     Operation,
@@ -31,6 +34,13 @@ log = logging.getLogger(__name__)
 OPERATION_LIMIT_NS = 5_000_000_000
 
 
+@dataclass(frozen=True)
+class BecomeMaster:
+    """Have the switch take orders from this controller alone."""
+
+    generation: int
+
+
 class Listener(Protocol):
     """Who is told what has come out of the conversation."""
 
@@ -40,10 +50,18 @@ class Listener(Protocol):
 
     def refused(self, state: SwitchState, error: str, subject: str) -> None: ...
 
+    def another_is_master(self, state: SwitchState) -> None: ...
+
+    def may_act(self, now_ns: int) -> bool:
+        """Whether orders may be given now."""
+
+
+Doing: TypeAlias = BecomeMaster | Operation
+
 
 @dataclass
 class _UnderWay:
-    operation: Operation
+    operation: Doing
     began_ns: int
     steps: tuple[Request, ...]
     """Each is sent when the one before it has been answered."""
@@ -52,41 +70,50 @@ class _UnderWay:
     error: str = ""
     committed: bool = False
     step: int = 0
+    answered: bool = False
+    """The step has been answered; the next one may be sent."""
 
     def about(self, xid: int) -> str | None:
         """What a transaction id was about; None when it is not of this operation."""
-        return next((request.subjects[xid] for request in self.steps if xid in request.subjects), None)
+        return next((about for request in self.steps if (about := request.about(xid)) is not None), None)
 
 
 class Session:
-    def __init__(self, datapath: Any, state: SwitchState, listener: Listener) -> None:
+    def __init__(self, datapath: Any, state: SwitchState, listener: Listener, generation: int) -> None:
+        """`generation` of the lease that this controller holds."""
         self.datapath, self.state, self._listener = datapath, state, listener
+        self._generation, self._is_master = generation, False
         self._under_way: _UnderWay | None = None
         self._bundle_id = 0
 
     def advance(self, now_ns: int) -> None:
         """Begin what is due, when nothing is under way."""
-        if self._under_way is not None:
-            if now_ns - self._under_way.began_ns > OPERATION_LIMIT_NS:
-                self._give_up(f"no answer to {type(self._under_way.operation).__name__} in time")
+        if not self._listener.may_act(now_ns):
             return
-        operation = self.state.next_operation(now_ns)
+        doing = self._under_way
+        if doing is not None:
+            if doing.answered:
+                self._next_step(doing)
+            elif now_ns - doing.began_ns > OPERATION_LIMIT_NS:
+                self._give_up(f"no answer to {type(doing.operation).__name__} in time")
+            return
+        operation = self.state.next_operation(now_ns) if self._is_master else BecomeMaster(self._generation)
         if operation is not None:
             self._begin(operation, now_ns)
 
-    def _begin(self, operation: Operation, now_ns: int) -> None:
+    def _begin(self, operation: Doing, now_ns: int) -> None:
         steps = self._steps(operation)
         self._under_way = _UnderWay(operation, now_ns, steps, {})
         self.datapath.send(steps[0].data)
 
-    def _steps(self, operation: Operation) -> tuple[Request, ...]:
+    def _steps(self, operation: Doing) -> tuple[Request, ...]:
         match operation:
+            case BecomeMaster(generation):
+                return (openflow.role_request(self.datapath, Role.MASTER, generation),)
             case ReadRules():
                 return (openflow.read_request(self.datapath),)
             case Change(changes):
-                self._bundle_id = self._bundle_id % 0xFFFFFFFF + 1
-                log.debug("%s: %d changes", self.state.name, len(changes))
-                return openflow.change_requests(self.datapath, changes, self._bundle_id)
+                return self._change_steps(changes)
             case PollCarried():
                 return (openflow.carried_request(self.datapath),)
             case PollCompleted():
@@ -94,12 +121,31 @@ class Session:
             case PollQueues():
                 return (openflow.queues_request(self.datapath),)
 
+    def _change_steps(self, changes: Changes | Remap) -> tuple[Request, ...]:
+        self._bundle_id = self._bundle_id % 0xFFFFFFFF + 1
+        log.debug("%s: %d changes", self.state.name, len(changes))
+        if isinstance(changes, Remap):
+            return openflow.remap_requests(self.datapath, changes, self._bundle_id)
+        return openflow.change_requests(self.datapath, changes, self._bundle_id)
+
     def _give_up(self, why: str) -> None:
         log.warning("%s: %s; closing the connection", self.state.name, why)
         self._under_way = None
         self.datapath.hang_up()
 
     # ── Answers ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def role(self, now_ns: int, xid: int, role: int) -> None:
+        """The switch has said what it takes this controller for."""
+        doing = self._under_way
+        if doing is None or doing.about(xid) is None or not isinstance(doing.operation, BecomeMaster):
+            return
+        self._under_way = None
+        self._is_master = role == Role.MASTER
+        if not self._is_master:
+            self._give_up(f"asked to take orders, it says role {role}")
+            return
+        self.advance(now_ns)
 
     def stats(self, now_ns: int, xid: int, kind: int, body: bytes) -> None:
         """A whole statistics reply."""
@@ -123,10 +169,10 @@ class Session:
                 self.state.rules_read(openflow.read_rules(flows, groups))
             case PollCarried(), {1: flows}:
                 self._under_way = None
-                self.state.carried(openflow.carried_counts(flows))
+                self.state.carried(openflow.carried_counts(flows, self.state.numbers))
             case PollCompleted(), {1: flows}:
                 self._under_way = None
-                self.state.counted(now_ns, openflow.completed_counts(flows))
+                self.state.counted(now_ns, openflow.completed_counts(flows, self.state.numbers))
             case PollQueues(), {5: queues}:
                 self._under_way = None
                 self._listener.queues_counted(self.state, openflow.queue_counts(queues))
@@ -134,8 +180,9 @@ class Session:
                 return
         self.advance(now_ns)
 
-    def bundle_committed(self) -> None:
-        if self._under_way is not None:
+    def bundle_answered(self, message: Any) -> None:
+        """The switch's answer to an order about a bundle."""
+        if self._under_way is not None and openflow.commits(message, self._bundle_id):
             self._under_way.committed = True
 
     def barrier(self, now_ns: int, xid: int) -> None:
@@ -150,8 +197,8 @@ class Session:
         if doing.error:
             self._refused(now_ns)
         elif doing.step + 1 < len(doing.steps):
-            doing.step += 1
-            self.datapath.send(doing.steps[doing.step].data)
+            doing.answered = True
+            self.advance(now_ns)
         elif doing.committed or len(doing.operation.changes) == 0:
             self._under_way = None
             self._listener.thresholds_in_force(self.state, self.state.applied())
@@ -159,18 +206,33 @@ class Session:
         else:
             self._give_up("a bundle was neither committed nor refused")
 
+    def _next_step(self, doing: _UnderWay) -> None:
+        doing.step, doing.answered = doing.step + 1, False
+        self.datapath.send(doing.steps[doing.step].data)
+
     def _refused(self, now_ns: int) -> None:
         self.datapath.send(openflow.discard_message(self.datapath, self._bundle_id))
         self._under_way = None
         self.state.refused(now_ns)
 
-    def error(self, xid: int, text: str) -> None:
+    def error(self, now_ns: int, message: Any) -> None:
         """An OpenFlow error message; fails the operation that it belongs to, which says so once."""
-        doing = self._under_way
-        subject = doing.about(xid) if doing is not None else None
+        doing, text = self._under_way, openflow.error_text(message)
+        subject = doing.about(message.xid) if doing is not None else None
         if doing is None or subject is None:
             log.debug("%s: error that nobody waits for: %s", self.state.name, text)
-            return
+        elif openflow.another_is_master(message):
+            self._listener.another_is_master(self.state)
+        elif isinstance(doing.operation, BecomeMaster):
+            log.warning(
+                "%s knows no roles (%s): another controller could write to it, too", self.state.name, text
+            )
+            self._under_way, self._is_master = None, True
+            self.advance(now_ns)
+        else:
+            self._failed(doing, text, subject)
+
+    def _failed(self, doing: _UnderWay, text: str, subject: str) -> None:
         if not doing.error:
             self._listener.refused(self.state, text, subject)
         doing.error = text

@@ -10,18 +10,20 @@ ports × tags; how many flows cross the switch makes no difference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from controller.pipeline import Changes, FlowRule, SwitchRules, diff, map_rule, switch_rules
+import numpy as np
+import numpy.typing as npt
+
+from controller.pipeline import Changes, Remap, SwitchRules, diff, remap, switch_rules
 from policy import tags
-from policy.adaptation import Carried, PortAdaptation, PortCounters, adapt
+from policy.adaptation import Adaptation, PortCounters, edges_of
 from policy.desired import Policy
 from policy.graph import Topology
-from policy.queue_map import QueueMap, changed, queue_map
+from policy.queue_map import QueueMap, queue_map
 from policy.schemes import ThresholdRule
-from policy.thresholds import Counts
 
 MS = 1_000_000
 MIN_POLL_NS = 50 * MS
@@ -53,7 +55,7 @@ class ReadRules:
 class Change:
     """Make these changes in one atomic bundle and wait for the barrier."""
 
-    changes: Changes
+    changes: Changes | Remap
 
 
 @dataclass(frozen=True)
@@ -98,24 +100,44 @@ class _Setting:
         return other is not None and (self.version, self.thresholds) == (other.version, other.thresholds)
 
 
-class SwitchState:
-    """One switch of the topology, connected or not."""
+Ints: TypeAlias = npt.NDArray[np.int64]
 
-    def __init__(self, name: str, desired: Desired) -> None:
+
+class Counted(Protocol):
+    """Cumulative counters of this switch's ports, a row each in the order of `SwitchState.numbers`."""
+
+    @property
+    def counts(self) -> Ints:
+        """Shape (P, kinds, codes)."""
+
+    @property
+    def seen(self) -> npt.NDArray[np.bool_]:
+        """The switch has told of the port, shape (P,)."""
+
+
+class SwitchState:
+    """One switch of the topology, connected or not. Its ports are rows, in the order of their numbers."""
+
+    def __init__(self, name: str, desired: Desired, phase: float = 0.0) -> None:
+        """`phase`, from 0 to 1: the part of a polling interval at which this switch is asked, and the others not."""
         self.name = name
-        self._topology = desired.topology
-        self._ports = {port.number: port for port in desired.topology.ports_of[name]}
+        self._topology, self._phase = desired.topology, phase
+        self._ports = desired.topology.ports_of[name]
+        self.numbers: Ints = np.asarray([port.number for port in self._ports], np.int64)
+        self._id_of = {port.number: port.id for port in self._ports}
         self._held: SwitchRules | None = None
-        self._in_force: dict[int, _Setting] | None = None
+        self._in_force: list[_Setting] | None = None
+        self._differ: set[int] = set()
+        """Rows whose rules do not stand at what is wanted."""
         self._changing_to: dict[int, _Setting] = {}
         self._applied_version = self._changing_to_version = desired.version
         self._not_before_ns = 0
         self._adopt(desired)
         learned = desired.learned if self._adaptive else {}
-        self._wanted = {
-            number: self._setting(learned.get(port.id, self._policy.thresholds))
-            for number, port in self._ports.items()
-        }
+        self._wanted = [
+            self._setting(self._fixed(port.id) or learned.get(port.id, self._policy.thresholds))
+            for port in self._ports
+        ]
         self.connected(0)
 
     # ── What is wanted ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -129,38 +151,57 @@ class SwitchState:
         """Take a new policy. Thresholds that a port has learned stay when it is asked to start where it started."""
         before = self._policy
         self._adopt(desired)
-        keep = self._adaptive and (before.scheme, before.queues, before.thresholds) == (
-            self._policy.scheme,
-            self._policy.queues,
-            self._policy.thresholds,
-        )
-        for number, setting in self._wanted.items():
-            thresholds = setting.thresholds if keep else self._policy.thresholds
-            self._wanted[number] = self._setting(thresholds, setting.flows if keep else 0)
-        if not keep:
+        alike = self._policy.levels_as(before)
+        keep = self._adaptive and alike and before.thresholds == self._policy.thresholds
+        for row, (port, setting) in enumerate(zip(self._ports, self._wanted, strict=True)):
+            stays = keep or (alike and self._policy.freezes(port.id))
+            thresholds = self._fixed(port.id) or (setting.thresholds if stays else self._policy.thresholds)
+            self._wanted[row] = self._setting(thresholds, setting.flows if stays else 0)
+        self._differ = set(range(len(self._ports)))
+        if keep:
+            self._adaptation.adopt(self._policy)
+            self._adaptation.edges = self._edges()
+            self._hold()
+        else:
             self._forget()
-        for adaptation in self._adaptations.values():
-            adaptation.adopt(self._policy)
+
+    def _fixed(self, port_id: str) -> tuple[int, ...] | None:
+        """The thresholds that the policy fixes for this port by hand."""
+        override = self._policy.override_of(port_id)
+        return override.thresholds if override else None
 
     def _adopt(self, desired: Desired) -> None:
         self._policy, self._version = desired.policy, desired.version
         rule = desired.policy.definition.threshold_rule
         self._adaptive, self._weighs = rule.adapts, rule is ThresholdRule.ONLINE
-        self._carried: Mapping[int, Carried] | None = None
+        self._carried: Ints | None = None
+        self._maps: dict[tuple[int, ...], QueueMap] = {}
         window_ns = desired.policy.window_ms * MS
         self._poll_ns = max(MIN_POLL_NS, min(desired.policy.interval_ms * MS, window_ns // 4))
 
     def _setting(self, thresholds: tuple[int, ...], flows: int = 0) -> _Setting:
         snapped = tuple(tags.snap_to_edge(threshold) for threshold in thresholds)
-        return _Setting(self._version, snapped, queue_map(self._policy, snapped), flows)
+        if snapped not in self._maps:
+            self._maps[snapped] = queue_map(self._policy, snapped)
+        return _Setting(self._version, snapped, self._maps[snapped], flows)
 
     def _forget(self) -> None:
         """Nothing has been seen yet."""
         self._carried = None
-        self._adaptations = {
-            number: PortAdaptation(self._policy, port.rate_bps, self._wanted[number].thresholds)
-            for number, port in self._ports.items()
-        }
+        self._last_counts: dict[bool, Ints] = {}
+        self._adaptation = Adaptation(
+            self._policy,
+            [port.rate_bps for port in self._ports],
+            [setting.thresholds for setting in self._wanted],
+        )
+        self._hold()
+
+    def _edges(self) -> Ints:
+        return edges_of([setting.thresholds for setting in self._wanted])
+
+    def _hold(self) -> None:
+        overridden = [self._policy.override_of(port.id) is not None for port in self._ports]
+        self._adaptation.held = np.asarray(overridden, bool)
 
     # ── The conversation with the switch ───────────────────────────────────────────────────────────────────────────
 
@@ -168,8 +209,17 @@ class SwitchState:
         """A new connection: nothing is known of the switch, and the counters start from a new baseline."""
         self._held = None
         self._in_force = None
+        self._differ.clear()
         self._forget()
-        self._not_before_ns = self._next_completed_ns = self._next_adjust_ns = self._next_queues_ns = now_ns
+        self._not_before_ns = now_ns
+        self._next_completed_ns = self._slot(now_ns, self._poll_ns)
+        self._next_adjust_ns = self._slot(now_ns, self._policy.interval_ms * MS)
+        self._next_queues_ns = self._slot(now_ns, QUEUE_POLL_NS)
+
+    def _slot(self, now_ns: int, period_ns: int) -> int:
+        """The next time at which it is this switch's turn; what has been missed is not made up for."""
+        begin_ns = int(self._phase * period_ns)
+        return now_ns + period_ns - (now_ns - begin_ns) % period_ns
 
     def next_operation(self, now_ns: int) -> Operation | None:
         """The most urgent thing to do on an idle connection; None when nothing is due."""
@@ -177,50 +227,58 @@ class SwitchState:
             return None
         if self._in_force is None:
             return ReadRules() if self._held is None else self._first_change(self._held)
-        if self._applied_version != self._version or self._moved(self._in_force):
+        if self._applied_version != self._version or self._differ:
             return self._next_change(self._in_force)
         if self._adaptive and now_ns >= self._next_completed_ns:
             if self._weighs and self._carried is None:
                 return PollCarried()
-            self._next_completed_ns = _next_due(self._next_completed_ns, self._poll_ns, now_ns)
+            self._next_completed_ns = self._slot(now_ns, self._poll_ns)
             return PollCompleted()
         if now_ns >= self._next_queues_ns:
-            self._next_queues_ns = _next_due(self._next_queues_ns, QUEUE_POLL_NS, now_ns)
+            self._next_queues_ns = self._slot(now_ns, QUEUE_POLL_NS)
             return PollQueues()
         return None
-
-    def _moved(self, in_force: Mapping[int, _Setting]) -> bool:
-        return any(not setting.same(in_force[number]) for number, setting in self._wanted.items())
 
     def rules_read(self, held: SwitchRules) -> None:
         self._held = held
 
     def _first_change(self, held: SwitchRules) -> Change:
         """Whatever differs from what a fresh controller would install."""
-        self._change_under_way()
-        queue_maps = {number: setting.queue_of for number, setting in self._wanted.items()}
+        self._change_under_way(range(len(self._wanted)))
+        queue_maps = {
+            port.number: setting.queue_of for port, setting in zip(self._ports, self._wanted, strict=True)
+        }
         return Change(diff(held, switch_rules(self._topology, self.name, queue_maps)))
 
-    def _next_change(self, in_force: Mapping[int, _Setting]) -> Change:
+    def _next_change(self, in_force: Sequence[_Setting]) -> Change:
         """The map rules whose queue changes, of all ports together."""
-        self._change_under_way()
-        rules: list[FlowRule] = []
-        for number, setting in self._wanted.items():
-            queues = changed(in_force[number].queue_of, setting.queue_of)
-            rules += [map_rule(number, tag, queue) for tag, queue in queues.items()]
-        return Change(Changes(modify=tuple(rules)))
+        rows = sorted(self._differ)
+        self._change_under_way(rows)
+        return Change(
+            remap(
+                [self._ports[row].number for row in rows],
+                [in_force[row].queue_of for row in rows],
+                [self._wanted[row].queue_of for row in rows],
+            )
+        )
 
-    def _change_under_way(self) -> None:
-        self._changing_to, self._changing_to_version = dict(self._wanted), self._version
+    def _change_under_way(self, rows: Iterable[int]) -> None:
+        self._changing_to = {row: self._wanted[row] for row in rows}
+        self._changing_to_version = self._version
 
     def applied(self) -> list[ThresholdsInForce]:
         """The switch has acknowledged the change; returns the ports whose thresholds or version are news."""
-        news = [
-            ThresholdsInForce(self._ports[number].id, setting.version, setting.thresholds, setting.flows)
-            for number, setting in self._changing_to.items()
-            if not setting.same(self._in_force.get(number) if self._in_force else None)
-        ]
-        self._in_force, self._applied_version = self._changing_to, self._changing_to_version
+        before = self._in_force
+        in_force = list(before) if before is not None else list(self._changing_to.values())
+        news = []
+        for row, setting in self._changing_to.items():
+            in_force[row] = setting
+            if before is None or not setting.same(before[row]):
+                port_id = self._ports[row].id
+                news.append(ThresholdsInForce(port_id, setting.version, setting.thresholds, setting.flows))
+            if self._wanted[row].same(setting):
+                self._differ.discard(row)
+        self._in_force, self._applied_version = in_force, self._changing_to_version
         self._held = None
         return news
 
@@ -232,33 +290,40 @@ class SwitchState:
 
     # ── Adapting ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def carried(self, counts: Mapping[int, Carried]) -> None:
+    def carried(self, counted: Counted) -> None:
         """Take the cumulative counters of packets and bytes by tag; those of completed flows come next."""
-        self._carried = counts
+        self._carried = self._told(counted, completed=False)
 
-    def counted(self, now_ns: int, counts: Mapping[int, Counts]) -> None:
+    def counted(self, now_ns: int, counted: Counted) -> None:
         """Take the cumulative counters of completed flows, and move thresholds when it is time to."""
-        carried, self._carried = self._carried or {}, None
-        for number, adaptation in self._adaptations.items():
-            if number in counts and (number in carried or not self._weighs):
-                fins = PortCounters.of_completed(counts[number])
-                adaptation.observe(now_ns, fins.with_carried(carried.get(number)))
+        carried, self._carried = self._carried, None
+        if self._weighs and carried is None:
+            return
+        counters = PortCounters.of_completed(self._told(counted, completed=True)[:, 0])
+        if carried is not None:
+            counters = PortCounters(carried[:, 0], carried[:, 1], counters.completed)
+        self._adaptation.observe(now_ns, counters)
         if self._adaptive and now_ns >= self._next_adjust_ns:
-            self._next_adjust_ns = _next_due(self._next_adjust_ns, self._policy.interval_ms * MS, now_ns)
+            self._next_adjust_ns = self._slot(now_ns, self._policy.interval_ms * MS)
             self._adjust()
 
+    def _told(self, counted: Counted, *, completed: bool) -> Ints:
+        """The counters; of a port of which the switch has said nothing, the last ones."""
+        last = self._last_counts.get(completed)
+        counts = counted.counts
+        if last is not None and not counted.seen.all():
+            counts = np.where(counted.seen[:, None, None], counts, last)
+        self._last_counts[completed] = counts
+        return counts
+
     def _adjust(self) -> None:
-        answers = adapt(list(self._adaptations.values()))
-        for (number, adaptation), thresholds in zip(self._adaptations.items(), answers, strict=True):
-            if thresholds is not None:
-                self._wanted[number] = self._setting(thresholds, adaptation.flows)
+        rows = np.flatnonzero(self._adaptation.adjust()).tolist()
+        flows = self._adaptation.flows if rows else ()
+        for row in rows:
+            self._wanted[row] = self._setting(self._adaptation.thresholds(row), int(flows[row]))
+            if self._in_force is None or not self._wanted[row].same(self._in_force[row]):
+                self._differ.add(row)
 
     def port_id(self, number: int) -> str | None:
         """Name of a port by its number; None for one that the topology does not have."""
-        port = self._ports.get(number)
-        return port.id if port else None
-
-
-def _next_due(due_ns: int, period_ns: int, now_ns: int) -> int:
-    """The next time in step with the period; a full period from now after falling behind."""
-    return due_ns + period_ns if due_ns + period_ns > now_ns else now_ns + period_ns
+        return self._id_of.get(number)

@@ -10,6 +10,7 @@ Pure: bytes in, values out. Everything malformed raises ProtocolViolation, which
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -26,7 +27,7 @@ MAX_REPLY_BYTES = 64 << 20
 
 HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY, EXPERIMENTER = 0, 1, 2, 3, 4
 FEATURES_REPLY, PACKET_IN, FLOW_REMOVED, PORT_STATUS = 6, 10, 11, 12
-MULTIPART_REPLY, BARRIER_REPLY = 19, 21
+MULTIPART_REPLY, BARRIER_REPLY, ROLE_REPLY = 19, 21, 25
 
 STATS_FLOW, STATS_QUEUE, STATS_GROUP_DESC, STATS_PORT_DESC = 1, 5, 7, 13
 
@@ -56,12 +57,13 @@ class Framer:
         """Take what has arrived and yield the messages that are complete."""
         self._buffer += data
         start, end = 0, len(self._buffer)
-        while end - start >= HEADER_BYTES:
-            frame_end = start + _length(self._buffer, start)
-            if frame_end > end:
-                break
-            yield _frame(bytes(self._buffer[start:frame_end]))
-            start = frame_end
+        with memoryview(self._buffer) as view:
+            while end - start >= HEADER_BYTES:
+                frame_end = start + _length(self._buffer, start)
+                if frame_end > end:
+                    break
+                yield _frame(bytes(view[start:frame_end]))
+                start = frame_end
         del self._buffer[:start]
 
     @property
@@ -94,7 +96,7 @@ def _frame(data: bytes) -> Frame:
 class Part(NamedTuple):
     stats: int
     more: bool
-    body: bytes
+    body: bytes | memoryview
 
 
 def multipart(frame: Frame) -> Part:
@@ -102,23 +104,34 @@ def multipart(frame: Frame) -> Part:
     if len(frame.data) < MULTIPART_HEADER_BYTES:
         raise ProtocolViolation("a statistics reply ends within its header")
     flags = _u16(frame.data, 10)
-    return Part(_u16(frame.data, 8), bool(flags & _REPLY_MORE), frame.data[MULTIPART_HEADER_BYTES:])
+    return Part(
+        _u16(frame.data, 8), bool(flags & _REPLY_MORE), memoryview(frame.data)[MULTIPART_HEADER_BYTES:]
+    )
 
 
 @dataclass
 class Replies:
     """Joins the parts of statistics replies; at most a few are under way at once."""
 
-    _parts: dict[tuple[int, int], bytearray] = field(default_factory=dict)
+    _parts: dict[tuple[int, int], list[bytes | memoryview]] = field(default_factory=dict)
+    _size_bytes: int = 0
 
     def add(self, xid: int, part: Part) -> bytes | None:
         """The whole body once the last part is there."""
         key = (xid, part.stats)
-        body = self._parts.setdefault(key, bytearray())
-        body += part.body
-        if sum(map(len, self._parts.values())) > MAX_REPLY_BYTES or len(self._parts) > 8:
+        self._parts.setdefault(key, []).append(part.body)
+        self._size_bytes += len(part.body) + _PART_BYTES
+        if self._size_bytes > MAX_REPLY_BYTES or len(self._parts) > 8:
             raise ProtocolViolation("statistics replies without end")
-        return None if part.more else bytes(self._parts.pop(key))
+        if part.more:
+            return None
+        parts = self._parts.pop(key)
+        self._size_bytes -= sum(len(body) + _PART_BYTES for body in parts)
+        return b"".join(parts)
+
+
+_PART_BYTES = 256
+"""What a part takes beside its bytes: many empty ones are no way to fill the memory."""
 
 
 # ── Lists of variable length ───────────────────────────────────────────────────────────────────────────────────────
@@ -141,26 +154,44 @@ def _check_actions(data: bytes, start: int, end: int) -> None:
         pass
 
 
-_FLOW_FIXED = 48
+FLOW_FIXED = 48
 _APPLY_OR_WRITE_ACTIONS = (3, 4)
 
 
-def flow_entries(body: bytes) -> Iterator[int]:
-    """Offsets of the entries of a flow statistics reply, each checked throughout."""
+class FlowEntry(NamedTuple):
+    """A flow statistics entry: what is about the rule, but its counters; and the bytes that say what the rule does."""
+
+    table: int
+    priority: int
+    timeouts: tuple[int, int]
+    cookie: int
+    tail: bytes
+    """Match and instructions, not yet looked at: `check_tail`."""
+
+
+_FLOW_ENTRY = struct.Struct("!HBxIIHHHHxxxxQQQ")
+
+
+def flow_entries(body: bytes) -> Iterator[FlowEntry]:
+    """The entries of a flow statistics reply."""
     for start in _items(
-        body, 0, len(body), length_at=0, at_least=_FLOW_FIXED + 8, what="a flow statistics entry"
+        body, 0, len(body), length_at=0, at_least=FLOW_FIXED + 8, what="a flow statistics entry"
     ):
-        end = start + _u16(body, start)
-        match = start + _FLOW_FIXED
-        match_length = _u16(body, match + 2)
-        instructions = match + (match_length + 7) // 8 * 8
-        if match_length < 4 or instructions > end:
-            raise ProtocolViolation(f"a match says that it is {match_length} bytes long")
-        _check_fields(body, match + 4, match + match_length)
-        for at in _items(body, instructions, end, length_at=2, at_least=8, what="an instruction"):
-            if _u16(body, at) in _APPLY_OR_WRITE_ACTIONS:
-                _check_actions(body, at + 8, at + _u16(body, at + 2))
-        yield start
+        length, table, _, _, priority, idle, hard, _, cookie, _, _ = _FLOW_ENTRY.unpack_from(body, start)
+        tail = body[start + FLOW_FIXED : start + length]
+        yield FlowEntry(table, priority, (idle, hard), cookie, tail)
+
+
+def check_tail(tail: bytes) -> None:
+    """Check the match and the instructions of a flow statistics entry throughout."""
+    match_length = _u16(tail, 2)
+    instructions = (match_length + 7) // 8 * 8
+    if match_length < 4 or instructions > len(tail):
+        raise ProtocolViolation(f"a match says that it is {match_length} bytes long")
+    _check_fields(tail, 4, match_length)
+    for at in _items(tail, instructions, len(tail), length_at=2, at_least=8, what="an instruction"):
+        if _u16(tail, at) in _APPLY_OR_WRITE_ACTIONS:
+            _check_actions(tail, at + 8, at + _u16(tail, at + 2))
 
 
 def _check_fields(data: bytes, start: int, end: int) -> None:
@@ -208,8 +239,10 @@ def flow_counters(body: bytes) -> FlowCounters:
         return FlowCounters(*(np.empty(0, np.uint64) for _ in FlowCounters._fields))
     rows = _equal_rows(body)
     if rows is None:
-        starts = np.fromiter(flow_entries(body), np.int64)
-        rows = np.frombuffer(b"".join(body[s : s + _FLOW_FIXED] for s in starts), _row_of(_FLOW_FIXED))
+        starts = _items(
+            body, 0, len(body), length_at=0, at_least=FLOW_FIXED + 8, what="a flow statistics entry"
+        )
+        rows = np.frombuffer(b"".join(body[s : s + FLOW_FIXED] for s in starts), _row_of(FLOW_FIXED))
     return FlowCounters(*(rows[name].astype(np.uint64) for name in ("cookie", "packets", "bytes")))
 
 
@@ -228,7 +261,7 @@ def _row_of(size: int) -> np.dtype[np.void]:
 def _equal_rows(body: bytes) -> npt.NDArray[np.void] | None:
     """The reply as one array when all of its entries are equally long, as those of one table of ours are."""
     size = _u16(body, 0) if len(body) >= 2 else 0
-    if size < _FLOW_FIXED or len(body) % size:
+    if size < FLOW_FIXED or len(body) % size:
         return None
     rows = np.frombuffer(body, _row_of(size))
     return rows if (rows["length"] == size).all() else None
@@ -239,3 +272,20 @@ def queue_counters(body: bytes) -> npt.NDArray[np.void]:
     if len(body) % _QUEUE.itemsize:
         raise ProtocolViolation("a queue statistics entry is cut off")
     return np.frombuffer(body, _QUEUE)
+
+
+# ── Roles ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_ROLE_REPLY = struct.Struct("!IxxxxQ")
+
+
+class Role(NamedTuple):
+    role: int
+    generation: int
+
+
+def role_reply(frame: Frame) -> Role:
+    """What the switch takes this controller for (1.3.5, section 7.3.9)."""
+    if len(frame.data) != HEADER_BYTES + _ROLE_REPLY.size:
+        raise ProtocolViolation("a role reply of the wrong length")
+    return Role(*_ROLE_REPLY.unpack_from(frame.data, HEADER_BYTES))

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from rich.table import Table
 
 from dataplane.bench import measure as packet_costs
@@ -25,7 +26,7 @@ from experiments.bench_throughput import Measured, measure_throughput
 from experiments.fabrics import need_root
 from experiments.terminal import console
 from policy import tags
-from policy.adaptation import PortAdaptation, PortCounters
+from policy.adaptation import Adaptation, PortCounters
 from policy.desired import Policy
 from policy.errors import SluiceError
 from policy.queue_map import queue_map
@@ -127,18 +128,20 @@ def _median_s(work: Callable[[], object]) -> float:
 
 
 def _policy_results() -> Iterator[Result]:
-    """One adjustment of one port: counters in, thresholds and queue map out."""
+    """One adjustment: counters in, thresholds and queue map out; of one port, and of a thousand at once."""
     policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 8})
-    rng = np.random.default_rng(1)
-    steps = rng.integers(0, 5, (1000, tags.ATTAINED_BUCKETS)).cumsum(axis=0)
+    for ports, what in ((1, "adjustment of one port"), (1000, "adjustment of 1,000 ports, each")):
+        rng = np.random.default_rng(1)
+        steps = rng.integers(0, 5, (100, ports, tags.ATTAINED_BUCKETS)).cumsum(axis=0)
 
-    def adjust() -> None:
-        port = PortAdaptation(policy)
-        for i, counters in enumerate(steps):
-            port.observe(i * 100_000_000, PortCounters.of_completed(counters))
-            queue_map(policy, port.thresholds() or policy.thresholds)
+        def adjust(steps: npt.NDArray[np.int64] = steps, ports: int = ports) -> None:
+            adaptation = Adaptation(policy, [None] * ports)
+            for i, counters in enumerate(steps):
+                adaptation.observe(i * 100_000_000, PortCounters.of_completed(counters))
+                for row in np.flatnonzero(adaptation.adjust()):
+                    queue_map(policy, adaptation.thresholds(int(row)))
 
-    yield Result("adjustment of one port", _median_s(adjust) / len(steps) * 1e6, "us")
+        yield Result(what, _median_s(adjust) / len(steps) / ports * 1e6, "us")
 
 
 def _simulator_results() -> Iterator[Result]:

@@ -6,6 +6,7 @@ The REST API stores it, scenarios hold one in their [scheme] table, the controll
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
@@ -26,6 +27,25 @@ MAX_SUB_QUEUES = 32
 MAX_RELEASE_NS = 60 * 10**9
 DEFAULT_RELEASE_NS = 10**6
 """Ours; FISH says "for long". Longer than a round trip: a flow keeps its queue from one window to the next."""
+
+
+@dataclass(frozen=True)
+class Override:
+    """What is different at some ports. `thresholds` fixes them by hand; without, they stay as they are (`freeze`)."""
+
+    ports: tuple[str, ...]
+    """Names of ports ("s1:2"), all of a switch ("s1:*"), or all ("*")."""
+    thresholds: tuple[int, ...] | None
+    """Bytes; None where the port keeps what is in force."""
+    freeze: bool
+
+    def names(self, port_id: str) -> bool:
+        """Whether it is about this port."""
+        return any(name in (port_id, f"{port_id.rpartition(':')[0]}:*", "*") for name in self.ports)
+
+    def to_document(self) -> dict[str, Any]:
+        fixed = {"thresholds": list(self.thresholds)} if self.thresholds is not None else {"freeze": True}
+        return {"ports": list(self.ports), **fixed}
 
 
 @dataclass(frozen=True)
@@ -67,6 +87,8 @@ class Policy:
     """Queue of packets without a tag."""
     idle_gap_ms: int
     """A flow is one direction of a 5-tuple between idle gaps of this length."""
+    overrides: tuple[Override, ...] = ()
+    """What is different at some ports; the last one that names a port decides about it."""
 
     @property
     def definition(self) -> Scheme:
@@ -100,6 +122,19 @@ class Policy:
             sub_queues=self.sub_queues,
             release_ns=self.release,
         )
+
+    def override_of(self, port_id: str) -> Override | None:
+        """What is different at a port ("s1:2"), if anything is."""
+        return next((override for override in reversed(self.overrides) if override.names(port_id)), None)
+
+    def freezes(self, port_id: str) -> bool:
+        """Whether the port keeps the thresholds that are in force."""
+        override = self.override_of(port_id)
+        return override is not None and override.freeze
+
+    def levels_as(self, other: Policy) -> bool:
+        """Whether thresholds mean the same under both: as many, for the same queues."""
+        return (self.scheme, self.queues) == (other.scheme, other.queues)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -142,6 +177,7 @@ class Policy:
             **_flow_queues(document, scheme),
             untagged_queue=_integer(document, "untagged_queue", queues - 1, 0, queues - 1),
             idle_gap_ms=_integer(document, "idle_gap_ms", 10, 1, 60_000),
+            overrides=_overrides(document, scheme, queues),
         )
 
     def to_document(self) -> dict[str, Any]:
@@ -150,7 +186,9 @@ class Policy:
 
 
 def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value.to_document() if isinstance(value, Override) else value
 
 
 def _integer(document: Mapping[str, Any], field: str, default: int, low: int, high: int) -> int:
@@ -310,12 +348,19 @@ def _increasing(field: str, values: Sequence[float]) -> None:
             raise FieldError(field, f"must increase, but {upper} follows {lower}")
 
 
-def _thresholds(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tuple[int, ...]:
+def _given_thresholds(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tuple[int, ...] | None:
     values = _list(document, "thresholds", scheme, queues)
-    if values is not None:
-        thresholds = tuple(_bytes("thresholds", value, 1, MAX_THRESHOLD_BYTES) for value in values)
-        _increasing("thresholds", thresholds)
-        return thresholds
+    if values is None:
+        return None
+    thresholds = tuple(_bytes("thresholds", value, 1, MAX_THRESHOLD_BYTES) for value in values)
+    _increasing("thresholds", thresholds)
+    return thresholds
+
+
+def _thresholds(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tuple[int, ...]:
+    given = _given_thresholds(document, scheme, queues)
+    if given is not None:
+        return given
     count = scheme.queue_rule.demotions(queues)
     if count in (0, len(scheme.thresholds_bytes)):
         return scheme.thresholds_bytes[:count]
@@ -337,3 +382,56 @@ def _percentiles(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tu
             raise FieldError("percentiles", f"must lie above 0 and up to 100, not {value!r}")
     _increasing("percentiles", values)
     return tuple(float(value) for value in values)
+
+
+# ── Overrides ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+MAX_OVERRIDES = 1000
+PORTS_PATTERN = r"^(\*|[A-Za-z0-9._-]{1,64}:(\*|[0-9]{1,9}))$"
+_PORTS = re.compile(PORTS_PATTERN)
+
+
+def _overrides(document: Mapping[str, Any], scheme: Scheme, queues: int) -> tuple[Override, ...]:
+    values = document.get("overrides")
+    if values is None:
+        return ()
+    if not isinstance(values, list | tuple) or len(values) > MAX_OVERRIDES:
+        raise FieldError("overrides", f"must be a list of at most {MAX_OVERRIDES} tables")
+    return tuple(_override(f"overrides[{i}]", value, scheme, queues) for i, value in enumerate(values))
+
+
+def _override(where: str, value: object, scheme: Scheme, queues: int) -> Override:
+    if not isinstance(value, Mapping):
+        raise FieldError(where, "must be a table with ports, and with thresholds or freeze = true")
+    for key in value:
+        if key not in ("ports", "thresholds", "freeze"):
+            raise FieldError(
+                f"{where}.{key}", "is not part of an override; there are ports, thresholds, freeze"
+            )
+    freeze = value.get("freeze", False)
+    if freeze is not None and not isinstance(freeze, bool):
+        raise FieldError(f"{where}.freeze", f"must be true or false, not {freeze!r}")
+    if bool(freeze) == (value.get("thresholds") is not None):
+        raise FieldError(where, "needs either thresholds or freeze = true, and not both")
+    try:
+        ports = _ports(value.get("ports"))
+        _may_override(scheme, freeze=bool(freeze))
+        return Override(ports, _given_thresholds(value, scheme, queues), bool(freeze))
+    except FieldError as error:
+        raise FieldError(f"{where}.{error.field}", error.problem) from None
+
+
+def _may_override(scheme: Scheme, *, freeze: bool) -> None:
+    if scheme.threshold_rule is ThresholdRule.NONE:
+        raise FieldError("freeze" if freeze else "thresholds", f"scheme {scheme.name} has no thresholds")
+    if freeze and not scheme.threshold_rule.adapts:
+        raise FieldError("freeze", f"scheme {scheme.name} does not adapt: there is nothing to freeze")
+
+
+def _ports(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise FieldError("ports", 'must be a list of names, such as ["s1:2", "s2:*"]')
+    for name in value:
+        if not isinstance(name, str) or not _PORTS.fullmatch(name):
+            raise FieldError("ports", f'must be names such as "s1:2", "s2:*" or "*", not {name!r}')
+    return tuple(value)

@@ -27,16 +27,31 @@ def percentile_thresholds(completed: Counts, percentiles: Sequence[float]) -> tu
 
     `completed` has at least one flow. The result never decreases; equal neighbours leave the queue between them empty.
     """
-    cumulative = np.cumsum(completed)
-    ranks = np.maximum(1, np.ceil(np.asarray(percentiles) / 100.0 * cumulative[-1] - 1e-9))
-    return tuple(tags.EDGES_BYTES[int(k)] for k in np.searchsorted(cumulative, ranks))
+    (edges,) = percentile_edges(completed[None, :], percentiles)
+    return tuple(tags.EDGES_BYTES[k] for k in edges)
+
+
+def percentile_edges(completed: Counts, percentiles: Sequence[float]) -> npt.NDArray[np.int64]:
+    """The same for P ports at once, shape (P, 40): indices of the edges, shape (P, percentiles)."""
+    cumulative = np.cumsum(completed, axis=1)
+    part = np.asarray(percentiles) / 100.0
+    ranks = np.maximum(1, np.ceil(part * cumulative[:, -1:] - 1e-9))
+    below = np.count_nonzero(cumulative[:, None, :] < ranks[:, :, None], axis=2)
+    return np.asarray(np.minimum(below, tags.ATTAINED_BUCKETS - 1), np.int64)
+
+
+MOST_GROWN = 1 << 48
+"""No counter grows by so much between two looks at it: 281 TB."""
+_SLICES_A_WINDOW = 256
 
 
 @dataclass
 class SlidingCounts:
     """By how much cumulative counters have grown in the last `window_ns`. Counters are an array, always of one shape.
 
-    The first counters are a baseline. One that went down has been reset and counts from zero.
+    The first counters are a baseline. A counter has 64 bits and wraps around; one that went down otherwise has been
+    reset and counts from zero. Counters that come more often than 256 times a window are taken together, so that
+    what is kept has a bound.
     """
 
     window_ns: int
@@ -50,14 +65,22 @@ class SlidingCounts:
         """Take the counters as they stand now; times must not fall."""
         if self._last is None:
             self._sum = np.zeros_like(counters)
+            self._times_ns.append(now_ns)
         else:
-            grown = np.where(counters >= self._last, counters - self._last, counters)
-            if grown.any():
-                self._slices.append((now_ns, grown))
-                self._sum += grown
+            self._append(now_ns, growth(self._last, counters))
         self._last = counters.copy()
-        self._times_ns.append(now_ns)
         self._prune(now_ns)
+
+    def _append(self, now_ns: int, grown: npt.NDArray[np.int64]) -> None:
+        self._sum += grown
+        before_ns = self._times_ns[-1]
+        if len(self._times_ns) > 1 and now_ns - self._times_ns[-2] < self.window_ns // _SLICES_A_WINDOW:
+            self._times_ns.pop()
+            if self._slices and self._slices[-1][0] == before_ns:
+                grown = grown + self._slices.pop()[1]
+        self._times_ns.append(now_ns)
+        if grown.any():
+            self._slices.append((now_ns, grown))
 
     def _prune(self, now_ns: int) -> None:
         begin_ns = now_ns - self.window_ns
@@ -75,3 +98,16 @@ class SlidingCounts:
     def covered_ns(self) -> int:
         """The time in which it grew by that: about the window, less at the begin."""
         return self._times_ns[-1] - self._times_ns[0] if self._times_ns else 0
+
+
+def growth(before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """From one look at cumulative counters to the next. int64 stands for the 64 bits on the wire, and wraps as they do.
+
+    A counter that a switch does not support is all ones for ever (OpenFlow 1.3.5, section 5.8) and does not grow.
+    """
+    grown = now - before
+    went_down = (grown < 0) | (grown >= MOST_GROWN)
+    if went_down.any():
+        since_reset = np.where((now >= 0) & (now < MOST_GROWN), now, 0)
+        grown = np.where(went_down, since_reset, grown)
+    return grown

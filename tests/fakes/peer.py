@@ -11,7 +11,7 @@ from collections.abc import Callable
 from controller import wire
 from controller.wire import Frame, Framer
 
-FEATURES_REQUEST, MULTIPART_REQUEST, BARRIER_REQUEST = 5, 18, 20
+FEATURES_REQUEST, MULTIPART_REQUEST, BARRIER_REQUEST, ROLE_REQUEST = 5, 18, 20, 24
 _BUNDLE_REPLY_OF = {0: 1, 2: 3, 4: 5, 6: 7}
 
 
@@ -65,7 +65,13 @@ class Peer:
             for frame in self._framer.feed(data):
                 self.received.append(frame)
                 if reply := self._reply(frame):
-                    self.send(reply)
+                    self._try_to_send(reply)
+
+    def _try_to_send(self, data: bytes) -> None:
+        try:
+            self.send(data)
+        except ConnectionError:
+            self.closed = True
 
     def _reply(self, frame: Frame) -> bytes:
         chosen = self._answer(frame)
@@ -82,6 +88,8 @@ class Peer:
                 return multipart_reply(frame)
             case _ if frame.kind == BARRIER_REQUEST:
                 return message(wire.BARRIER_REPLY, b"", frame.xid)
+            case _ if frame.kind == ROLE_REQUEST:
+                return message(wire.ROLE_REPLY, frame.data[8:], frame.xid)
             case wire.EXPERIMENTER:
                 return self._bundle_reply(frame)
         return b""

@@ -5,11 +5,27 @@ import struct
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_protocol
+from os_ken.ofproto import ofproto_v1_3 as ofp
+from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from controller import openflow
 from controller.openflow import OFP_VERSION
-from controller.pipeline import NOT_IP, Changes, Foreign, SwitchRules, Table, cookie, diff, switch_rules
+from controller.pipeline import (
+    NOT_IP,
+    Changes,
+    Foreign,
+    Remap,
+    SwitchRules,
+    Table,
+    cookie,
+    diff,
+    map_rule,
+    remap,
+    switch_rules,
+)
 from controller.wire import Framer
 from policy import tags
 from policy.queue_map import mlfq_map
@@ -23,12 +39,11 @@ FLOW_MOD, GROUP_MOD, BARRIER = 14, 15, 20
 class FakeDatapath(ofproto_protocol.ProtocolDesc):
     def __init__(self):
         super().__init__(version=OFP_VERSION)
-        self.next_xid = 0
+        self.last_xid = 0
 
-    def set_xid(self, message):
-        self.next_xid += 1
-        message.set_xid(self.next_xid)
-        return self.next_xid
+    def reserve_xids(self, count):
+        self.last_xid += count
+        return self.last_xid - count + 1
 
 
 def wanted(edge_bytes=10_000):
@@ -91,7 +106,8 @@ def test_change_requests__every_message_is_known_by_its_transaction_id():
     changes = diff(wanted(10_000), wanted(20_000))
     fill, _ = openflow.change_requests(FakeDatapath(), changes, 9)
     added = [frame for frame in frames(fill.data) if inner(frame)]
-    assert [fill.subjects[frame.xid] for frame in added] == [str(rule) for rule in changes.modify]
+    assert [fill.about(frame.xid) for frame in added] == [str(rule) for rule in changes.modify]
+    assert fill.about(fill.first_xid - 1) is fill.about(fill.last_xid + 1) is None
     assert all(inner(frame).xid == frame.xid for frame in added)
 
 
@@ -125,6 +141,106 @@ def test_read_rules__an_action_that_we_never_use_is_foreign():
     assert isinstance(second.actions[0], Foreign)
 
 
+def test_change_requests__are_byte_for_byte_what_os_ken_writes():
+    """Rules added, modified, deleted, groups of every kind."""
+    held, want = wanted(10_000), wanted(20_000)
+    for changes in (
+        diff(SwitchRules((), ()), want),
+        diff(held, want),
+        diff(held, SwitchRules((), ())),
+        diff(SwitchRules(want.groups[:1], ()), SwitchRules(tuple(reversed(want.groups)), ())),
+    ):
+        fill, _ = openflow.change_requests(FakeDatapath(), changes, 7)
+        first, *added, _ = frames(fill.data)
+        assert [frame.data for frame in added] == list(by_os_ken(changes, 7, first.xid + 1))
+
+
+def by_os_ken(changes, bundle_id, first_xid):
+    """The same messages, every one an object of os-ken's, in the order that the bundle has."""
+    datapath = FakeDatapath()
+    inners = [
+        *(group_mod(datapath, ofp.OFPGC_ADD, group) for group in changes.add_groups),
+        *(group_mod(datapath, ofp.OFPGC_MODIFY, group) for group in changes.modify_groups),
+        *(flow_mod(datapath, ofp.OFPFC_DELETE_STRICT, rule) for rule in changes.delete),
+        *(flow_mod(datapath, ofp.OFPFC_ADD, rule) for rule in changes.add),
+        *(flow_mod(datapath, ofp.OFPFC_MODIFY_STRICT, rule) for rule in changes.modify),
+        *(
+            parser.OFPGroupMod(datapath, ofp.OFPGC_DELETE, ofp.OFPGT_ALL, number, [])
+            for number in changes.delete_groups
+        ),
+    ]
+    for xid, inner_message in enumerate(inners, first_xid):
+        message = parser.ONFBundleAddMsg(
+            datapath, bundle_id, ofp.ONF_BF_ATOMIC | ofp.ONF_BF_ORDERED, inner_message, []
+        )
+        message.set_xid(xid)
+        message.serialize()
+        yield bytes(message.buf)
+
+
+def flow_mod(datapath, command, rule):
+    deletes = command == ofp.OFPFC_DELETE_STRICT
+    return parser.OFPFlowMod(
+        datapath,
+        cookie=0 if deletes else rule.cookie,
+        table_id=rule.table,
+        command=command,
+        priority=rule.priority,
+        out_port=ofp.OFPP_ANY,
+        out_group=ofp.OFPG_ANY,
+        match=parser.OFPMatch(**dict(rule.match)),
+        instructions=[] if deletes else openflow._instructions(rule),
+    )
+
+
+def group_mod(datapath, command, group):
+    buckets = [openflow._bucket(bucket, group.kind) for bucket in group.buckets]
+    return parser.OFPGroupMod(datapath, command, int(group.kind), group.group, buckets)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 0xFF00), st.integers(0, tags.TAG_COUNT), st.integers(0, 7)), max_size=50
+    )
+)
+def test_remap_requests__are_byte_for_byte_the_modifications_one_by_one(moves):
+    columns = np.asarray(moves, np.int64).reshape(-1, 3).T
+    change = Remap(*columns)
+    one_by_one = Changes(modify=tuple(map_rule(*move) for move in moves))
+    written = openflow.remap_requests(FakeDatapath(), change, 3)
+    assert [r.data for r in written] == [
+        r.data for r in openflow.change_requests(FakeDatapath(), one_by_one, 3)
+    ]
+    assert [written[0].about(written[0].first_xid + i) for i in range(1, len(moves) + 1)] == [
+        str(rule) for rule in one_by_one.modify
+    ]
+
+
+def test_remap__names_exactly_the_rules_that_differ():
+    before = [mlfq_map([edge], queues=2, untagged_queue=1) for edge in (10_000, 20_000, 10_000)]
+    after = [mlfq_map([edge], queues=2, untagged_queue=1) for edge in (10_000, 10_000, 20_000)]
+    change = remap([4, 5, 9], before, after)
+    assert {change.rule(i) for i in range(len(change))} == {
+        map_rule(port, tag, queues[tag])
+        for port, held, queues in zip([4, 5, 9], before, after, strict=True)
+        for tag in range(tags.TAG_COUNT)
+        if held[tag] != queues[tag]
+    }
+    assert len(remap([], [], [])) == 0
+
+
+def test_role_request__as_os_ken_writes_it():
+    asked = openflow.role_request(FakeDatapath(), openflow.Role.SLAVE, 2**40 + 3)
+    message = parser.OFPRoleRequest(FakeDatapath(), ofp.OFPCR_ROLE_SLAVE, 2**40 + 3)
+    message.set_xid(asked.first_xid)
+    message.serialize()
+    assert asked.data == bytes(message.buf)
+
+
+def numbers(*ports):
+    return np.asarray(ports, np.int64)
+
+
 def test_completed_counts__adds_families_and_leaves_out_what_is_no_size():
     rows = [
         (cookie(Table.COMPLETED, 1, 9, 0), 3),
@@ -134,21 +250,30 @@ def test_completed_counts__adds_families_and_leaves_out_what_is_no_size():
         (cookie(Table.COMPLETED, 2, tags.BACKGROUND), 100),
         (cookie(Table.COMPLETED), 1000),
     ]
-    counts = openflow.completed_counts(b"".join(flow_entry(c, n) for c, n in rows))
-    expected = {port: np.zeros(tags.ATTAINED_BUCKETS, np.int64) for port in (1, 2)}
-    expected[1][8], expected[2][39] = 7, 5
-    assert counts.keys() == expected.keys()
-    assert all(np.array_equal(counts[port], expected[port]) for port in counts)
+    body = b"".join(flow_entry(c, n) for c, n in rows)
+    counts, seen = openflow.completed_counts(body, numbers(1, 2))
+    expected = np.zeros((2, 1, tags.ATTAINED_BUCKETS), np.int64)
+    expected[0, 0, 8], expected[1, 0, 39] = 7, 5
+    assert np.array_equal(counts, expected)
+    assert seen.tolist() == [True, True]
+
+
+def test_completed_counts__ports_that_the_switch_leaves_out_and_those_that_nobody_asked_about():
+    body = b"".join(flow_entry(cookie(Table.COMPLETED, port, 9), port) for port in (2, 4, 6, 8))
+    counts, seen = openflow.completed_counts(body, numbers(1, 4, 6, 7))
+    assert counts[:, 0, 8].tolist() == [0, 4, 6, 0]
+    assert counts.sum() == 10
+    assert seen.tolist() == [False, True, True, False]
 
 
 def test_carried_counts__by_port_and_tag_without_what_has_none():
     rows = [(1, 9, 3), (1, tags.UNTAGGED, 4), (2, tags.BACKGROUND, 5), (2, NOT_IP, 100)]
     body = b"".join(flow_entry(cookie(Table.MAP, port, code), n) for port, code, n in rows)
-    counts = openflow.carried_counts(body + flow_entry(cookie(Table.MAP), 1000))
+    counts, _ = openflow.carried_counts(body + flow_entry(cookie(Table.MAP), 1000), numbers(1, 2))
     expected = np.zeros((2, tags.TAG_COUNT), np.int64)
     expected[0, [9, tags.UNTAGGED]], expected[1, tags.BACKGROUND] = (3, 4), 5
-    assert [counts[port][0].tolist() for port in (1, 2)] == expected.tolist()
-    assert [counts[port][1].tolist() for port in (1, 2)] == (99 * (expected > 0)).tolist()
+    assert counts[:, 0].tolist() == expected.tolist()
+    assert counts[:, 1].tolist() == (99 * (expected > 0)).tolist()
 
 
 def test_queue_counts__by_port_with_the_queues_in_order():

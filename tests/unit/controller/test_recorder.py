@@ -32,6 +32,7 @@ def recorder(url):
     delivered = []
     recorder = Recorder(url, delivered.append)
     recorder.delivered = delivered
+    recorder.lead()
     recorder.start()
     yield recorder
     recorder.stop(5)
@@ -70,6 +71,7 @@ def test_thresholds_learned_under_this_version_are_delivered_and_those_of_anothe
     observed.add_thresholds(engine, [observed.ThresholdChange(1.0, p, v, t, 0) for p, v, t in rows])
     delivered = []
     recorder = Recorder(url, delivered.append)
+    recorder.lead()
     recorder.start()
     wait_until(lambda: delivered, "the policy arrives")
     recorder.stop(5)
@@ -123,6 +125,7 @@ def test_a_row_that_the_store_will_never_take_does_not_hold_up_the_others(record
 
 def test_stop_writes_what_is_waiting(url, engine):
     recorder = Recorder(url, lambda _: None)
+    recorder.lead()
     recorder.start()
     for _ in range(20):
         recorder.record(observed.add_event, "last")
@@ -133,6 +136,7 @@ def test_stop_writes_what_is_waiting(url, engine):
 def test_it_starts_without_a_store_and_uses_it_when_it_is_there(tmp_path):
     delivered, folder = [], tmp_path / "later"
     recorder = Recorder(f"sqlite:///{folder}/store.db", delivered.append)
+    recorder.lead()
     recorder.start()
     recorder.record(observed.add_event, "early")
     folder.mkdir()

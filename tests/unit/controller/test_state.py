@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.pipeline import SwitchRules, Table, switch_rules
+from controller.openflow import Counted
+from controller.pipeline import Changes, Remap, SwitchRules, Table, switch_rules
 from controller.state import (
     MS,
     QUEUE_POLL_NS,
@@ -57,14 +58,16 @@ class Network:
                 case ReadRules():
                     self.state.rules_read(self.switch.rules)
                 case Change(changes):
-                    self.switch.apply(changes)
+                    self.switch.apply(as_changes(changes))
                     self.changes.append(changes)
                     self.news += self.state.applied()
                     self.mapped_at_all_times &= everything_is_mapped(self.switch, self.desired.topology)
                 case PollCarried():
-                    self.state.carried({n: (c.packets, c.bytes) for n, c in self.carried.items()})
+                    self.state.carried(
+                        told([np.stack([c.packets[0], c.bytes[0]]) for c in self.carried.values()])
+                    )
                 case PollCompleted():
-                    self.state.counted(self.now_ns, {n: c.copy() for n, c in self.completed.items()})
+                    self.state.counted(self.now_ns, told([c[None] for c in self.completed.values()]))
 
     def run(self, duration_ms, flows_per_ms=0, draw=None, step_ms=10):
         """Let time pass while flows of sizes `draw()` complete at port 1; returns its thresholds after each step."""
@@ -79,6 +82,18 @@ class Network:
 
     def thresholds(self, port):
         return next(news.thresholds_bytes for news in reversed(self.news) if news.port == port)
+
+
+def told(rows, seen=None):
+    """Counters as they come from the wire."""
+    return Counted(np.stack(rows), np.ones(len(rows), bool) if seen is None else np.asarray(seen))
+
+
+def as_changes(changes):
+    """A remap rule by rule."""
+    if isinstance(changes, Changes):
+        return changes
+    return Changes(modify=tuple(changes.rule(i) for i in range(len(changes))))
 
 
 def everything_is_mapped(switch, topology):
@@ -172,7 +187,8 @@ def test_want__changes_only_the_rules_whose_queue_changes():
     network.state.want(Desired(single(), 2, policy("pias", queues=2, thresholds=["20KB"])))
     network.settle()
     (changes,) = network.changes[1:]
-    assert len(changes) == len(changes.modify) == 3 * 2  # the buckets up to 13.3 KB and 17.8 KB
+    assert isinstance(changes, Remap)
+    assert len(changes) == 3 * 2  # the buckets up to 13.3 KB and 17.8 KB
     assert network.state.version == 2
 
 
@@ -212,7 +228,7 @@ def test_want__a_change_under_way_is_finished_and_then_overtaken():
     network.state.want(Desired(single(), 2, policy("pias", queues=2, thresholds=["10KB"])))
     operation = network.state.next_operation(0)
     network.state.want(Desired(single(), 3, policy("pias", queues=2, thresholds=["20KB"])))
-    network.switch.apply(operation.changes)
+    network.switch.apply(as_changes(operation.changes))
     network.state.applied()
     assert network.state.version == 2
     network.settle()
@@ -230,7 +246,7 @@ def test_online_thresholds_follow_the_bytes_with_and_without_fins(fins):
     for _ in range(20):
         network.now_ns += 100 * MS
         network.carried[1] = plus(network.carried[1], share)
-        network.completed[1] += share.completed[tags.ATTAINED_FIRST : tags.ATTAINED_LAST + 1]
+        network.completed[1] += share.completed[0, tags.ATTAINED_FIRST : tags.ATTAINED_LAST + 1]
         network.settle()
     assert network.thresholds("s1:1")[0] in ((10_000,) if fins else (10_000, 13_335))
     assert network.thresholds("s1:2") == (100_000,)
@@ -246,7 +262,7 @@ def polls(network, duration_ms, kind):
         operation = network.state.next_operation(network.now_ns)
         count += isinstance(operation, kind)
         if isinstance(operation, PollCompleted):
-            network.state.counted(network.now_ns, network.completed)
+            network.state.counted(network.now_ns, told([c[None] for c in network.completed.values()]))
     return count
 
 
@@ -278,9 +294,9 @@ def test_bytes_are_polled_with_the_completed_flows_where_thresholds_follow_them(
             network.now_ns += MS
             seen.append(network.state.next_operation(network.now_ns))
             if isinstance(seen[-1], PollCarried):
-                network.state.carried({})
+                network.state.carried(told([np.zeros((2, tags.TAG_COUNT), np.int64)] * 3))
             if isinstance(seen[-1], PollCompleted):
-                network.state.counted(network.now_ns, network.completed)
+                network.state.counted(network.now_ns, told([c[None] for c in network.completed.values()]))
         kinds = [type(operation) for operation in seen if operation is not None]
         assert kinds.count(PollCarried) == pytest.approx(times, abs=1)
         assert kinds.count(PollCompleted) == pytest.approx(10, abs=1)

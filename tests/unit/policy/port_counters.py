@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A port's tag counters for flows of given sizes, packet by packet, as a switch would count them."""
+"""One port's tag counters for flows of given sizes, packet by packet, as a switch would count them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def counted(sizes, *, fins=True, acks=0):
             completed[_tags(np.asarray([size]))[0]] += count
     packets[tags.ATTAINED_FIRST] += acks
     size_bytes[tags.ATTAINED_FIRST] += acks * HEADER_BYTES
-    return PortCounters(packets, size_bytes, completed)
+    return PortCounters(packets[None], size_bytes[None], completed[None])
 
 
 def _tags(attained):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from policy import tags
-from policy.adaptation import PortAdaptation, PortCounters, adapt
+from policy.adaptation import Adaptation, PortCounters
 from policy.desired import Policy
 from policy.online_thresholds import best_thresholds, cost_of
 from policy.sizes import Mix, MixPart, SizeCdf
@@ -45,7 +45,7 @@ class Port:
     """A port under traffic: counters grow, time goes by."""
 
     def __init__(self, wanted, **how):
-        self.adaptation = PortAdaptation(wanted, RATE_BPS, **how)
+        self.adaptation = Adaptation(wanted, [RATE_BPS], **how)
         self.now_ns = 0
         self.counters = nothing()
         self.adaptation.observe(0, self.counters)
@@ -54,7 +54,15 @@ class Port:
         self.now_ns += span_ns(counters, load)
         self.counters = plus(self.counters, counters)
         self.adaptation.observe(self.now_ns, self.counters)
-        return self.adaptation.thresholds()
+        return self.adjusted()
+
+    def adjusted(self):
+        """The thresholds where they have moved; None: they stay."""
+        return self.adaptation.thresholds(0) if self.adaptation.adjust()[0] else None
+
+    @property
+    def thresholds(self):
+        return self.adaptation.thresholds(0)
 
 
 # ── Percentiles ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -64,7 +72,7 @@ def test_thresholds__percentiles_of_the_completed_flows():
     wanted = policy("mlfq-adaptive", percentiles=[10])
     port = Port(wanted)
     assert port.carries(mix(10_000, 1_000_000, 100)) == (10_000,)
-    assert port.adaptation.flows == 100
+    assert port.adaptation.flows[0] == 100
 
 
 def test_thresholds__fewer_flows_than_the_policy_asks_for_change_nothing():
@@ -76,10 +84,11 @@ def test_thresholds__a_port_that_counts_only_fins_gives_the_same_percentiles():
     wanted = policy("mlfq-adaptive", queues=4, percentiles=[20, 50, 90])
     counters = counted(np.random.default_rng(1).integers(1_000, 10**6, 300))
     attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
-    fins = PortAdaptation(wanted)
-    fins.observe(0, PortCounters.of_completed(np.zeros(tags.ATTAINED_BUCKETS, np.int64)))
-    fins.observe(MS, PortCounters.of_completed(counters.completed[attained]))
-    assert fins.thresholds() == percentile_thresholds(counters.completed[attained], [20, 50, 90])
+    fins = Adaptation(wanted, [None])
+    fins.observe(0, PortCounters.zero(1))
+    fins.observe(MS, PortCounters.of_completed(counters.completed[:, attained]))
+    fins.adjust()
+    assert fins.thresholds(0) == percentile_thresholds(counters.completed[0, attained], [20, 50, 90])
 
 
 @pytest.mark.parametrize("scheme", ["dctcp", "pias", "fish", "aemon"])
@@ -91,7 +100,7 @@ def test_adopt__goes_on_with_what_was_seen():
     port = Port(policy("mlfq-adaptive", percentiles=[10]))
     port.carries(mix(10_000, 1_000_000, 100))
     port.adaptation.adopt(policy("mlfq-adaptive", percentiles=[90]))
-    assert port.adaptation.thresholds() == (1_000_000,)
+    assert port.adjusted() == (1_000_000,)
 
 
 # ── Online ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -101,45 +110,49 @@ def test_adopt__goes_on_with_what_was_seen():
 @pytest.mark.parametrize("fins", [True, False])
 def test_online__finds_the_end_of_the_short_flows_from_wherever_it_starts(start, fins):
     """The mix of the adaptive-threshold paper, with no percentile to choose; just above where FINs do not tell."""
-    found = Port(two_queues(start=[start])).carries(mix(10_000, 1_000_000, 200, fins=fins))
-    assert found in ([(10_000,)] if fins else [(10_000,), (13_335,)])
+    port = Port(two_queues(start=[start]))
+    port.carries(mix(10_000, 1_000_000, 200, fins=fins))
+    assert port.thresholds in ([(10_000,)] if fins else [(10_000,), (13_335,)])
 
 
 def test_online__a_port_that_counts_only_fins_finds_it_too():
-    port = PortAdaptation(two_queues(), RATE_BPS)
+    port = Adaptation(two_queues(), [RATE_BPS])
     counters = mix(10_000, 1_000_000, 200)
     attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
-    port.observe(0, PortCounters.of_completed(np.zeros(tags.ATTAINED_BUCKETS, np.int64)))
-    port.observe(span_ns(counters, 0.8), PortCounters.of_completed(counters.completed[attained]))
-    assert port.thresholds() == (10_000,)
+    port.observe(0, PortCounters.zero(1))
+    port.observe(span_ns(counters, 0.8), PortCounters.of_completed(counters.completed[:, attained]))
+    assert port.adjust().tolist() == [True]
+    assert port.thresholds(0) == (10_000,)
 
 
 def test_online__a_port_of_unknown_rate_is_taken_for_loaded():
-    port = PortAdaptation(two_queues())
+    port = Adaptation(two_queues(), [None])
     port.observe(0, nothing())
     port.observe(MS, mix(10_000, 1_000_000, 200))
-    assert port.thresholds() == (10_000,)
+    port.adjust()
+    assert port.thresholds(0) == (10_000,)
 
 
 @pytest.mark.parametrize("fins", [True, False])
 @pytest.mark.parametrize("flows", [19, 21])
 def test_online__few_flows_change_nothing(flows, fins):
     """Of the default, 20, whether FINs tell of them or bytes."""
-    found = Port(two_queues()).carries(counted([10_000] * flows, fins=fins))
+    found = Port(two_queues()).carries(counted([10_000] * (flows - 4) + [1_000_000] * 4, fins=fins))
     assert (found is None) == (flows < 20)
 
 
 def test_online__nothing_seen_is_no_answer():
-    port = PortAdaptation(policy(), RATE_BPS)
-    assert (port.thresholds(), port.flows) == (None, 0)
+    port = Adaptation(policy(), [RATE_BPS])
+    assert (port.adjust().any(), port.flows.tolist()) == (False, [0])
     port.observe(0, mix(10_000, 1_000_000, 200))
-    assert (port.thresholds(), port.flows) == (None, 0)
+    assert (port.adjust().any(), port.flows.tolist()) == (False, [0])
 
 
 def test_online__an_idle_link_keeps_its_thresholds():
     """Without load nobody waits: there is nothing to gain."""
     port = Port(two_queues(start=["32KB"]))
-    assert port.carries(mix(10_000, 1_000_000, 200), load=0.01) == (31_623,)
+    port.carries(mix(10_000, 1_000_000, 200), load=0.01)
+    assert port.thresholds == (31_623,)
 
 
 def test_online__follows_a_shift_of_the_traffic_within_a_window():
@@ -148,21 +161,22 @@ def test_online__follows_a_shift_of_the_traffic_within_a_window():
     port = Port(two_queues(window_ms=500))
     for _ in range(20):
         port.carries(before)
-    assert port.adaptation.thresholds() == (10_000,)
+    assert port.thresholds == (10_000,)
     shifted_ns = port.now_ns
     while port.now_ns < shifted_ns + 500 * MS:
         port.carries(after)
-    assert port.carries(after) == (42_170,)
+    port.carries(after)
+    assert port.thresholds == (42_170,)
 
 
 def test_online__urgent_traffic_is_no_flow_of_a_level_but_goes_before_the_lower_ones():
     flows = mix(10_000, 1_000_000, 200)
     urgent = nothing()
-    urgent.bytes[tags.URGENCY_LAST] = flows.bytes.sum() // 4
-    urgent.packets[tags.URGENCY_LAST] = urgent.bytes[tags.URGENCY_LAST] // 1514
+    urgent.bytes[0, tags.URGENCY_LAST] = flows.bytes.sum() // 4
+    urgent.packets[0, tags.URGENCY_LAST] = flows.bytes.sum() // 4 // 1514
     port = Port(two_queues())
     assert port.carries(plus(flows, urgent)) == (10_000,)
-    assert port.adaptation.flows == 200
+    assert port.adaptation.flows[0] == 200
 
 
 def regret(thresholds, sizes, load, levels):
@@ -184,8 +198,9 @@ def test_online__comes_to_the_optimum_of_the_true_distribution_as_counts_grow(si
         regrets = []
         for seed in range(5):
             drawn = np.rint(sizes.at(np.random.default_rng(seed).random(flows))[0])
-            found = Port(policy(window_ms=3_600_000)).carries(counted(drawn, fins=fins))
-            regrets.append(regret(found, sizes, 0.8, 4))
+            port = Port(policy(window_ms=3_600_000))
+            port.carries(counted(drawn, fins=fins))
+            regrets.append(regret(port.thresholds, sizes, 0.8, 4))
         return np.mean(regrets)
 
     few, many = mean_regret(40), mean_regret(4_000)
@@ -193,27 +208,47 @@ def test_online__comes_to_the_optimum_of_the_true_distribution_as_counts_grow(si
     assert many <= few + 1e-9
 
 
-def test_adapt__many_ports_at_once_answer_as_each_alone():
+@pytest.mark.parametrize("scheme", ["mlfq-adaptive", "sluice"])
+def test_adjust__many_ports_at_once_answer_as_each_alone(scheme):
     rng = np.random.default_rng(5)
     drawn = [WEB_SEARCH.at(rng.random(int(n)))[0].astype(int) for n in rng.integers(5, 200, 30)]
+    seen = [counted(sizes) for sizes in drawn]
+    many = Adaptation(policy(scheme, min_flows=30), [RATE_BPS] * 30)
+    together = PortCounters(*(np.concatenate(c) for c in zip(*map(columns, seen), strict=True)))
+    many.observe(0, PortCounters.zero(30))
+    many.observe(100 * MS, together)
+    moved = many.adjust()
+    assert {True, False} == set(moved.tolist())
+    for row, counters in enumerate(seen):
+        one = Adaptation(policy(scheme, min_flows=30), [RATE_BPS])
+        one.observe(0, nothing())
+        one.observe(100 * MS, counters)
+        assert one.adjust()[0] == moved[row]
+        assert one.thresholds(0) == many.thresholds(row)
+        assert one.flows[0] == many.flows[row]
 
-    def ports():
-        made = [Port(policy()) for _ in drawn]
-        for port, sizes in zip(made, drawn, strict=True):
-            port.now_ns += 100 * MS
-            port.adaptation.observe(port.now_ns, counted(sizes))
-        return [port.adaptation for port in made]
 
-    together = adapt(ports())
-    assert together == [port.thresholds() for port in ports()]
-    assert {answer is None for answer in together} == {True, False}
+def columns(counters):
+    return counters.packets, counters.bytes, counters.completed
 
 
-def test_adapt__no_ports():
-    assert adapt([]) == []
+def test_adjust__no_ports():
+    assert Adaptation(policy(), []).adjust().tolist() == []
 
 
-def test_thresholds__the_same_question_has_the_same_answer():
+def test_adjust__a_port_that_is_held_stays_and_goes_on_from_what_it_has_seen():
+    port = Port(policy("mlfq-adaptive", percentiles=[10]))
+    port.adaptation.held[0] = True
+    before = port.thresholds
+    assert port.carries(mix(10_000, 1_000_000, 100)) is None
+    assert port.thresholds == before
+    port.adaptation.held[0] = False
+    assert port.adjusted() == (10_000,)
+
+
+def test_adjust__the_same_question_has_the_same_answer():
     port = Port(policy())
     first = port.carries(counted(WEB_SEARCH.at(np.random.default_rng(2).random(300))[0].astype(int)))
-    assert first == port.adaptation.thresholds() == port.adaptation.thresholds()
+    assert first is not None
+    assert port.adjusted() is None
+    assert port.thresholds == first

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy import tags
-from policy.thresholds import SlidingCounts, percentile_thresholds
+from policy.thresholds import SlidingCounts, percentile_edges, percentile_thresholds
 
 MS = 1_000_000
 
@@ -37,6 +37,13 @@ def test_percentile_thresholds__paper_mix_gives_the_short_flows_edge():
 @pytest.mark.parametrize("percentile", [81, 100])
 def test_percentile_thresholds__above_the_short_share_gives_the_long_flows_edge(percentile):
     assert percentile_thresholds(histogram([10_000] * 80 + [1_000_000] * 20), [percentile]) == (1_000_000,)
+
+
+@given(st.lists(st.lists(st.sampled_from(tags.EDGES_BYTES), min_size=1, max_size=50), min_size=1, max_size=9))
+def test_percentile_edges__many_ports_at_once_as_each_alone(ports):
+    edges = percentile_edges(np.stack([histogram(sizes) for sizes in ports]), [10, 50, 99.9])
+    alone = [percentile_thresholds(histogram(sizes), [10, 50, 99.9]) for sizes in ports]
+    assert [tuple(tags.EDGES_BYTES[k] for k in row) for row in edges] == alone
 
 
 def test_sliding_counts__the_first_counters_are_a_baseline_and_count_nothing():
@@ -70,6 +77,40 @@ def test_sliding_counts__a_reset_counter_counts_from_zero():
     assert window.grown.sum() == 2
 
 
+def test_sliding_counts__a_counter_of_64_bits_that_wraps_around_has_grown_by_what_it_passed():
+    window = SlidingCounts(window_ns=500 * MS)
+    on_the_wire = [2**64 - 10, 2**64 - 4, 5]
+    for i, value in enumerate(on_the_wire):
+        window.observe(i * MS, np.asarray([value], np.uint64).astype(np.int64))
+    assert window.grown.tolist() == [15]
+
+
+def test_sliding_counts__a_counter_that_is_not_supported_never_grows():
+    """OpenFlow says so by all ones; and it may come and go."""
+    window = SlidingCounts(window_ns=500 * MS)
+    for i, value in enumerate([2**64 - 1, 2**64 - 1, 2**64 - 1]):
+        window.observe(i * MS, np.asarray([value], np.uint64).astype(np.int64))
+    assert window.grown.tolist() == [0]
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=20))
+def test_sliding_counts__whatever_the_switch_says_growth_is_never_negative_nor_beyond_belief(values):
+    window = SlidingCounts(window_ns=10**12)
+    for i, value in enumerate(values):
+        window.observe(i * MS, np.asarray([value], np.uint64).astype(np.int64))
+    assert 0 <= window.grown[0] < len(values) * 2**48
+
+
+def test_sliding_counts__what_it_keeps_has_a_bound():
+    """An hour's window, counters every 10 ms."""
+    window = SlidingCounts(window_ns=3_600_000 * MS)
+    for i in range(5_000):
+        window.observe(i * 10 * MS, np.full(3, i))
+    assert len(window._slices) <= 10
+    assert window.grown.tolist() == [4_999] * 3
+    assert window.covered_ns == 4_999 * 10 * MS
+
+
 def test_sliding_counts__takes_arrays_of_any_shape():
     window = SlidingCounts(window_ns=500 * MS)
     window.observe(0, np.zeros((3, 62), np.int64))
@@ -77,7 +118,7 @@ def test_sliding_counts__takes_arrays_of_any_shape():
     assert (window.grown == 1).all()
 
 
-@given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, 20)), max_size=60))
+@given(st.lists(st.tuples(st.integers(2, 300), st.integers(0, 20)), max_size=60))
 def test_sliding_counts__equals_the_sum_over_the_window_and_knows_the_time_it_covers(steps):
     window = SlidingCounts(window_ns=500 * MS)
     counters, now, seen = histogram([]), 0, []
