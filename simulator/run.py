@@ -34,7 +34,7 @@ SLICE_EVENTS = 1_000_000
 
 @dataclass
 class Simulation:
-    """A scenario laid out on a fabric."""
+    """A scenario laid out on `fabric`, the C++ network itself."""
 
     scenario: Scenario
     topology: Topology
@@ -51,7 +51,7 @@ class Simulation:
             raise FieldError("background", 'is for the testbed; here use [[workload.flow]] with until = "…"')
         if policy.definition.congestion_control == "d3" and scenario.simulator.multipath == "per-packet":
             raise FieldError("simulator.multipath", "d3 reserves rates along one path a flow: use per-flow")
-        self._fabric = _fabric.Fabric(
+        self.fabric = _fabric.Fabric(
             len(self.topology.hosts),
             len(self.topology.switches),
             transport_settings(scenario),
@@ -60,17 +60,17 @@ class Simulation:
             scenario.simulator.multipath == "per-packet",
         )
         make_port = port_maker(policy, scenario.simulator.uplink)
-        layout = lay_out(self._fabric, self.topology, make_port)
-        self._loop = PolicyLoop(policy, self.topology, self._fabric, layout, self.taps.thresholds)
+        layout = lay_out(self.fabric, self.topology, make_port)
+        self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
 
     def totals(self) -> dict[str, float | int]:
         """Of the run so far."""
         return {
-            "simulated_s": self._fabric.now_ps / PS_PER_S,
-            "packet_hops": self._fabric.hops,
-            "events": self._fabric.events,
-            "packets_sent": self._fabric.packets_sent,
-            "packets_dropped": self._fabric.packets_dropped,
+            "simulated_s": self.fabric.now_ps / PS_PER_S,
+            "packet_hops": self.fabric.hops,
+            "events": self.fabric.events,
+            "packets_sent": self.fabric.packets_sent,
+            "packets_dropped": self.fabric.packets_dropped,
         }
 
     def run(self) -> None:
@@ -81,9 +81,9 @@ class Simulation:
         while True:
             more_from_ps = self._top_up(batches, clock)
             until_ps = min(clock.next_ps, more_from_ps)
-            reached = self._fabric.run(until_ps, SLICE_EVENTS)
+            reached = self.fabric.run(until_ps, SLICE_EVENTS)
             self._collect()
-            self.taps.report(SimulationProgress(self._fabric.now_ps / PS_PER_S, self._ended, self._scheduled))
+            self.taps.report(SimulationProgress(self.fabric.now_ps / PS_PER_S, self._ended, self._scheduled))
             if more_from_ps == NEVER_PS and self._ended == self._scheduled:
                 return
             if reached and not self._on_time(clock, until_ps):
@@ -92,7 +92,7 @@ class Simulation:
 
     def _top_up(self, batches: Iterator[FlowBatch], clock: _Clock) -> int:
         """Keep flows waiting; the time by which more are needed, NEVER_PS when there are none."""
-        while clock.more and self._fabric.now_ps >= clock.drawn_until_ps:
+        while clock.more and self.fabric.now_ps >= clock.drawn_until_ps:
             batch = next(batches, None)
             if batch is None:
                 clock.more = False
@@ -109,7 +109,7 @@ class Simulation:
         self._ledger.add(batch)
         self.labels.update(enumerate(batch.labels, start=batch.first))
         self._scheduled += len(batch.start_s)
-        self._fabric.add_flows(**_fabric_columns(batch))
+        self.fabric.add_flows(**fabric_columns(batch))
 
     def _on_time(self, clock: _Clock, now_ps: int) -> bool:
         """What is due now is done; False when the run's time is over."""
@@ -119,16 +119,16 @@ class Simulation:
             self._loop.adjust(now_ps)
             clock.adapt_ps += clock.adapt_every_ps
         if now_ps >= clock.sample_ps:
-            self.taps.senders(now_ps / PS_PER_S, self._fabric.senders())
+            self.taps.senders(now_ps / PS_PER_S, self.fabric.senders())
             clock.sample_ps += clock.sample_every_ps
         return True
 
     def _collect(self) -> None:
-        self._hand_out(self._fabric.take_results())
+        self._hand_out(self.fabric.take_results())
 
     def _give_up(self) -> None:
         """Flows that are not done, begun or not."""
-        self._hand_out(self._fabric.unfinished())
+        self._hand_out(self.fabric.unfinished())
         self._hand_out(no_results(self._ledger.numbers, "unfinished"))
 
     def _hand_out(self, results: Columns) -> None:
@@ -157,8 +157,8 @@ class _Clock:
         return min(self.adapt_ps, self.sample_ps, self.end_ps)
 
 
-def _fabric_columns(batch: FlowBatch) -> Columns:
-    """As the fabric takes them: whole picoseconds, 0 for what there is not."""
+def fabric_columns(batch: FlowBatch) -> Columns:
+    """A batch as `Fabric.add_flows` takes it: whole picoseconds, 0 for what there is not."""
     start_ps = np.rint(batch.start_s * PS_PER_S).astype(np.int64)
     elapsed_ps = _or_zero(batch.elapsed_us * PS_PER_US)
     deadline_ps = np.where(np.isnan(batch.deadline_us), 0, start_ps + _or_zero(batch.deadline_us * PS_PER_US))

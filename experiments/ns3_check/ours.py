@@ -12,7 +12,7 @@ from policy.graph import Topology
 from policy.scenario import Scenario
 from policy.workload import FlowBatch
 from simulator import _fabric
-from simulator.run import Simulation, _fabric_columns
+from simulator.run import Simulation, fabric_columns
 from simulator.taps import OUTCOMES, Taps
 
 SLICE_EVENTS = 1_000_000
@@ -25,8 +25,8 @@ def run_on_ours(
 ) -> Outcome:
     """All flows at once, no policy in the loop: until every flow has ended or the time is over."""
     simulation = Simulation(scenario, topology, Taps(flows=lambda columns: None))
-    fabric = simulation._fabric
-    fabric.add_flows(**_fabric_columns(flows))
+    fabric = simulation.fabric
+    fabric.add_flows(**fabric_columns(flows))
     began = time.thread_time()
     ids = [port.id for port in topology.ports]
     watched = len(topology.hosts) + ids.index(watch.port) if watch else 0

@@ -37,7 +37,7 @@ from policy.table import Table
 
 Document = dict[str, Any]
 
-TABLES = ("fabric", "transport", "workload", "deadlines")
+TABLES = ("fabric", "transport", "workload", "deadlines", "simulator")
 """What a scheme's table in [sweep] may change beside [scheme] itself."""
 AXES = {"seed": "--seeds", "scheme.name": "--schemes", "workload.load": "--loads"}
 

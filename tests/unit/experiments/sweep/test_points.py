@@ -42,6 +42,8 @@ rto_min = "2ms"
 name = "pias"
 queues = 2
 thresholds = ["10KB"]
+[sweep.scheme.pias-10KB.simulator]
+multipath = "per-packet"
 """
 
 
@@ -95,6 +97,7 @@ def test_points__settings_of_a_scheme_and_of_its_loads():
     variant = only(found, "pias-10KB/load-0.8/seed-05").document
     assert variant["scheme"] == {"name": "pias", "queues": 2, "thresholds": ["10KB"]}
     assert "transport" not in variant
+    assert (variant["simulator"], "simulator" in low) == ({"multipath": "per-packet"}, False)
 
 
 def test_points__a_quoted_load_is_the_same_load():
