@@ -170,10 +170,17 @@ class PortProgram:
 
     def set(self, ifname: str, settings: PortSettings) -> None:
         """Change the settings of an attached port; the next packet meets them. KeyError when it is not attached."""
-        if settings.sub_queues and self._link_fd is None:
-            # Every packet of the machine that leaves a qdisc passes it: only where somebody asks for flow queues.
-            self._link_fd = iterators.attach(self._object.program("sluice_departure"), ATTACH_RAW_TRACEPOINT)
+        if settings.sub_queues:
+            self.follow_departures()
         self._object.map("settings").update(self._indices[ifname], settings.pack())
+
+    def follow_departures(self) -> None:
+        """Count what leaves the flow queues, from now on. Idempotent.
+
+        Every packet of the machine that leaves a qdisc passes the program: so only where there are flow queues.
+        """
+        if self._link_fd is None:
+            self._link_fd = iterators.attach(self._object.program("sluice_departure"), ATTACH_RAW_TRACEPOINT)
 
     def make_flow_queues(self, ifname: str) -> None:
         """Put the flow queues below the port's eight queues; what waits there is lost. See dataplane.flow_queues.

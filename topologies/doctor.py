@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,10 +18,12 @@ from dataplane.build import KERNEL_BTF
 from dataplane.congestion import available, register_congestion_control
 from dataplane.port import PortProgram
 from dataplane.sockopt import attach_socket_hook
+from policy.behaviour import PortBehaviour
 from policy.errors import SluiceError
 from policy.tags import TAG_COUNT
 from policy.units import format_rate
 from runtime.command import CommandFailed, run
+from runtime.wait import wait_until
 from topologies import commands, measure, ovs, static_flows
 from topologies.measure import Sender
 from topologies.testbed import Testbed
@@ -29,6 +32,11 @@ RATE_BPS = 20_000_000
 """Low enough that two senders in Python overload a port also on a busy machine."""
 RATE_TOLERANCE = 0.03
 PER_TAG = 5
+SHARES = (0.7, 0.3)
+SHARES_S = 1.0
+SHARES_BUFFER_BYTES = 20_000_000
+"""More than two hosts send in the time: what a full buffer lets in would not be what the queues send."""
+STANDING_PACKETS = 30
 MARK_BYTES = 10_000
 COUNTER_CHANGES = 20
 COUNTER_MEDIAN_S = 0.11
@@ -130,8 +138,9 @@ def _try(name: str, attempt: Callable[[], str], remedy: str) -> Check:
 
 def check_port_program() -> Check:
     def attempt() -> str:
-        with PortProgram():
-            return "the port program loads"
+        with PortProgram() as program:
+            program.follow_departures()
+            return "the port program loads, and follows what leaves its queues"
 
     return _try("BPF programs", attempt, "needs root, BTF, clang, bpftool and libbpf1")
 
@@ -194,6 +203,7 @@ def measured_checks() -> Iterator[Check]:
                 measure_full_frames,
                 measure_marking,
                 measure_shaping,
+                measure_shares,
                 measure_counters,
             ):
                 yield check(bed)
@@ -296,6 +306,40 @@ def measure_shaping(bed: Testbed) -> Check:
         return text
 
     return _try("shaping equals the rate", attempt, "free the CPU of other work, and try again")
+
+
+def measure_shares(bed: Testbed) -> Check:
+    """Two hosts overload two queues of a port: each queue gets its part of the link."""
+
+    def attempt() -> str:
+        bed.set_behaviour(PortBehaviour(None, SHARES_BUFFER_BYTES, shares=(0.0, *SHARES)))
+        to = bed.topology.hosts[0].ipv4
+        overload = [Sender(f"h{2 + i}", to, tags=(1 + i,), size_bytes=1400, for_s=4.0) for i in range(2)]
+        with (
+            measure.Receiver(bed, "h1"),
+            measure.sending(bed, overload[0]),
+            measure.sending(bed, overload[1]),
+        ):
+            wait_until(
+                lambda: min(_waiting_packets(bed, q) for q in (1, 2)) > STANDING_PACKETS, "both queues stand"
+            )
+            before = measure.queue_packets(bed, "s1:1")
+            time.sleep(SHARES_S)
+            after = measure.queue_packets(bed, "s1:1")
+        bed.set_marking(None)
+        sent = [after[q] - before[q] for q in (1, 2)]
+        text = f"{sent[0] / sum(sent):.0%} and {sent[1] / sum(sent):.0%} of the link"
+        if abs(sent[0] / sum(sent) - SHARES[0]) > RATE_TOLERANCE:
+            raise SluiceError(f"{text}, not {SHARES[0]:.0%} and {SHARES[1]:.0%}")
+        return text
+
+    return _try("queues get their shares", attempt, "free the CPU of other work, and try again")
+
+
+def _waiting_packets(bed: Testbed, queue: int) -> int:
+    said = bed.exec(None, ["tc", "-s", "class", "show", "dev", "s1-eth1", "classid", f"1:{queue + 1}"])
+    found = re.search(r"backlog \S+ (\d+)p", said)
+    return int(found[1]) if found else 0
 
 
 def measure_counters(bed: Testbed) -> Check:

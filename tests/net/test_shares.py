@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares of the link among a port's queues, and flow queues inside one, on Open vSwitch, changed while it is busy."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from policy.behaviour import PortBehaviour
+from runtime.wait import wait_until
+from tests.net.conftest import RATE_BPS, install
+from topologies import commands, measure
+
+PORT = "s1-eth1"
+MEASURED_S = 4.0
+SETTLED_S = 1.0
+"""HTB lets a class that went beyond its old rate wait until it has paid, for as long as a packet took at that rate."""
+
+
+@pytest.fixture(scope="module")
+def busy(start_testbed):
+    """Port s1:1 with standing queues: h2 and h4 send in queue 0, h3 in queue 1, with windows that the buffer holds."""
+    with (
+        start_testbed("single", parameters={"hosts": 4, "host_rate_bps": RATE_BPS}) as bed,
+        ExitStack() as traffic,
+    ):
+        install(bed, queue_of_tag=lambda tag: 1 if tag == 2 else 0)
+        bed.set_behaviour(PortBehaviour(None, 2_000_000))
+        for number, (host, tag) in enumerate((("h2", 1), ("h4", 1), ("h3", 2))):
+            port = str(6001 + number)
+            _spawn(bed, traffic, "h1", ["iperf", "-s", "-p", port, "-w", "128K"])
+            wait_until(lambda port=port: f":{port}" in bed.exec("h1", ["ss", "-ltn"]), "iperf listens")
+            argv = ["iperf", "-c", "10.0.0.1", "-p", port, "-t", "600", "-w", "128K", "-S", hex(tag << 2)]
+            _spawn(bed, traffic, host, argv)
+        wait_until(lambda: backlog_bytes(bed) > 100_000, "the queues stand", timeout_s=20)
+        yield bed
+
+
+def _spawn(bed, traffic, host, argv):
+    process = bed.spawn(host, argv)
+    traffic.callback(process.wait)
+    traffic.callback(process.kill)
+
+
+def root_qdisc(bed):
+    found = json.loads(bed.exec(None, ["tc", "-s", "-j", "qdisc", "show", "dev", PORT]))
+    return next(q for q in found if q.get("handle") == "1:")
+
+
+def backlog_bytes(bed):
+    return root_qdisc(bed)["backlog"]
+
+
+def share_of_queue_1(bed):
+    """Of the packets that queues 0 and 1 sent in a while."""
+    before = measure.queue_packets(bed, "s1:1")
+    time.sleep(MEASURED_S)
+    after = measure.queue_packets(bed, "s1:1")
+    sent = [after[q] - before[q] for q in (0, 1)]
+    assert sum(sent) * 1500 * 8 > 0.9 * RATE_BPS * MEASURED_S, "the link is full"
+    return sent[1] / sum(sent)
+
+
+def test_two_busy_queues_get_their_shares_and_strictness_comes_back(busy):
+    for shares, low, high in (
+        ((0.7, 0.3), 0.28, 0.32),
+        (None, 0.0, 0.01),
+        ((0.2, 0.8), 0.78, 0.82),
+        ((0.2, 0.1), 0.08, 0.12),  # what nobody is sure of goes to the first
+        (None, 0.0, 0.01),
+    ):
+        busy.set_behaviour(PortBehaviour(None, 2_000_000, shares=shares))
+        time.sleep(SETTLED_S)
+        assert low <= share_of_queue_1(busy) <= high, shares
+
+
+def test_changing_shares_interrupts_nothing(busy):
+    """The classes are changed where they are: the port sends on, its counters go on, it drops nothing."""
+    before = root_qdisc(busy)
+    begin, changes = time.monotonic(), 0
+    while time.monotonic() - begin < 4:
+        busy.set_behaviour(PortBehaviour(None, 2_000_000, shares=(0.6, 0.4) if changes % 2 else (0.3, 0.7)))
+        changes += 1
+    elapsed_s, after = time.monotonic() - begin, root_qdisc(busy)
+    assert changes >= 5
+    assert after["drops"] == before["drops"]
+    assert after["bytes"] - before["bytes"] > 0.97 * RATE_BPS / 8 * elapsed_s
+    assert busy.losses() == {}
+
+
+def test_shares_survive_a_new_ovs_vswitchd(busy):
+    shares = (0.6, 0.4)
+    busy.set_behaviour(PortBehaviour(None, 2_000_000, shares=shares))
+    before = classes(busy)
+    restarts = busy.restarts["ovs-vswitchd"]
+    busy.crash("ovs-vswitchd")
+    busy.wait_restarted("ovs-vswitchd", restarts + 1)
+    assert classes(busy) == before
+    assert f"rate {commands.min_rates_bps(RATE_BPS, shares)[1] // 10**6}Mbit" in before[1]
+
+
+def classes(bed):
+    text = bed.exec(None, ["tc", "class", "show", "dev", PORT, "parent", "1:fffe"])
+    return sorted(line for line in text.splitlines() if " 1:" in line)
