@@ -91,13 +91,24 @@ class Topology:
             grouped[port.switch].append(port)
         return {name: tuple(sorted(ports, key=lambda p: p.number)) for name, ports in grouped.items()}
 
+    @cached_property
+    def _edge_port_of(self) -> dict[str, Port]:
+        return {port.peer: port for port in self.ports if port.edge}
+
     def edge_port(self, host_name: str) -> Port:
         """The switch port that a host hangs on."""
-        return next(port for port in self.ports if port.edge and port.peer == host_name)
+        return self._edge_port_of[host_name]
 
     def distances_to(self, host_name: str) -> dict[str, int]:
         """Hops from each switch to a host: 1 at its edge switch."""
-        edge = self.edge_port(host_name).switch
+        return self._distances[self.edge_port(host_name).switch]
+
+    @cached_property
+    def _distances(self) -> dict[str, dict[str, int]]:
+        """Hops from each switch to the hosts of each edge switch."""
+        return {edge: self._distances_from(edge) for edge in {port.switch for port in self.ports if port.edge}}
+
+    def _distances_from(self, edge: str) -> dict[str, int]:
         distance = {edge: 1}
         queue = deque([edge])
         while queue:

@@ -91,6 +91,12 @@ class AgentPath(BaseModel):
 # ---- answers
 
 
+class OverrideModel(BaseModel):
+    ports: list[str] = Field(description='"s1:2", "s1:*" or "*"')
+    thresholds: list[int] | None = Field(None, description="fixed by hand, in bytes")
+    freeze: bool = Field(False, description="the ports keep the thresholds that are in force")
+
+
 class PolicyModel(BaseModel):
     scheme: str
     queues: int
@@ -110,6 +116,7 @@ class PolicyModel(BaseModel):
     release: int | None = Field(description="nanoseconds")
     untagged_queue: int
     idle_gap_ms: int
+    overrides: list[OverrideModel] = Field(description="the last one that names a port decides about it")
 
 
 class PolicyVersionModel(BaseModel):

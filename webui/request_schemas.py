@@ -10,7 +10,15 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from policy.desired import MAX_MARK_BYTES, MAX_QUEUES, MAX_RELEASE_NS, MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
+from policy.desired import (
+    MAX_MARK_BYTES,
+    MAX_OVERRIDES,
+    MAX_QUEUES,
+    MAX_RELEASE_NS,
+    MAX_SUB_QUEUES,
+    MAX_THRESHOLD_BYTES,
+    PORTS_PATTERN,
+)
 from policy.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, WATCHED
 from policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
 from webui.connections import FIELD, connections_schema
@@ -73,9 +81,26 @@ def _policy_of(scheme: Scheme) -> dict[str, Any]:
         **_sharing(),
         "untagged_queue": _whole(0, (scheme.queues if single else MAX_QUEUES) - 1),
         "idle_gap_ms": _whole(1, 60_000),
+        "overrides": _overrides_of(scheme),
     }
     optional = {name: schema if name == "scheme" else _or_null(schema) for name, schema in properties.items()}
     return {"type": "object", "properties": optional, "required": ["scheme"], "additionalProperties": False}
+
+
+def _overrides_of(scheme: Scheme) -> dict[str, Any]:
+    """Thresholds fixed by hand at some ports, or frozen where they would adapt."""
+    if scheme.threshold_rule is ThresholdRule.NONE:
+        return {"type": "array", "maxItems": 0}
+    thresholds = {"type": "array", "items": _size(1, MAX_THRESHOLD_BYTES), "maxItems": MAX_QUEUES - 1}
+    ports = {"type": "array", "items": {"type": "string", "pattern": PORTS_PATTERN}, "minItems": 1}
+    kinds = [{"ports": ports, "thresholds": thresholds}]
+    if scheme.threshold_rule.adapts:
+        kinds.append({"ports": ports, "freeze": {"const": True, "type": "boolean"}})
+    items = [
+        {"type": "object", "properties": kind, "required": list(kind), "additionalProperties": False}
+        for kind in kinds
+    ]
+    return {"type": "array", "maxItems": MAX_OVERRIDES, "items": {"anyOf": items}}
 
 
 def _marks_of(scheme: Scheme) -> dict[str, Any]:
