@@ -144,6 +144,25 @@ def _policy_results() -> Iterator[Result]:
         yield Result(what, _median_s(adjust) / len(steps) / ports * 1e6, "us")
 
 
+def _control_results() -> Iterator[Result]:
+    """Counters in, rules out: the decoder against os-ken's, and a controller with a core to itself at 100 ms."""
+    from experiments.bench_control import INTERVAL_MS, LEAVES_OF_1000_PORTS, SCHEMES, measure_decoding
+    from experiments.bench_control import measure_loop, most_leaves
+
+    for what, speed in measure_decoding().items():
+        yield Result(f"decoding {what}", speed.ours_per_s, "entries/s", speed.os_ken_per_s, "os-ken")
+    for scheme, (start, most) in SCHEMES.items():
+        loop = measure_loop(scheme, LEAVES_OF_1000_PORTS)
+        of = f"control loop, {scheme}, {loop.ports:,} ports"
+        yield Result(f"{of}, {INTERVAL_MS} ms intervals kept", 100 * loop.kept, "%")
+        yield Result(f"{of}, CPU", 100 * loop.cpu, "% of a core")
+        yield Result(f"{of}, counters", loop.entries_per_s, "entries/s")
+        yield Result(f"{of}, rules changed", loop.rules_per_s, "rules/s")
+        yield Result(f"{of}, counters to rules, p99", loop.p99_ms, "ms", loop.p50_ms, "median")
+        best = most_leaves(scheme, start, most)
+        yield Result(f"control loop, {scheme}, most ports that keep the pace", best.ports, "ports")
+
+
 def _simulator_results() -> Iterator[Result]:
     """The evaluation of PIAS, web search at load 0.8; by CPU time, whoever else uses the machine."""
     from experiments.bench_simulator import (
@@ -210,6 +229,21 @@ def _store_results() -> Iterator[Result]:
         engine.dispose()
 
 
+def _ingest_results() -> Iterator[Result]:
+    """Flow records into a real web process for a minute, while dashboards watch; on each store."""
+    from experiments.bench_ingest import DASHBOARDS, STORES, measure_ingestion
+
+    for store in STORES:
+        found = measure_ingestion(store)
+        what = f"ingestion, {store}"
+        yield Result(what, found.accepted_per_s, "records/s", found.asked_per_s, "asked")
+        yield Result(f"{what}, latency p50", found.p50_ms, "ms")
+        yield Result(f"{what}, latency p99", found.p99_ms, "ms")
+        yield Result(f"{what}, lost or doubled", found.kept - found.delivered, "records")
+        yield Result(f"{what}, each of {DASHBOARDS} dashboards", found.snapshots_per_s, "snapshots/s")
+        yield Result(f"{what}, CPU of the web process", found.server_cpu, "cores")
+
+
 PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "packets": _packet_results,
     "throughput": _throughput_results,
@@ -217,12 +251,14 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "connections": _connection_results,
     "hook": _hook_results,
     "policy": _policy_results,
+    "control": _control_results,
     "store": _store_results,
+    "ingest": _ingest_results,
     "simulator": _simulator_results,
 }
 
 
-WITHOUT_ROOT = {"policy", "store", "simulator"}
+WITHOUT_ROOT = {"policy", "control", "store", "ingest", "simulator"}
 
 
 def _table(results: list[Result]) -> Table:

@@ -98,10 +98,8 @@ class FlowRecord:
         """Check a record; FieldError names the first bad field."""
         if not isinstance(document, Mapping):
             raise FieldError("flow", "must be an object")
-        known = {f.name for f in fields(cls)}
-        for key in document:
-            if key not in known:
-                raise FieldError(str(key)[:64], "is not a field of a flow record")
+        for key in document.keys() - _FIELDS:
+            raise FieldError(str(key)[:64], "is not a field of a flow record")
         get = document.get
         record = cls(
             id=_text("id", get("id"), _ID),
@@ -130,10 +128,14 @@ class FlowRecord:
             raise FieldError("fct_us", "is there exactly when the flow has finished")
         if (record.met is None) != (record.deadline_us is None):
             raise FieldError("met", "is there exactly when the flow has a deadline")
-        for name in ("ideal_us", "retransmissions"):
-            if getattr(record, name) is None and record.source == SCHEDULED:
-                raise FieldError(name, "may be null only for flows that are not scheduled")
+        if record.source == SCHEDULED:
+            for name in ("ideal_us", "retransmissions"):
+                if getattr(record, name) is None:
+                    raise FieldError(name, "may be null only for flows that are not scheduled")
         return record
+
+
+_FIELDS = frozenset(f.name for f in fields(FlowRecord))
 
 
 def _text(field: str, value: object, pattern: re.Pattern[str]) -> str:
@@ -161,7 +163,7 @@ def _whole(field: str, value: object, low: int, high: int) -> int:
 
 
 def _number(field: str, value: object, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise FieldError(field, f"must be a number from {low:g} to {high:g}")
     return float(value)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, Select, func, select, text
 
-from policy.records import FINISHED, SCHEDULED, UNFINISHED, FlowRecord
+from policy.records import FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, FlowRecord
 from policy.schemes import SCHEMES
 from store.order import one_after_another
 from store.schema import flows
@@ -31,6 +31,9 @@ from store.totals import (
 
 FILTERS = ("scheme", "size_class", "status", "src", "dst", "met", "source")
 """Columns that `find_flows` can be asked to match."""
+
+MOST_COLUMNS = 500_000
+"""Flows that figures are made of at most: at 10,000 a second the last 50 s, and some 40 MB."""
 
 _FIGURES = ("sequence", "received_at", "started_at", "fct_us", "size_class", "scheme", "met")
 _NAMES = tuple(field.name for field in fields(FlowRecord))
@@ -55,18 +58,37 @@ def add_flows(engine: Engine, records: Sequence[FlowRecord]) -> int:
 
     In the same transaction they are counted in the totals, so each is counted once, too.
     """
+    return add_batches(engine, [records])[0]
+
+
+def add_batches(engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list[int]:
+    """`add_flows` of several batches in one transaction: one wait for the disk instead of one each."""
+    records = [record for batch in batches for record in batch]
     if not records:
-        return 0
+        return [0] * len(batches)
     with engine.begin() as connection:
         one_after_another(connection, flows.name)
         accepted = _insert(connection, records, time.time())
-        counted = records if accepted == len(records) else _new_ones(connection, records, accepted)
         tally = Tally()
-        count_records(tally, counted)
-        if accepted < len(records):
+        if accepted == len(records):
+            new, counts = records, [len(batch) for batch in batches]
+        else:
+            new = _new_ones(connection, records, accepted)
+            counts = _by_batch(batches, {record.id for record in new})
             tally.count(RECORDS_KNOWN, len(records) - accepted)
+        count_records(tally, new)
         add_totals(connection, tally.take())
-    return accepted
+    return counts
+
+
+def _by_batch(batches: Sequence[Sequence[FlowRecord]], new: set[str]) -> list[int]:
+    """How many of each batch were new: an id is the first one's that has it."""
+    left, counts = set(new), []
+    for batch in batches:
+        ids = {record.id for record in batch} & left
+        left -= ids
+        counts.append(len(ids))
+    return counts
 
 
 def _insert(connection: Connection, records: Sequence[FlowRecord], received_at: float) -> int:
@@ -122,7 +144,8 @@ class FlowColumns:
     """When the flow finished, by its own record; when its record came, for an unfinished one (epoch seconds)."""
     fct_us: NDArray[np.float64]
     """NaN where unfinished."""
-    size_class: NDArray[np.str_]
+    size_class: NDArray[np.uint8]
+    """Index in SIZE_CLASSES."""
     scheme: NDArray[np.str_]
     has_deadline: NDArray[np.bool_]
     missed: NDArray[np.bool_]
@@ -136,11 +159,12 @@ class FlowColumns:
         columns = zip(*rows, strict=True) if rows else ((),) * len(_FIGURES)
         _, received, started, fct, size_class, scheme, met = columns
         fct_us = np.array(fct, dtype=np.float64)
+        places = {name: place for place, name in enumerate(SIZE_CLASSES)}
         finished = np.array(started, dtype=np.float64) + fct_us / 1e6
         return cls(
             at=np.where(np.isnan(fct_us), np.array(received, dtype=np.float64), finished),
             fct_us=fct_us,
-            size_class=np.array(size_class, dtype=np.str_),
+            size_class=np.array([places[name] for name in size_class], dtype=np.uint8),
             scheme=np.array(scheme, dtype=np.str_),
             has_deadline=np.array([m is not None for m in met], dtype=np.bool_),
             missed=np.array([m is not None and not m for m in met], dtype=np.bool_),
@@ -151,24 +175,40 @@ class FlowColumns:
         """One after the other; `parts` holds at least one."""
         return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
 
-    def where(self, mask: NDArray[np.bool_]) -> FlowColumns:
-        return FlowColumns(*(getattr(self, f.name)[mask] for f in fields(self)))
+    def where(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> FlowColumns:
+        """By a mask, or by places in the order that is wanted."""
+        return FlowColumns(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
 
-def flow_columns(engine: Engine, since: float) -> FlowColumns:
-    """The flows that finished after `since` and whose record was received after it."""
-    columns, _ = flow_columns_after(engine, 0, since)
+def flow_columns(engine: Engine, since: float, limit: int = MOST_COLUMNS) -> FlowColumns:
+    """The flows that finished after `since` and whose record was received after it; the newest `limit` of them."""
+    query = _received_after(_figures(), since, SCHEDULED).limit(limit)
+    columns = FlowColumns.from_rows(_fetched(engine, query))
     return columns.where(columns.at > since)
 
 
-def flow_columns_after(engine: Engine, sequence: int, received_after: float) -> tuple[FlowColumns, int]:
-    """The records after that sequence number received after that time, and the last one's sequence number."""
-    query = select(*(flows.c[name] for name in _FIGURES)).where(
+def flow_columns_after(
+    engine: Engine, sequence: int, received_after: float, limit: int = MOST_COLUMNS
+) -> tuple[FlowColumns, int]:
+    """The records after that sequence number received after that time, the newest `limit` of them; the last number."""
+    query = _figures().where(
         flows.c.received_at > received_after, flows.c.sequence > sequence, flows.c.source == SCHEDULED
     )
+    rows = _fetched(engine, query.order_by(flows.c.sequence.desc()).limit(limit))
+    return FlowColumns.from_rows(rows), rows[0][0] if rows else sequence
+
+
+def _figures() -> Select[Any]:
+    return select(*(flows.c[name] for name in _FIGURES))
+
+
+def _fetched(engine: Engine, query: Select[Any]) -> Sequence[tuple[Any, ...]]:
+    """As the driver gives the rows: ten thousand a second come this way, and SQLAlchemy's own rows cost three times."""
     with engine.connect() as connection:
-        rows = [tuple(row) for row in connection.execute(query)]
-    return FlowColumns.from_rows(rows), max((row[0] for row in rows), default=sequence)
+        cursor = connection.execute(query).cursor
+        assert cursor is not None, "a SELECT has a cursor"
+        rows: Sequence[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 def find_flows(

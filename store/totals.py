@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, select, text
 
-from store.desired import insert_for
 from store.schema import totals
 
 VALUE, SUM = "", "sum"
@@ -84,6 +83,13 @@ METRICS = (
 
 Key = tuple[str, str, str]
 
+_GROWS = "ON CONFLICT (metric, labels, part) DO UPDATE SET value = totals.value + excluded.value"
+_ADD_ROW = text(f"INSERT INTO totals VALUES (:metric, :labels, :part, :value) {_GROWS}")
+_ADD_DOCUMENT = text(
+    "INSERT INTO totals SELECT metric, labels, part, value "
+    f"FROM json_populate_recordset(NULL::totals, CAST(:rows AS json)) {_GROWS}"
+)
+
 
 class Tally:
     """What a process has counted and not yet added to the store. Any thread may count."""
@@ -98,7 +104,7 @@ class Tally:
 
     def observe(self, metric: Metric, values: Iterable[float], **labels: str) -> None:
         """Put every value into its bucket: the first whose bound is not below it."""
-        text = _label_text(metric, labels)
+        label_text = _label_text(metric, labels)
         bounds = (*metric.buckets, inf)
         found: Counter[int] = Counter()
         total = 0.0
@@ -107,8 +113,8 @@ class Tally:
             total += value
         with self._lock:
             for place, count in found.items():
-                self._counts[metric.name, text, bound_text(bounds[place])] += count
-            self._counts[metric.name, text, SUM] += total  # type: ignore[assignment]
+                self._counts[metric.name, label_text, bound_text(bounds[place])] += count
+            self._counts[metric.name, label_text, SUM] += total  # type: ignore[assignment]
 
     def take(self) -> dict[Key, float]:
         """All of it; the tally is empty then."""
@@ -141,12 +147,12 @@ def add_totals(connection: Connection, counts: Mapping[Key, float]) -> None:
         {"metric": metric, "labels": labels, "part": part, "value": float(value)}
         for (metric, labels, part), value in sorted(counts.items())
     ]
-    if rows:
-        statement = insert_for(connection, totals)
-        grown = {"value": totals.c.value + statement.excluded.value}
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=["metric", "labels", "part"], set_=grown), rows
-        )
+    if not rows:
+        return
+    if connection.dialect.name == "postgresql":
+        connection.execute(_ADD_DOCUMENT, {"rows": json.dumps(rows)})  # one statement, not one a row
+    else:
+        connection.execute(_ADD_ROW, rows)
 
 
 def flush(engine: Engine, tally: Tally) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 from webui import __version__
 from webui.api import agents, events, flows, network, observed, policies
 from webui.errors import query_error, register_errors
+from webui.ingestion import Ingestion
 from webui.live import Live
 from webui.metrics import metrics
 from webui.models import Error
@@ -41,7 +42,9 @@ def create_app(engine: Engine, token: str, stopping: threading.Event | None = No
     )
     stopping = stopping or threading.Event()
     recent = RecentFlows(engine)
-    app.extensions[EXTENSION] = Services(engine, token, recent, Live(engine, recent, stopping), stopping)
+    app.extensions[EXTENSION] = Services(
+        engine, token, recent, Live(engine, recent, stopping), Ingestion(engine), stopping
+    )
     app.json.sort_keys = False  # type: ignore[attr-defined]
     for module in (network, policies, observed, flows, agents, events):
         app.register_api(module.api)

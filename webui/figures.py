@@ -38,11 +38,15 @@ def fct_series(flows: FlowColumns, since: float, until: float, bin_s: float) -> 
     every other list has one value a bin, None where no flow finished.
     """
     first, count = bin_range(since, until, bin_s)
-    finished = flows.where(~np.isnan(flows.fct_us))
+    bins = _bin_of(flows.at, first, bin_s)
+    chosen = ~np.isnan(flows.fct_us) & (bins >= 0) & (bins < count)
+    finished, bins = flows.where(chosen), bins[chosen]
+    order = np.lexsort((finished.fct_us, bins))
+    finished, bins = finished.where(order), bins[order]
     series: dict[str, Any] = {"at": _bin_starts(first, count, bin_s)}
     for name in CLASSES:
-        chosen = finished.where(_in_class(finished, name))
-        series[name] = _binned(chosen.fct_us, _bin_of(chosen.at, first, bin_s), count)
+        inside = _in_class(finished, name)
+        series[name] = _binned(finished.fct_us[inside], bins[inside], count)
     return series
 
 
@@ -81,14 +85,13 @@ def _bin_of(at: NDArray[np.float64], first: int, bin_s: float) -> NDArray[np.int
 
 
 def _in_class(flows: FlowColumns, name: str) -> NDArray[np.bool_]:
-    return np.ones(len(flows), dtype=np.bool_) if name == "all" else flows.size_class == name
+    if name == "all":
+        return np.ones(len(flows), dtype=np.bool_)
+    return np.equal(flows.size_class, SIZE_CLASSES.index(name))
 
 
 def _binned(values: NDArray[np.float64], bins: NDArray[np.int64], count: int) -> dict[str, list[Any]]:
-    """Statistics of each bin at once: sort by (bin, value), then percentiles are places in each bin's run."""
-    inside = (bins >= 0) & (bins < count)
-    values, bins = values[inside], bins[inside]
-    values = values[np.lexsort((values, bins))]
+    """Statistics of each bin at once. Sorted by (bin, value), percentiles are places in each bin's run."""
     n = np.bincount(bins, minlength=count)
     starts = np.concatenate(([0], np.cumsum(n)[:-1]))
     sums = np.concatenate(([0.0], np.cumsum(values)))

@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from store.retention import Retention, forget_some
 from store.totals import Tally, flush
 from webui.event_log import EventLog
+from webui.ingestion import Ingestion
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ class Housekeeping(threading.Thread):
         self,
         engine: Engine,
         tally: Tally,
+        ingestion: Ingestion,
         stopping: threading.Event,
         retention: Retention,
         event_log: EventLog | None = None,
@@ -36,6 +38,7 @@ class Housekeeping(threading.Thread):
         super().__init__(name="housekeeping", daemon=True)
         self._engine = engine
         self._tally = tally
+        self._ingestion = ingestion
         self._stopping = stopping
         self._retention = retention
         self._event_log = event_log
@@ -52,7 +55,8 @@ class Housekeeping(threading.Thread):
     def turn(self) -> None:
         """Once through everything that is due."""
         try:
-            flush(self._engine, self._tally)
+            with self._ingestion.alone():
+                flush(self._engine, self._tally)
             if self._event_log:
                 self._event_log.write_new()
             if time.monotonic() >= self._forget_due and not self._stopping.is_set():
@@ -69,5 +73,9 @@ class Housekeeping(threading.Thread):
             self._away = False
 
     def _forget(self) -> None:
-        while forget_some(self._engine, self._retention, time.time()) and not self._stopping.wait(REST_S):
+        while self._forget_some() and not self._stopping.wait(REST_S):
             pass
+
+    def _forget_some(self) -> int:
+        with self._ingestion.alone():
+            return forget_some(self._engine, self._retention, time.time())

@@ -36,7 +36,8 @@ metrics = Blueprint("metrics", __name__)
 @metrics.get("/metrics")
 def exposition() -> Response:
     found = services()
-    flush(found.engine, found.tally)  # what this worker counted since its last turn is in the answer
+    with found.ingestion.alone():
+        flush(found.engine, found.tally)  # what this worker counted since its last turn is in the answer
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StoreCollector(found.engine))
     return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

@@ -296,8 +296,11 @@ class FctSeriesModel(BaseModel):
     large: SeriesModel
 
 
+_WINDOW = "seconds that it covers: less than asked where more flows came than figures are made of"
+
+
 class FctAnswer(BaseModel):
-    window_s: float
+    window_s: float = Field(description=_WINDOW)
     flows_per_s: float
     classes: dict[str, DistributionModel]
     schemes: dict[str, dict[str, DistributionModel]]
@@ -313,7 +316,7 @@ class DeadlineSeriesModel(BaseModel):
 
 
 class DeadlinesAnswer(BaseModel):
-    window_s: float
+    window_s: float = Field(description=_WINDOW)
     n: int
     missed: int
     miss_ratio: float | None

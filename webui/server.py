@@ -80,7 +80,9 @@ class Server(BaseApplication):  # type: ignore[misc]
         app = create_app(engine, self._settings.token)
         found = app.extensions[EXTENSION]
         event_log = EventLog(engine, self._settings.event_log) if self._settings.event_log else None
-        Housekeeping(engine, found.tally, found.stopping, self._settings.retention, event_log).start()
+        Housekeeping(
+            engine, found.tally, found.ingestion, found.stopping, self._settings.retention, event_log
+        ).start()
         return app
 
 

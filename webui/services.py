@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 from store.totals import Tally
 
 if TYPE_CHECKING:
+    from webui.ingestion import Ingestion
     from webui.live import Live
     from webui.recent import RecentFlows
 
@@ -25,13 +26,11 @@ class Services:
     token: str
     recent: RecentFlows
     live: Live
+    ingestion: Ingestion
     stopping: threading.Event
     """Set when the process has been told to end: whoever waits, stops waiting."""
     tally: Tally = field(default_factory=Tally)
     """Counted here, added to the store's totals a moment later."""
-    ingestion: threading.Lock = field(default_factory=threading.Lock)
-    """Held while flow records are written, so that this process's threads do not fight over the store's one writer.
-    (That batches commit in the order of their sequence numbers, whoever writes, the store itself sees to.)"""
 
 
 def services() -> Services:

@@ -10,7 +10,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from policy.errors import FieldError
 from policy.records import FlowRecord
-from store.flows import FILTERS, add_flows, find_flows
+from store.flows import FILTERS, MOST_COLUMNS, FlowColumns, find_flows
 from store.totals import INGESTION_SECONDS, REQUESTS_REFUSED
 from webui import figures
 from webui.api import blueprint
@@ -49,8 +49,7 @@ def deliver_flows() -> Response:
         status = refused.status if isinstance(refused, ApiError) else 413
         found.tally.count(REQUESTS_REFUSED, status=str(status))
         raise
-    with found.ingestion:
-        accepted = add_flows(found.engine, records)
+    accepted = found.ingestion.add(records)
     found.tally.observe(INGESTION_SECONDS, [time.monotonic() - began])
     return jsonify(accepted=accepted, known=len(records) - accepted)
 
@@ -91,11 +90,10 @@ def list_connections() -> Response:
 def fct(query: WindowQuery) -> Response:
     """Flow completion times in microseconds by size class and scheme, and over time."""
     now, bin_s = time.time(), _checked_bin_s(query)
-    since = now - query.window_s
-    flows = services().recent.since(since)
+    since, flows = _covered(now - query.window_s)
     return jsonify(
-        window_s=query.window_s,
-        flows_per_s=len(flows) / query.window_s,
+        window_s=round(now - since, 3),
+        flows_per_s=len(flows) / (now - since),
         classes=figures.fct_by_class(flows),
         schemes=figures.fct_by_scheme(flows),
         bin_s=bin_s,
@@ -107,14 +105,19 @@ def fct(query: WindowQuery) -> Response:
 def deadlines(query: WindowQuery) -> Response:
     """How many flows with a deadline missed it, and over time."""
     now, bin_s = time.time(), _checked_bin_s(query)
-    since = now - query.window_s
-    flows = services().recent.since(since)
+    since, flows = _covered(now - query.window_s)
     return jsonify(
-        window_s=query.window_s,
+        window_s=round(now - since, 3),
         **figures.deadline_totals(flows),
         bin_s=bin_s,
         series=figures.deadline_series(flows, since, now, bin_s) if bin_s else None,
     )
+
+
+def _covered(since: float) -> tuple[float, FlowColumns]:
+    """The flows after `since`, or the newest MOST_COLUMNS of them and the time from which those are all."""
+    flows = services().recent.since(since)
+    return (float(flows.at.min()) if len(flows) >= MOST_COLUMNS else since), flows
 
 
 def _checked_bin_s(query: WindowQuery) -> float | None:

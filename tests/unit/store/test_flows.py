@@ -6,7 +6,17 @@ import time
 import numpy as np
 
 from policy.records import FlowRecord
-from store.flows import add_flows, all_flows, count_flows, find_flows, flow_columns, recent_flows
+from store.flows import (
+    add_batches,
+    add_flows,
+    all_flows,
+    count_flows,
+    find_flows,
+    flow_columns,
+    flow_columns_after,
+    last_sequence,
+    recent_flows,
+)
 from tests.unit.webui.records import record
 
 
@@ -55,3 +65,28 @@ def test_find_flows__older_than_a_sequence(engine):
     assert [row["id"] for row in rows] == ["f3", "f2"]
     assert [row["id"] for row in find_flows(engine, {"src": "h1"}, rows[-1]["sequence"])] == ["f1", "f0"]
     assert find_flows(engine, {"src": "h2"}) == []
+
+
+def test_add_batches__how_many_of_each_were_new(engine):
+    add_flows(engine, [flow("a")])
+    batches = [[flow("a"), flow("b")], [], [flow("b"), flow("c"), flow("c")], [flow("d")]]
+    assert add_batches(engine, batches) == [1, 0, 1, 1]
+    assert [f.id for f in all_flows(engine)] == ["a", "b", "c", "d"]
+    assert add_batches(engine, [[], []]) == [0, 0]
+
+
+def test_flow_columns__the_newest_when_there_are_too_many(engine):
+    add_flows(engine, [flow(f"f{i}", fct_us=1000.0 + i) for i in range(10)])
+    assert sorted(flow_columns(engine, 0.0, limit=3).fct_us) == [1007, 1008, 1009]
+    columns, last = flow_columns_after(engine, 2, 0.0, limit=4)
+    assert sorted(columns.fct_us) == [1006, 1007, 1008, 1009]
+    assert last == last_sequence(engine)
+    assert flow_columns_after(engine, last, 0.0)[1] == last
+
+
+def test_flows_of_a_run__are_those_after_a_sequence_number(engine):
+    add_flows(engine, [flow("a"), flow("b")])
+    before = last_sequence(engine)
+    add_flows(engine, [flow("c"), flow("w", source="watched")])
+    assert count_flows(engine, after=before) == 1
+    assert [f.id for f in all_flows(engine, after=before)] == ["c"]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policy.records import SIZE_CLASSES
 from store.flows import FlowColumns
 from store.observed import PortSample, ThresholdChange
 from webui import figures
@@ -17,7 +18,7 @@ def columns(rows):
     return FlowColumns(
         at=np.array(at, dtype=float),
         fct_us=np.array(fct, dtype=float),
-        size_class=np.array(size_class, dtype=np.str_),
+        size_class=np.array([SIZE_CLASSES.index(name) for name in size_class], dtype=np.uint8),
         scheme=np.array(["pias"] * len(at), dtype=np.str_),
         has_deadline=np.array([m is not None for m in met], dtype=bool),
         missed=np.array([m is False for m in met], dtype=bool),

@@ -73,3 +73,14 @@ def test_since__forgets_what_is_older_than_the_span(engine, monkeypatch, turns):
     clock[0] += recent_module.SPAN_S
     recent.since(clock[0] - 10)
     assert not recent._chunks
+
+
+def test_since__holds_no_more_than_so_many_however_many_come(engine, monkeypatch):
+    monkeypatch.setattr(recent_module, "MOST_COLUMNS", 50)
+    recent = RecentFlows(engine)
+    recent.since(time.time() - 60)
+    for turn in range(12):
+        add(engine, turn * 10, 10)
+        recent.since(time.time() - 0.001)
+        assert sum(len(chunk.columns) for chunk in recent._chunks) == recent._held <= 60
+    assert len(recent.since(time.time() - 60)) == 120, "what is not in the memory comes from the store"

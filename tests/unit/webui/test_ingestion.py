@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import threading
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from policy.records import FlowRecord
+from runtime.wait import wait_until
+from store.flows import all_flows
+from tests.unit.webui.records import record
+from webui import ingestion as ingestion_module
+from webui.ingestion import Ingestion
+
+
+def batch(name, count):
+    return [FlowRecord.from_document(record(f"{name}.{i}")) for i in range(count)]
+
+
+class Slow:
+    """Holds the first transaction until it is let go, and notes how many batches each one has."""
+
+    def __init__(self, monkeypatch, failing=()):
+        self.sizes, self.go, self.failing = [], threading.Event(), failing
+        self.original = ingestion_module.add_batches
+        monkeypatch.setattr(ingestion_module, "add_batches", self)
+
+    def __call__(self, engine, batches):
+        self.sizes.append([len(records) for records in batches])
+        if len(self.sizes) == 1:
+            assert self.go.wait(20)
+        if len(self.sizes) in self.failing:
+            raise OperationalError("INSERT", {}, Exception("the disk is full"))
+        return self.original(engine, batches)
+
+
+def deliver(ingestion, batches):
+    """All at once, the first of them before the others; what each call returned or raised, by its name."""
+    results = {}
+
+    def add(name, records):
+        try:
+            results[name] = ingestion.add(records)
+        except OperationalError as error:
+            results[name] = error
+
+    threads = [threading.Thread(target=add, args=item) for item in batches.items()]
+    for number, thread in enumerate(threads):
+        thread.start()
+        # The first is being written, each later one waits.
+        wait_until(lambda number=number: len(ingestion._waiting) == number, "the delivery waits")
+    return threads, results
+
+
+def test_add__what_came_while_another_was_written_is_written_together(engine, monkeypatch):
+    slow, ingestion = Slow(monkeypatch), Ingestion(engine)
+    deliveries = {
+        "a": batch("a", 2),
+        "b": batch("b", 3),
+        "c": batch("a", 2) + batch("c", 1),
+        "d": batch("c", 1),
+    }
+    threads, results = deliver(ingestion, deliveries)
+    slow.go.set()
+    for thread in threads:
+        thread.join(20)
+    assert slow.sizes == [[2], [3, 3, 1]]
+    assert results == {"a": 2, "b": 3, "c": 1, "d": 0}
+    assert len(all_flows(engine)) == 6
+
+
+def test_add__so_many_go_together_and_no_more(engine, monkeypatch):
+    monkeypatch.setattr(ingestion_module, "MOST_TOGETHER", 5)
+    slow, ingestion = Slow(monkeypatch), Ingestion(engine)
+    deliveries = {
+        name: batch(name, count) for name, count in (("a", 1), ("b", 3), ("c", 2), ("d", 2), ("e", 9))
+    }
+    threads, results = deliver(ingestion, deliveries)
+    slow.go.set()
+    for thread in threads:
+        thread.join(20)
+    assert slow.sizes == [[1], [3, 2], [2], [9]]
+    assert sum(results.values()) == 17
+
+
+def test_add__a_store_that_fails_is_told_to_those_whose_records_it_did_not_take(engine, monkeypatch):
+    slow, ingestion = Slow(monkeypatch, failing=(2,)), Ingestion(engine)
+    threads, results = deliver(ingestion, {name: batch(name, 1) for name in "abc"})
+    slow.go.set()
+    for thread in threads:
+        thread.join(20)
+    assert results["a"] == 1
+    assert isinstance(results["b"], OperationalError)
+    assert isinstance(results["c"], OperationalError)
+    assert ingestion.add(batch("b", 1)) == 1
+
+
+def test_add__nothing(engine):
+    assert Ingestion(engine).add([]) == 0
+
+
+@pytest.mark.parametrize("failing", [(), (1,)])
+def test_add__leaves_the_way_free(engine, monkeypatch, failing):
+    slow, ingestion = Slow(monkeypatch, failing), Ingestion(engine)
+    slow.go.set()
+    try:
+        ingestion.add(batch("a", 1))
+    except OperationalError:
+        assert failing
+    with ingestion.alone():
+        pass
+    assert ingestion.add(batch("b", 1)) == 1
