@@ -49,7 +49,11 @@ SAY_AGAIN_S = 60.0
 
 
 class EventTick(event.EventBase):  # type: ignore[misc]
-    """Time has passed."""
+    """Time has passed: it was `at_ns` when this was put into the queue."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_ns = time.monotonic_ns()
 
 
 class EventStanding(event.EventBase):  # type: ignore[misc]
@@ -117,13 +121,14 @@ class Controller(DaemonLoop):
                 self._send_event(EventTick(), None)
 
     @set_ev_cls(EventTick)  # type: ignore[untyped-decorator]
-    def on_tick(self, _tick: EventTick) -> None:
+    def on_tick(self, tick: EventTick) -> None:
         self._tick_waiting.clear()
         now_ns = time.monotonic_ns()
         self._settle_contests(now_ns / 1e9)
         if not self.may_act(now_ns):
             return
         for session in list(self._sessions.values()):
+            session.check_time(tick.at_ns)
             session.advance(now_ns)
         if now_ns >= self._presence_due_ns:
             self._presence_due_ns = now_ns + PRESENCE_EVERY_NS

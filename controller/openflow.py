@@ -115,7 +115,7 @@ def _serialised(message: Any, xid: int) -> bytes:
 
 
 @lru_cache(_REMEMBERED)
-def _rule_body(rule: FlowRule) -> bytes:
+def rule_body(rule: FlowRule) -> bytes:
     """Match and instructions of a rule (its table, priority and cookie do not matter)."""
     match = parser.OFPMatch(**dict(rule.match))
     message = parser.OFPFlowMod(_CODEC, match=match, instructions=_instructions(rule))
@@ -125,7 +125,7 @@ def _rule_body(rule: FlowRule) -> bytes:
 def _flow_mod(command: int, rule: FlowRule, xid: int) -> bytes:
     """Counters stay with a modified rule: OFPFF_RESET_COUNTS is not set."""
     deletes = command == ofp.OFPFC_DELETE_STRICT
-    body = _rule_body(FlowRule(0, 0, rule.match) if deletes else _bare(rule))
+    body = rule_body(FlowRule(0, 0, rule.match) if deletes else _bare(rule))
     head = _FLOW_MOD.pack(
         0 if deletes else rule.cookie,
         0,
@@ -155,7 +155,7 @@ def _bucket(bucket: Bucket, kind: GroupKind) -> Any:
     )
 
 
-def _group_mod(command: int, group: GroupRule, xid: int) -> bytes:
+def group_mod(command: int, group: GroupRule, xid: int) -> bytes:
     buckets = [_bucket(bucket, group.kind) for bucket in group.buckets]
     return _serialised(parser.OFPGroupMod(_CODEC, command, int(group.kind), group.group, buckets), xid)
 
@@ -190,9 +190,9 @@ _Writer = Callable[[int], bytes]
 def _change_messages(changes: Changes) -> Iterator[tuple[_Writer, object]]:
     """In an order in which each step is possible: a rule's group exists while the rule does."""
     for group in changes.add_groups:
-        yield lambda xid, group=group: _group_mod(ofp.OFPGC_ADD, group, xid), group  # type: ignore[misc]
+        yield lambda xid, group=group: group_mod(ofp.OFPGC_ADD, group, xid), group  # type: ignore[misc]
     for group in changes.modify_groups:
-        yield lambda xid, group=group: _group_mod(ofp.OFPGC_MODIFY, group, xid), group  # type: ignore[misc]
+        yield lambda xid, group=group: group_mod(ofp.OFPGC_MODIFY, group, xid), group  # type: ignore[misc]
     for command, rules in (
         (ofp.OFPFC_DELETE_STRICT, changes.delete),
         (ofp.OFPFC_ADD, changes.add),
@@ -499,15 +499,23 @@ def _by_port_and_code(
     """Sums of the counters with the same port and code; codes outside the range and other ports count nowhere."""
     number = (cookies >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
     code = (cookies & np.uint64(0xFF)).astype(np.int64)
-    row = np.minimum(np.searchsorted(ports, number), len(ports) - 1)
-    ours = (code >= first_code) & (code < end_code) & (ports[row] == number)
-    row, code = row[ours], code[ours] - first_code
-    counts = np.zeros((len(ports), len(columns), end_code - first_code), np.int64)
+    row = _rows_of(number, ports)
+    ours = (row >= 0) & (code >= first_code) & (code < end_code)
+    row, codes = row[ours], end_code - first_code
+    cell = row * codes + code[ours] - first_code
+    counts = np.zeros((len(columns), len(ports) * codes), np.int64)
     for kind, column in enumerate(columns):
-        np.add.at(counts[:, kind], (row, code), column[ours].astype(np.int64))
+        np.add.at(counts[kind], cell, column[ours].astype(np.int64))
     seen = np.zeros(len(ports), bool)
     seen[row] = True
-    return Counted(counts, seen)
+    return Counted(counts.reshape(len(columns), len(ports), codes).swapaxes(0, 1), seen)
+
+
+def _rows_of(numbers: Ints, ports: Ints) -> Ints:
+    """The row of each number among the ports, which are sorted; -1 for the others."""
+    row_of = np.full(int(ports[-1]) + 2 if len(ports) else 1, -1, np.int64)
+    row_of[ports] = np.arange(len(ports))
+    return np.asarray(row_of[np.minimum(numbers, len(row_of) - 1)])
 
 
 @dataclass(frozen=True)

@@ -94,12 +94,20 @@ class Session:
         if doing is not None:
             if doing.answered:
                 self._next_step(doing)
-            elif now_ns - doing.began_ns > OPERATION_LIMIT_NS:
-                self._give_up(f"no answer to {type(doing.operation).__name__} in time")
             return
         operation = self.state.next_operation(now_ns) if self._is_master else BecomeMaster(self._generation)
         if operation is not None:
             self._begin(operation, now_ns)
+
+    def check_time(self, at_ns: int) -> None:
+        """Give up on what had not been answered at that time, and has had its time.
+
+        `at_ns` is when the question was put, not when there was leisure for it: an answer that has come since then
+        waits behind it, and a busy controller must not take its own slowness for the switch's.
+        """
+        doing = self._under_way
+        if doing is not None and not doing.answered and at_ns - doing.began_ns > OPERATION_LIMIT_NS:
+            self._give_up(f"no answer to {type(doing.operation).__name__} in time")
 
     def _begin(self, operation: Doing, now_ns: int) -> None:
         steps = self._steps(operation)

@@ -169,14 +169,17 @@ class FlowEntry(NamedTuple):
     """Match and instructions, not yet looked at: `check_tail`."""
 
 
+def _entries(body: bytes, start: int) -> Iterator[int]:
+    what = "a flow statistics entry"
+    return _items(body, start, len(body), length_at=0, at_least=FLOW_FIXED + 8, what=what)
+
+
 _FLOW_ENTRY = struct.Struct("!HBxIIHHHHxxxxQQQ")
 
 
 def flow_entries(body: bytes) -> Iterator[FlowEntry]:
     """The entries of a flow statistics reply."""
-    for start in _items(
-        body, 0, len(body), length_at=0, at_least=FLOW_FIXED + 8, what="a flow statistics entry"
-    ):
+    for start in _entries(body, 0):
         length, table, _, _, priority, idle, hard, _, cookie, _, _ = _FLOW_ENTRY.unpack_from(body, start)
         tail = body[start + FLOW_FIXED : start + length]
         yield FlowEntry(table, priority, (idle, hard), cookie, tail)
@@ -233,17 +236,30 @@ class FlowCounters(NamedTuple):
     size_bytes: npt.NDArray[np.uint64]
 
 
+_MOST_RUNS = 64
+"""A table of ours has two or three: all of its entries but the last resort's are equally long."""
+
+
 def flow_counters(body: bytes) -> FlowCounters:
     """Cookies, packet and byte counts of a flow statistics reply."""
-    if not body:
-        return FlowCounters(*(np.empty(0, np.uint64) for _ in FlowCounters._fields))
-    rows = _equal_rows(body)
-    if rows is None:
-        starts = _items(
-            body, 0, len(body), length_at=0, at_least=FLOW_FIXED + 8, what="a flow statistics entry"
+    runs = [np.empty(0, _row_of(FLOW_FIXED))]
+    at = 0
+    while at < len(body) and len(runs) < _MOST_RUNS:
+        runs.append(_equal_rows(body, at))
+        at += len(runs[-1]) * runs[-1].itemsize
+    if at < len(body):
+        runs.append(_rows_one_by_one(body, at))
+    return FlowCounters(
+        *(
+            np.concatenate([rows[name] for rows in runs]).astype(np.uint64)
+            for name in ("cookie", "packets", "bytes")
         )
-        rows = np.frombuffer(b"".join(body[s : s + FLOW_FIXED] for s in starts), _row_of(FLOW_FIXED))
-    return FlowCounters(*(rows[name].astype(np.uint64) for name in ("cookie", "packets", "bytes")))
+    )
+
+
+def _rows_one_by_one(body: bytes, start: int) -> npt.NDArray[np.void]:
+    starts = _entries(body, start)
+    return np.frombuffer(b"".join(body[s : s + FLOW_FIXED] for s in starts), _row_of(FLOW_FIXED))
 
 
 def _row_of(size: int) -> np.dtype[np.void]:
@@ -258,13 +274,13 @@ def _row_of(size: int) -> np.dtype[np.void]:
     )
 
 
-def _equal_rows(body: bytes) -> npt.NDArray[np.void] | None:
-    """The reply as one array when all of its entries are equally long, as those of one table of ours are."""
-    size = _u16(body, 0) if len(body) >= 2 else 0
-    if size < FLOW_FIXED or len(body) % size:
-        return None
-    rows = np.frombuffer(body, _row_of(size))
-    return rows if (rows["length"] == size).all() else None
+def _equal_rows(body: bytes, start: int) -> npt.NDArray[np.void]:
+    """The entries from there on that are as long as the first: those of one table are, but for a few."""
+    next(_entries(body, start))
+    size = _u16(body, start)
+    rows = np.frombuffer(body, _row_of(size), count=(len(body) - start) // size, offset=start)
+    other = rows["length"] != size
+    return rows[: other.argmax()] if other.any() else rows
 
 
 def queue_counters(body: bytes) -> npt.NDArray[np.void]:

@@ -146,8 +146,14 @@ def _policy_results() -> Iterator[Result]:
 
 def _control_results() -> Iterator[Result]:
     """Counters in, rules out: the decoder against os-ken's, and a controller with a core to itself at 100 ms."""
-    from experiments.bench_control import INTERVAL_MS, LEAVES_OF_1000_PORTS, SCHEMES, measure_decoding
-    from experiments.bench_control import measure_loop, most_leaves
+    from experiments.bench_control import (
+        INTERVAL_MS,
+        LEAVES_OF_1000_PORTS,
+        SCHEMES,
+        measure_decoding,
+        measure_loop,
+        most_leaves,
+    )
 
     for what, speed in measure_decoding().items():
         yield Result(f"decoding {what}", speed.ours_per_s, "entries/s", speed.os_ken_per_s, "os-ken")

@@ -174,9 +174,9 @@ def test_a_bundle_neither_committed_nor_refused_ends_the_connection(session):
 
 def test_no_answer_in_time_ends_the_connection(session):
     become_master(session)
-    session.advance(OPERATION_LIMIT_NS)
+    session.check_time(OPERATION_LIMIT_NS)
     assert not session.datapath.hung_up
-    session.advance(OPERATION_LIMIT_NS + 1)
+    session.check_time(OPERATION_LIMIT_NS + 1)
     assert session.datapath.hung_up
 
 
@@ -251,8 +251,10 @@ def test_a_bundle_that_is_filled_is_not_committed_while_the_lease_is_in_doubt(se
     answer_read(session)
     session._listener.leads = False
     barrier(session)
+    session.check_time(10 * OPERATION_LIMIT_NS)
     session.advance(10 * OPERATION_LIMIT_NS)
     assert len(session.datapath.sent) == 2
+    assert not session.datapath.hung_up
     session._listener.leads = True
     session.advance(10 * OPERATION_LIMIT_NS)
     assert [frame.kind for frame in session.datapath.sent[2]] == [EXPERIMENTER, BARRIER]
