@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -148,7 +149,7 @@ def _helper(folder: Path, role: str, *arguments: str) -> subprocess.Popen[bytes]
     return spawn(argv, log_file=folder / f"{role}.log")
 
 
-def _answer(process: subprocess.Popen[bytes], log: Path, seconds: float) -> dict[str, object]:
+def _answer(process: subprocess.Popen[bytes], log: Path, seconds: float) -> dict[str, Any]:
     """The helper's last line."""
     process.wait(seconds + READY_S)
     lines = log.read_text(errors="replace").splitlines()
