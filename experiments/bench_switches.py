@@ -265,14 +265,14 @@ def _ends() -> npt.NDArray[np.float64]:
     sizes = load_cdf("web-search")
     drawn = sizes.at(np.random.default_rng(1).random(200_000))[0]
     bucket = np.minimum(np.searchsorted(tags.EDGES_BYTES, drawn), tags.ATTAINED_BUCKETS - 1)
-    return np.bincount(bucket, minlength=tags.ATTAINED_BUCKETS) / len(drawn)
+    return np.asarray(np.bincount(bucket, minlength=tags.ATTAINED_BUCKETS) / len(drawn))
 
 
 def _payloads() -> npt.NDArray[np.int64]:
     """Payload of a flow that ends in bucket j that lies in bucket k: matrix (j, k)."""
     edges = np.asarray(tags.EDGES_BYTES, float)
     begin = np.concatenate([[0.0], edges[:-1]])
-    return np.clip(TYPICAL_BYTES[:, None] - begin, 0, edges - begin).astype(np.int64)
+    return np.asarray(np.clip(TYPICAL_BYTES[:, None] - begin, 0, edges - begin), np.int64)
 
 
 _ENDS = _ends()

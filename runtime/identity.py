@@ -16,14 +16,18 @@ def my_identity() -> str:
 
 def has_ended(identity: str) -> bool:
     """True when that process is certainly gone; false also when this cannot be known from here."""
-    *machine, pid, started = identity.split("/")
-    if tuple(machine) != _machine() or not pid.isdigit():
-        return False
-    return _started(int(pid)) != started
+    match identity.split("/"):
+        case [boot, namespace, pid, started] if (boot, namespace) == _machine() and pid.isdigit():
+            return _started(int(pid)) != started
+        case _:
+            return False
 
 
 def _machine() -> tuple[str, str]:
-    return _BOOT_ID.read_text().strip(), str(Path("/proc/self/ns/pid").stat().st_ino)
+    """Boot and PID namespace; of a process whose /proc shows another namespace than its own, one that nobody shares."""
+    its_own = os.readlink("/proc/self") == str(os.getpid())
+    namespace = str(Path("/proc/self/ns/pid").stat().st_ino) if its_own else f"unseen-{os.urandom(4).hex()}"
+    return _BOOT_ID.read_text().strip(), namespace
 
 
 def _started(pid: int) -> str | None:

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from controller.leadership import FRESH_NS, LEASE_S, NAME, RETAKE_S, Candidacy, Leadership, Standing
+from runtime.wait import wait_until
+from store import lease
+
+
+@pytest.fixture
+def engine(store_url):
+    engine = lease.open_for_leases(store_url)
+    yield engine
+    engine.dispose()
+
+
+def candidate(name):
+    """One whose process, as far as others can tell, may still be there."""
+    return Candidacy(name, ended=lambda _: False)
+
+
+def test_the_only_one_leads_at_once(engine):
+    alone = candidate("a")
+    alone.step(engine, 0.0)
+    assert alone.leads
+
+
+def test_the_second_follows_as_long_as_the_first_renews(engine):
+    first, second = candidate("a"), candidate("b")
+    for i in range(100):
+        first.step(engine, i * 0.4)
+        second.step(engine, i * 0.4 + 0.1)
+    assert (first.leads, second.leads) == (True, False)
+    assert second.generation == first.generation
+
+
+def test_who_does_not_renew_is_replaced_by_the_next_generation_and_learns_of_it(engine):
+    first, second = candidate("a"), candidate("b")
+    first.step(engine, 0.0)
+    second.step(engine, 0.2)
+    second.step(engine, 0.2 + LEASE_S - 0.01)
+    assert not second.leads
+    second.step(engine, 0.2 + LEASE_S)
+    assert second.leads
+    before = first.generation
+    first.step(engine, 10.0)
+    assert not first.leads
+    assert first.generation == second.generation > before
+
+
+def test_the_clocks_of_two_need_not_agree(engine):
+    """Each looks at its own: how long the row has stood still."""
+    first, second = candidate("a"), candidate("b")
+    for i in range(20):
+        first.step(engine, i * 0.4)
+        second.step(engine, 1e9 + i * 0.4)
+    assert (first.leads, second.leads) == (True, False)
+
+
+def test_a_holder_whose_process_has_ended_is_not_waited_for(engine):
+    candidate("a").step(engine, 0.0)
+    second = Candidacy("b", ended=lambda holder: holder == "a")
+    second.step(engine, 0.1)
+    assert second.leads
+
+
+def test_a_lease_that_was_given_back_is_taken_at_once(engine):
+    first, second = candidate("a"), candidate("b")
+    first.step(engine, 0.0)
+    second.step(engine, 0.1)
+    first.release(engine)
+    second.step(engine, 0.3)
+    assert second.leads
+
+
+def test_whom_a_switch_doubts_takes_a_new_generation_if_the_lease_is_its_own_and_not_too_often(engine):
+    """The switch may have seen generations of another store."""
+    only = candidate("a")
+    only.step(engine, 0.0)
+    generations = []
+    for i in range(20):
+        only.doubted = True
+        only.step(engine, i * 1.0)
+        generations.append(only.generation)
+    assert generations == sorted(generations)
+    assert 2 <= len(set(generations)) <= 20 / RETAKE_S + 1
+    assert only.leads
+
+
+def test_whom_a_switch_doubts_follows_if_the_lease_is_anothers(engine):
+    first, second = candidate("a"), candidate("b")
+    first.step(engine, 0.0)
+    second._mine = lease.take(engine, NAME, "b", lease.look(engine, NAME))
+    first.doubted = True
+    first.step(engine, 0.1)
+    assert not first.leads
+    assert second.leads
+
+
+def test_standing__is_fresh_for_less_than_the_lease_lasts():
+    standing = Standing(True, 1, 0)
+    assert standing.is_fresh(FRESH_NS - 1)
+    assert not standing.is_fresh(FRESH_NS)
+    assert FRESH_NS < LEASE_S * 1e9
+
+
+def test_a_leader_goes_on_while_the_store_is_away_and_a_follower_does_not_begin(store_url, monkeypatch):
+    """Nobody can take the lease then; and if the store is away for one only, the switches refuse that one."""
+    told = []
+    leadership = Leadership(store_url, told.append)
+
+    def away(*_):
+        raise OperationalError("select", {}, Exception("database is locked"))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(lease, "look", away)
+        leadership._look()
+    assert not told[-1].leads
+    leadership._look()
+    assert told[-1].leads
+    with monkeypatch.context() as broken:
+        broken.setattr(lease, "renew", away)
+        leadership._look()
+    assert told[-1].leads
+    assert told[-1].at_ns > told[-2].at_ns
+    leadership._give_back()
+
+
+def test_the_thread_leads_renews_and_gives_the_lease_back_when_it_stops(store_url, engine):
+    told = []
+    leadership = Leadership(store_url, told.append)
+    leadership.start()
+    wait_until(lambda: told and told[-1].leads, "it leads")
+    beat = lease.look(engine, NAME).beat
+    wait_until(lambda: lease.look(engine, NAME).beat > beat, "it renews")
+    leadership.stop(5.0)
+    assert lease.look(engine, NAME).holder == lease.NOBODY
