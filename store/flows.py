@@ -146,9 +146,12 @@ class FlowColumns:
     """NaN where unfinished."""
     size_class: NDArray[np.uint8]
     """Index in SIZE_CLASSES."""
-    scheme: NDArray[np.str_]
+    scheme: NDArray[np.int32]
+    """Place in `schemes`."""
     has_deadline: NDArray[np.bool_]
     missed: NDArray[np.bool_]
+    schemes: tuple[str, ...]
+    """Names; one may be there of which there is no flow."""
 
     def __len__(self) -> int:
         return len(self.at)
@@ -159,25 +162,36 @@ class FlowColumns:
         columns = zip(*rows, strict=True) if rows else ((),) * len(_FIGURES)
         _, received, started, fct, size_class, scheme, met = columns
         fct_us = np.array(fct, dtype=np.float64)
-        places = {name: place for place, name in enumerate(SIZE_CLASSES)}
+        classes = {name: place for place, name in enumerate(SIZE_CLASSES)}
+        schemes = {name: place for place, name in enumerate(dict.fromkeys(scheme))}
         finished = np.array(started, dtype=np.float64) + fct_us / 1e6
         return cls(
             at=np.where(np.isnan(fct_us), np.array(received, dtype=np.float64), finished),
             fct_us=fct_us,
-            size_class=np.array([places[name] for name in size_class], dtype=np.uint8),
-            scheme=np.array(scheme, dtype=np.str_),
+            size_class=np.array([classes[name] for name in size_class], dtype=np.uint8),
+            scheme=np.array([schemes[name] for name in scheme], dtype=np.int32),
             has_deadline=np.array([m is not None for m in met], dtype=np.bool_),
             missed=np.array([m is not None and not m for m in met], dtype=np.bool_),
+            schemes=tuple(schemes),
         )
 
     @classmethod
     def joined(cls, parts: Sequence[FlowColumns]) -> FlowColumns:
         """One after the other; `parts` holds at least one."""
-        return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
+        schemes = {name: i for i, name in enumerate(dict.fromkeys(n for part in parts for n in part.schemes))}
+        arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
+        renumbered = [np.array([schemes[n] for n in part.schemes], np.int32)[part.scheme] for part in parts]
+        return cls(**{**arrays, "scheme": np.concatenate(renumbered)}, schemes=tuple(schemes))
 
     def where(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> FlowColumns:
         """By a mask, or by places in the order that is wanted."""
-        return FlowColumns(*(getattr(self, f.name)[chosen] for f in fields(self)))
+        return FlowColumns(**{name: getattr(self, name)[chosen] for name in _ARRAYS}, schemes=self.schemes)
+
+    def of_scheme(self, name: str) -> FlowColumns:
+        return self.where(np.equal(self.scheme, self.schemes.index(name)))
+
+
+_ARRAYS = tuple(f.name for f in fields(FlowColumns) if f.name != "schemes")
 
 
 def flow_columns(engine: Engine, since: float, limit: int = MOST_COLUMNS) -> FlowColumns:
@@ -191,9 +205,9 @@ def flow_columns_after(
     engine: Engine, sequence: int, received_after: float, limit: int = MOST_COLUMNS
 ) -> tuple[FlowColumns, int]:
     """The records after that sequence number received after that time, the newest `limit` of them; the last number."""
-    query = _figures().where(
-        flows.c.received_at > received_after, flows.c.sequence > sequence, flows.c.source == SCHEDULED
-    )
+    # By the numbers alone: by the index on the source, every question would read all that came since that time.
+    scheduled = func.coalesce(flows.c.source, "") == SCHEDULED
+    query = _figures().where(flows.c.sequence > sequence, flows.c.received_at > received_after, scheduled)
     rows = _fetched(engine, query.order_by(flows.c.sequence.desc()).limit(limit))
     return FlowColumns.from_rows(rows), rows[0][0] if rows else sequence
 

@@ -28,7 +28,7 @@ metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
 """Of rows that come by the thousand. SQLite counts in 64 bits anyway, and only an INTEGER is its row id."""
 
-RETIRED_INDEXES = ("thresholds_by_port", "port_samples_by_port")
+RETIRED_INDEXES = ("thresholds_by_port", "port_samples_by_port", "flows_by_reception")
 """Of earlier versions; dropped when a store is opened."""
 
 policies = Table(
@@ -129,7 +129,7 @@ flows = Table(
     Column("timeouts", BigInteger),
     Column("srtt_us", Float),
     Column("received_at", Float, nullable=False),
-    Index("flows_by_reception", "received_at"),
+    Index("flows_by_source", "source", "received_at"),
 )
 """All but `sequence` and `received_at` is policy.records.FlowRecord."""
 

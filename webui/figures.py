@@ -22,13 +22,15 @@ Statistics = dict[str, float | int | None]
 
 def fct_by_class(flows: FlowColumns) -> dict[str, Statistics]:
     """n, mean and percentiles of the FCT in microseconds, for all flows and each size class."""
-    finished = flows.where(~np.isnan(flows.fct_us))
-    return {name: distribution(finished.fct_us[_in_class(finished, name)]) for name in CLASSES}
+    finished = ~np.isnan(flows.fct_us)
+    fct_us, size_class = flows.fct_us[finished], flows.size_class[finished]
+    return {name: distribution(fct_us[_in_class(size_class, name)]) for name in CLASSES}
 
 
 def fct_by_scheme(flows: FlowColumns) -> dict[str, dict[str, Statistics]]:
     """`fct_by_class` of each scheme that the flows ran under."""
-    return {str(name): fct_by_class(flows.where(flows.scheme == name)) for name in np.unique(flows.scheme)}
+    present = (flows.schemes[place] for place in np.unique(flows.scheme))
+    return {name: fct_by_class(flows.of_scheme(name)) for name in sorted(present)}
 
 
 def fct_series(flows: FlowColumns, since: float, until: float, bin_s: float) -> dict[str, Any]:
@@ -38,15 +40,17 @@ def fct_series(flows: FlowColumns, since: float, until: float, bin_s: float) -> 
     every other list has one value a bin, None where no flow finished.
     """
     first, count = bin_range(since, until, bin_s)
-    bins = _bin_of(flows.at, first, bin_s)
-    chosen = ~np.isnan(flows.fct_us) & (bins >= 0) & (bins < count)
-    finished, bins = flows.where(chosen), bins[chosen]
-    order = np.lexsort((finished.fct_us, bins))
-    finished, bins = finished.where(order), bins[order]
+    chosen = ~np.isnan(flows.fct_us) & (
+        flows.at >= first * bin_s
+    )  # the others are in no bin: leave them at once
+    bins = _bin_of(flows.at[chosen], first, bin_s)
+    fct_us, size_class = flows.fct_us[chosen], flows.size_class[chosen]
+    order = np.lexsort((fct_us, bins))
+    fct_us, size_class, bins = fct_us[order], size_class[order], bins[order]
     series: dict[str, Any] = {"at": _bin_starts(first, count, bin_s)}
     for name in CLASSES:
-        inside = _in_class(finished, name)
-        series[name] = _binned(finished.fct_us[inside], bins[inside], count)
+        inside = _in_class(size_class, name) & (bins >= 0) & (bins < count)
+        series[name] = _binned(fct_us[inside], bins[inside], count)
     return series
 
 
@@ -58,10 +62,11 @@ def deadline_totals(flows: FlowColumns) -> Statistics:
 def deadline_series(flows: FlowColumns, since: float, until: float, bin_s: float) -> dict[str, Any]:
     """Deadline flows and the share that missed, in bins as `fct_series` has them."""
     first, count = bin_range(since, until, bin_s)
-    bins = _bin_of(flows.at, first, bin_s)
+    chosen = flows.has_deadline & (flows.at >= first * bin_s)
+    bins, missing = _bin_of(flows.at[chosen], first, bin_s), flows.missed[chosen]
     inside = (bins >= 0) & (bins < count)
-    n = np.bincount(bins[inside & flows.has_deadline], minlength=count)
-    missed = np.bincount(bins[inside & flows.missed], minlength=count)
+    n = np.bincount(bins[inside], minlength=count)
+    missed = np.bincount(bins[inside & missing], minlength=count)
     return {
         "at": _bin_starts(first, count, bin_s),
         "n": n.tolist(),
@@ -84,10 +89,10 @@ def _bin_of(at: NDArray[np.float64], first: int, bin_s: float) -> NDArray[np.int
     return (at // bin_s).astype(np.int64) - first
 
 
-def _in_class(flows: FlowColumns, name: str) -> NDArray[np.bool_]:
+def _in_class(size_class: NDArray[np.uint8], name: str) -> NDArray[np.bool_]:
     if name == "all":
-        return np.ones(len(flows), dtype=np.bool_)
-    return np.equal(flows.size_class, SIZE_CLASSES.index(name))
+        return np.ones(len(size_class), dtype=np.bool_)
+    return np.equal(size_class, SIZE_CLASSES.index(name))
 
 
 def _binned(values: NDArray[np.float64], bins: NDArray[np.int64], count: int) -> dict[str, list[Any]]:

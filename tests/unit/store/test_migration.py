@@ -69,7 +69,8 @@ def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(old, t
     assert columns(old) == columns(new)
     with sqlite3.connect(old) as connection:
         indexes = {row[1] for row in connection.execute("PRAGMA index_list(flows)")}
-        assert "flows_by_reception" in indexes
+        assert "flows_by_source" in indexes
+        assert "flows_by_reception" not in indexes
         assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'flows_before'").fetchone()
         assert connection.execute("SELECT max(sequence) FROM flows").fetchone() == (8,)
 

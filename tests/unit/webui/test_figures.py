@@ -19,9 +19,10 @@ def columns(rows):
         at=np.array(at, dtype=float),
         fct_us=np.array(fct, dtype=float),
         size_class=np.array([SIZE_CLASSES.index(name) for name in size_class], dtype=np.uint8),
-        scheme=np.array(["pias"] * len(at), dtype=np.str_),
+        scheme=np.zeros(len(at), dtype=np.int32),
         has_deadline=np.array([m is not None for m in met], dtype=bool),
         missed=np.array([m is False for m in met], dtype=bool),
+        schemes=("pias",),
     )
 
 
