@@ -25,7 +25,7 @@ def has_ended(identity: str) -> bool:
 
 def _machine() -> tuple[str, str]:
     """Boot and PID namespace; of a process whose /proc shows another namespace than its own, one that nobody shares."""
-    its_own = os.readlink("/proc/self") == str(os.getpid())
+    its_own = str(Path("/proc/self").readlink()) == str(os.getpid())
     namespace = str(Path("/proc/self/ns/pid").stat().st_ino) if its_own else f"unseen-{os.urandom(4).hex()}"
     return _BOOT_ID.read_text().strip(), namespace
 

@@ -36,6 +36,7 @@ class Peer:
     ) -> None:
         self.dpid, self._answer = dpid, answer
         self._socket = socket.create_connection(("127.0.0.1", port))
+        self.address: tuple[str, int] = self._socket.getsockname()
         self._framer = Framer()
         self.received: list[Frame] = []
         self.closed = False

@@ -8,26 +8,29 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from controller import wire
+from controller.pipeline import Table, cookie
+from policy import tags
 from policy.desired import Policy
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
 from store import desired, observed
 from store.engine import open_store
 from tests.fakes.peer import MULTIPART_REQUEST, Peer, message, multipart_reply
-from tests.unit.controller.networks import single
+from tests.unit.controller.networks import leaf_spine, single
 from tests.unit.controller.test_wire import flow_entry
 
 
 class Process:
     """A controller with a store of its own."""
 
-    def __init__(self, folder, topology=True):
+    def __init__(self, folder, topology=True, start=("-m", "controller")):
         self.folder = folder
         self.engine = open_store(f"sqlite:///{folder}/store.db")
         if topology:
@@ -35,7 +38,7 @@ class Process:
             self.put_policy({"scheme": "pias"})
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        argv = [sys.executable, "-m", "controller", "--store", f"sqlite:///{folder}/store.db"]
+        argv = [sys.executable, *start, "--store", f"sqlite:///{folder}/store.db"]
         argv += ["--listen", f"127.0.0.1:{self.port}"]
         self.process = spawn(argv, log_file=folder / "log")
         wait_until(lambda: "listening" in self.log, "the controller listens", timeout_s=20)
@@ -202,6 +205,176 @@ def test_a_switch_outside_the_topology_is_ignored_and_recorded(controller):
     known.run(controller.applied)
     assert not stranger.closed
     assert not any(f.kind == wire.EXPERIMENTER for f in stranger.received)
+
+
+class Live:
+    """A peer that answers all the time, in a thread of its own; it comes back when it is hung up on, as switches do."""
+
+    def __init__(self, port, dpid, answer=lambda _: None, returns=False):
+        self._port, self._dpid, self._answer, self._returns = port, dpid, answer, returns
+        self._stopped = threading.Event()
+        self.peers = [Peer(port, dpid, answer)]
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        while not self._stopped.is_set():
+            self.peers[-1].run(lambda: self._stopped.is_set() or self.peers[-1].closed, timeout_s=60)
+            if not self._returns:
+                return
+            if not self._stopped.wait(0.2):
+                self.peers.append(Peer(self._port, self._dpid, self._answer))
+
+    @property
+    def received(self):
+        return [frame for peer in self.peers for frame in peer.received]
+
+    def stop(self):
+        self._stopped.set()
+        self._thread.join(10)
+        self.peers[-1].close()
+
+
+@pytest.fixture
+def live():
+    """Start peers that end with the test."""
+    started = []
+
+    def start(*args, **kwargs):
+        started.append(Live(*args, **kwargs))
+        return started[-1]
+
+    yield start
+    for peer in started:
+        peer.stop()
+
+
+def changes(frames):
+    return [f for f in frames if f.kind == wire.EXPERIMENTER and f.data[12:16] == struct.pack("!I", 2301)]
+
+
+def test_of_two_live_switches_with_one_datapath_id_the_first_stays_and_both_are_named(controller, live):
+    """Else each would throw the other out, for ever."""
+    first = live(controller.port, 1, returns=True)
+    wait_until(controller.applied, "the first is served")
+    second = live(controller.port, 1, returns=True)
+    wait_until(lambda: len(second.peers) >= 4, "the second has tried again and again")
+    controller.put_policy({"scheme": "tcp"})
+    wait_until(controller.applied, "the first is served as before")
+    assert len(first.peers) == 1
+    assert changes(second.received) == []
+    events = observed.recent_events(controller.engine, 0)
+    (event,) = [e["document"] for e in events if e["kind"] == "duplicate-datapath-id"]
+    assert event["dpid"] == 1
+    assert event["established"] == f"127.0.0.1:{first.peers[0].address[1]}"
+    assert event["refused"] == f"127.0.0.1:{second.peers[0].address[1]}"
+    assert "switch-disconnected" not in controller.events()
+
+
+def test_when_the_first_of_two_with_one_datapath_id_goes_the_other_is_served(controller, live):
+    first = live(controller.port, 1)
+    wait_until(controller.applied, "the first is served")
+    second = live(controller.port, 1, returns=True)
+    wait_until(lambda: len(second.peers) >= 2, "the second was refused")
+    first.stop()
+    wait_until(lambda: changes(second.received), "the second is served", timeout_s=10)
+
+
+def test_a_switch_that_answers_after_two_seconds_slows_nobody_down(tmp_path, live):
+    """It is polled as often as it answers, and the others at their interval."""
+    controller = Process(tmp_path, topology=False)
+    try:
+        desired.put_topology(controller.engine, leaf_spine())
+        controller.put_policy({"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500})
+
+        def slowly(frame):
+            if frame.kind == MULTIPART_REQUEST and polls_completed(frame):
+                time.sleep(2.0)
+
+        slow = live(controller.port, 1, slowly)
+        quick = [live(controller.port, dpid) for dpid in (2, 3, 4)]
+        wait_until(controller.applied, "all four stand")
+        before = [polls(peer) for peer in quick]
+        slow_before = polls(slow)
+        began = time.monotonic()
+        wait_until(lambda: time.monotonic() - began >= 6, "six seconds")
+        each = [(polls(peer) - earlier) / 60 for peer, earlier in zip(quick, before, strict=True)]
+        assert min(each) > 0.9
+        assert 1 <= polls(slow) - slow_before <= 4
+        assert "switch-disconnected" not in controller.events()
+    finally:
+        controller.close()
+
+
+def polls_completed(frame):
+    return frame.data[8:10] == b"\x00\x01" and frame.data[16] == Table.COMPLETED
+
+
+def polls(peer):
+    return sum(frame.kind == MULTIPART_REQUEST and polls_completed(frame) for frame in peer.received)
+
+
+STEPPING = """
+import pathlib, sys, time
+real, steps = time.time, pathlib.Path(sys.argv.pop(1))
+time.time = lambda: real() + float(steps.read_text())
+from controller.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_steps_of_the_wall_clock_change_nothing(tmp_path, live):
+    """A day ahead, two days back: the same lease, the same connection, the same pace."""
+    steps = tmp_path / "steps"
+    steps.write_text("0")
+    controller = Process(tmp_path, start=["-c", STEPPING, str(steps)])
+    try:
+        controller.put_policy({"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500})
+        peer = live(controller.port, 1)
+        wait_until(controller.applied, "the policy is applied")
+        for step_s in (86_400, -86_400, 0):
+            steps.write_text(str(step_s))
+            before, began = polls(peer), time.monotonic()
+            wait_until(lambda began=began: time.monotonic() - began >= 2.5, "some seconds")
+            assert polls(peer) - before >= 20
+            controller.put_policy({"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500})
+            wait_until(controller.applied, "a policy is applied after the step")
+        kinds = controller.events()
+        assert kinds.count("leading") == kinds.count("switch-connected") == 1
+        assert "switch-disconnected" not in kinds
+    finally:
+        controller.close()
+
+
+def test_counters_that_are_reset_without_a_new_connection_are_no_burst_and_no_drought(controller, live):
+    """A datapath that was restarted below its OpenFlow connection counts from zero again."""
+    told = {"flows": 1_000_000, "step": 7}
+
+    def answer(frame):
+        if frame.kind != MULTIPART_REQUEST or not polls_completed(frame):
+            return None
+        told["flows"] += told["step"]
+        tag = tags.attained_tag(10_000)
+        return multipart_reply(frame, flow_entry(cookie(Table.COMPLETED, 1, tag), told["flows"]))
+
+    controller.put_policy(
+        {"scheme": "mlfq-adaptive", "queues": 2, "thresholds": ["1MB"], "min_flows": 100, "window_ms": 500}
+    )
+    live(controller.port, 1, answer)
+    wait_until(controller.applied, "the policy is applied")
+
+    def threshold():
+        return observed.latest_thresholds(controller.engine)["s1:1"]
+
+    began = time.monotonic()
+    wait_until(lambda: time.monotonic() - began > 1.5, "three windows of 35 flows")
+    told["flows"] = 0
+    began = time.monotonic()
+    wait_until(lambda: time.monotonic() - began > 1.5, "three windows after the reset")
+    assert threshold().thresholds_bytes == (1_000_000,)
+    told["step"] = 70
+    wait_until(lambda: threshold().thresholds_bytes == (10_000,), "enough flows move it")
+    assert threshold().flows < 1_000
 
 
 def test_a_switch_that_connects_twice_is_served_on_the_newer_connection(controller):
