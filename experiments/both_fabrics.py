@@ -16,7 +16,7 @@ from experiments.fabrics import FABRICS, runner
 from experiments.files import scenario_with
 from experiments.report.figures import estimate
 from experiments.report.numbers import Scale
-from experiments.sweep.points import Point
+from experiments.sweep.points import Point, setting
 from experiments.sweep.run import is_finished
 from experiments.sweep.table import COLUMNS, Row, rows
 from experiments.terminal import console, end_in_order, progress_bar
@@ -41,11 +41,18 @@ def parser(
     made.add_argument(
         "--attempts", type=int, default=3, help="at a run that is not valid (default: %(default)s)"
     )
+    made.add_argument(
+        "--set",
+        type=setting,
+        action="append",
+        default=[],
+        help="another value of the scenario: fabric.buffer=240KB",
+    )
     end_in_order()
     return made
 
 
-def testbed_schemes() -> tuple[str, ...]:
+def schemes_of_testbed() -> tuple[str, ...]:
     """Those that no lack of the switches forbids."""
     return tuple(name for name, scheme in SCHEMES.items() if not scheme.needs)
 

@@ -16,8 +16,8 @@ from experiments.both_fabrics import (
     numbers,
     parser,
     run_all,
+    schemes_of_testbed,
     show,
-    testbed_schemes,
     validity_claims,
     values,
 )
@@ -33,9 +33,11 @@ FIGURES = {"small mean": "fct_us_small_mean", "all mean": "fct_us_all_mean", "mi
 
 def main(argv: list[str] | None = None) -> int:
     made = parser("scheme_tour", __doc__, flows=FLOWS, seeds=(1, 2, 3))
-    made.add_argument("--schemes", nargs="+", choices=testbed_schemes(), default=list(testbed_schemes()))
+    made.add_argument(
+        "--schemes", nargs="+", choices=schemes_of_testbed(), default=list(schemes_of_testbed())
+    )
     arguments = made.parse_args(argv)
-    settings = {"workload.flows": arguments.flows}
+    settings = {"workload.flows": arguments.flows, **dict(arguments.set)}
     document = read_document(SCENARIO)
     table = run_all(
         points(document, schemes=arguments.schemes, seeds=arguments.seeds, settings=settings), arguments

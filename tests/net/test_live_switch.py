@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From scheme to scheme by PUT /api/v1/policy while flows run."""
+
+from __future__ import annotations
+
+from experiments.live_switch.run import TAKES_S, parser, run_seed
+from policy.records import FINISHED
+
+SCHEMES = ["pias", "fish", "dctcp", "sluice", "karuna", "tcp"]
+
+
+def test_no_flow_fails_and_the_port_goes_on(tmp_path):
+    """Flow queues and shares come and go, congestion controls and marking change, a class of queues after the other."""
+    asked = ["--schemes", *SCHEMES, "--every", "3", "--out", str(tmp_path)]
+    outcome = run_seed(parser().parse_args(asked), 1)
+    assert sorted(switch.scheme for switch in outcome.switches) == sorted(SCHEMES)
+    for switch in outcome.switches[:-1]:
+        assert switch.stands, switch
+        assert switch.hosts_s is not None
+        assert switch.hosts_s < TAKES_S, switch
+    assert len(outcome.records) > 80
+    assert {record.status for record in outcome.records} == {FINISHED}
+    assert outcome.losses == []
+    assert outcome.longest_gap_s < 1.0, outcome.gaps

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from experiments.both_fabrics import schemes_of_testbed
+from experiments.files import scenario_with
+from experiments.live_switch import service
+from experiments.live_switch.run import Outcome, Switch, claims_of, policies_of, scenario_of
+from policy.desired import Policy
+from runtime.wait import wait_until
+
+DEV = """Inter-|   Receive                                         |  Transmit
+ face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
+    lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0    0
+s1-eth1:   2042    6434    0    0    0     0          0         0  {bytes} {packets}  0    0    0     0       0    0
+"""
+
+
+def test_sent_packets__of_the_interface():
+    assert service.sent_packets(DEV.format(bytes=10**9, packets=77), "s1-eth1") == 77
+
+
+def test_service__sees_the_gap(tmp_path, monkeypatch):
+    file = tmp_path / "dev"
+    file.write_text(DEV.format(bytes=0, packets=0))
+    watch = service.Service(1, "s1-eth1")
+    monkeypatch.setattr(watch, "_file", file)
+    fresh = tmp_path / "fresh"
+
+    def send(packets: int) -> None:
+        fresh.write_text(DEV.format(bytes=0, packets=packets))
+        fresh.replace(file)
+
+    with watch:
+        time.sleep(0.01)
+        send(1)
+        time.sleep(0.2)
+        send(2)
+        wait_until(lambda: watch.longest_gap_s() > 0, "the gap is seen")
+    assert 0.19 < watch.longest_gap_s() < 2.0
+    assert len(watch.gaps) == 1
+
+
+def test_policies_and_scenario__every_scheme_of_the_testbed_can_be_put():
+    policies = policies_of(schemes_of_testbed())
+    for scheme, document in policies.items():
+        assert Policy.from_document(document).scheme == scheme
+        scenario, _ = scenario_with(scenario_of(1, 10.0, document, np.random.default_rng(1)))
+        assert scenario.policy.to_document() == document
+
+
+def test_claims__a_failed_flow_a_gap_and_a_policy_that_never_stood_are_told():
+    good = Outcome([Switch("pias", 2, 1.0, 0.1, 0.5, 1.5)], longest_gap_s=0.05)
+    assert all(claim.holds for claim in claims_of([good], ["pias"]))
+    bad = Outcome(
+        [Switch("pias", 2, 1.0, 0.1, 0.5, None)], longest_gap_s=0.6, reasons=["busy"], losses=["1 lost"]
+    )
+    told = {claim.what: claim.holds for claim in claims_of([bad], ["pias", "fish"])}
+    assert [holds for what, holds in told.items() if what != "failed flows"] == [False] * 5
