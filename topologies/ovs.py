@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -111,9 +112,13 @@ def database_answers(folder: Path) -> bool:
 
 
 def switch_answers(folder: Path) -> bool:
-    """ovs-vswitchd has taken over the whole database: bridges, ports and queues stand."""
+    """ovs-vswitchd has taken over the whole database: bridges, ports and queues stand.
+
+    ovs-vsctl waits for that when it changes something: a value that was there already would not do.
+    """
+    asked = f"external_ids:asked={time.monotonic_ns()}"
     return _succeeds(["ovs-appctl", "--timeout=2", "version"], folder) and _succeeds(
-        ["ovs-vsctl", "--timeout=5", "set", "Open_vSwitch", ".", "external_ids:up=1"], folder
+        ["ovs-vsctl", "--timeout=5", "set", "Open_vSwitch", ".", asked], folder
     )
 
 

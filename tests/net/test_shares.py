@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from experiments.live_switch.service import sent_packets
 from policy.behaviour import PortBehaviour
 from runtime.wait import wait_until
 from tests.net.conftest import RATE_BPS, install
@@ -89,6 +90,68 @@ def test_changing_shares_interrupts_nothing(busy):
     assert after["drops"] == before["drops"]
     assert after["bytes"] - before["bytes"] > 0.97 * RATE_BPS / 8 * elapsed_s
     assert busy.losses() == {}
+
+
+@pytest.fixture(scope="module")
+def unequal(start_testbed):
+    """Two flows to h1 in one queue: h2's window is eight times h3's, and both are in the port's queue."""
+    with (
+        start_testbed("single", parameters={"hosts": 3, "host_rate_bps": RATE_BPS}) as bed,
+        ExitStack() as traffic,
+    ):
+        install(bed, queue_of_tag=lambda tag: 3)
+        bed.set_behaviour(PortBehaviour(None, 2_000_000))
+        for number, (host, window) in enumerate((("h2", "256K"), ("h3", "32K"))):
+            port = str(6001 + number)
+            _spawn(bed, traffic, "h1", ["iperf", "-s", "-p", port, "-w", "512K"])
+            wait_until(lambda port=port: f":{port}" in bed.exec("h1", ["ss", "-ltn"]), "iperf listens")
+            _spawn(bed, traffic, host, ["iperf", "-c", "10.0.0.1", "-p", port, "-t", "600", "-w", window])
+        wait_until(lambda: backlog_bytes(bed) > 100_000, "the queue stands", timeout_s=20)
+        yield bed
+
+
+def sent_by(bed, host):
+    return sent_packets(bed.exec(host, ["cat", "/proc/net/dev"]), f"{host}-eth0")
+
+
+def part_of_h3(bed):
+    before = [sent_by(bed, host) for host in ("h2", "h3")]
+    time.sleep(MEASURED_S)
+    sent = [sent_by(bed, host) - was for host, was in zip(("h2", "h3"), before, strict=True)]
+    assert sum(sent) * 1500 * 8 > 0.9 * RATE_BPS * MEASURED_S, "the link is full"
+    return sent[1] / sum(sent)
+
+
+FLOW_QUEUES = PortBehaviour(None, 2_000_000, sub_queues=8, release_ns=1_000_000)
+
+
+def test_flow_queues__two_flows_share_whatever_their_windows(unequal):
+    assert part_of_h3(unequal) < 0.3, "first in, first out: by the windows"
+    unequal.set_behaviour(FLOW_QUEUES)
+    time.sleep(SETTLED_S)
+    assert 0.48 < part_of_h3(unequal) < 0.52
+    unequal.set_behaviour(PortBehaviour(None, 2_000_000))
+    time.sleep(SETTLED_S)
+    assert part_of_h3(unequal) < 0.3
+
+
+def test_flow_queues__survive_a_new_port_agent_and_a_new_ovs_vswitchd(unequal):
+    unequal.set_behaviour(FLOW_QUEUES)
+    for service in ("port-agent", "ovs-vswitchd"):
+        before = all_classes(unequal)
+        restarts = unequal.restarts[service]
+        unequal.crash(service)
+        unequal.wait_restarted(service, restarts + 1)
+        if service == "ovs-vswitchd":
+            install(unequal, queue_of_tag=lambda tag: 3)
+        assert all_classes(unequal) == before
+        assert unequal.port_agent_state()["sub_queues"] == 8, "it goes on with what stood"
+        time.sleep(SETTLED_S)
+        assert 0.48 < part_of_h3(unequal) < 0.52, service
+
+
+def all_classes(bed):
+    return sorted(bed.exec(None, ["tc", "class", "show", "dev", PORT]).splitlines())
 
 
 def test_shares_survive_a_new_ovs_vswitchd(busy):
