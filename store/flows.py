@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine, Select, func, select, text
 
 from policy.records import FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, FlowRecord
 from policy.schemes import SCHEMES
+from store.bulk import insert_rows
 from store.order import one_after_another
 from store.schema import flows
 from store.totals import (
@@ -39,12 +40,9 @@ _FIGURES = ("sequence", "received_at", "started_at", "fct_us", "size_class", "sc
 _NAMES = tuple(field.name for field in fields(FlowRecord))
 _COLUMNS = [flows.c[name] for name in _NAMES]
 _fields_of = attrgetter(*_NAMES)
-_INSERT_ROW = (
-    f"INSERT INTO flows ({', '.join((*_NAMES, 'received_at'))}) "
-    f"VALUES ({', '.join('?' * (len(_NAMES) + 1))}) ON CONFLICT DO NOTHING"
-)
+_INTO = f"flows ({', '.join((*_NAMES, 'received_at'))})"
 _INSERT_DOCUMENT = text(
-    f"INSERT INTO flows ({', '.join((*_NAMES, 'received_at'))}) "
+    f"INSERT INTO {_INTO} "
     f"SELECT {', '.join(_NAMES)}, :received_at "
     "FROM json_populate_recordset(NULL::flows, CAST(:records AS json)) ON CONFLICT DO NOTHING"
 )
@@ -98,7 +96,7 @@ def _insert(connection: Connection, records: Sequence[FlowRecord], received_at: 
         done = connection.execute(_INSERT_DOCUMENT, {"records": document, "received_at": received_at})
         return done.rowcount
     rows = [(*_fields_of(record), received_at) for record in records]
-    return connection.exec_driver_sql(_INSERT_ROW, rows).rowcount
+    return insert_rows(connection, _INTO, rows, "DO NOTHING")
 
 
 def _new_ones(connection: Connection, records: Sequence[FlowRecord], accepted: int) -> list[FlowRecord]:

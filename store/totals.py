@@ -20,6 +20,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, select, text
 
+from store.bulk import insert_rows
 from store.schema import totals
 
 VALUE, SUM = "", "sum"
@@ -83,11 +84,11 @@ METRICS = (
 
 Key = tuple[str, str, str]
 
-_GROWS = "ON CONFLICT (metric, labels, part) DO UPDATE SET value = totals.value + excluded.value"
-_ADD_ROW = text(f"INSERT INTO totals VALUES (:metric, :labels, :part, :value) {_GROWS}")
-_ADD_DOCUMENT = text(
-    "INSERT INTO totals SELECT metric, labels, part, value "
-    f"FROM json_populate_recordset(NULL::totals, CAST(:rows AS json)) {_GROWS}"
+_COLUMNS = ("metric", "labels", "part", "value")
+_GROWS = "(metric, labels, part) DO UPDATE SET value = totals.value + excluded.value"
+_ADD_COLUMNS = text(
+    "INSERT INTO totals SELECT * FROM unnest(CAST(:metric AS text[]), CAST(:labels AS text[]), "
+    f"CAST(:part AS text[]), CAST(:value AS float8[])) ON CONFLICT {_GROWS}"
 )
 
 
@@ -143,16 +144,12 @@ def _label_text(metric: Metric, labels: Mapping[str, str]) -> str:
 def add_totals(connection: Connection, counts: Mapping[Key, float]) -> None:
     """Add what a tally has taken, in the caller's transaction; zeros, too, so that a series begins before it grows."""
     # In one order, whoever writes: two transactions that want the same rows cannot wait for each other.
-    rows = [
-        {"metric": metric, "labels": labels, "part": part, "value": float(value)}
-        for (metric, labels, part), value in sorted(counts.items())
-    ]
-    if not rows:
-        return
+    rows = [(*key, float(value)) for key, value in sorted(counts.items())]
     if connection.dialect.name == "postgresql":
-        connection.execute(_ADD_DOCUMENT, {"rows": json.dumps(rows)})  # one statement, not one a row
+        columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * 4
+        connection.execute(_ADD_COLUMNS, dict(zip(_COLUMNS, columns, strict=True)))
     else:
-        connection.execute(_ADD_ROW, rows)
+        insert_rows(connection, "totals", rows, _GROWS)
 
 
 def flush(engine: Engine, tally: Tally) -> None:
