@@ -40,6 +40,13 @@ ROUND_S = 0.02
 Write = tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]
 
 
+def _forget() -> None:
+    """Stands in the queue where everything before it is to be forgotten."""
+
+
+_FORGET: Write = (_forget, (), {})
+
+
 class Recorder:
     """Delivers desired state to `on_desired`, and writes rows in the order in which they were recorded."""
 
@@ -74,11 +81,12 @@ class Recorder:
 
     def record(self, write: Callable[..., object], *args: Any, **kwargs: Any) -> None:
         """Have `write(engine, *args, **kwargs)` called, again and again until the store takes it."""
-        self._incoming.put((write, args, kwargs))
+        if self._leads:
+            self._incoming.put((write, args, kwargs))
 
     def record_rows(self, write: Callable[..., object], rows: list[Any]) -> None:
         """Have `write(engine, rows)` called; rows for the same function that wait together are written together."""
-        self._incoming.put((write, (rows,), {}))
+        self.record(write, rows)
 
     def lead(self) -> None:
         """Deliver what is desired from now on, and what has been learned until now."""
@@ -89,6 +97,7 @@ class Recorder:
     def follow(self) -> None:
         """Deliver nothing and forget what is waiting: the store belongs to another controller."""
         self._leads = False
+        self._incoming.put(_FORGET)
 
     # ── The thread ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -105,7 +114,9 @@ class Recorder:
         try:
             item = self._incoming.get(timeout=timeout_s) if timeout_s else self._incoming.get_nowait()
             while True:
-                if item is not None and self._leads:
+                if item is _FORGET:
+                    self._waiting.clear()
+                elif item is not None:
                     self._add(item)
                 item = self._incoming.get_nowait()
         except queue.Empty:
@@ -156,8 +167,6 @@ class Recorder:
             self._said = text
 
     def _write(self, engine: Engine) -> None:
-        if not self._leads:
-            self._waiting.clear()
         while self._waiting:
             write, args, kwargs = self._waiting[0]
             try:

@@ -135,7 +135,7 @@ class SwitchState:
         self._adopt(desired)
         learned = desired.learned if self._adaptive else {}
         self._wanted = [
-            self._setting(self._fixed(port.id) or learned.get(port.id, self._policy.thresholds))
+            self._setting(self._policy.fixed_at(port.id) or learned.get(port.id, self._policy.thresholds))
             for port in self._ports
         ]
         self.connected(0)
@@ -155,7 +155,9 @@ class SwitchState:
         keep = self._adaptive and alike and before.thresholds == self._policy.thresholds
         for row, (port, setting) in enumerate(zip(self._ports, self._wanted, strict=True)):
             stays = keep or (alike and self._policy.freezes(port.id))
-            thresholds = self._fixed(port.id) or (setting.thresholds if stays else self._policy.thresholds)
+            thresholds = self._policy.fixed_at(port.id) or (
+                setting.thresholds if stays else self._policy.thresholds
+            )
             self._wanted[row] = self._setting(thresholds, setting.flows if stays else 0)
         self._differ = set(range(len(self._ports)))
         if keep:
@@ -164,11 +166,6 @@ class SwitchState:
             self._hold()
         else:
             self._forget()
-
-    def _fixed(self, port_id: str) -> tuple[int, ...] | None:
-        """The thresholds that the policy fixes for this port by hand."""
-        override = self._policy.override_of(port_id)
-        return override.thresholds if override else None
 
     def _adopt(self, desired: Desired) -> None:
         self._policy, self._version = desired.policy, desired.version

@@ -127,6 +127,11 @@ class Policy:
         """What is different at a port ("s1:2"), if anything is."""
         return next((override for override in reversed(self.overrides) if override.names(port_id)), None)
 
+    def fixed_at(self, port_id: str) -> tuple[int, ...] | None:
+        """The thresholds in bytes that are fixed by hand at a port."""
+        override = self.override_of(port_id)
+        return override.thresholds if override else None
+
     def freezes(self, port_id: str) -> bool:
         """Whether the port keeps the thresholds that are in force."""
         override = self.override_of(port_id)

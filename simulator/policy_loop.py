@@ -30,12 +30,18 @@ class PolicyLoop:
         self._policy, self._fabric, self._layout, self._moved = policy, fabric, layout, moved
         self._ports = topology.ports
         self._rows = np.asarray([layout.port[port.id] for port in topology.ports])
-        self._adaptation = Adaptation(policy, [port.rate_bps for port in topology.ports])
+        start = [policy.fixed_at(port.id) or policy.thresholds for port in topology.ports]
+        self._adaptation = Adaptation(policy, [port.rate_bps for port in topology.ports], start)
+        self._adaptation.held = np.asarray(
+            [policy.override_of(port.id) is not None for port in topology.ports], bool
+        )
         self._adaptation.observe(0, PortCounters.zero(len(topology.ports)))
         queues = queue_map(policy, policy.thresholds)
         for number in range(len(topology.hosts) + len(topology.ports)):
             fabric.set_queue_of(number, queues)
         for row, port in enumerate(topology.ports):
+            if start[row] != policy.thresholds:
+                fabric.set_queue_of(layout.port[port.id], queue_map(policy, start[row]))
             moved(ThresholdsMoved(0.0, port.id, self._adaptation.thresholds(row), 0))
 
     @property

@@ -78,6 +78,63 @@ def test_thresholds_learned_under_this_version_are_delivered_and_those_of_anothe
     assert delivered[0].learned == {"s1:1": (1000,), "s1:3": (3000,)}
 
 
+@pytest.mark.parametrize(("scheme", "kept"), [("mlfq-adaptive", True), ("sluice", False)])
+def test_thresholds_of_a_frozen_port_are_delivered_from_an_earlier_version_of_the_same_scheme(
+    engine, url, scheme, kept
+):
+    desired.put_topology(engine, single())
+    queues = 4
+    before = put(engine, scheme=scheme, queues=queues)
+    frozen = [{"ports": ["s1:1"], "freeze": True}]
+    put(engine, scheme="mlfq-adaptive", queues=queues, overrides=frozen)
+    rows = [observed.ThresholdChange(1.0, f"s1:{i}", before, (1000,) * 3, 0) for i in (1, 2)]
+    observed.add_thresholds(engine, rows)
+    delivered = []
+    recorder = Recorder(url, delivered.append)
+    recorder.lead()
+    recorder.start()
+    wait_until(lambda: delivered, "the policy arrives")
+    recorder.stop(5)
+    assert delivered[0].learned == ({"s1:1": (1000,) * 3} if kept else {})
+
+
+def test_a_controller_that_follows_delivers_nothing_and_writes_nothing(engine, url):
+    desired.put_topology(engine, single())
+    put(engine)
+    delivered = []
+    recorder = Recorder(url, delivered.append)
+    recorder.lead()
+    recorder.start()
+    wait_until(lambda: delivered, "the policy arrives")
+    recorder.follow()
+    recorder.record(observed.add_event, "late")
+    newest = put(engine)
+    recorder.lead()
+    wait_until(lambda: len(delivered) == 2, "what is wanted now is delivered")
+    recorder.record(observed.add_event, "own")
+    wait_until(lambda: observed.recent_events(engine, 0), "rows are written again")
+    recorder.stop(5)
+    assert delivered[-1].version == newest
+    assert [event["kind"] for event in observed.recent_events(engine, 0)] == ["own"]
+
+
+def test_rows_of_one_kind_that_wait_together_are_written_together_and_in_order(engine, url):
+    written = []
+
+    def rows(_engine, some):
+        written.append(list(some))
+
+    recorder = Recorder(url, lambda _: None)
+    recorder.lead()
+    for i in range(5):
+        recorder.record_rows(rows, [i])
+    recorder.record(observed.add_event, "between")
+    recorder.record_rows(rows, [5, 6])
+    recorder.start()
+    recorder.stop(5)
+    assert written == [[0, 1, 2, 3, 4], [5, 6]]
+
+
 def test_a_policy_that_is_none_is_named_and_the_one_before_it_stays(recorder, engine, caplog):
     desired.put_topology(engine, single())
     put(engine)

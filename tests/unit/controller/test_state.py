@@ -236,6 +236,102 @@ def test_want__a_change_under_way_is_finished_and_then_overtaken():
     assert network.thresholds("s1:1") == (tags.snap_to_edge(20 * KB),)
 
 
+# ── Overrides ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def adaptive(*overrides, **fields):
+    return policy(thresholds=["1000KB"], queues=2, overrides=list(overrides), **fields)
+
+
+def test_overrides__thresholds_by_hand_stay_and_the_other_ports_adapt():
+    wanted = adaptive({"ports": ["s1:1"], "thresholds": ["20KB"]})
+    network = Network(Desired(single(), 1, wanted))
+    network.run(2_000, 1, lambda: 10 * KB)
+    assert network.thresholds("s1:1") == (tags.snap_to_edge(20 * KB),)
+    network.completed[2][8] += 1000
+    network.run(200)
+    network.completed[2][8] += 1000
+    network.run(200)
+    assert network.thresholds("s1:2") == (10 * KB,)
+
+
+def test_overrides__freeze_keeps_what_is_in_force_and_without_it_adaptation_goes_on():
+    network = Network(Desired(single(), 1, adaptive()))
+    network.run(2_000, 1, lambda: 10 * KB)
+    assert network.thresholds("s1:1") == (10 * KB,)
+    network.state.want(Desired(single(), 2, adaptive({"ports": ["s1:*"], "freeze": True})))
+    network.run(2_000, 1, lambda: 100 * KB)
+    assert network.thresholds("s1:1") == (10 * KB,)
+    assert network.state.version == 2
+    assert {n.version for n in network.news[-3:]} == {2}
+    network.state.want(Desired(single(), 3, adaptive()))
+    network.run(2_000, 1, lambda: 100 * KB)
+    assert network.thresholds("s1:1") == (100 * KB,)
+
+
+def test_overrides__freeze_holds_also_when_the_policy_starts_elsewhere():
+    network = Network(Desired(single(), 1, adaptive()))
+    network.run(2_000, 1, lambda: 10 * KB)
+    frozen = policy(queues=2, thresholds=["1KB"], overrides=[{"ports": ["s1:1"], "freeze": True}])
+    network.state.want(Desired(single(), 2, frozen))
+    network.run(1_000, 1, lambda: 100 * KB)
+    assert network.thresholds("s1:1") == (10 * KB,)
+    assert network.thresholds("s1:3") == (KB,)
+
+
+def test_overrides__at_a_static_scheme_change_one_ports_rules_and_go_back():
+    plain = policy("pias", queues=2, thresholds=["10KB"])
+    fixed = policy(
+        "pias", queues=2, thresholds=["10KB"], overrides=[{"ports": ["s1:2"], "thresholds": ["20KB"]}]
+    )
+    network = Network(Desired(single(), 1, plain))
+    network.settle()
+    before = dict(network.switch.flows)
+    network.state.want(Desired(single(), 2, fixed))
+    network.settle()
+    assert {network.changes[-1].rule(i).actions[-1].port for i in range(len(network.changes[-1]))} == {2}
+    assert network.thresholds("s1:2") == (tags.snap_to_edge(20 * KB),)
+    network.state.want(Desired(single(), 3, plain))
+    network.settle()
+    assert network.switch.flows == before
+
+
+def test_overrides__a_restarted_controller_goes_on_with_a_frozen_port():
+    frozen = adaptive({"ports": ["*"], "freeze": True})
+    network = Network(Desired(single(), 7, frozen, {"s1:1": (10 * KB,)}))
+    network.run(1_000, 1, lambda: 100 * KB)
+    assert network.thresholds("s1:1") == (10 * KB,)
+
+
+def test_a_port_of_which_the_switch_says_nothing_for_a_while_has_seen_no_burst():
+    """Its counters are there again with what they had counted meanwhile, not with all that they ever had."""
+    network = Network(Desired(single(), 1, adaptive(min_flows=50)))
+    network.settle()
+    counted = np.zeros((3, 1, tags.ATTAINED_BUCKETS), np.int64)
+    counted[:, :, 8] = 1_000_000
+    network.state.counted(1, told(counted))
+    network.state.counted(2, told(np.zeros_like(counted), seen=[False, True, True]))
+    counted[:, :, 8] += 7
+    network.state.counted(3, told(counted))
+    assert network.state._adaptation.flows[0] == 7
+
+
+def test_phase__switches_are_asked_in_turn_and_not_at_one_instant():
+    asked = {}
+    states = [SwitchState("s1", Desired(single(), 1, policy()), phase=i / 10) for i in range(10)]
+    for state in states:
+        state.connected(0)
+        state.rules_read(SwitchRules((), ()))
+        state.next_operation(0)
+        state.applied()
+    for now_ms in range(1, 301):
+        for i, state in enumerate(states):
+            if isinstance(state.next_operation(now_ms * MS), PollCompleted):
+                asked.setdefault(now_ms, []).append(i)
+    assert max(map(len, asked.values())) == 1
+    assert sum(map(len, asked.values())) == 30
+
+
 @pytest.mark.parametrize("fins", [True, False])
 def test_online_thresholds_follow_the_bytes_with_and_without_fins(fins):
     """Persistent connections end no flow that a switch could see; the port's bytes tell as much."""

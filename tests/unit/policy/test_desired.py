@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -195,3 +197,83 @@ def test_from_document__anything_else_is_a_field_error(document, scheme):
     except FieldError:
         return
     assert Policy.from_document(policy.to_document()) == policy
+
+
+# ── Overrides ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+FIXED = {"ports": ["s1:1", "s2:*"], "thresholds": ["20KB"]}
+FROZEN = {"ports": ["*"], "freeze": True}
+
+
+def overridden(*overrides, scheme="mlfq-adaptive"):
+    return Policy.from_document(
+        {"scheme": scheme, "queues": 2, "thresholds": ["10KB"], "overrides": list(overrides)}
+    )
+
+
+def test_overrides__the_last_one_that_names_a_port_decides():
+    policy = overridden(FROZEN, FIXED)
+    assert policy.fixed_at("s1:1") == policy.fixed_at("s2:7") == (20_000,)
+    assert policy.fixed_at("s1:2") is None
+    assert policy.freezes("s1:2")
+    assert not policy.freezes("s2:1")
+    other_way_round = overridden(FIXED, FROZEN)
+    assert other_way_round.fixed_at("s1:1") is None
+    assert other_way_round.freezes("s1:1")
+
+
+def test_overrides__a_star_is_no_prefix_of_a_name():
+    policy = overridden({"ports": ["s1:*"], "freeze": True})
+    assert policy.freezes("s1:10")
+    assert not policy.freezes("s10:1")
+
+
+def test_overrides__none_by_default_and_they_round_trip():
+    plain = Policy.from_document({"scheme": "pias"})
+    assert plain.overrides == ()
+    assert plain.override_of("s1:1") is None
+    policy = overridden(FROZEN, FIXED)
+    assert Policy.from_document(policy.to_document()) == policy
+    assert policy.to_document()["overrides"] == [
+        {"ports": ["*"], "freeze": True},
+        {"ports": ["s1:1", "s2:*"], "thresholds": [20_000]},
+    ]
+    assert hash(policy) != hash(overridden(FROZEN))
+
+
+@pytest.mark.parametrize(
+    ("override", "field", "words"),
+    [
+        ("s1:1", "overrides[0]", "table"),
+        ({"ports": ["s1:1"]}, "overrides[0]", "either thresholds or freeze"),
+        ({**FIXED, "freeze": True}, "overrides[0]", "not both"),
+        ({**FIXED, "freeze": "no"}, "overrides[0].freeze", "true or false"),
+        ({**FIXED, "threshold": 1}, "overrides[0].threshold", "ports, thresholds, freeze"),
+        ({"freeze": True}, "overrides[0].ports", "list of names"),
+        ({"ports": [], "freeze": True}, "overrides[0].ports", "list of names"),
+        ({"ports": ["s1"], "freeze": True}, "overrides[0].ports", "'s1'"),
+        ({"ports": ["s1:1\n"], "freeze": True}, "overrides[0].ports", "s1:1"),
+        ({"ports": [1], "freeze": True}, "overrides[0].ports", "1"),
+        ({**FIXED, "thresholds": ["1KB", "2KB"]}, "overrides[0].thresholds", "list of 1"),
+        ({**FIXED, "thresholds": [0]}, "overrides[0].thresholds", "from 1"),
+    ],
+)
+def test_overrides__name_the_bad_field(override, field, words):
+    with pytest.raises(FieldError, match=re.escape(words)) as caught:
+        overridden(override)
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("scheme", "overrides", "field"),
+    [("pias", [FROZEN], "overrides[0].freeze"), ("mlfq-adaptive", 7, "overrides")],
+)
+def test_overrides__what_a_scheme_cannot_have(scheme, overrides, field):
+    with pytest.raises(FieldError) as caught:
+        Policy.from_document({"scheme": scheme, "overrides": overrides})
+    assert caught.value.field == field
+
+
+def test_overrides__a_scheme_without_thresholds_has_none_to_override():
+    with pytest.raises(FieldError, match="has no thresholds"):
+        Policy.from_document({"scheme": "dctcp", "overrides": [{"ports": ["*"], "thresholds": [1]}]})
