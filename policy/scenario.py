@@ -27,6 +27,7 @@ from policy.workload import BATCH_FLOWS, Flow, FlowBatch, TraceWorkload, Workloa
 from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 
 CONNECTIONS = ("new", "persistent")
+RECOVERIES = ("linux", "plain")
 LATE = ("urgent", "plain")
 MULTIPATH = ("per-flow", "per-packet")
 UPLINKS = ("fabric", "free", "unshaped")
@@ -79,6 +80,9 @@ class SimulatorSettings:
     """"per-flow": equal-cost links by a hash of the flow; "per-packet": its packets take them in turn."""
     duplicate_threshold: int = 3
     """Packets beyond a gap until it counts as lost; 0: only timeouts tell."""
+    recovery: str = "linux"
+    """"linux": lost retransmissions and tails are found by RACK-TLP (RFC 8985), and the timeout exceeds the round trip
+    by the least one; "plain": they wait for the timeout of RFC 6298, as in ns-2 and ns-3."""
     packets_per_ack: int = 1
     ack_delay_ns: int = 500_000
     """An ACK waits so long for a further packet, at most."""
@@ -248,9 +252,11 @@ def _timeout_us(table: Table, key: str, default: str) -> int:
 def _simulator(table: Table, transport: Transport) -> SimulatorSettings:
     """A persistent connection has measured its round trip before the run: its timeout starts at the least one."""
     initial = RTO_INITIAL if transport.connections == "new" else f"{transport.rto_min_us}us"
+    threshold = table.whole("duplicate_threshold", 3, 0, 10**6)
     settings = SimulatorSettings(
         multipath=table.one_of("multipath", "per-flow", MULTIPATH),
-        duplicate_threshold=table.whole("duplicate_threshold", 3, 0, 10**6),
+        duplicate_threshold=threshold,
+        recovery=table.one_of("recovery", "linux" if threshold else "plain", RECOVERIES),
         packets_per_ack=table.whole("packets_per_ack", 1, 1, 64),
         ack_delay_ns=table.time_ns("ack_delay", "0.5ms"),
         rto_initial_us=_timeout_us(table, "rto_initial", initial),

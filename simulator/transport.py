@@ -45,6 +45,7 @@ def transport_settings(scenario: Scenario) -> _fabric.TransportSettings:
     settings.rto_min_ps = transport.rto_min_us * PS_PER_US
     settings.rto_initial_ps = simulator.rto_initial_us * PS_PER_US
     settings.duplicate_threshold = simulator.duplicate_threshold
+    settings.recovers_as_linux = simulator.recovery == "linux"
     settings.packets_per_ack = simulator.packets_per_ack
     settings.ack_delay_ps = simulator.ack_delay_ns * PS_PER_NS
     settings.handshake = transport.connections == "new"

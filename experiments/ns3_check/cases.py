@@ -52,6 +52,7 @@ _BASE: dict[str, Any] = {
     "fabric": {"host_rate": "10Gbit", "link_delay": "1us"},
     "scheme": {"name": "dctcp", "mark_at": "65pkt"},
     "transport": {"connections": "new", "initial_window": 10, "rto_min": "10ms"},
+    "simulator": {"recovery": "plain"},
     "workload": {},
 }
 _UNMARKED = {"name": "dctcp", "mark_at": "10MB"}

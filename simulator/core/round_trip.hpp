@@ -13,7 +13,9 @@ namespace sluice
 class RoundTrip
 {
       public:
-	RoundTrip(Time rto_min, Time rto_initial) : rto_min_(rto_min), rto_initial_(rto_initial)
+	// `over_smoothed`: the timeout is longer than the smoothed time by rto_min at least, as Linux has it.
+	RoundTrip(Time rto_min, Time rto_initial, bool over_smoothed)
+	    : rto_min_(rto_min), rto_initial_(rto_initial), over_smoothed_(over_smoothed)
 	{
 	}
 
@@ -38,9 +40,7 @@ class RoundTrip
 
 	Time timeout() const
 	{
-		Time base = smoothed_ ? std::max(rto_min_, smoothed_ + 4 * variation_) : rto_initial_;
-
-		return std::min(base << backoff_, 60 * SECOND);
+		return std::min(base() << backoff_, 60 * SECOND);
 	}
 
 	// 0 before the first sample.
@@ -60,8 +60,18 @@ class RoundTrip
 	}
 
       private:
+	Time base() const
+	{
+		if (!smoothed_)
+			return rto_initial_;
+		if (over_smoothed_)
+			return smoothed_ + std::max(rto_min_, 4 * variation_);
+		return std::max(rto_min_, smoothed_ + 4 * variation_);
+	}
+
 	Time rto_min_;
 	Time rto_initial_;
+	bool over_smoothed_;
 	Time smoothed_ = 0;
 	Time variation_ = 0;
 	Time least_ = NEVER;

@@ -2,6 +2,7 @@
 #include "sender.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "../../dataplane/laws/tag.h"
 #include "flow.hpp"
@@ -11,7 +12,8 @@ namespace sluice
 
 Sender::Sender(World &world, const TransportSettings &settings, Flow &flow, Port &port)
     : world_(world), settings_(settings), flow_(flow), port_(port), window_(settings, flow.spec),
-      round_trip_(settings.rto_min, settings.rto_initial), timer_(world.timers, Happening::Retransmission, flow)
+      round_trip_(settings.rto_min, settings.rto_initial, settings.recovers_as_linux),
+      timer_(world.timers, Happening::Retransmission, flow)
 {
 	const FlowSpec &spec = flow.spec;
 
@@ -20,6 +22,8 @@ Sender::Sender(World &world, const TransportSettings &settings, Flow &flow, Port
 							 settings.payload_bytes);
 	if (settings.control == Control::D3)
 		pacer_ = std::make_unique<Pacer>(world, flow);
+	if (settings.recovers_as_linux && settings.duplicate_threshold)
+		rack_ = std::make_unique<Rack>();
 }
 
 std::uint64_t Sender::acked_bytes() const
@@ -69,7 +73,7 @@ void Sender::on_ack(const Packet &ack)
 	window_.watch_slow_start(una_, next_, world_.now(), world_.now() - ack.sent_at, round_trip_);
 	window_.on_delivered(newly, ack.ce);
 	bool reduced = settle_state();
-	detect_losses();
+	detect_losses(ack);
 	react(ack);
 	end_window();
 	if (state_ == State::Reducing || state_ == State::Recovery)
@@ -119,19 +123,33 @@ std::uint32_t Sender::deliver_one(std::uint32_t number)
 }
 
 // A packet is lost when one that was sent `duplicate_threshold` packets later has arrived (forward
-// acknowledgement: Mathis, Mahdavi, SIGCOMM 1996, section 2).
-void Sender::detect_losses()
+// acknowledgement: Mathis, Mahdavi, SIGCOMM 1996, section 2), or when RACK says so.
+void Sender::detect_losses(const Packet &ack)
 {
 	if (!settings_.duplicate_threshold)
 		return;
-	for (; next_to_examine_ + settings_.duplicate_threshold < highest_delivered_; next_to_examine_++) {
-		if (scoreboard_.at(next_to_examine_) != Scoreboard::Sent)
-			continue;
-		scoreboard_.set(next_to_examine_, Scoreboard::Lost);
-		next_to_resend_ = std::min(next_to_resend_, next_to_examine_);
-		in_flight_--;
-		lost_++;
+	std::uint32_t before = highest_delivered_ > settings_.duplicate_threshold
+				       ? highest_delivered_ - settings_.duplicate_threshold
+				       : 0;
+
+	if (rack_) {
+		rack_->on_arrival(ack.sent_at, [this](std::uint32_t number) {
+			if (number >= una_ && scoreboard_.at(number) == Scoreboard::SentAgain)
+				lose(number);
+		});
+		before = std::max(before, rack_->lost_before());
 	}
+	for (; next_to_examine_ < before; next_to_examine_++)
+		if (scoreboard_.at(next_to_examine_) == Scoreboard::Sent)
+			lose(next_to_examine_);
+}
+
+void Sender::lose(std::uint32_t number)
+{
+	scoreboard_.set(number, Scoreboard::Lost);
+	next_to_resend_ = std::min(next_to_resend_, number);
+	in_flight_--;
+	lost_++;
 }
 
 // In the state that the ACK leaves the sender in.
@@ -288,6 +306,8 @@ void Sender::send(std::uint32_t number, bool again)
 	scoreboard_.set(number, again ? Scoreboard::SentAgain : Scoreboard::Sent);
 	if (!again)
 		next_ = number + 1;
+	else if (rack_)
+		on_resent(number);
 	in_flight_++;
 	window_.on_sent();
 	packet->kind = PacketKind::Data;
@@ -303,6 +323,14 @@ void Sender::send(std::uint32_t number, bool again)
 	stamp(packet);
 	arm_timer();
 	port_.accept(packet);
+}
+
+// The first unacknowledged packet gets a whole timeout to arrive.
+void Sender::on_resent(std::uint32_t number)
+{
+	rack_->on_sent(number, next_, world_.now());
+	if (number == una_)
+		timer_.clear();
 }
 
 void Sender::send_syn()
@@ -356,14 +384,47 @@ std::uint8_t Sender::tag_of(std::uint32_t number) const
 void Sender::restart_timer()
 {
 	timer_.clear();
+	if (rack_)
+		rack_->awaits_probe = false;
 	if (in_flight_ || lost_)
 		arm_timer();
 }
 
 void Sender::arm_timer()
 {
-	if (!timer_.is_set())
-		timer_.set(world_.now() + round_trip_.timeout());
+	if (timer_.is_set())
+		return;
+	Time timeout = round_trip_.timeout();
+
+	if (may_probe()) {
+		rack_->awaits_probe = true;
+		timeout = std::min(timeout, Rack::probe_after(round_trip_, in_flight_, settings_.rto_min));
+	}
+	timer_.set(world_.now() + timeout);
+}
+
+bool Sender::may_probe() const
+{
+	return rack_ && connected_ && in_flight_ && round_trip_.smoothed() && una_ >= rack_->probed_before &&
+	       (state_ == State::Open || state_ == State::Reducing);
+}
+
+// A new packet, whatever the window is, or the last one again.
+void Sender::probe()
+{
+	std::uint32_t number = next_;
+
+	if (next_ == total_ || next_ - una_ >= settings_.max_window) {
+		do
+			number--;
+		while (scoreboard_.at(number) == Scoreboard::Delivered);
+		in_flight_--;
+		retransmissions_++;
+	}
+	rack_->probed_before = std::max(next_, number + 1);
+	if (number == next_)
+		rack_->on_sent(number, next_, world_.now());
+	send(number, number < next_);
 }
 
 // Of a timeout: the threshold of slow start falls once for what was under way, however often it has to be sent again (RFC 5681,
@@ -377,6 +438,13 @@ void Sender::on_timer()
 {
 	if (!timer_.on_event())
 		return;
+	if (rack_ && std::exchange(rack_->awaits_probe, false)) {
+		if (may_probe())
+			probe();
+		else
+			arm_timer();
+		return;
+	}
 	timeouts_++;
 	round_trip_.back_off();
 	if (!connected_) {
@@ -392,6 +460,8 @@ void Sender::on_timer()
 		in_flight_--;
 		lost_++;
 	}
+	if (rack_)
+		rack_->forget();
 	next_to_resend_ = una_;
 	next_to_examine_ = next_;
 	window_.after_timeout(is_new_congestion(), state_ == State::Reducing);

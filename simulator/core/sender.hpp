@@ -8,6 +8,7 @@
 
 #include "flow_spec.hpp"
 #include "port.hpp"
+#include "rack.hpp"
 #include "round_trip.hpp"
 #include "scoreboard.hpp"
 #include "transport_settings.hpp"
@@ -93,7 +94,8 @@ class Sender
 	std::uint32_t deliver(const Packet &ack);
 	std::uint32_t deliver_one(std::uint32_t number);
 	void advance(std::uint32_t next_expected);
-	void detect_losses();
+	void detect_losses(const Packet &ack);
+	void lose(std::uint32_t number);
 	bool is_new_congestion() const;
 	bool settle_state();
 	void react(const Packet &ack);
@@ -112,6 +114,9 @@ class Sender
 	std::uint32_t urgency_q16() const;
 	void restart_timer();
 	void arm_timer();
+	void on_resent(std::uint32_t number);
+	bool may_probe() const;
+	void probe();
 
 	World &world_;
 	const TransportSettings &settings_;
@@ -140,6 +145,7 @@ class Sender
 	Scoreboard scoreboard_;
 	Timer timer_;
 	std::unique_ptr<Pacer> pacer_;
+	std::unique_ptr<Rack> rack_;
 };
 
 } // namespace sluice

@@ -24,6 +24,7 @@ struct TransportSettings {
 	Time rto_min = 10 * MILLISECOND;
 	Time rto_initial = SECOND;	       // before the first sample of the round-trip time
 	std::uint32_t duplicate_threshold = 3; // packets beyond a gap until it counts as lost; 0: only timeouts tell
+	bool recovers_as_linux = false;	       // RACK-TLP, and its retransmission timer; else as RFC 6298 has it
 	std::uint32_t packets_per_ack = 1;
 	Time ack_delay = 500 * MICROSECOND; // of an ACK that waits for a further packet
 	bool handshake = true;		    // SYN and SYN-ACK go before the data

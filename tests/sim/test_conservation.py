@@ -55,6 +55,7 @@ transports = st.fixed_dictionaries(
         "max_window": st.sampled_from([2, 50, 10_000]),
         "packets_per_ack": st.integers(1, 3),
         "duplicate_threshold": st.sampled_from([0, 1, 3]),
+        "recovers_as_linux": st.booleans(),
         "handshake": st.booleans(),
         "rto_min_ps": st.sampled_from([200 * US, 10 * MS]),
         "rto_initial_ps": st.sampled_from([300 * US, 100 * MS]),

@@ -73,6 +73,50 @@ def test_the_loss_of_the_last_packet_waits_for_the_timeout(rto_initial):
     assert result["fct_ps"][0] == ack_of(PACKETS - 2) + 5 * MS + LAST_WAY
 
 
+def test_a_probe_asks_for_the_last_packet():
+    """RFC 8985, section 7: a probe in place of the timeout; nothing is reduced. As Linux has it, the timeout is
+    rto_min longer than the smoothed round trip, which lies between the path's own and the longest one of this flow."""
+    result = lose(PACKETS - 1, rto_min_ps=5 * MS, recovers_as_linux=True)
+    assert result["timeouts"].tolist() == [0, 0, 0]
+    waited = result["fct_ps"][0] - LAST_WAY - ack_of(PACKETS - 2)
+    assert 5 * MS + ack_of(0) <= waited <= 5 * MS + ack_of(PACKETS - 2)
+
+
+def test_an_answered_probe_tells_of_all_that_is_missing_before_it():
+    """The last three of a burst are lost: three later packets that would tell of them do not exist."""
+    settings = {"initial_window": PACKETS, "rto_min_ps": 5 * MS, "rto_initial_ps": 5 * MS}
+    fct, timeouts = {}, {}
+    for linux in (False, True):
+        net = kit.single(
+            2,
+            kit.transport(recovers_as_linux=linux, **settings),
+            up=Link(HOST_BPS),
+            down=Link(HOST_BPS // 2, buffer_bytes=((PACKETS - 1) // 2 - 2) * FRAME),
+        )
+        net.flow(0, 1, PACKETS * PAYLOAD)
+        result = net.finish()
+        assert net.fabric.packets_dropped >= 3
+        fct[linux], timeouts[linux] = int(result["fct_ps"][0]), int(result["timeouts"][0])
+    assert (timeouts[False] >= 1, timeouts[True]) == (True, 0)
+    assert fct[True] < fct[False] < 2 * 5 * MS + fct[True]
+
+
+def test_a_retransmission_that_is_lost_is_missed_when_later_packets_arrive():
+    """RFC 8985, section 6.2: many flows overflow a small buffer, which takes retransmissions, too."""
+    timeouts = {}
+    for linux in (False, True):
+        settings = kit.transport(
+            control=kit.core.Control.reno, echo=kit.core.Echo.none, rto_min_ps=MS, recovers_as_linux=linux
+        )
+        net = kit.single(9, settings, up=Link(HOST_BPS), down=Link(HOST_BPS, buffer_bytes=30 * FRAME))
+        for source in range(8):
+            net.flow(source, 8, 1000 * PAYLOAD)
+        result = net.finish()
+        assert result["delivered_bytes"].tolist() == [1000 * PAYLOAD] * 8
+        timeouts[linux] = int(result["timeouts"].sum())
+    assert 3 * timeouts[True] < timeouts[False]
+
+
 def test_without_a_threshold_only_a_timeout_tells_of_a_loss():
     """As pFabric's and sprayed packets want it. It is one RTO_min after the last ACK that left no gap,
     whatever arrives beyond: FCT = ack(j - 1) + RTO_min + D."""

@@ -110,7 +110,7 @@ def test_scenario__a_trace():
 
 def test_scenario__what_only_the_simulator_needs():
     assert read(changed()).simulator == SimulatorSettings(
-        "per-flow", 3, 1, 500_000, 1_000_000, "fabric", "urgent"
+        "per-flow", 3, "linux", 1, 500_000, 1_000_000, "fabric", "urgent"
     )
     given = {
         "multipath": "per-packet",
@@ -122,7 +122,7 @@ def test_scenario__what_only_the_simulator_needs():
         "late": "plain",
     }
     assert read(changed(simulator=given)).simulator == SimulatorSettings(
-        "per-packet", 0, 2, 40_000, 3000, "free", "plain"
+        "per-packet", 0, "plain", 2, 40_000, 3000, "free", "plain"
     )
 
 
