@@ -100,7 +100,7 @@ def test_losses__a_loss_outside_the_queues_is_seen(start_testbed):
     with start_testbed("single", parameters={"hosts": 2, "host_rate_bps": 1_000_000}) as bed:
         install(bed)
         assert bed.losses() == {}
-        bed.exec(None, ["tc", "qdisc", "replace", "dev", "s1-eth1", "parent", "1:1", "pfifo", "limit", "2"])
+        bed.exec(None, ["tc", "qdisc", "replace", "dev", "s1-eth1", "parent", "10:1", "pfifo", "limit", "2"])
         bed.exec("h2", ["tc", "qdisc", "del", "dev", "h2-eth0", "root"])
         got = measure.transmit(bed, "h1", [Sender("h2", "10.0.0.1", count=100)])
         assert got.packets < 100
