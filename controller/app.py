@@ -31,6 +31,7 @@ from controller import openflow
 from controller.connection import Connection, DaemonLoop, EventRole, EventStatsReply
 from controller.contest import PROBE_S, Contest
 from controller.leadership import Leadership, Standing
+from controller.metrics import ControllerMetrics, SwitchMetrics
 from controller.openflow import QueueCounters, Role
 from controller.recorder import Recorder
 from controller.session import Session
@@ -38,6 +39,7 @@ from controller.state import Desired, SwitchState, ThresholdsInForce
 from store import desired as desired_rows
 from store import observed
 from store.observed import PortSample, ThresholdChange
+from store.totals import add_counts
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +96,7 @@ class Controller(DaemonLoop):
         """Two connections that say that they are the same switch."""
         self._said_at: dict[tuple[int, str], float] = {}
         self._sessions: dict[int, Session] = {}
+        self._metrics = ControllerMetrics()
         self._dpids: dict[str, int] = {}
         self._recorded_version: dict[int, int | None] = {}
         self._applied_version = 0
@@ -134,6 +137,7 @@ class Controller(DaemonLoop):
             self._presence_due_ns = now_ns + PRESENCE_EVERY_NS
             for dpid in self._sessions:
                 self._record_switch(dpid, connected=True)
+            self.recorder.record(add_counts, self._metrics.tally.take())
 
     # ── Leading and following ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -310,7 +314,9 @@ class Controller(DaemonLoop):
             return
         log.info("%s is connected from %s", state.name, datapath.address)
         state.connected(time.monotonic_ns())
-        self._sessions[dpid] = Session(datapath, state, self, self._standing.generation)
+        self._metrics.connected(state.name)
+        metrics = SwitchMetrics(self._metrics)
+        self._sessions[dpid] = Session(datapath, state, self, self._standing.generation, metrics)
         self._record_switch(dpid, connected=True)
         self._record_event("switch-connected", switch=state.name, dpid=dpid)
         self._sessions[dpid].advance(time.monotonic_ns())

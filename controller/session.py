@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from controller import openflow
+from controller.metrics import ControllerMetrics, SwitchMetrics
 from controller.openflow import QueueCounters, Request, Role
 from controller.pipeline import Changes, Remap
 from controller.state import (
@@ -27,7 +28,7 @@ from controller.state import (
     SwitchState,
     ThresholdsInForce,
 )
-from controller.wire import STATS_FLOW, STATS_GROUP_DESC, STATS_QUEUE
+from controller.wire import STATS_FLOW, STATS_GROUP_DESC, STATS_QUEUE, entry_count
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +80,16 @@ class _UnderWay:
 
 
 class Session:
-    def __init__(self, datapath: Any, state: SwitchState, listener: Listener, generation: int) -> None:
+    def __init__(
+        self,
+        datapath: Any,
+        state: SwitchState,
+        listener: Listener,
+        generation: int,
+        metrics: SwitchMetrics | None = None,
+    ) -> None:
         """`generation` of the lease that this controller holds."""
+        self._metrics = metrics or SwitchMetrics(ControllerMetrics())
         self.datapath, self.state, self._listener = datapath, state, listener
         self._generation, self._is_master = generation, False
         self._under_way: _UnderWay | None = None
@@ -177,9 +186,12 @@ class Session:
                 self.state.rules_read(openflow.read_rules(flows, groups))
             case PollCarried(), {1: flows}:
                 self._under_way = None
+                self._metrics.decoded(entry_count(flows))
                 self.state.carried(openflow.carried_counts(flows, self.state.numbers))
             case PollCompleted(), {1: flows}:
                 self._under_way = None
+                self._metrics.decoded(entry_count(flows))
+                self._metrics.counters_in(doing.began_ns)
                 self.state.counted(now_ns, openflow.completed_counts(flows, self.state.numbers))
             case PollQueues(), {5: queues}:
                 self._under_way = None
@@ -187,6 +199,8 @@ class Session:
             case _:
                 return
         self.advance(now_ns)
+        if self._under_way is None or not isinstance(self._under_way.operation, Change):
+            self._metrics.stands(now_ns)
 
     def bundle_answered(self, message: Any) -> None:
         """The switch's answer to an order about a bundle."""
@@ -209,6 +223,8 @@ class Session:
             self.advance(now_ns)
         elif doing.committed or len(doing.operation.changes) == 0:
             self._under_way = None
+            self._metrics.rules_changed(len(doing.operation.changes))
+            self._metrics.stands(now_ns)
             self._listener.thresholds_in_force(self.state, self.state.applied())
             self.advance(now_ns)
         else:

@@ -257,6 +257,15 @@ def flow_counters(body: bytes) -> FlowCounters:
     )
 
 
+def entry_count(body: bytes) -> int:
+    """How many entries a flow statistics reply has."""
+    at = count = runs = 0
+    while at < len(body) and runs < _MOST_RUNS:
+        rows = _equal_rows(body, at)
+        at, count, runs = at + len(rows) * rows.itemsize, count + len(rows), runs + 1
+    return count + (len(list(_entries(body, at))) if at < len(body) else 0)
+
+
 def _rows_one_by_one(body: bytes, start: int) -> npt.NDArray[np.void]:
     starts = _entries(body, start)
     return np.frombuffer(b"".join(body[s : s + FLOW_FIXED] for s in starts), _row_of(FLOW_FIXED))

@@ -152,14 +152,18 @@ def add_totals(connection: Connection, counts: Mapping[Key, float]) -> None:
         insert_rows(connection, "totals", rows, _GROWS)
 
 
+def add_counts(engine: Engine, counts: Mapping[Key, float]) -> None:
+    """Add what a tally has taken, in a transaction of its own."""
+    if counts:
+        with engine.begin() as connection:
+            add_totals(connection, counts)
+
+
 def flush(engine: Engine, tally: Tally) -> None:
     """Move what the tally holds into the store; it keeps it when the store does not take it."""
     counts = tally.take()
-    if not counts:
-        return
     try:
-        with engine.begin() as connection:
-            add_totals(connection, counts)
+        add_counts(engine, counts)
     except BaseException:
         tally.put_back(counts)
         raise
