@@ -90,3 +90,34 @@ def test_switch_ports__the_credit_of_the_root_class_is_the_mtu():
     assert f"other_config:burst={12_500 * 8}" in commands.queues(ports[0])
     assert [c.argv[:3] for c in offloads] == [["ethtool", "-K", "s1-eth1"], ["ethtool", "-K", "s1-eth2"]]
     assert "tx off" in " ".join(offloads[0].argv)
+
+
+def test_min_rates__shares_of_the_link_and_next_to_nothing_for_the_rest():
+    rates = commands.min_rates_bps(50_000_000, (0.7, 0.25, 0.0))
+    assert rates == [35_000_000, 12_500_000, *[commands.MIN_RATE_BPS] * 6]
+    assert commands.min_rates_bps(50_000_000, None) == [commands.MIN_RATE_BPS] * 8
+
+
+def test_queues__a_row_says_whose_it_is_and_what_it_is_sure_of():
+    port = topologies.build("single", host_rate_bps=20_000_000).ports[0]
+    rows_of_queues = rows(commands.queues(port, (0.5, 0.5)), "Queue")
+    assert "other_config:min-rate=10000000" in rows_of_queues[1]
+    assert "other_config:min-rate=12000" in rows_of_queues[2]
+    assert {"external_ids:interface=s1-eth1", "external_ids:queue=2"} <= set(rows_of_queues[2])
+
+
+SAID = """{"data":[
+[["uuid","aa"],["map",[["interface","s1-eth1"],["queue","0"]]],["map",[["min-rate","12000"],["priority","0"]]]],
+[["uuid","bb"],["map",[["interface","s1-eth1"],["queue","1"]]],["map",[["min-rate","12000"],["priority","1"]]]],
+[["uuid","cc"],["map",[["interface","gone"],["queue","1"]]],["map",[["min-rate","12000"],["priority","1"]]]],
+[["uuid","dd"],["map",[]],["map",[["min-rate","5"]]]]],"headings":["_uuid","external_ids","other_config"]}"""
+
+
+def test_share_out__only_what_changes_in_one_transaction():
+    ports = topologies.build("single", hosts=2, host_rate_bps=20_000_000).ports
+    found = commands.queue_rows(SAID)
+    assert [row.uuid for row in found] == ["aa", "bb", "cc"], "what is not ours is left alone"
+    change = commands.share_out(found, ports, (0.0, 0.25))
+    assert change is not None
+    assert change.argv[2:] == ["--", "set", "Queue", "bb", "other_config:min-rate=5000000"]
+    assert commands.share_out(found, ports, None) is None

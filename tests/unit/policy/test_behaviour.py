@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from policy.behaviour import PortBehaviour
+from policy.desired import Policy
+from policy.marking import PortMarking
+from policy.schemes import SCHEMES
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_from_document__survives_json(name):
+    behaviour = Policy.from_document({"scheme": name}).port_behaviour
+    assert PortBehaviour.from_document(json.loads(json.dumps(asdict(behaviour)))) == behaviour
+
+
+def test_marking__the_edge_and_the_core():
+    policy = Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "mark_at_core": "80pkt"})
+    behaviour = policy.port_behaviour
+    assert behaviour.marking(edge=True) == policy.port_marking == PortMarking(30_000, 360_000)
+    assert behaviour.marking(edge=False) == policy.core_marking == PortMarking(120_000, 360_000)
+
+
+@pytest.mark.parametrize("name", ["dctcp", "datcp", "hull", "tcp"])
+def test_marking__the_same_everywhere_without_a_threshold_for_the_core(name):
+    policy = Policy.from_document({"scheme": name})
+    assert policy.port_behaviour.marking(edge=False) == policy.port_behaviour.marking(edge=True)
+    assert policy.port_behaviour.marking(edge=False) == policy.core_marking
+
+
+def test_port_behaviour__flow_queues_and_shares():
+    fish = Policy.from_document({"scheme": "fish", "queues": 2, "thresholds": ["1MB"], "release": "2ms"})
+    assert fish.port_behaviour == PortBehaviour(
+        97_500, 360_000, None, None, None, (0.98, 0.02), 32, 2_000_000
+    )
