@@ -16,7 +16,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullFormatter, ScalarFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from experiments.sweep import Point, points, run_points
 from experiments.sweep.display import print_outcome, sweep_display
@@ -197,6 +197,7 @@ def _scale(axes: Axes, *, log: bool) -> None:
         axes.set_ylim(0, None)
         return
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))  # a range of less than a decade has labels, too
     axes.yaxis.set_major_formatter(ScalarFormatter())
     axes.yaxis.set_minor_formatter(NullFormatter())
 
