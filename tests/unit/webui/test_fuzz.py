@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever is sent: a 4xx with the error's shape or a 2xx, never a 5xx, and nothing half done."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from policy.errors import FieldError
+from policy.records import FlowRecord
+from store.engine import open_store
+from store.flows import all_flows, count_flows
+from tests.unit.webui.conftest import TOKEN
+from tests.unit.webui.records import record
+from webui.app import create_app
+
+FOLDER = tempfile.TemporaryDirectory(prefix="sluice-fuzz-")
+ENGINE = open_store(f"sqlite:///{FOLDER.name}/store.db")
+CLIENT = create_app(ENGINE, TOKEN).test_client()
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=20),
+    st.sampled_from(
+        [2**63, -(2**63), 1e308, 5e-324, "\ud800", "\x00", "h1", "small", "finished", "1" * 5000]
+    ),
+)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=12), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+FIELDS = sorted(FlowRecord.__dataclass_fields__)
+CHANGED = st.builds(
+    lambda changes, without: {k: v for k, v in {**record("f"), **changes}.items() if k not in without},
+    st.dictionaries(st.one_of(st.sampled_from(FIELDS), st.text(max_size=10)), JSON, max_size=4),
+    st.sets(st.sampled_from(FIELDS), max_size=2),
+)
+MANY = settings(max_examples=300, suppress_health_check=list(HealthCheck))
+
+
+def check(answer):
+    """The answer's status, when it is one that a client may get."""
+    assert answer.status_code < 500, answer.text
+    if answer.status_code >= 400:
+        assert set(answer.json["error"]) == {"code", "problem", "field", "index"}
+        assert len(answer.json["error"]["problem"]) <= 400
+    return answer.status_code
+
+
+def send(method, path, body):
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    return CLIENT.open(path, method=method, data=body, content_type="application/json", headers=headers)
+
+
+@MANY
+@given(st.one_of(CHANGED, JSON))
+@example(record("f", fct_us=10**400))
+@example(record("f", bytes=1e12))
+@example({**record("f"), "": 1})
+def test_flow_record__a_document_is_one_or_a_field_error(document):
+    try:
+        kept = FlowRecord.from_document(document)
+    except FieldError:
+        return
+    assert FlowRecord.from_document(kept.to_document()) == kept
+
+
+@MANY
+@given(st.lists(st.one_of(CHANGED, JSON), max_size=4))
+def test_deliver__any_json(documents):
+    before = count_flows(ENGINE)
+    try:
+        body = json.dumps(documents)
+    except (ValueError, UnicodeError):
+        return
+    if check(send("POST", "/api/v1/flows", body)) >= 400:
+        assert count_flows(ENGINE) == before
+    all_flows(ENGINE)
+
+
+@MANY
+@given(st.one_of(st.binary(max_size=200), st.text(max_size=100).map(str.encode)))
+@example(b"[" * 100_000)
+@example(b'{"a":' * 50_000)
+@example(b"[1e999999999]")
+@example(b"[" + b"9" * 100_000 + b"]")
+@example(b'["\\ud800"]')
+@example(b"\xff\xfe[\x00]\x00")
+def test_any_bytes__everywhere(body):
+    for method, path in (
+        ("POST", "/api/v1/flows"),
+        ("POST", "/api/v1/agents/h1"),
+        ("PUT", "/api/v1/policy?wait_s=0"),
+    ):
+        check(send(method, path, body))
+
+
+@MANY
+@given(
+    st.dictionaries(st.sampled_from(["kind", "connections", "ports", "spool_depth", "x"]), JSON, max_size=5)
+)
+def test_heartbeat__any_json(document):
+    try:
+        body = json.dumps({"kind": "port", **document})
+    except (ValueError, UnicodeError):
+        return
+    check(send("POST", "/api/v1/agents/fuzz", body))
+    # What one agent has sent is in what everybody is shown.
+    assert check(CLIENT.get("/metrics")) == check(CLIENT.get("/api/v1/health")) == 200
+    assert b"snapshot" in CLIENT.get("/api/v1/events?count=1").data
+
+
+@pytest.mark.parametrize("length", ["99999999999999999999", "-1", "x", "8000001"])
+def test_a_length_that_is_none_or_too_much_is_refused_before_it_is_read(length):
+    answer = CLIENT.post(
+        "/api/v1/flows", data=b"[]", content_type="application/json", headers={"Content-Length": length}
+    )
+    assert check(answer) in (200, 400, 413)
