@@ -6,12 +6,14 @@ from __future__ import annotations
 import argparse
 import logging
 import signal
+import ssl
 import sys
+from pathlib import Path
 
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from controller import END_SIGNALS
+from controller import END_SIGNALS, tls
 from policy.errors import FieldError, SluiceError
 
 
@@ -25,6 +27,12 @@ def arguments() -> argparse.Namespace:
         default="127.0.0.1:6653",
         metavar="ADDRESS",
         help="where switches connect: ADDRESS:PORT or unix:PATH (default %(default)s)",
+    )
+    files = parser.add_argument_group("OpenFlow over TLS (all three, or none)")
+    files.add_argument("--tls-key", type=Path, metavar="PEM", help="the controller's private key")
+    files.add_argument("--tls-cert", type=Path, metavar="PEM", help="the controller's certificate")
+    files.add_argument(
+        "--tls-ca", type=Path, metavar="PEM", help="the authority whose certificates switches have to show"
     )
     parser.add_argument("--verbose", action="store_true", help="log every request")
     return parser.parse_args()
@@ -46,14 +54,26 @@ def main() -> int:
     configure_logging(verbose=options.verbose)
     try:
         check_url(options.store)
+        context = tls_context(options)
         from controller import connection, launcher
 
         listening = connection.bind(options.listen)
         logging.getLogger("controller").info("listening on %s", options.listen)
-        return launcher.Launcher(listening, options.store).run()
+        return launcher.Launcher(listening, options.store, context).run()
     except SluiceError as error:
         print(f"controller: {error}", file=sys.stderr)
         return 2
+
+
+def tls_context(options: argparse.Namespace) -> ssl.SSLContext | None:
+    """What the three options say together; None without them."""
+    given = {"tls-key": options.tls_key, "tls-cert": options.tls_cert, "tls-ca": options.tls_ca}
+    missing = [name for name, path in given.items() if path is None]
+    if len(missing) == len(given):
+        return None
+    if missing:
+        raise FieldError(missing[0], f"is missing: TLS needs {', '.join('--' + name for name in given)}")
+    return tls.server_context(options.tls_key, options.tls_cert, options.tls_ca)
 
 
 def check_url(url: str) -> None:

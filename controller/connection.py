@@ -18,6 +18,7 @@ import logging
 import queue
 import select
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from os_ken.ofproto import ofproto_common, ofproto_parser
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
 from controller import wire
+from controller.tls import TlsSocket
 from controller.wire import Frame, ProtocolViolation
 from policy.errors import FieldError
 
@@ -83,7 +85,7 @@ class Connection(Datapath):  # type: ignore[misc]
 
     xid: int
 
-    def __init__(self, sock: socket.socket, address: Any) -> None:
+    def __init__(self, sock: socket.socket | TlsSocket, address: Any) -> None:
         super().__init__(sock, address)
         sock.settimeout(SEND_TIMEOUT_S)
         self._outbox: queue.Queue[tuple[bytes, bool] | None] = queue.Queue(MAX_UNSENT_MESSAGES)
@@ -129,12 +131,16 @@ class Connection(Datapath):  # type: ignore[misc]
 
     def serve(self) -> None:
         writer = threading.Thread(target=self._write_loop, name=f"write-{self.address}", daemon=True)
-        writer.start()
         try:
+            if isinstance(self.socket, TlsSocket):
+                self.socket.handshake(HANDSHAKE_TIMEOUT_S)
+            writer.start()
             self.send_msg(self.ofproto_parser.OFPHello(self))
             self._read_loop()
         except ProtocolViolation as violation:
             log.warning("closing the connection of %s: %s", self.peer, violation)
+        except ssl.SSLError as error:
+            log.warning("closing the connection of %s: TLS: %s", self.peer, error.reason or error)
         except OSError as error:
             log.info("connection of %s ended: %s", self.peer, error)
         except Exception:
@@ -142,7 +148,8 @@ class Connection(Datapath):  # type: ignore[misc]
             log.exception("closing the connection of %s: its message could not be handled", self.peer)
         finally:
             self.close()
-            writer.join()
+            if writer.ident is not None:
+                writer.join()
             self.socket.close()
             self.is_active = False
 
@@ -151,15 +158,20 @@ class Connection(Datapath):  # type: ignore[misc]
     def _read_loop(self) -> None:
         poll = select.poll()
         poll.register(self.socket, select.POLLIN)
+        if isinstance(self.socket, TlsSocket):
+            self._take_all(self.socket.came_with_the_handshake())
         while self.state != DEAD_DISPATCHER:
             if poll.poll(ECHO_INTERVAL_S * 250):
                 data = self.socket.recv(_RECEIVE_BYTES)
-                if not data:
+                if data == b"":
                     return
-                for frame in self._framer.feed(data):
-                    self._heard = time.monotonic()
-                    self._take(frame)
+                self._take_all(data or b"")
             self._watch(time.monotonic())
+
+    def _take_all(self, data: bytes) -> None:
+        for frame in self._framer.feed(data):
+            self._heard = time.monotonic()
+            self._take(frame)
 
     def _watch(self, now: float) -> None:
         """Ask a silent peer for a sign of life; end one that gives none, or never says what it is."""
@@ -360,8 +372,9 @@ def _bind_unix(path: Path) -> socket.socket:
 class Listener:
     """Accepts switches until it is closed."""
 
-    def __init__(self, listener: socket.socket) -> None:
-        self._listener = listener
+    def __init__(self, listener: socket.socket, context: ssl.SSLContext | None = None) -> None:
+        """`context`: switches have to speak TLS."""
+        self._listener, self._context = listener, context
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()
@@ -410,7 +423,8 @@ class Listener:
 
     def _run(self, accepted: socket.socket, address: Any) -> None:
         try:
-            connection = Connection(accepted, address)
+            sock = TlsSocket(accepted, self._context) if self._context else accepted
+            connection = Connection(sock, address)
         except OSError as error:
             log.info("a connection from %s ended at once: %s", address, error)
             accepted.close()

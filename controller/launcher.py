@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 
 from os_ken.base.app_manager import AppManager
 
@@ -26,11 +27,14 @@ STOP_LIMIT_S = 1.5
 class Launcher:
     """A running controller."""
 
-    def __init__(self, listening: socket.socket, store_url: str) -> None:
+    def __init__(
+        self, listening: socket.socket, store_url: str, context: ssl.SSLContext | None = None
+    ) -> None:
+        """`context`: switches have to speak TLS."""
         manager = AppManager.get_instance()
         self._handshake: Handshake = manager.instantiate(Handshake)
         self._controller: Controller = manager.instantiate(Controller, store_url)
-        self._listener = Listener(listening)
+        self._listener = Listener(listening, context)
         self._failed = False
         self._handshake.failed = self._controller.failed = self._fail
 

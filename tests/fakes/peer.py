@@ -32,10 +32,15 @@ class Peer:
     """
 
     def __init__(
-        self, port: int, dpid: int, answer: Callable[[Frame], bytes | None] = lambda _: None
+        self,
+        port: int,
+        dpid: int,
+        answer: Callable[[Frame], bytes | None] = lambda _: None,
+        wrap: Callable[[socket.socket], socket.socket] = lambda plain: plain,
     ) -> None:
+        """`wrap` puts TLS around the connection."""
         self.dpid, self._answer = dpid, answer
-        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket = wrap(socket.create_connection(("127.0.0.1", port)))
         self.address: tuple[str, int] = self._socket.getsockname()
         self._framer = Framer()
         self.received: list[Frame] = []

@@ -30,7 +30,7 @@ from tests.unit.controller.test_wire import flow_entry
 class Process:
     """A controller with a store of its own."""
 
-    def __init__(self, folder, topology=True, start=("-m", "controller")):
+    def __init__(self, folder, topology=True, start=("-m", "controller"), arguments=()):
         self.folder = folder
         self.engine = open_store(f"sqlite:///{folder}/store.db")
         if topology:
@@ -39,7 +39,7 @@ class Process:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         argv = [sys.executable, *start, "--store", f"sqlite:///{folder}/store.db"]
-        argv += ["--listen", f"127.0.0.1:{self.port}"]
+        argv += ["--listen", f"127.0.0.1:{self.port}", *arguments]
         self.process = spawn(argv, log_file=folder / "log")
         wait_until(lambda: "listening" in self.log, "the controller listens", timeout_s=20)
 
