@@ -88,8 +88,8 @@ def picture(snapshot: Snapshot) -> Group:
         _head(snapshot),
         _fct_table(snapshot["fct"]),
         _misses(snapshot["deadlines"]),
-        _port_table(snapshot["ports"], snapshot["thresholds"]),
         _agents(snapshot["health"]["agents"]),
+        _port_table(snapshot["ports"], snapshot["thresholds"]),  # last: a small terminal shows as many as fit
     )
 
 

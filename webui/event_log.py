@@ -3,8 +3,8 @@
 
     {"time": "2026-01-31T12:00:00.000Z", "at": 1769860800.0, "id": 17, "kind": "switch-connected", "document": {…}}
 
-`id` counts up; `document` depends on the kind. A file gets each event once, whatever was started anew meanwhile: who
-opens it goes on after the last whole line. Of several processes with the same file one writes, and another takes over
+`id` counts up in one store; `document` depends on the kind. A file gets each event once, whatever was started anew
+meanwhile: who opens it goes on after the last whole line, with another store at its first event. Of several processes with the same file one writes, and another takes over
 when it dies (the kernel's lock on the file decides).
 """
 
@@ -58,8 +58,17 @@ class EventLog:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        self._last = _mended(self._file)
+        self._last = self._continued(_mended(self._file))
         return True
+
+    def _continued(self, line: Mapping[str, Any] | None) -> int:
+        """The id after which to go on; 0 when the file's last line is another store's."""
+        if line is None:
+            return 0
+        found = events_after(self._engine, line["id"] - 1, limit=1)
+        # An event that has been forgotten since then has younger ones behind it.
+        ours = bool(found) and (found[0]["id"] > line["id"] or found[0]["at"] == line["at"])
+        return int(line["id"]) if ours else 0
 
     def close(self) -> None:
         if self._to_file:
@@ -76,8 +85,8 @@ def _opened(path: Path) -> BinaryIO:
         ) from None
 
 
-def _mended(file: BinaryIO) -> int:
-    """The id in the last whole line, 0 when there is none. What a killed writer left of a line is cut off."""
+def _mended(file: BinaryIO) -> Mapping[str, Any] | None:
+    """The last whole line, None when there is none. What a killed writer left of a line is cut off."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _TAIL_BYTES))
     tail = file.read()
@@ -86,9 +95,10 @@ def _mended(file: BinaryIO) -> int:
         file.truncate(size - len(tail) + len(whole))
     lines = whole.splitlines()
     if not lines:
-        return 0
+        return None
     try:
-        return int(json.loads(lines[-1])["id"])
+        last = json.loads(lines[-1])
+        return {"id": int(last["id"]), "at": float(last["at"])}
     except (ValueError, KeyError, TypeError):
         raise EnvironmentLacking(
             f"{file.name} does not end with a line of an event log: give another --event-log, or move it away"

@@ -134,10 +134,10 @@ def _port_families(engine: Engine) -> Iterator[Family]:
         for level, edge in enumerate(change.thresholds_bytes):
             thresholds.add_metric([port, str(level)], edge)
     capacity = GaugeMetricFamily(
-        "sluice_port_capacity_bits_per_second", "Rate of a port's link", labels=["port"]
+        "sluice_port_capacity_bytes_per_second", "Rate of a port's link", labels=["port"]
     )
     for port, rate_bps in sorted(capacities_bps(current_topology(engine)).items()):
-        capacity.add_metric([port], rate_bps)
+        capacity.add_metric([port], rate_bps / 8)
     yield from (sent, packets, thresholds, capacity)
 
 

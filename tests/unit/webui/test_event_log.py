@@ -4,9 +4,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from sqlalchemy import delete
 
 from policy.errors import EnvironmentLacking
+from store.engine import open_store
 from store.observed import add_event
+from store.schema import events
 from webui.event_log import EventLog, event_line
 
 
@@ -53,6 +56,31 @@ def test_file__a_torn_line_is_mended(engine, path):
     path.write_bytes(path.read_bytes()[:-20])
     written(engine, path)
     assert [line["id"] for line in lines(path)] == [1, 2, 3]
+
+
+def test_file__another_store_begins_with_its_first_event(engine, path, tmp_path):
+    for number in range(3):
+        add_event(engine, "tick", number=number)
+    written(engine, path)
+    for count in (1, 5):
+        other = open_store(f"sqlite:///{tmp_path}/other-{count}.db")
+        for number in range(count):
+            add_event(other, "tock", number=number)
+        written(other, path)
+        written(other, path)
+        other.dispose()
+    assert [line["kind"] for line in lines(path)] == ["tick"] * 3 + ["tock"] * 6
+
+
+def test_file__goes_on_where_the_last_event_has_been_forgotten(engine, path):
+    for _ in range(3):
+        add_event(engine, "tick")
+    written(engine, path)
+    add_event(engine, "late")
+    with engine.begin() as connection:
+        connection.execute(delete(events).where(events.c.id <= 3))
+    written(engine, path)
+    assert [line["id"] for line in lines(path)] == [1, 2, 3, 4]
 
 
 def test_file__one_of_several_writes_and_another_takes_over(engine, path):

@@ -87,7 +87,7 @@ def test_metrics__the_network(client, engine):
     sent = found["sluice_queue_bytes_total"]
     queue = ("port", "s1:1"), ("queue", "2")
     assert sent[queue] == network.queue_bytes["s1:1"][2]
-    assert found["sluice_port_capacity_bits_per_second"][(("port", "s1:1"),)] == 20e6
+    assert found["sluice_port_capacity_bytes_per_second"][(("port", "s1:1"),)] == 20e6 / 8
     assert found["sluice_agent_up"][("agent", "h1"), ("kind", "host")] == 1
     assert (("agent", "h3"), ("kind", "host")) not in found["sluice_agent_up"]
     assert found["sluice_spool_records"][(("agent", "ports"),)] == 12
