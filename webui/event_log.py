@@ -4,8 +4,8 @@
     {"time": "2026-01-31T12:00:00.000Z", "at": 1769860800.0, "id": 17, "kind": "switch-connected", "document": {…}}
 
 `id` counts up in one store; `document` depends on the kind. A file gets each event once, whatever was started anew
-meanwhile: who opens it goes on after the last whole line, with another store at its first event. Of several processes with the same file one writes, and another takes over
-when it dies (the kernel's lock on the file decides).
+meanwhile: who opens it goes on after the last whole line, with another store at its first event. Of several processes
+with the same file one writes, and another takes over when it dies (the kernel's lock on the file decides).
 """
 
 from __future__ import annotations
