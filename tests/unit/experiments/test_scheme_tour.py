@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+
+from experiments.scheme_tour import compare
+from experiments.scheme_tour.run import order
+
+OURS = {"a": [1.0, 2.0], "b": [3.0, 4.0], "c": [5.0, 6.0]}
+
+
+def test_order__best_first_by_the_mean():
+    table = [{"scheme": s, "seed": i, "x": v} for s, values in OURS.items() for i, v in enumerate(values)]
+    assert order(table, ["c", "a", "b"], "x") == ["a", "b", "c"]
+
+
+def test_claim__the_same_order_on_another_scale_agrees():
+    claim = compare.claim_of("x", OURS, {scheme: [10 * v for v in values] for scheme, values in OURS.items()})
+    assert claim.holds
+    assert claim.measured == "tau 1.00"
+
+
+def test_claim__a_pair_of_which_both_are_sure_is_named():
+    claim = compare.claim_of("x", OURS, {"a": [3.0, 4.0], "b": [1.0, 2.0], "c": [5.0, 6.0]})
+    assert not claim.holds
+    assert claim.measured == "tau 0.33; the other way round: a and b"
+
+
+def test_contradictions__not_where_seeds_overlap():
+    assert compare.contradictions(OURS, {"a": [3.0, 9.0], "b": [1.0, 4.0], "c": [5.0, 6.0]}, list(OURS)) == []
+
+
+def test_main__reads_two_verdicts(tmp_path):
+    for folder in ("ours", "theirs"):
+        (tmp_path / folder).mkdir()
+        numbers = {s: dict.fromkeys(compare.FIGURES.values(), values) for s, values in OURS.items()}
+        (tmp_path / folder / "verdict.json").write_text(json.dumps({"numbers": numbers}))
+    asked = [str(tmp_path / "ours"), str(tmp_path / "theirs"), "--out", str(tmp_path / "out")]
+    assert compare.main(asked) == 0
+    assert len(json.loads((tmp_path / "out" / "verdict.json").read_text())["claims"]) == len(compare.FIGURES)
