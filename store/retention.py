@@ -19,12 +19,13 @@ from store.schema import events, flows, port_samples, thresholds
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 STEP_ROWS = 500
-"""Rows that one transaction forgets: 2 ms on SQLite."""
+"""Rows that one transaction forgets: 11 ms on SQLite, on a busy machine."""
 
 
 @dataclass(frozen=True)
 class Retention:
-    """How long rows are kept. None: for ever. The defaults bound the store at some 700 MB on SQLite."""
+    """How long rows are kept. None: for ever. On SQLite the defaults bound the demonstration's store at
+    350 MB: a million flow records are 220 MB, an hour of 24 ports 28 MB."""
 
     flows_s: float | None = DAY_S
     samples_s: float | None = HOUR_S
