@@ -24,8 +24,11 @@ STEP_ROWS = 500
 
 @dataclass(frozen=True)
 class Retention:
-    """How long rows are kept. None: for ever. On SQLite the defaults bound the demonstration's store at
-    350 MB: a million flow records are 220 MB, an hour of 24 ports 28 MB."""
+    """How long rows are kept. None: for ever.
+
+    On SQLite the defaults bound the demonstration's store at 350 MB: a million flow records are 220 MB, an hour of its
+    24 ports 28 MB.
+    """
 
     flows_s: float | None = DAY_S
     samples_s: float | None = HOUR_S
