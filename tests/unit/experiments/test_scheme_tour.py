@@ -30,6 +30,16 @@ def test_contradictions__not_where_seeds_overlap():
     assert compare.contradictions(OURS, {"a": [3.0, 9.0], "b": [1.0, 4.0], "c": [5.0, 6.0]}, list(OURS)) == []
 
 
+def test_contradictions__one_seed_proves_nothing_and_a_hairs_breadth_neither():
+    assert compare.contradictions({"a": [1.0], "b": [2.0]}, {"a": [2.0], "b": [1.0]}, ["a", "b"]) == []
+    near = {"a": [1.0, 1.0], "b": [1.02, 1.02]}
+    assert compare.contradictions(near, {"a": [5.0, 5.0], "b": [1.0, 1.0]}, ["a", "b"]) == []
+
+
+def test_claim__without_a_difference_there_is_no_order():
+    assert "no order" in compare.claim_of("misses", OURS, dict.fromkeys(OURS, [0.0, 0.0])).measured
+
+
 def test_main__reads_two_verdicts(tmp_path):
     for folder in ("ours", "theirs"):
         (tmp_path / folder).mkdir()
