@@ -10,12 +10,18 @@
 namespace sluice
 {
 
+// How the timeout follows from the round trip.
+enum class TimeoutRule : std::uint8_t {
+	Rfc6298, // smoothed + 4 variations, rto_min at least
+	Linux,	 // what exceeds the smoothed time is rto_min at least
+	Fixed,	 // always rto_min, without backing off (pFabric)
+};
+
 class RoundTrip
 {
       public:
-	// `over_smoothed`: the timeout is longer than the smoothed time by rto_min at least, as Linux has it.
-	RoundTrip(Time rto_min, Time rto_initial, bool over_smoothed)
-	    : rto_min_(rto_min), rto_initial_(rto_initial), over_smoothed_(over_smoothed)
+	RoundTrip(Time rto_min, Time rto_initial, TimeoutRule rule)
+	    : rto_min_(rto_min), rto_initial_(rto_initial), rule_(rule)
 	{
 	}
 
@@ -35,7 +41,8 @@ class RoundTrip
 
 	void back_off()
 	{
-		backoff_ = std::min(backoff_ + 1, 12U);
+		if (rule_ != TimeoutRule::Fixed)
+			backoff_ = std::min(backoff_ + 1, 12U);
 	}
 
 	Time timeout() const
@@ -62,16 +69,18 @@ class RoundTrip
       private:
 	Time base() const
 	{
+		if (rule_ == TimeoutRule::Fixed)
+			return rto_min_;
 		if (!smoothed_)
 			return rto_initial_;
-		if (over_smoothed_)
+		if (rule_ == TimeoutRule::Linux)
 			return smoothed_ + std::max(rto_min_, 4 * variation_);
 		return std::max(rto_min_, smoothed_ + 4 * variation_);
 	}
 
 	Time rto_min_;
 	Time rto_initial_;
-	bool over_smoothed_;
+	TimeoutRule rule_;
 	Time smoothed_ = 0;
 	Time variation_ = 0;
 	Time least_ = NEVER;

@@ -10,9 +10,21 @@
 namespace sluice
 {
 
+namespace
+{
+
+TimeoutRule timeout_rule(const TransportSettings &settings)
+{
+	if (settings.control == Control::Pfabric)
+		return TimeoutRule::Fixed;
+	return settings.recovers_as_linux ? TimeoutRule::Linux : TimeoutRule::Rfc6298;
+}
+
+} // namespace
+
 Sender::Sender(World &world, const TransportSettings &settings, Flow &flow, Port &port)
     : world_(world), settings_(settings), flow_(flow), port_(port), window_(settings, flow.spec),
-      round_trip_(settings.rto_min, settings.rto_initial, settings.recovers_as_linux),
+      round_trip_(settings.rto_min, settings.rto_initial, timeout_rule(settings)),
       timer_(world.timers, Happening::Retransmission, flow)
 {
 	const FlowSpec &spec = flow.spec;
@@ -36,7 +48,7 @@ std::uint64_t Sender::acked_bytes() const
 void Sender::start()
 {
 	if (settings_.handshake) {
-		send_syn();
+		send_bare();
 		return;
 	}
 	begin();
@@ -54,8 +66,10 @@ void Sender::begin()
 
 void Sender::on_syn_ack(const Packet &packet)
 {
-	if (connected_)
+	if (connected_) {
+		answer_of_probe();
 		return;
+	}
 	round_trip_.sample(world_.now() - packet.sent_at);
 	timer_.clear();
 	begin();
@@ -65,6 +79,7 @@ void Sender::on_ack(const Packet &ack)
 {
 	if (stopped_ || una_ == total_)
 		return;
+	timeouts_in_a_row_ = 0;
 	std::uint32_t before = in_flight_, cwnd_before = window_.packets();
 	std::uint32_t una_before = una_;
 	std::uint32_t newly = deliver(ack);
@@ -333,11 +348,13 @@ void Sender::on_resent(std::uint32_t number)
 		timer_.clear();
 }
 
-void Sender::send_syn()
+// A header that is answered by one: a SYN, or a starved flow's probe.
+void Sender::send_bare()
 {
 	Packet *packet = world_.packets.take();
 
 	packet->kind = PacketKind::Syn;
+	packet->remaining = connected_ ? total_ - una_ : 0;
 	packet->frame_bytes = static_cast<std::uint16_t>(settings_.header_bytes);
 	packet->tag = settings_.tags ? SL_TAG_ATTAINED_FIRST : SL_TAG_UNTAGGED;
 	stamp(packet);
@@ -448,7 +465,7 @@ void Sender::on_timer()
 	timeouts_++;
 	round_trip_.back_off();
 	if (!connected_) {
-		send_syn();
+		send_bare();
 		return;
 	}
 	for (std::uint32_t number = una_; number != next_; number++) {
@@ -468,6 +485,26 @@ void Sender::on_timer()
 	una_at_timeout_ = una_;
 	high_ = next_;
 	state_ = State::Loss;
+	timeouts_in_a_row_++;
+	if (is_starved())
+		send_bare();
+	else
+		send_allowed();
+}
+
+// pFabric (SIGCOMM 2013, section 4.2): after five timeouts in a row a flow sends nothing but a header at each, until one is
+// answered; others' queues are spared its packets meanwhile.
+bool Sender::is_starved() const
+{
+	return settings_.control == Control::Pfabric && timeouts_in_a_row_ >= 5;
+}
+
+void Sender::answer_of_probe()
+{
+	if (!is_starved())
+		return;
+	timeouts_in_a_row_ = 0;
+	timer_.clear();
 	send_allowed();
 }
 

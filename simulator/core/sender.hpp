@@ -108,7 +108,9 @@ class Sender
 	double wanted_bps() const;
 	void retransmit_lost();
 	void send(std::uint32_t number, bool again);
-	void send_syn();
+	void send_bare();
+	bool is_starved() const;
+	void answer_of_probe();
 	void stamp(Packet *packet);
 	std::uint8_t tag_of(std::uint32_t number) const;
 	std::uint32_t urgency_q16() const;
@@ -138,6 +140,7 @@ class Sender
 	bool announce_reduction_ = false; // CWR goes with the next new packet
 	std::uint32_t retransmissions_ = 0;
 	std::uint32_t timeouts_ = 0;
+	std::uint32_t timeouts_in_a_row_ = 0;	    // without an ACK
 	std::uint32_t una_at_timeout_ = UINT32_MAX; // at the last one
 
 	Window window_;

@@ -125,6 +125,33 @@ def test_without_a_threshold_only_a_timeout_tells_of_a_loss():
     assert result["fct_ps"][0] == ack_of(9) + 5 * MS + LAST_WAY
 
 
+def test_a_starved_flow_of_pfabric_probes_and_goes_on_at_once():
+    """SIGCOMM 2013, section 4.2: its timeout is fixed, and from the fifth in a row on it sends headers only, until
+    the flow that was shorter is done and one is answered. So it costs that one nothing, and loses a timeout by it."""
+    timeout, short, long = 250 * US, 4000, 6000
+    settings = kit.transport(
+        control=kit.core.Control.pfabric,
+        echo=kit.core.Echo.none,
+        initial_window=70,
+        max_window=139,
+        duplicate_threshold=0,
+        rto_min_ps=timeout,
+    )
+    shortest_first = kit.discipline(between=kit.core.Between.shortest_first)
+    down = Link(HOST_BPS, discipline=shortest_first, buffer_bytes=60 * FRAME)
+    net = kit.single(3, settings, up=Link(HOST_BPS), down=down)
+    net.flow(0, 2, short * PAYLOAD)
+    net.flow(1, 2, long * PAYLOAD)
+    result = net.finish()
+    alone = short * FULL
+    assert result["fct_ps"][0] < 1.02 * alone
+    assert 5 < result["timeouts"][1] <= alone // timeout + 1, "each after the same time"
+    assert result["retransmissions"][1] < 70 + 5, (
+        "the first window, and one packet at each timeout before the fifth"
+    )
+    assert (short + long) * FULL < result["fct_ps"][1] < 1.02 * (short + long) * FULL + timeout
+
+
 def drop_times(net, count):
     """Of the first so many drops."""
     times = []
