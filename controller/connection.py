@@ -175,6 +175,8 @@ class Connection(Datapath):  # type: ignore[misc]
 
     def _watch(self, now: float) -> None:
         """Ask a silent peer for a sign of life; end one that gives none, or never says what it is."""
+        if self.state == DEAD_DISPATCHER:
+            return
         if self.state != MAIN_DISPATCHER and now - self._began > HANDSHAKE_TIMEOUT_S:
             raise ProtocolViolation(f"no OpenFlow handshake within {HANDSHAKE_TIMEOUT_S:.0f} s")
         if now - self._heard > SILENCE_LIMIT_S:

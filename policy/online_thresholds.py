@@ -100,7 +100,9 @@ def _load_at(size_bytes: Floats, load: Floats) -> Floats:
 
 
 def _from_zero(sums: Floats) -> Floats:
-    return np.pad(sums, ((0, 0), (1, 0)))
+    padded = np.zeros((len(sums), sums.shape[1] + 1))
+    padded[:, 1:] = sums
+    return padded
 
 
 def _factors(model: DelayModel, level: int) -> tuple[Floats, Floats]:
@@ -115,14 +117,27 @@ def _factors(model: DelayModel, level: int) -> tuple[Floats, Floats]:
     return np.stack(of_a, axis=2), np.stack(of_b, axis=2)
 
 
+_Factors = list[tuple[Floats, Floats]]
+"""Of each level."""
+
+
+def _all_factors(model: DelayModel, levels: int) -> _Factors:
+    return [_factors(model, level) for level in range(levels)]
+
+
 def best_thresholds(model: DelayModel, levels: int) -> tuple[Choice, Floats]:
     """The thresholds of least cost, and that cost, shape (P,)."""
-    of_a, of_b = _factors(model, 0)
+    return _best(_all_factors(model, levels))
+
+
+def _best(factors: _Factors) -> tuple[Choice, Floats]:
+    (of_a, of_b), *lower = factors
     best = np.einsum("pi,pbi->pb", of_a[:, 0], of_b)
     came_from = []
-    for level in range(1, levels):
-        of_a, of_b = _factors(model, level)
-        through = np.matmul(of_a, of_b.swapaxes(1, 2)) + best[:, :, None] + _ALLOWED
+    for of_a, of_b in lower:
+        through = np.matmul(of_a, of_b.swapaxes(1, 2))
+        through += best[:, :, None]
+        through += _ALLOWED
         came_from.append(through.argmin(axis=1))
         best = np.take_along_axis(through, came_from[-1][:, None, :], axis=1)[:, 0]
     return _trace(came_from), best[:, -1]
@@ -143,18 +158,22 @@ def _trace(came_from: list[npt.NDArray[np.int64]]) -> Choice:
 
 def cost_of(model: DelayModel, thresholds: Choice) -> Floats:
     """Mean slowdown under these thresholds, shape (P,)."""
-    ports = np.arange(len(model.load))
-    points = np.pad(thresholds + 1, ((0, 0), (1, 0)))
-    points = np.pad(points, ((0, 0), (0, 1)), constant_values=BUCKETS)
+    return _cost(_all_factors(model, thresholds.shape[1] + 1), thresholds)
+
+
+def _cost(factors: _Factors, thresholds: Choice) -> Floats:
+    ports = np.arange(len(thresholds))
+    points = np.zeros((len(ports), thresholds.shape[1] + 2), np.int64)
+    points[:, 1:-1], points[:, -1] = thresholds + 1, BUCKETS
     cost = np.zeros(len(ports))
-    for level in range(points.shape[1] - 1):
-        of_a, of_b = _factors(model, level)
+    for level, (of_a, of_b) in enumerate(factors):
         cost += np.sum(of_a[ports, points[:, level]] * of_b[ports, points[:, level + 1]], axis=1)
     return cost
 
 
 def worthwhile_thresholds(model: DelayModel, in_force: Choice) -> Choice:
     """The best ones where they gain MIN_GAIN over those in force; elsewhere those."""
-    best, cost = best_thresholds(model, in_force.shape[1] + 1)
-    gains = cost < (1 - MIN_GAIN) * cost_of(model, in_force)
+    factors = _all_factors(model, in_force.shape[1] + 1)
+    best, cost = _best(factors)
+    gains = cost < (1 - MIN_GAIN) * _cost(factors, in_force)
     return np.where(gains[:, None], best, in_force)
