@@ -237,10 +237,10 @@ def _store_results() -> Iterator[Result]:
 
 def _ingest_results() -> Iterator[Result]:
     """Flow records into a real web process for a minute, while dashboards watch; on each store."""
-    from experiments.bench_ingest import DASHBOARDS, STORES, measure_ingestion
+    from experiments.bench_ingest import DASHBOARDS, LOOP_LEAVES, STORES, measure_ingestion
 
     for store in STORES:
-        found = measure_ingestion(store)
+        found = measure_ingestion(store, leaves=LOOP_LEAVES)
         what = f"ingestion, {store}"
         yield Result(what, found.accepted_per_s, "records/s", found.asked_per_s, "asked")
         yield Result(f"{what}, latency p50", found.p50_ms, "ms")
@@ -248,6 +248,10 @@ def _ingest_results() -> Iterator[Result]:
         yield Result(f"{what}, lost or doubled", found.kept - found.delivered, "records")
         yield Result(f"{what}, each of {DASHBOARDS} dashboards", found.snapshots_per_s, "snapshots/s")
         yield Result(f"{what}, CPU of the web process", found.server_cpu, "cores")
+        if found.loop is not None:
+            beside = f"{what}, control loop beside it, {found.loop.ports} ports"
+            yield Result(f"{beside}, polls in time", found.loop.kept, "of all")
+            yield Result(f"{beside}, p99 from counters to rules", found.loop.p99_ms, "ms")
 
 
 PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {

@@ -124,8 +124,8 @@ class Loop:
         return self.kept >= KEPT and self.p99_gap_ms < 2 * INTERVAL_MS
 
 
-def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S) -> Loop:
-    """A controller and its switches, each pinned to a core."""
+def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_url: str | None = None) -> Loop:
+    """A controller and its switches, each pinned to a core; with a store of its own, or an empty one of somebody's."""
     topology = topologies.build(
         "leaf-spine",
         leaves=leaves,
@@ -138,21 +138,21 @@ def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S) -> Loop:
         {"scheme": scheme, "interval_ms": INTERVAL_MS, "window_ms": 5 * INTERVAL_MS}
     )
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
-        return _Run(topology, policy, Path(folder), seconds).measure()
+        url = store_url or f"sqlite:///{folder}/store.db"
+        return _Run(topology, policy, Path(folder), seconds, url).measure()
 
 
 class _Run:
-    def __init__(self, topology: Topology, policy: Policy, folder: Path, seconds: float) -> None:
+    def __init__(
+        self, topology: Topology, policy: Policy, folder: Path, seconds: float, store_url: str
+    ) -> None:
         self._topology, self._policy, self._folder, self._seconds = topology, policy, folder, seconds
+        self._store_url = store_url
         self._engine = open_store(self._store_url)
         desired.put_topology(self._engine, topology)
         self._version = desired.put_policy(self._engine, policy, "bench")
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port = free.getsockname()[1]
-
-    @property
-    def _store_url(self) -> str:
-        return f"sqlite:///{self._folder}/store.db"
 
     def measure(self) -> Loop:
         cores = sorted(os.sched_getaffinity(0))

@@ -5,7 +5,10 @@ Agents, dashboards and server are processes of their own, as in life. An agent d
 (hostagent/courier.py); a delivery's latency counts from the moment at which it was due, so a server that falls behind
 shows in every delivery after it.
 
-    python -m experiments.bench_ingest --seconds 60 --rate 10000 --workers 1 --store sqlite
+A controller with a few switches may run on the same store meanwhile (experiments/bench_control.py): does its loop
+keep its pace?
+
+    python -m experiments.bench_ingest --seconds 60 --rate 10000 --workers 1 --store sqlite --leaves 3
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.bench_control import Loop, measure_loop
 from experiments.postgres import PostgresServer
 from policy.errors import SluiceError
 from runtime.process import spawn, stop
@@ -43,6 +48,8 @@ AGENTS = 20
 DASHBOARDS = 20
 DELIVERIES_PER_S = 2
 READY_S = 60.0
+LOOP_SCHEME = "mlfq-adaptive"
+LOOP_LEAVES = 3
 STORES = ("sqlite", "postgresql")
 _PAGE = os.sysconf("SC_CLK_TCK")
 
@@ -69,13 +76,21 @@ class Ingestion:
     """Of one core."""
     server_mib: float
     """Resident memory at the end, all its processes together."""
+    loop: Loop | None
+    """Of the controller beside it."""
 
 
 def measure_ingestion(
-    store: str, *, rate_per_s: float = RATE_PER_S, seconds: float = SECONDS, workers: int = 1
+    store: str,
+    *,
+    rate_per_s: float = RATE_PER_S,
+    seconds: float = SECONDS,
+    workers: int = 1,
+    leaves: int = 0,
 ) -> Ingestion:
-    """Start everything, measure, stop everything."""
+    """Start everything, measure, stop everything. `leaves`: of the fabric whose controller runs beside it, if any."""
     with (
+        ThreadPoolExecutor(1) as pool,
         tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
         _store_url(store, Path(folder)) as url,
     ):
@@ -85,11 +100,13 @@ def measure_ingestion(
                 lambda: (Path(folder) / "watch.ready").exists(), "the dashboards watch", timeout_s=READY_S
             )
             before, began = _cpu_s(web), time.monotonic()
+            loop = pool.submit(_loop, leaves, seconds, url)
             agents = _helper(Path(folder), "deliver", str(seconds), str(rate_per_s))
             delivered = _answer(agents, Path(folder) / "deliver.log", seconds)
             cpu = (_cpu_s(web) - before) / (time.monotonic() - began)
             watched = _answer(watching, Path(folder) / "watch.log", seconds)
             memory = _memory_mib(web)
+            paced = loop.result()
         engine = open_store(url)
         kept = count_flows(engine)
         engine.dispose()
@@ -108,7 +125,13 @@ def measure_ingestion(
         snapshots_per_s=min(watched["snapshots"]) / watched["took_s"],
         server_cpu=cpu,
         server_mib=memory,
+        loop=paced,
     )
+
+
+def _loop(leaves: int, seconds: float, url: str) -> Loop | None:
+    """For most of the time: the controller takes some seconds to begin."""
+    return measure_loop(LOOP_SCHEME, leaves, max(3.0, seconds - 10.0), url) if leaves else None
 
 
 @contextmanager
@@ -305,9 +328,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--rate", type=float, default=RATE_PER_S)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--leaves", type=int, default=0, help="of the fabric whose controller runs beside it")
     options = parser.parse_args(argv)
     found = measure_ingestion(
-        options.store, rate_per_s=options.rate, seconds=options.seconds, workers=options.workers
+        options.store,
+        rate_per_s=options.rate,
+        seconds=options.seconds,
+        workers=options.workers,
+        leaves=options.leaves,
     )
     print(json.dumps(asdict(found), indent=2))
     return 0
