@@ -16,6 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from os_ken.controller import event, ofp_event
@@ -46,6 +47,8 @@ log = logging.getLogger(__name__)
 TICK_S = 0.01
 PRESENCE_EVERY_NS = 2_000_000_000
 """Say this often that a switch is connected, so that readers can tell a dead controller's rows from a live one's."""
+MOST_SETTLING = 8
+"""Switches whose rules are read and put right at once; the others go on with the rules that they have."""
 SAY_AGAIN_S = 60.0
 """Between two events about the same two switches with one datapath id."""
 
@@ -130,14 +133,24 @@ class Controller(DaemonLoop):
         self._settle_contests(now_ns / 1e9)
         if not self.may_act(now_ns):
             return
-        for session in list(self._sessions.values()):
-            session.check_time(tick.at_ns)
-            session.advance(now_ns)
+        self._advance_sessions(now_ns, tick.at_ns)
         if now_ns >= self._presence_due_ns:
             self._presence_due_ns = now_ns + PRESENCE_EVERY_NS
             for dpid in self._sessions:
                 self._record_switch(dpid, connected=True)
             self.recorder.record(add_counts, self._metrics.tally.take())
+
+    def _advance_sessions(self, now_ns: int, at_ns: int) -> None:
+        """All that have begun, and of the others so many that few are reading and installing all rules at once.
+
+        A network that connects at one moment would else wait for one controller's leisure beyond the time limits.
+        """
+        begun = [session for session in self._sessions.values() if session.has_begun]
+        room = MOST_SETTLING - sum(session.is_settling for session in begun)
+        waiting = (session for session in self._sessions.values() if not session.has_begun)
+        for session in [*begun, *islice(waiting, max(0, room))]:
+            session.check_time(at_ns)
+            session.advance(now_ns)
 
     # ── Leading and following ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -319,7 +332,6 @@ class Controller(DaemonLoop):
         self._sessions[dpid] = Session(datapath, state, self, self._standing.generation, metrics)
         self._record_switch(dpid, connected=True)
         self._record_event("switch-connected", switch=state.name, dpid=dpid)
-        self._sessions[dpid].advance(time.monotonic_ns())
 
     def _ended(self, datapath: Connection) -> None:
         contest = self._contests.get(datapath.id)

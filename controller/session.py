@@ -92,8 +92,15 @@ class Session:
         self._metrics = metrics or SwitchMetrics(ControllerMetrics())
         self.datapath, self.state, self._listener = datapath, state, listener
         self._generation, self._is_master = generation, False
+        self.has_begun = False
+        """Something has been asked of the switch."""
         self._under_way: _UnderWay | None = None
         self._bundle_id = 0
+
+    @property
+    def is_settling(self) -> bool:
+        """The switch is on its way to the first rules that are known to be right."""
+        return self._under_way is not None and self.state.version is None
 
     def advance(self, now_ns: int) -> None:
         """Begin what is due, when nothing is under way."""
@@ -120,6 +127,7 @@ class Session:
 
     def _begin(self, operation: Doing, now_ns: int) -> None:
         steps = self._steps(operation)
+        self.has_begun = True
         self._under_way = _UnderWay(operation, now_ns, steps, {})
         self.datapath.send(steps[0].data)
 

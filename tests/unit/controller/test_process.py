@@ -314,6 +314,37 @@ def polls(peer):
     return sum(frame.kind == MULTIPART_REQUEST and polls_completed(frame) for frame in peer.received)
 
 
+def test_many_switches_at_once_are_put_right_a_few_at_a_time_and_those_that_refuse_hold_up_nobody(
+    tmp_path, live
+):
+    """Ten refuse every rule; the other ten get theirs."""
+    controller = Process(tmp_path, topology=False)
+    try:
+        desired.put_topology(controller.engine, leaf_spine(leaves=16, spines=4, hosts_per_leaf=1))
+        controller.put_policy({"scheme": "pias"})
+
+        def refuse(frame):
+            adds = frame.kind == wire.EXPERIMENTER and frame.data[12:16] == struct.pack("!I", 2301)
+            return (
+                message(wire.ERROR, struct.pack("!HH", 4, 9) + frame.data[:64], frame.xid) if adds else None
+            )
+
+        for dpid in range(1, 11):
+            live(controller.port, dpid, refuse)
+        for dpid in range(11, 21):
+            live(controller.port, dpid)
+
+        def right():
+            return sum(row["policy_version"] == 1 for row in observed.all_switches(controller.engine))
+
+        wait_until(lambda: right() == 10, "those that take rules have them", timeout_s=30)
+        kinds = controller.events()
+        assert kinds.count("openflow-error") >= 10
+        assert kinds.count("switch-connected") == 20
+    finally:
+        controller.close()
+
+
 STEPPING = """
 import pathlib, sys, time
 real, steps = time.time, pathlib.Path(sys.argv.pop(1))
