@@ -62,18 +62,15 @@ def commands(ifname: str, queue: int) -> str:
 def make(ifname: str) -> None:
     """Make what is missing at a port of the current network namespace. CommandFailed when it has no queues of OVS's."""
     there = standing().get(socket.if_nametoindex(ifname), set())
-    for queue in range(QUEUES):
-        if queue not in there:
-            _make(ifname, queue)
-
-
-def _make(ifname: str, queue: int) -> None:
+    lacking = [queue for queue in range(QUEUES) if queue not in there]
+    if not lacking:
+        return
     try:
-        run(["tc", "-batch", "-"], stdin=commands(ifname, queue))
+        run(["tc", "-batch", "-"], stdin="".join(commands(ifname, queue) for queue in lacking))
     except CommandFailed:
-        # Not half of it: it would pass for whole.
-        with suppress(CommandFailed):
-            run(["tc", "qdisc", "del", "dev", ifname, "parent", f"1:{queue + 1}"])
+        for queue in lacking:  # not half of one: it would pass for whole
+            with suppress(CommandFailed):
+                run(["tc", "qdisc", "del", "dev", ifname, "parent", f"1:{queue + 1}"])
         raise
 
 
