@@ -166,7 +166,8 @@ def _control_results() -> Iterator[Result]:
         yield Result(f"{of}, rules changed", loop.rules_per_s, "rules/s")
         yield Result(f"{of}, counters to rules, p99", loop.p99_ms, "ms", loop.p50_ms, "median")
         best = most_leaves(scheme, start, most)
-        yield Result(f"control loop, {scheme}, most ports that keep the pace", best.ports, "ports")
+        most_ports = best.ports if best else 0
+        yield Result(f"control loop, {scheme}, most ports that keep the pace", most_ports, "ports")
 
 
 def _simulator_results() -> Iterator[Result]:

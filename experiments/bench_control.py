@@ -142,6 +142,10 @@ def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_ur
         return _Run(topology, policy, Path(folder), seconds, url).measure()
 
 
+class SwitchesEndedEarly(RuntimeError):
+    """They have waited for polls in vain."""
+
+
 class _Run:
     def __init__(
         self, topology: Topology, policy: Policy, folder: Path, seconds: float, store_url: str
@@ -168,7 +172,7 @@ class _Run:
             stop(controller)
             record = json.loads(said.readline())
         except (OSError, ValueError) as error:
-            raise RuntimeError(
+            raise SwitchesEndedEarly(
                 f"the switches ended early; the controller says: {self._log[-2000:]}"
             ) from error
         finally:
@@ -240,15 +244,21 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def most_leaves(scheme: str, start: int, most: int, seconds: float = MEASURED_S) -> Loop:
-    """The largest fabric whose pace is kept, to a tenth, beginning with one that is thought to be."""
-    best = measure_loop(scheme, start, seconds)
-    low, high = (start, most) if best.keeps_pace else (0, start)
+def most_leaves(scheme: str, start: int, most: int, seconds: float = MEASURED_S) -> Loop | None:
+    """The largest fabric whose pace is kept, to a tenth, beginning with one that is thought to be; None: none is."""
+    best: Loop | None = None
+    low, high, middle = 0, most, start
     while high - low > max(1, low // 10):
-        middle = (low + high + 1) // 2
-        loop = measure_loop(scheme, middle, seconds)
-        if loop.keeps_pace:
-            low, best = middle, loop
-        else:
-            high = middle
+        loop = _kept_loop(scheme, middle, seconds)
+        low, high = (middle, high) if loop else (low, middle)
+        best, middle = loop or best, (low + high + 1) // 2
     return best
+
+
+def _kept_loop(scheme: str, leaves: int, seconds: float) -> Loop | None:
+    """A loop that keeps its pace; None where it does not, or does not even come to polling."""
+    try:
+        loop = measure_loop(scheme, leaves, seconds)
+    except SwitchesEndedEarly:
+        return None
+    return loop if loop.keeps_pace else None
