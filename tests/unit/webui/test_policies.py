@@ -84,6 +84,18 @@ def test_change_policy__what_does_without_is_taken(client, bearer):
     assert (answer.json["policy"]["shares"], answer.json["policy"]["flow_queues"]) == (None, False)
 
 
+def test_change_policy__overrides_are_part_of_the_document_and_their_bad_fields_are_named(client, bearer):
+    overrides = [{"ports": ["*"], "freeze": True}, {"ports": ["s1:2"], "thresholds": ["10KB"]}]
+    document = {"scheme": "mlfq-adaptive", "queues": 2, "thresholds": ["1MB"], "overrides": overrides}
+    answer = client.put(f"{PATH}?wait_s=0", json=document, headers=bearer)
+    assert answer.status_code == 202
+    assert answer.json["policy"]["overrides"] == [overrides[0], {"ports": ["s1:2"], "thresholds": [10_000]}]
+    document["overrides"][1]["ports"] = ["s1"]
+    answer = client.put(f"{PATH}?wait_s=0", json=document, headers=bearer)
+    assert answer.status_code == 422
+    assert answer.json["error"]["field"] == "overrides[1].ports"
+
+
 def test_change_policy__leaves_an_event(client, engine, bearer):
     client.put(f"{PATH}?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
     event = newest_events(engine, 1)[0]
