@@ -28,12 +28,24 @@ DOCUMENT = {
 }
 
 
-def test_the_first_adjustment_counts_what_completed_before_it():
-    scenario, _ = scenario_with(DOCUMENT)
+def moves_at(port, **fields):
+    """The thresholds of a port in the course of the run."""
+    scenario, _ = scenario_with({**DOCUMENT, "scheme": {**DOCUMENT["scheme"], **fields}})
     moved = []
     Simulation(
         scenario, build_topology(scenario), Taps(flows=lambda columns: None, thresholds=moved.append)
     ).run()
-    [start, first, *_] = [move for move in moved if move.port == "s1:1"]
+    return [move for move in moved if move.port == port]
+
+
+def test_the_first_adjustment_counts_what_completed_before_it():
+    [start, first, *_] = moves_at("s1:1")
     assert (start.at_s, start.thresholds_bytes) == (0.0, (1_000_000,))
     assert (first.at_s, first.thresholds_bytes, first.flows) == (0.2, (10_000,), 6)
+
+
+def test_a_port_whose_thresholds_are_fixed_or_frozen_keeps_them():
+    (fixed,) = moves_at("s1:1", overrides=[{"ports": ["s1:1"], "thresholds": ["100KB"]}])
+    assert fixed.thresholds_bytes == (100_000,)
+    (frozen,) = moves_at("s1:1", overrides=[{"ports": ["*"], "freeze": True}])
+    assert frozen.thresholds_bytes == (1_000_000,)
