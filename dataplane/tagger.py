@@ -10,7 +10,7 @@ from types import TracebackType
 from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
 from policy.tags import DEFAULT_IDLE_GAP_NS
 
-_SETTINGS = "=QQ"
+_SETTINGS = "=QQQ"
 _DEADLINES, _SIZES = 1, 2
 _COUNTERS = "=QQ"
 _DSCPS = 64
@@ -23,7 +23,9 @@ class TagSettings:
     idle_gap_ns: int = DEFAULT_IDLE_GAP_NS
     """A flow ends when its direction of the connection has sent no data for longer than this."""
     deadlines: bool = False
-    """Deadline flows carry their urgency instead of the bytes that they have sent."""
+    """Deadline flows carry their urgency instead of the bytes that they have sent …"""
+    urgent_after_bytes: int = 0
+    """… once they have sent this many."""
     sizes: bool = False
     """Flows of known size carry its class."""
 
@@ -55,7 +57,8 @@ class Tagger:
     def set(self, settings: TagSettings) -> None:
         """Takes effect with the next packet."""
         carries = settings.deadlines * _DEADLINES | settings.sizes * _SIZES
-        self._object.map("settings").update(0, struct.pack(_SETTINGS, settings.idle_gap_ns, carries))
+        values = settings.idle_gap_ns, carries, settings.urgent_after_bytes
+        self._object.map("settings").update(0, struct.pack(_SETTINGS, *values))
 
     @property
     def program_fd(self) -> int:

@@ -49,6 +49,7 @@ class EdgeTagger:
         settings = TagSettings(
             idle_gap_ns=wanted.get("idle_gap_ns") or self._set.idle_gap_ns,
             deadlines=bool(wanted.get("tags_deadlines")),
+            urgent_after_bytes=wanted.get("urgent_after_bytes") or 0,
             sizes=bool(wanted.get("tags_sizes")),
         )
         if settings != self._set:

@@ -83,6 +83,8 @@ class Policy:
     """Flow queues in a priority, 1 … 32; None without them."""
     release: int | None
     """Nanoseconds for which an empty flow queue stays its flow's; None without them."""
+    urgent_after: int | None
+    """A deadline flow is tagged as any other flow until it has sent this many bytes; None without urgency tags."""
     untagged_queue: int
     """Queue of packets without a tag."""
     idle_gap_ms: int
@@ -180,6 +182,7 @@ class Policy:
             buffer=buffer,
             shares=_shares(document, scheme, queues),
             **_flow_queues(document, scheme),
+            urgent_after=_urgent_after(document, scheme),
             untagged_queue=_integer(document, "untagged_queue", queues - 1, 0, queues - 1),
             idle_gap_ms=_integer(document, "idle_gap_ms", 10, 1, 60_000),
             overrides=_overrides(document, scheme, queues),
@@ -322,6 +325,14 @@ def _flow_queues(document: Mapping[str, Any], scheme: Scheme) -> dict[str, Any]:
         "sub_queues": _integer(document, "sub_queues", MAX_SUB_QUEUES, 1, MAX_SUB_QUEUES),
         "release": _release(document),
     }
+
+
+def _urgent_after(document: Mapping[str, Any], scheme: Scheme) -> int | None:
+    if scheme.tags_deadlines:
+        return _size(document, "urgent_after", scheme.urgent_after_bytes, 0, MAX_THRESHOLD_BYTES)
+    if document.get("urgent_after") is not None:
+        raise FieldError("urgent_after", f"scheme {scheme.name} tags no urgency; leave urgent_after out")
+    return None
 
 
 def _release(document: Mapping[str, Any]) -> int:

@@ -50,6 +50,7 @@ def transport_settings(scenario: Scenario) -> _fabric.TransportSettings:
     settings.ack_delay_ps = simulator.ack_delay_ns * PS_PER_NS
     settings.handshake = transport.connections == "new"
     settings.tags_deadlines = scheme.tags_deadlines
+    settings.urgent_after_bytes = scenario.policy.urgent_after or 0
     settings.tags_sizes = scheme.tags_sizes
     settings.forgets_late = simulator.late == "plain"
     return settings

@@ -90,6 +90,7 @@ def agent_settings(version: int, policy: Policy | None) -> dict[str, Any]:
         "congestion_control": scheme.congestion_control,
         "fallback_control": scheme.fallback_control,
         "tags_deadlines": scheme.tags_deadlines,
+        "urgent_after_bytes": policy.urgent_after,
         "tags_sizes": scheme.tags_sizes,
         **asdict(policy.port_behaviour),
         "idle_gap_ns": policy.idle_gap_ms * 1_000_000,

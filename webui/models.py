@@ -114,6 +114,7 @@ class PolicyModel(BaseModel):
     flow_queues: bool
     sub_queues: int | None
     release: int | None = Field(description="nanoseconds")
+    urgent_after: int | None
     untagged_queue: int
     idle_gap_ms: int
     overrides: list[OverrideModel] = Field(description="the last one that names a port decides about it")
@@ -337,6 +338,9 @@ class AgentSettings(BaseModel):
     congestion_control: str | None
     fallback_control: str | None
     tags_deadlines: bool | None
+    urgent_after_bytes: int | None = Field(
+        description="deadline flows are tagged as any others until they have sent this much"
+    )
     tags_sizes: bool | None
     mark_bytes: int | None
     mark_max_bytes: int | None

@@ -79,6 +79,7 @@ def _policy_of(scheme: Scheme) -> dict[str, Any]:
         **_marks_of(scheme),
         "buffer": _size(3_000, 1_000_000_000),
         **_sharing(),
+        "urgent_after": _size(0, MAX_THRESHOLD_BYTES) if scheme.tags_deadlines else _NULL,
         "untagged_queue": _whole(0, (scheme.queues if single else MAX_QUEUES) - 1),
         "idle_gap_ms": _whole(1, 60_000),
         "overrides": _overrides_of(scheme),

@@ -154,7 +154,7 @@ static __always_inline int is_told(const struct told *told, __u64 offset, __u64 
 
 /* Tag of a segment of a flow that has sent `attained` bytes before it. */
 static __always_inline int told_tag(struct bpf_sock *sk, const struct bpf_tcp_sock *tp, __u32 seq, __u64 attained,
-				    __u64 now_ns, __u64 carries)
+				    __u64 now_ns, const struct tag_settings *set)
 {
 	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
 	__u64 offset = tp->bytes_acked + (__u64)(__s64)(__s32)(seq - tp->snd_una);
@@ -163,9 +163,10 @@ static __always_inline int told_tag(struct bpf_sock *sk, const struct bpf_tcp_so
 		return sl_attained_tag(attained);
 	if (flow->state.phase != SLUICE_SENDING)
 		return SL_TAG_BACKGROUND;
-	if ((carries & TAG_DEADLINES) && (flow->told.fields & SLUICE_HAS_DEADLINE))
-		return sl_urgency_tag(sl_ucp_urgency_q16(flow->told.start_ns, flow->told.deadline_ns, now_ns));
-	if ((carries & TAG_SIZES) && (flow->told.fields & SLUICE_HAS_SIZE))
+	if ((set->carries & TAG_DEADLINES) && (flow->told.fields & SLUICE_HAS_DEADLINE))
+		return sl_deadline_tag(attained, set->urgent_after_bytes,
+				       sl_ucp_urgency_q16(flow->told.start_ns, flow->told.deadline_ns, now_ns));
+	if ((set->carries & TAG_SIZES) && (flow->told.fields & SLUICE_HAS_SIZE))
 		return sl_known_size_tag(flow->told.size_bytes);
 	return sl_attained_tag(attained);
 }
@@ -197,7 +198,7 @@ static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport
 				  tp->snd_una, now_ns, sl_tag_gap_ns(set.idle_gap_ns, tp->srtt_us >> SRTT_SHIFT));
 	if (tcp.fin && !sl_tag_carried_data(&flow->tag))
 		return SL_TAG_UNTAGGED;
-	return told_tag(sk, tp, bpf_ntohl(tcp.seq), attained, now_ns, set.carries);
+	return told_tag(sk, tp, bpf_ntohl(tcp.seq), attained, now_ns, &set);
 }
 
 /* Tag of a datagram or a fragment of one, or a negative error. */

@@ -6,7 +6,8 @@
 /* Map "settings": one entry, key 0. */
 struct tag_settings {
 	__u64 idle_gap_ns;
-	__u64 carries; /* what the tag carries beside the bytes sent: TAG_DEADLINES, TAG_SIZES */
+	__u64 carries;		  /* what the tag carries beside the bytes sent: TAG_DEADLINES, TAG_SIZES */
+	__u64 urgent_after_bytes; /* a deadline flow's urgency is carried once it has sent so much */
 };
 
 #define TAG_DEADLINES 1 /* deadline flows carry their urgency */
@@ -19,7 +20,7 @@ struct tag_counters {
 	__u64 bytes; /* with the Ethernet header */
 };
 
-_Static_assert(sizeof(struct tag_settings) == 16, "as in tagger.py");
+_Static_assert(sizeof(struct tag_settings) == 24, "as in tagger.py");
 _Static_assert(sizeof(struct tag_counters) == 16, "as in tagger.py");
 
 #endif

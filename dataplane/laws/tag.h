@@ -60,6 +60,15 @@ SL_LAW sl_u32 sl_urgency_tag(sl_u32 urgency_q16)
 	return SL_TAG_URGENCY_FIRST + step;
 }
 
+/*
+ * Tag of a packet of a deadline flow. What has sent little may turn out to be short, and to let a short flow pass costs the
+ * others little: until `urgent_after_bytes` it is tagged as any other flow, then by its urgency.
+ */
+SL_LAW sl_u32 sl_deadline_tag(sl_u64 attained_bytes, sl_u64 urgent_after_bytes, sl_u32 urgency_q16)
+{
+	return attained_bytes < urgent_after_bytes ? sl_attained_tag(attained_bytes) : sl_urgency_tag(urgency_q16);
+}
+
 /* Tag of a flow whose size is known. */
 SL_LAW sl_u32 sl_known_size_tag(sl_u64 size_bytes)
 {

@@ -110,6 +110,8 @@ class Scheme:
     """Default thresholds of the marking: K; min and max of a ramp; the phantom queue's; none without marking."""
     tags_deadlines: bool = False
     """Deadline flows carry their urgency in the tag instead of their bytes."""
+    urgent_after_bytes: int = 0
+    """By default, they do so once they have sent this much; before, they are tagged as any other flow."""
     tags_sizes: bool = False
     """Flows of known size carry their size class in the tag."""
     flow_queues: bool = False

@@ -23,6 +23,8 @@ SLUICE = Scheme(
     thresholds_bytes=(10_000, 100_000, 1_000_000),
     colour="#cc3311",
     tags_deadlines=True,
+    # A deadline flow that may turn out to be short is served as one: it costs the others little to have it done.
+    urgent_after_bytes=1_000_000,
     flow_queues=True,
     least_share=0.01,
     min_flows=20,

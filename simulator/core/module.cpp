@@ -224,6 +224,7 @@ void bind_settings(nb::module_ &m)
 		.def_rw("handshake", &TransportSettings::handshake)
 		.def_rw("tags", &TransportSettings::tags)
 		.def_rw("tags_deadlines", &TransportSettings::tags_deadlines)
+		.def_rw("urgent_after_bytes", &TransportSettings::urgent_after_bytes)
 		.def_rw("tags_sizes", &TransportSettings::tags_sizes)
 		.def_rw("forgets_late", &TransportSettings::forgets_late);
 	nb::class_<PortSettings>(m, "PortSettings")

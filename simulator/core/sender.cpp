@@ -385,17 +385,18 @@ std::uint32_t Sender::urgency_q16() const
 std::uint8_t Sender::tag_of(std::uint32_t number) const
 {
 	const FlowSpec &spec = flow_.spec;
+	std::uint64_t attained = static_cast<std::uint64_t>(number) * settings_.payload_bytes;
 
 	if (!settings_.tags)
 		return SL_TAG_UNTAGGED;
 	if (window_.phase() != SL_SENDING)
 		return SL_TAG_BACKGROUND;
 	if (settings_.tags_deadlines && spec.is_timed(world_.now(), settings_.forgets_late))
-		return static_cast<std::uint8_t>(sl_urgency_tag(urgency_q16()));
+		return static_cast<std::uint8_t>(
+			sl_deadline_tag(attained, settings_.urgent_after_bytes, urgency_q16()));
 	if (settings_.tags_sizes && spec.size_known)
 		return static_cast<std::uint8_t>(sl_known_size_tag(spec.bytes));
-	return static_cast<std::uint8_t>(
-		sl_attained_tag(static_cast<std::uint64_t>(number) * settings_.payload_bytes));
+	return static_cast<std::uint8_t>(sl_attained_tag(attained));
 }
 
 void Sender::restart_timer()

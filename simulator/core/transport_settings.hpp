@@ -26,12 +26,13 @@ struct TransportSettings {
 	std::uint32_t duplicate_threshold = 3; // packets beyond a gap until it counts as lost; 0: only timeouts tell
 	bool recovers_as_linux = false;	       // RACK-TLP, and its retransmission timer; else as RFC 6298 has it
 	std::uint32_t packets_per_ack = 1;
-	Time ack_delay = 500 * MICROSECOND; // of an ACK that waits for a further packet
-	bool handshake = true;		    // SYN and SYN-ACK go before the data
-	bool tags = true;		    // packets say what their flow has sent; else they are untagged
-	bool tags_deadlines = false;	    // a deadline flow says its urgency instead
-	bool tags_sizes = false;	    // a flow of known size its size class
-	bool forgets_late = false;	    // past its deadline a flow goes on as one without
+	Time ack_delay = 500 * MICROSECOND;   // of an ACK that waits for a further packet
+	bool handshake = true;		      // SYN and SYN-ACK go before the data
+	bool tags = true;		      // packets say what their flow has sent; else they are untagged
+	bool tags_deadlines = false;	      // a deadline flow says its urgency instead,
+	std::uint64_t urgent_after_bytes = 0; // once it has sent this much
+	bool tags_sizes = false;	      // a flow of known size its size class
+	bool forgets_late = false;	      // past its deadline a flow goes on as one without
 };
 
 } // namespace sluice

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 
 import pytest
 
+from dataplane.sockopt import Attachment
 from dataplane.tagger import Tagger, TagSettings
-from policy.tags import ATTAINED_FIRST, attained_tag
+from hostagent.deadline import tell
+from policy.tags import ATTAINED_FIRST, URGENCY_FIRST, URGENCY_ONE, attained_tag, urgency_tag
 from runtime.wait import wait_until
 from tests.kernel.capture import ACK, FIN, SYN, Capture, Packet
 from tests.kernel.conftest import V4, V6, Pair
@@ -270,3 +273,28 @@ def test_pure_acks_exist_in_the_capture(pair: Pair):
         assert any(p.flags & ACK and not p.data_bytes and not p.flags & SYN for p in capture.packets())
         client.close()
         server.close()
+
+
+@pytest.mark.parametrize("urgent_after_bytes", [0, 50_000])
+def test_a_deadline_flow_carries_its_urgency_from_where_it_is_asked_to(pair: Pair, urgent_after_bytes):
+    settings = TagSettings(LONG_GAP_NS, deadlines=True, urgent_after_bytes=urgent_after_bytes)
+    with (
+        contextlib.closing(Attachment()),
+        Tagger(settings) as tagger,
+        listen(pair.b, socket.AF_INET, V4["b"]) as listener,
+    ):
+        tagger_attach(tagger, pair.a)
+        with Capture(pair.b, "eth0") as capture:
+            client, server = dial(pair.a, listener)
+            tell(client, size_bytes=200_000, deadline_s=20.0)
+            send_and_receive(client, server, 200_000)
+            client.close()
+            server.close()
+            packets = capture.packets()
+    sent = [((p.seq - first_byte(packets)) % 2**32, p) for p in data_of(packets)]
+    head = [(p.dscp, expected_tag(p, first_byte(packets))) for at, p in sent if at < urgent_after_bytes]
+    rest = {p.dscp for at, p in sent if at >= urgent_after_bytes}
+    assert bool(head) == bool(urgent_after_bytes)
+    assert all(found == expected for found, expected in head)
+    assert rest
+    assert all(URGENCY_FIRST <= tag < urgency_tag(URGENCY_ONE) for tag in rest), "there is time enough"

@@ -56,6 +56,13 @@ def test_tags_header__is_what_the_policy_generates():
     assert (LAWS / "tags.gen.h").read_text() == tags.c_header()
 
 
+@given(st.integers(0, 10**8), st.sampled_from([0, 1, 1000, 10**6]), u32)
+def test_deadline_tag__the_bytes_first_then_the_urgency(laws, attained_bytes, urgent_after_bytes, urgency_q16):
+    got = laws.lib.sl_deadline_tag(attained_bytes, urgent_after_bytes, urgency_q16)
+    by_bytes = attained_bytes < urgent_after_bytes
+    assert got == (tags.attained_tag(attained_bytes) if by_bytes else tags.urgency_tag(urgency_q16))
+
+
 @given(st.one_of(st.integers(0, U64), st.integers(0, 2 * 10**8)))
 def test_attained_tag__is_the_policys(laws, attained_bytes):
     assert laws.lib.sl_attained_tag(attained_bytes) == tags.attained_tag(attained_bytes)

@@ -128,6 +128,8 @@ def test_core_marking__is_that_of_all_ports_unless_it_has_a_threshold_of_its_own
         ({"scheme": "datcp", "buffer": "120KB"}, "mark_max"),
         ({"scheme": "dctcp", "buffer": 10}, "buffer"),
         ({"scheme": "pias", "untagged_queue": 8}, "untagged_queue"),
+        ({"scheme": "pias", "urgent_after": 0}, "urgent_after"),
+        ({"scheme": "aemon", "urgent_after": -1}, "urgent_after"),
         ({"scheme": "tcp-priority", "queues": 3}, "queues"),
         ({"scheme": "aemon", "queues": 7}, "queues"),
         ({"scheme": "aemon", "queues": 6}, "thresholds"),

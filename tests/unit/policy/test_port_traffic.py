@@ -13,9 +13,9 @@ RATE_BPS = 10**9
 
 def traffic(counters, seconds=1.0):
     return PortTraffic(
-        counters.packets[None],
-        counters.bytes[None],
-        counters.completed[None],
+        counters.packets,
+        counters.bytes,
+        counters.completed,
         np.asarray([seconds]),
         np.asarray([float(RATE_BPS)]),
     )
@@ -47,7 +47,7 @@ def test_flow_sizes__by_fins_they_are_the_histogram():
     sizes = heavy_tailed(2_000)
     counters = counted(sizes)
     attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
-    assert (flow_sizes(traffic(counters)).ends[0] == counters.completed[attained]).all()
+    assert (flow_sizes(traffic(counters)).ends[0] == counters.completed[0, attained]).all()
 
 
 def test_flow_sizes__without_fins_the_bytes_tell_how_many_are_longer():
@@ -64,7 +64,7 @@ def test_flow_sizes__without_fins_the_bytes_tell_how_many_are_longer():
 def test_flow_sizes__a_few_fins_among_many_flows_without_are_not_believed():
     """Persistent connections, and one that is closed."""
     mixed = counted([10_000] * 500, fins=False)
-    mixed.completed[tags.attained_tag(10_000)] = 3
+    mixed.completed[0, tags.attained_tag(10_000)] = 3
     assert flow_sizes(traffic(mixed)).flows[0] == pytest.approx(500, rel=0.05)
 
 
@@ -94,7 +94,7 @@ def test_load_up_to__a_port_that_counts_only_fins_has_the_load_of_the_sizes():
 
 def test_load_of_tags__a_second_at_half_the_rate():
     counters = counted([])
-    counters.bytes[tags.URGENCY_FIRST] = RATE_BPS // 16
+    counters.bytes[0, tags.URGENCY_FIRST] = RATE_BPS // 16
     load = load_of_tags(traffic(counters))[0]
     assert load[tags.URGENCY_FIRST] == pytest.approx(0.5)
     assert load.sum() == pytest.approx(0.5)

@@ -160,6 +160,7 @@ def test_heartbeat__answers_what_the_policy_wants(client, engine):
         "congestion_control": "sluice_dctcp",
         "fallback_control": "dctcp",
         "tags_deadlines": False,
+        "urgent_after_bytes": None,
         "tags_sizes": False,
         "mark_bytes": 30_000,
         "mark_max_bytes": None,
@@ -199,7 +200,9 @@ def test_heartbeat__says_what_the_schemes_tags_carry(client, engine, monkeypatch
     monkeypatch.setitem(SCHEMES, "d2tcp", tagging)
     put_policy(engine, Policy.from_document({"scheme": "d2tcp"}), "test")
     answer = client.post("/api/v1/agents/h1", json={"kind": "host"}).json
-    assert (answer["tags_deadlines"], answer["tags_sizes"]) == (True, False)
+    assert (answer["tags_deadlines"], answer["urgent_after_bytes"], answer["tags_sizes"]) == (True, 0, False)
+    put_policy(engine, Policy.from_document({"scheme": "aemon", "urgent_after": "50KB"}), "test")
+    assert client.post("/api/v1/agents/h1", json={"kind": "host"}).json["urgent_after_bytes"] == 50_000
 
 
 @pytest.mark.parametrize("body", [{}, {"kind": "router"}, {"kind": ["host"]}, [], None, "host"])
