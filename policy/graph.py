@@ -106,7 +106,9 @@ class Topology:
     @cached_property
     def _distances(self) -> dict[str, dict[str, int]]:
         """Hops from each switch to the hosts of each edge switch."""
-        return {edge: self._distances_from(edge) for edge in {port.switch for port in self.ports if port.edge}}
+        return {
+            edge: self._distances_from(edge) for edge in {port.switch for port in self.ports if port.edge}
+        }
 
     def _distances_from(self, edge: str) -> dict[str, int]:
         distance = {edge: 1}

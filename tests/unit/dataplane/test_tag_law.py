@@ -57,7 +57,9 @@ def test_tags_header__is_what_the_policy_generates():
 
 
 @given(st.integers(0, 10**8), st.sampled_from([0, 1, 1000, 10**6]), u32)
-def test_deadline_tag__the_bytes_first_then_the_urgency(laws, attained_bytes, urgent_after_bytes, urgency_q16):
+def test_deadline_tag__the_bytes_first_then_the_urgency(
+    laws, attained_bytes, urgent_after_bytes, urgency_q16
+):
     got = laws.lib.sl_deadline_tag(attained_bytes, urgent_after_bytes, urgency_q16)
     by_bytes = attained_bytes < urgent_after_bytes
     assert got == (tags.attained_tag(attained_bytes) if by_bytes else tags.urgency_tag(urgency_q16))
