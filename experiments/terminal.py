@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -17,12 +18,20 @@ console = Console()
 
 
 def end_in_order() -> None:
-    """SIGTERM ends a command as Ctrl-C does: everything that it started is stopped."""
+    """SIGTERM ends a command as Ctrl-C does: everything that it started is stopped, and no traceback is shown."""
     signal.signal(signal.SIGTERM, _interrupt)
+    sys.excepthook = _say_briefly
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+def _say_briefly(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
 
 
 @contextmanager
