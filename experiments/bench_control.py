@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,11 @@ import topologies
 from controller import openflow
 from controller.pipeline import completed_rules, map_rules
 from experiments.bench_switches import entry
-from policy.desired import Policy
+from policy.desired import Override, Policy
 from policy.graph import Topology
 from policy.queue_map import queue_map
 from runtime.process import die_with_parent, spawn, stop
+from runtime.wait import wait_until
 from store import desired, observed
 from store.engine import open_store
 
@@ -169,6 +170,7 @@ class _Run:
             before = cpu_seconds(controller.pid)
             self._hear(said, "measured")
             cpu = (cpu_seconds(controller.pid) - before) / self._seconds
+            self._freeze()
             stop(controller)
             record = json.loads(said.readline())
         except (OSError, ValueError) as error:
@@ -210,6 +212,17 @@ class _Run:
         line = said.readline().decode().strip()
         if line != word:
             raise ValueError(f"waited for {word!r}, heard {line!r}")
+
+    def _freeze(self) -> None:
+        """Come to rest: what is under way when a controller ends is on the switch and in no row yet."""
+        frozen = replace(self._policy, overrides=(Override(("*",), None, True),))
+        version = desired.put_policy(self._engine, frozen, "bench")
+
+        def applied() -> bool:
+            newest = desired.policy_version(self._engine, version)
+            return newest is not None and newest.applied_at is not None
+
+        wait_until(applied, "the ports are frozen", timeout_s=60)
 
     def _check_maps(self, queues: dict[str, list[list[int]]]) -> None:
         """What the switches hold in the end is what the controller says that it has installed."""

@@ -18,6 +18,7 @@ Arrays are of P ports at once: the rows. An ACK counts in its own direction's bu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +55,14 @@ class PortTraffic:
     """Time in which they grew, shape (P,)."""
     rate_bps: Floats
     """Of the links, shape (P,)."""
+
+    @cached_property
+    def payload(self) -> Floats:
+        """`payload_up_to`, which all that is told of a port's flows begins with."""
+        payload = self.bytes[:, _ATTAINED] - HEADER_BYTES * self.packets[:, _ATTAINED]
+        counted = _up_to_edges(np.maximum(payload, 0).astype(float))
+        told = self.completed[:, _ATTAINED] @ _UP_TO
+        return np.where(_counts_bytes(self), counted, told)
 
 
 @dataclass(frozen=True)
@@ -97,10 +106,7 @@ def _up_to_edges(by_bucket: Floats) -> Floats:
 
 def payload_up_to(traffic: PortTraffic) -> Floats:
     """Payload of the flows' first e_k bytes, shape (P, 40); from the FINs where nobody counts bytes."""
-    payload = traffic.bytes[:, _ATTAINED] - HEADER_BYTES * traffic.packets[:, _ATTAINED]
-    counted = _up_to_edges(np.maximum(payload, 0).astype(float))
-    told = traffic.completed[:, _ATTAINED] @ _UP_TO
-    return np.where(_counts_bytes(traffic), counted, told)
+    return traffic.payload
 
 
 def _counts_bytes(traffic: PortTraffic) -> npt.NDArray[np.bool_]:
