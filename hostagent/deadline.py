@@ -320,20 +320,28 @@ class DeadlineStream:
 
         What the writer holds then has no use any more: `writer.transport.abort()`.
         """
-        self._watch.look()
+        self._look()
         self.writer.write(data)
         self._watch.wrote(len(memoryview(data).cast("B")))
         drained = asyncio.ensure_future(self.writer.drain())
         try:
             while not (await asyncio.wait({drained}, timeout=LOOK_EVERY_S))[0]:
-                self._watch.look()
+                self._look()
             drained.result()
         finally:
             drained.cancel()
 
+    def _look(self) -> None:
+        """Not at a socket that asyncio has closed: what has become of the connection, the writer says."""
+        if not self._is_closed():
+            self._watch.look()
+
+    def _is_closed(self) -> bool:
+        return int(self.writer.get_extra_info("socket").fileno()) < 0
+
     async def wait_acknowledged(self) -> None:
         """Until the receiver's kernel has all that was sent of this flow. Raises FlowQuenched, ConnectionError."""
-        while not self._watch.is_acknowledged():
+        while self._is_closed() or not self._watch.is_acknowledged():
             if self.writer.transport.is_closing():
                 raise ConnectionResetError(
                     errno.ECONNRESET, "the connection was closed before all had arrived"

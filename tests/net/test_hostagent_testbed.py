@@ -77,10 +77,11 @@ def test_idle_flows_take_their_time_on_the_links_and_little_more(testbed, run):
 def test_the_tag_of_each_packet_chooses_its_queue(testbed, run):
     """100 KB are 70 segments: 7 begin within the first 10 KB, 63 beyond, with the RST that closes the connection."""
     before = testbed.port_counters("s1:1")
-    run([flow(testbed, i, 0.1 * i, "h2", "h1", 100_000) for i in range(20)])
+    records = run([flow(testbed, i, 0.1 * i, "h2", "h1", 100_000) for i in range(20)])
     after = testbed.port_counters("s1:1")
     first, second = (after[q]["packets"] - before[q]["packets"] for q in (0, 1))
-    assert 20 * 63 <= second <= 20 * 65
+    again = sum(record.retransmissions for record in records.values())
+    assert 20 * 63 <= second <= 20 * 65 + again + 20  # on a busy machine, probes and ACKs of their own
     assert first >= 20 * 9  # and the SYN, and the ACK of the handshake
     assert all(after[q]["packets"] == before[q]["packets"] for q in range(2, 8))
 
