@@ -12,27 +12,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from sqlalchemy import BigInteger, Column, Engine, Float, String, Table, create_engine, event, select, update
+from sqlalchemy import Engine, create_engine, event, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable
 
-from store.schema import metadata
+from store.schema import leases
 
 NOBODY = ""
 WAIT_MS = 300
 """A store that does not answer within this time is taken for away, until the next attempt."""
-
-leases = Table(
-    "leases",
-    metadata,
-    Column("name", String, primary_key=True),
-    Column("holder", String, nullable=False),
-    Column("generation", BigInteger, nullable=False),
-    Column("beat", BigInteger, nullable=False),
-    Column("beat_at", Float, nullable=False),
-)
-"""`beat_at` is for readers only: seconds of the epoch."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 """The tables. The store is the bus: desired state and observed state are rows, and processes meet nowhere else.
 
 desired:  policies (versioned), topologies
-observed: applied, switches, agents, thresholds, port_samples, flows, events, totals
+observed: applied, switches, agents, thresholds, port_samples, flows, events, totals, leases
 Times are seconds of the Unix epoch.
 """
 
@@ -152,3 +152,14 @@ totals = Table(
     Column("value", Float, nullable=False),
 )
 """What has been counted since the store was made, by every process together: see store/totals.py."""
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("holder", String, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("beat", BigInteger, nullable=False),
+    Column("beat_at", Float, nullable=False),
+)
+"""Who does what only one process may do: see store/lease.py. `beat_at` is for readers alone."""

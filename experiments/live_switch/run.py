@@ -73,6 +73,8 @@ class Outcome:
     switches: list[Switch] = field(default_factory=list)
     records: list[FlowRecord] = field(default_factory=list)
     longest_gap_s: float = 0.0
+    blind_s: float = 0.0
+    """The longest time between two looks at the port."""
     gaps: list[dict[str, float]] = field(default_factory=list)
     """The longer ones: when they ended, since traffic began."""
     reasons: list[str] = field(default_factory=list)
@@ -129,15 +131,25 @@ def run_seed(arguments: argparse.Namespace, seed: int) -> Outcome:
             _look_until(stack, [], start_at, start_at + LEAD_S / 2)
             with Service(pid, BUSY_PORT) as service:
                 outcome = Outcome(_switch_through(stack, order, policies, arguments.every, start_at))
-            outcome.longest_gap_s = service.longest_gap_s()
+            outcome.longest_gap_s = service.looks.longest_gap_s
+            outcome.blind_s = service.looks.longest_without_s
             outcome.gaps = [{"at_s": g.ended_at - start_at, "ms": g.length_s * 1000} for g in service.gaps]
             _wait_for_records(stack, flows, start_at, ends_s)
-        outcome.reasons = watch.reasons()
+        outcome.reasons = [*watch.reasons(), *_blind(outcome.blind_s)]
         outcome.losses = loss_reasons(losses, stack.testbed.losses())
         stack.stop_agents()
         outcome.records = complete(flow_store.all_flows(stack.engine), _finite(flows), scenario, start_at)
     (out / "switches.json").write_text(json.dumps([asdict(s) for s in outcome.switches], indent=1) + "\n")
     return outcome
+
+
+def _blind(blind_s: float) -> list[str]:
+    """Why the run says nothing about short gaps, if it does not."""
+    return (
+        [f"nobody looked at the port for {blind_s:.2f} s: the machine stood still"]
+        if blind_s >= GAP_S
+        else []
+    )
 
 
 def policies_of(schemes: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -273,6 +285,7 @@ def _numbers(outcome: Outcome) -> dict[str, Any]:
         "failed": [record.reason for record in outcome.records if record.status != FINISHED],
         "retransmissions": sum(record.retransmissions or 0 for record in outcome.records),
         "longest_gap_ms": outcome.longest_gap_s * 1000,
+        "longest_without_look_ms": outcome.blind_s * 1000,
         "gaps": outcome.gaps,
         "valid": not outcome.reasons,
     }

@@ -21,16 +21,44 @@ class Gap:
     length_s: float
 
 
-class Service:
-    """Watches an interface in a process's network namespace while it is entered; a context manager.
+class Looks:
+    """What looks at a counter come to: pure, told the time.
 
-    The times are those of the looks: a look that comes late makes a gap seem longer, never shorter.
+    A gap lasts from the first look that finds a count to the last one that finds it again: so long, to a look, the port
+    stood still. For how long nobody looked, because the machine had no time for it, is told apart.
     """
+
+    def __init__(self) -> None:
+        self.longest_gap_s = 0.0
+        """From the first packet that was seen to be sent."""
+        self.longest_without_s = 0.0
+        """What a gap may be longer than was seen."""
+        self._packets: int | None = None
+        self._looked_s = 0.0
+        self._since_s: float | None = None
+
+    def take(self, packets: int, now_s: float) -> float | None:
+        """The count, and when it was read; the length of a gap that has ended."""
+        if self._packets is None:
+            self._packets, self._looked_s = packets, now_s
+            return None
+        before_s, self._looked_s = self._looked_s, now_s
+        self.longest_without_s = max(self.longest_without_s, now_s - before_s)
+        if packets == self._packets:
+            return None
+        gap_s = None if self._since_s is None else before_s - self._since_s
+        self._packets, self._since_s = packets, now_s
+        self.longest_gap_s = max(self.longest_gap_s, gap_s or 0.0)
+        return gap_s
+
+
+class Service:
+    """Watches an interface in a process's network namespace while it is entered; a context manager."""
 
     def __init__(self, pid: int, interface: str) -> None:
         self._file = Path(f"/proc/{pid}/net/dev")
         self._interface = interface
-        self._longest_s = 0.0
+        self.looks = Looks()
         self.gaps: list[Gap] = []
         """Those of WORTH_TELLING_S and more."""
         self._stop = threading.Event()
@@ -44,24 +72,12 @@ class Service:
         self._stop.set()
         self._thread.join()
 
-    def longest_gap_s(self) -> float:
-        """Until now, from the first packet that was seen to be sent."""
-        return self._longest_s
-
     def _watch(self) -> None:
-        packets, since = sent_packets(self._file.read_text(), self._interface), None
         while not self._stop.wait(LOOK_S):
-            now_packets, now = sent_packets(self._file.read_text(), self._interface), time.monotonic()
-            if now_packets == packets:
-                continue
-            if since is not None:
-                self._note(now - since)
-            packets, since = now_packets, now
-
-    def _note(self, length_s: float) -> None:
-        self._longest_s = max(self._longest_s, length_s)
-        if length_s >= WORTH_TELLING_S:
-            self.gaps.append(Gap(time.time(), length_s))
+            packets = sent_packets(self._file.read_text(), self._interface)
+            gap_s = self.looks.take(packets, time.monotonic())
+            if gap_s is not None and gap_s >= WORTH_TELLING_S:
+                self.gaps.append(Gap(time.time(), gap_s))
 
 
 def sent_packets(text: str, interface: str) -> int:

@@ -81,7 +81,7 @@ def test_the_tag_of_each_packet_chooses_its_queue(testbed, run):
     after = testbed.port_counters("s1:1")
     first, second = (after[q]["packets"] - before[q]["packets"] for q in (0, 1))
     again = sum(record.retransmissions for record in records.values())
-    assert 20 * 63 <= second <= 20 * 65 + again + 20  # on a busy machine, probes and ACKs of their own
+    assert 20 * 63 <= second <= 20 * 66 + again  # each flow has up to three packets without data
     assert first >= 20 * 9  # and the SYN, and the ACK of the handshake
     assert all(after[q]["packets"] == before[q]["packets"] for q in range(2, 8))
 
