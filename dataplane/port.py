@@ -28,8 +28,8 @@ MAX_BYTES = 2_000_000_000
 
 _SETTINGS = "=7QIxxxx"
 """struct sl_vq_settings; struct sl_dqs_settings."""
-_STATE = "=QQQIxxxx"
-"""Backlog, time, phantom queue; lock."""
+_STATE = "=QQQQIxxxx"
+"""Backlog, time, phantom queue; time that the port was late; lock."""
 _LEVEL_PER_BYTE = 8 * 10**9
 _QUEUE_FIELDS = 5
 _COUNTERS = f"={QUEUES * _QUEUE_FIELDS}Q"
@@ -229,6 +229,12 @@ class PortProgram:
     def phantom_bytes(self, ifname: str) -> int:
         """The phantom queue when the last packet had arrived. KeyError when the port was never attached."""
         return self._state(ifname)[2] // _LEVEL_PER_BYTE
+
+    def late_ns(self, ifname: str) -> int:
+        """For how long the port had packets and did not send them at its rate, all in all: what timers and the CPU
+        that came too late have cost it beyond what its bursts make good. KeyError when it was never attached.
+        """
+        return self._state(ifname)[3]
 
     def _state(self, ifname: str) -> tuple[int, ...]:
         state = self._object.map("states").lookup(self._indices[ifname])

@@ -59,7 +59,7 @@ def run_demo(
         scenario, topology, run_folder, listen=listen, external=external, store=store, web=web
     ) as stack:
         _print_where(stack, listen)
-        watch = RunWatch(stack.testbed.pids["ovs-vswitchd"])
+        watch = RunWatch.of(stack.testbed)
         try:
             with watch:
                 _rounds(stack, scenario, topology, duration_s)

@@ -48,7 +48,7 @@ def run_on_testbed(
     _clear(out)
     web = WebSettings(event_log=event_log)
     with Stack.start(scenario, topology, out / "run", store=store, web=web) as stack:
-        watch = RunWatch(stack.testbed.pids["ovs-vswitchd"])
+        watch = RunWatch.of(stack.testbed)
         background = stack.start_background()
         start_at = stack.start_agents(flows)
         losses_before, tcp_before = stack.testbed.losses(), tcp_counters(stack.testbed)

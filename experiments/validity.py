@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an emulated run may pass for a network: is the CPU saturated, do packets wait for the switches?"""
+"""Whether an emulated run may pass for a network: is the CPU saturated, do packets wait for the switches, do links
+send at their rate?"""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from topologies.testbed import PortService, Testbed
 
 CPU_SAMPLE_S = 0.5
 CPU_LIMIT = 0.97
@@ -22,29 +25,45 @@ is busy all the time at 12,000 a second, and hardly one waits (p99: 4 packets); 
 """
 EXCEEDED_SHARE_LIMIT = 0.05
 """Share of the samples that may exceed a limit."""
+LATE_LIMIT = 0.05
+"""A port's lateness over the time of what it sent: flows through it take longer by this at least."""
+LEAST_BUSY_S = 1.0
+"""Of a port that sent less than this nothing is said."""
 
 
 @dataclass
 class RunWatch:
-    """Samples the machine's CPU, and what waits for the switches, while a run lasts."""
+    """Samples the machine's CPU, and what waits for the switches, while a run lasts; and how late ports were in it."""
 
     switch_pid: int
+    """Of ovs-vswitchd."""
+    service: Callable[[], Mapping[str, PortService]]
+    """What ports have done since some moment."""
     machine: list[float] = field(default_factory=list)
     switch: list[float] = field(default_factory=list)
     """Share of one core."""
     waiting_bytes: list[int] = field(default_factory=list)
+    late: dict[str, float] = field(default_factory=dict)
+    """Port id → lateness over the time of what it sent."""
+
+    @classmethod
+    def of(cls, testbed: Testbed) -> RunWatch:
+        return cls(testbed.pids["ovs-vswitchd"], testbed.port_service)
 
     def __post_init__(self) -> None:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="run-watch", daemon=True)
 
     def __enter__(self) -> RunWatch:
+        self._service_before = self.service()
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         self._stop.set()
         self._thread.join()
+        if kind is None:
+            self.late = lateness(self._service_before, self.service())
 
     def _sample(self) -> None:
         last = self._cpu()
@@ -74,6 +93,11 @@ class RunWatch:
                 f"ovs-vswitchd was behind (more than {WAITING_LIMIT_BYTES} bytes of packets waited for it) in "
                 f"{behind:.0%} of the run: lower rates or load"
             )
+        found += [
+            f"port {port} lost {share:.0%} of the time of what it sent, because the machine served it late"
+            for port, share in self.late.items()
+            if share > LATE_LIMIT
+        ]
         return found
 
     def summary(self) -> dict[str, float]:
@@ -84,6 +108,8 @@ class RunWatch:
             if samples
             for what, value in (("mean", sum(samples) / len(samples)), ("peak", max(samples)))
         }
+        if self.late:
+            shares["port_late_worst"] = round(max(self.late.values()), 4)
         if not self.waiting_bytes:
             return shares
         ordered = sorted(self.waiting_bytes)
@@ -91,6 +117,18 @@ class RunWatch:
             "waiting_for_switch_bytes_p99": ordered[int(0.99 * len(ordered))],
             "waiting_for_switch_bytes_peak": ordered[-1],
         }
+
+
+def lateness(before: Mapping[str, PortService], after: Mapping[str, PortService]) -> dict[str, float]:
+    """Port id → lateness over busy time between two looks, of the ports of which there is something to say."""
+    found = {}
+    for port, now in after.items():
+        then = before.get(port, PortService(0.0, 0.0))
+        if now.busy_s < then.busy_s:  # the port agent started anew, and counts from zero
+            then = PortService(0.0, 0.0)
+        if now.busy_s - then.busy_s >= LEAST_BUSY_S:
+            found[port] = (now.late_s - then.late_s) / (now.busy_s - then.busy_s)
+    return found
 
 
 def _share_above(samples: Sequence[float], limit: float) -> float:

@@ -134,13 +134,18 @@ class PortAgent:
         }
 
     def report(self) -> dict[str, Any]:
-        """The heartbeat: state, and counters by port id and queue. `at` is CLOCK_MONOTONIC, the machine's."""
-        counters = {
-            port.id: [asdict(queue) for queue in self.program.counters(port.interface)]
-            for port in self.graph.ports
-            if port.interface in self.attached
+        """The heartbeat: state, and by port id counters of each queue, and how late the port was.
+
+        `at` is CLOCK_MONOTONIC, the machine's.
+        """
+        ports = [port for port in self.graph.ports if port.interface in self.attached]
+        return {
+            "kind": "port",
+            **self.state(),
+            "at": time.monotonic(),
+            "ports": {port.id: [asdict(q) for q in self.program.counters(port.interface)] for port in ports},
+            "late_ns": {port.id: self.program.late_ns(port.interface) for port in ports},
         }
-        return {"kind": "port", **self.state(), "at": time.monotonic(), "ports": counters}
 
 
 def run(agent: PortAgent) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from policy.behaviour import PortBehaviour
 from policy.errors import EnvironmentLacking, SluiceError
@@ -40,6 +40,15 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 
 _UNSHARE = ["unshare", "--net", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"]
+
+
+class PortService(NamedTuple):
+    """Of one port since a moment."""
+
+    busy_s: float
+    """The time of what it sent, at its rate."""
+    late_s: float
+    """The time in which it had packets, and did not send them at its rate. See dataplane.port.PortProgram.late_ns."""
 
 
 class Testbed:
@@ -203,10 +212,25 @@ class Testbed:
 
         The port agent writes it once a second: this waits for the next time.
         """
+        counters: list[dict[str, int]] = self._next_port_report()["ports"][port_id]
+        return counters
+
+    def port_service(self) -> dict[str, PortService]:
+        """By port id, since the port program is there. Waits as `port_counters` does."""
+        report = self._next_port_report()
+        return {
+            port.id: PortService(
+                busy_s=8 * sum(queue["bytes"] for queue in report["ports"][port.id]) / port.rate_bps,
+                late_s=report["late_ns"][port.id] / 1e9,
+            )
+            for port in self.topology.ports
+            if port.id in report["ports"]
+        }
+
+    def _next_port_report(self) -> dict[str, Any]:
         called_at = time.monotonic()
         wait_until(lambda: self.port_agent_state().get("at", 0.0) > called_at, "the port agent reports")
-        counters: list[dict[str, int]] = self.port_agent_state()["ports"][port_id]
-        return counters
+        return self.port_agent_state()
 
     def crash(self, service: str) -> None:
         """kill -9 one of `pids`; the testbed starts it again (`wait_restarted`)."""

@@ -33,6 +33,7 @@
 
 struct port_state {
 	struct sl_vq_state queue;
+	__u64 late_ns; /* time in which the port had packets, and did not send them at its rate */
 	struct bpf_spin_lock lock;
 };
 
@@ -124,7 +125,7 @@ static __always_inline enum sl_vq_verdict arrive(struct __sk_buff *skb, const st
 	struct sl_vq_settings law = *set;
 	enum sl_vq_verdict verdict;
 	__u32 random = 0;
-	__u64 now_ns;
+	__u64 now_ns, late;
 
 	if (!state)
 		return SL_VQ_PASS;
@@ -132,7 +133,9 @@ static __always_inline enum sl_vq_verdict arrive(struct __sk_buff *skb, const st
 		random = bpf_get_prandom_u32();
 	now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&state->lock);
-	sl_vq_at_least(&state->queue, &law, waiting, now_ns);
+	late = sl_vq_at_least(&state->queue, &law, waiting, now_ns);
+	if (late)
+		state->late_ns += late / law.rate_bps;
 	verdict = sl_vq_arrive(&state->queue, &law, len_bytes, now_ns, random);
 	bpf_spin_unlock(&state->lock);
 	return verdict;

@@ -127,7 +127,7 @@ def run_seed(arguments: argparse.Namespace, seed: int) -> Outcome:
         start_at = stack.start_agents(flows)
         losses = stack.testbed.losses()
         pid = stack.testbed.pids["ovs-vswitchd"]
-        with RunWatch(pid) as watch:
+        with RunWatch.of(stack.testbed) as watch:
             _look_until(stack, [], start_at, start_at + LEAD_S / 2)
             with Service(pid, BUSY_PORT) as service:
                 outcome = Outcome(_switch_through(stack, order, policies, arguments.every, start_at))

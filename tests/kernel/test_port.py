@@ -56,9 +56,15 @@ def frame(ip: bytes, tci: int | None = None) -> bytes:
 
 
 @pytest.fixture
-def port(pair: Pair) -> Iterator[tuple[PortProgram, socket.socket, Capture]]:
+def link_bps() -> int:
+    """What HTB sends."""
+    return 10**9
+
+
+@pytest.fixture
+def port(pair: Pair, link_bps: int) -> Iterator[tuple[PortProgram, socket.socket, Capture]]:
     """The program on a's eth0, a packet socket that sends there as OVS does, and what b gets."""
-    make_queues(pair.a, PORT, 10**9)
+    make_queues(pair.a, PORT, link_bps)
     with pair.a:
         sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         sender.bind((PORT, 0))
@@ -159,7 +165,7 @@ def test_marks_what_finds_more_than_k_and_changes_nothing_else(port, ip, ect):
 
 def stand_at(program: PortProgram, level_bytes: int) -> None:
     """Put this backlog into the port's virtual queue."""
-    state = struct.pack("=QQQIxxxx", level_bytes * 8 * 10**9, time.monotonic_ns(), 0, 0)
+    state = struct.pack("=QQQQIxxxx", level_bytes * 8 * 10**9, time.monotonic_ns(), 0, 0, 0)
     program._object.map("states").update(socket.if_nametoindex(PORT), state)
     assert program.backlog_bytes(PORT) == level_bytes
 
@@ -316,6 +322,25 @@ def test_the_virtual_queue_counts_a_packet_as_htb_does(port, pair):
     assert by_htb == sum(map(len, sent))
     assert 0 <= by_htb - program.backlog_bytes(PORT) < 100, "but for what has drained meanwhile"
     assert program.counters(PORT)[6].bytes == by_htb - 4 * len(sent)
+
+
+@pytest.mark.parametrize("link_bps", [8_000_000])
+def test_late__is_what_the_port_ought_to_have_sent_and_did_not(port, link_bps):
+    """40 packets of 0.98 ms; when 20 have left, another one comes. A port of four times the rate had been empty."""
+    program, sender, capture = port
+    data = frame(ipv4(0, bytes(950)))
+    late_ms = {}
+    for rate_bps in (link_bps, 4 * link_bps):
+        program.set(PORT, PortSettings(rate_bps, mark_bytes=None, buffer_bytes=10**9))
+        before_ns = program.late_ns(PORT)
+        for _ in range(40):
+            sender.send(data)
+        gone = len(received(capture, 20))
+        sender.send(data)
+        received(capture, 41 - gone)
+        late_ms[rate_bps] = (program.late_ns(PORT) - before_ns) / 1e6
+    assert late_ms[link_bps] < 2, "the machine's own lateness"
+    assert 3 < late_ms[4 * link_bps] < 5.2, "up to 20 packets of 0.25 ms"
 
 
 def test_settings_change_while_packets_flow(port):

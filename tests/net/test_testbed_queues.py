@@ -6,9 +6,11 @@ from __future__ import annotations
 import re
 import time
 from contextlib import ExitStack
+from itertools import pairwise
 
 import pytest
 
+from experiments.validity import lateness
 from policy.tags import TAG_COUNT
 from tests.net.conftest import RATE_BPS, install, queue_of_tag
 from topologies import measure
@@ -107,6 +109,23 @@ def test_marking__none_below_the_threshold(testbed):
     got = measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", tags=(1,), ecn=2, for_s=1.0)])
     testbed.set_marking(None)
     assert set(got.tos) == {1 << 2 | 2}, "one sender at the link rate makes no queue"
+
+
+def test_lateness__a_port_that_is_served_too_slowly_is_seen(start_testbed):
+    """HTB sends at half of the port's rate, as if its timers came too late."""
+    with start_testbed("single", parameters={"hosts": 3, "host_rate_bps": RATE_BPS}) as bed:
+        install(bed, queue_of_tag=lambda tag: 7)
+        looks = [bed.port_service()]
+        for half in (False, True):
+            if half:
+                argv = ["tc", "class", "change", "dev", "s1-eth1", "parent", "1:", "classid", "1:fffe", "htb"]
+                bed.exec(None, [*argv, "rate", f"{RATE_BPS // 2}bit", "burst", "5000", "cburst", "5000"])
+            with StandingQueue(bed):
+                time.sleep(2)
+            looks.append(bed.port_service())
+    first, then = (lateness(*pair)["s1:1"] for pair in pairwise(looks))
+    assert first < 0.1
+    assert 0.5 < then < 1.1, "as long again as it ought to have taken"
 
 
 def test_buffer__bounds_the_waiting_time(testbed):

@@ -273,8 +273,9 @@ def test_at_least__keeps_the_virtual_backlog_from_falling_behind_the_real_one(
     state = laws.ffi.new("struct sl_vq_state *")
     laws.lib.sl_vq_arrive(state, settings, len_bytes, 0, 0)
     first = state.level
-    laws.lib.sl_vq_at_least(state, settings, real_bytes, later_ns)
+    behind = laws.lib.sl_vq_at_least(state, settings, real_bytes, later_ns)
     drained = max(0, first - rate_bps * later_ns)
+    assert behind == (state.level - drained if rate_bps else 0)
     assert state.level == (max(drained, min(real_bytes, MAX_BYTES) * UNITS) if rate_bps else 0)
 
 

@@ -10,16 +10,17 @@ import pytest
 from experiments.files import scenario_from_file
 from experiments.tcp_counters import difference
 from experiments.testbed_run import complete, loss_reasons
-from experiments.validity import RunWatch
+from experiments.validity import RunWatch, lateness
 from policy.records import UNFINISHED
 from policy.workload import Flow
 from runtime.wait import wait_until
+from topologies.testbed import PortService
 
 FLOW = Flow("r/1", 0.5, "h1", "h2", 10_000, "small", 1000.0, 5000.0)
 
 
-def watch(machine, waiting_bytes=()):
-    return RunWatch(os.getpid(), machine, [], list(waiting_bytes))
+def watch(machine, waiting_bytes=(), *, service=dict):
+    return RunWatch(os.getpid(), service, machine, [], list(waiting_bytes))
 
 
 def test_run_watch__a_few_busy_moments_are_no_saturation():
@@ -49,6 +50,26 @@ def test_run_watch__sees_packets_that_nobody_takes():
         with watch([]) as measured:
             wait_until(lambda: measured.waiting_bytes and measured.waiting_bytes[-1] > 10_000, "packets wait")
     assert measured.summary()["waiting_for_switch_bytes_peak"] > 10_000
+
+
+def test_run_watch__says_which_port_was_late_and_how_much():
+    looks = [
+        {"s1:1": PortService(10.0, 1.0), "s1:2": PortService(7.0, 5.0), "s1:3": PortService(0.0, 0.0)},
+        {"s1:1": PortService(30.0, 3.0), "s1:2": PortService(17.0, 5.1), "s1:3": PortService(0.5, 0.4)},
+    ]
+    looks.reverse()
+    with watch([], service=looks.pop) as measured:
+        measured.machine.clear()
+    assert measured.late == {"s1:1": pytest.approx(0.1), "s1:2": pytest.approx(0.01)}
+    (reason,) = measured.reasons()
+    assert "port s1:1 lost 10% " in reason
+    assert measured.summary()["port_late_worst"] == 0.1
+
+
+def test_lateness__a_port_agent_that_started_anew_counts_from_zero():
+    before = {"s1:1": PortService(30.0, 3.0), "s1:2": PortService(30.0, 3.0)}
+    after = {"s1:1": PortService(10.0, 0.5), "s1:2": PortService(0.5, 0.4), "s1:3": PortService(2.0, 0.0)}
+    assert lateness(before, after) == {"s1:1": 0.05, "s1:3": 0.0}, "of half a second nothing is said"
 
 
 def test_run_watch__measures_this_process():
