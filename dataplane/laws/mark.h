@@ -128,7 +128,8 @@ SL_LAW void sl_vq_drain(struct sl_vq_state *q, const struct sl_vq_settings *set,
  * The real backlog is this: the virtual one is no less, and what has not left has not fed the phantom queue. Returns by
  * how many units the virtual one was behind: what the port ought to have sent, and did not.
  */
-SL_LAW sl_u64 sl_vq_at_least(struct sl_vq_state *q, const struct sl_vq_settings *set, sl_u32 real_bytes, sl_u64 now_ns)
+SL_LAW sl_u64 sl_vq_at_least(struct sl_vq_state *q, const struct sl_vq_settings *set, sl_u32 real_bytes,
+			     sl_u64 now_ns)
 {
 	sl_u64 real = (real_bytes < SL_VQ_MAX_BYTES ? real_bytes : SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE, behind;
 
