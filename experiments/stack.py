@@ -162,7 +162,7 @@ class Stack:
             (self.meeting / "token").touch(mode=0o600)
             (self.meeting / "token").write_text(secrets.token_urlsafe(24))
             self.services.start("web", self._spawn_web)
-            self.services.start("controller", self._spawn_controller)
+            self.start_controller()
         self._provide_kernel()
         self.bed = Testbed.start(self.topology, self._testbed_folder(), **settings)
         wait_until(self._web_answers, "the web process answers", timeout_s=READY_TIMEOUT_S)
@@ -205,6 +205,9 @@ class Stack:
         argv += ["--workers", str(self.web.workers), *retention_argv(self.web.retention)]
         argv += ["--event-log", str(self.web.event_log)] if self.web.event_log else []
         return spawn(argv, log_file=self._log("web"))
+
+    def start_controller(self) -> None:
+        self.services.start("controller", self._spawn_controller)
 
     def _spawn_controller(self) -> Process:
         listen = f"unix:{self.openflow_socket}"

@@ -124,6 +124,11 @@ class Testbed:
         return status
 
     @property
+    def pid(self) -> int:
+        """Of the testbed's first process, which lives as long as the testbed."""
+        return self._init_pid
+
+    @property
     def netns(self) -> str:
         """Path of the network namespace of the switches."""
         return f"/proc/{self._init_pid}/ns/net"

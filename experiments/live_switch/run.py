@@ -21,7 +21,7 @@ import numpy as np
 from experiments.both_fabrics import schemes_of_testbed
 from experiments.fabrics import need_root
 from experiments.files import read_document, scenario_with
-from experiments.live_switch.service import Service
+from experiments.port_gaps import PortGaps
 from experiments.runs import build_topology
 from experiments.stack import Stack
 from experiments.sweep.points import points
@@ -129,11 +129,11 @@ def run_seed(arguments: argparse.Namespace, seed: int) -> Outcome:
         pid = stack.testbed.pids["ovs-vswitchd"]
         with RunWatch.of(stack.testbed) as watch:
             _look_until(stack, [], start_at, start_at + LEAD_S / 2)
-            with Service(pid, BUSY_PORT) as service:
+            with PortGaps(pid, BUSY_PORT) as port:
                 outcome = Outcome(_switch_through(stack, order, policies, arguments.every, start_at))
-            outcome.longest_gap_s = service.looks.longest_gap_s
-            outcome.blind_s = service.looks.longest_without_s
-            outcome.gaps = [{"at_s": g.ended_at - start_at, "ms": g.length_s * 1000} for g in service.gaps]
+            outcome.longest_gap_s = port.looks.longest_gap_s
+            outcome.blind_s = port.looks.longest_without_s
+            outcome.gaps = [{"at_s": g.ended_at - start_at, "ms": g.length_s * 1000} for g in port.gaps]
             _wait_for_records(stack, flows, start_at, ends_s)
         outcome.reasons = [*watch.reasons(), *_blind(outcome.blind_s)]
         outcome.losses = loss_reasons(losses, stack.testbed.losses())

@@ -52,7 +52,7 @@ class Looks:
         return gap_s
 
 
-class Service:
+class PortGaps:
     """Watches an interface in a process's network namespace while it is entered; a context manager."""
 
     def __init__(self, pid: int, interface: str) -> None:
@@ -62,9 +62,9 @@ class Service:
         self.gaps: list[Gap] = []
         """Those of WORTH_TELLING_S and more."""
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="service", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="port-gaps", daemon=True)
 
-    def __enter__(self) -> Service:
+    def __enter__(self) -> PortGaps:
         self._thread.start()
         return self
 
