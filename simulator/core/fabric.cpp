@@ -108,7 +108,7 @@ void Fabric::happen(Event *event)
 {
 	switch (event->what) {
 	case Happening::Arrival: {
-		Port &port = *static_cast<PortEvent *>(event)->port;
+		Port &port = *static_cast<Port *>(event);
 		Packet *packet = port.on_arrival();
 
 		world_.totals.hops++;

@@ -18,7 +18,7 @@ enum class PacketKind : std::uint8_t { Data, Ack, Syn, SynAck, RateRequest, Rate
 
 // 64 bytes, one cache line.
 struct alignas(64) Packet {
-	Packet *next = nullptr; // in the queue where it waits
+	Packet *next = nullptr; // in the queue where it waits, or on the link
 	PacketKind kind = PacketKind::Data;
 	std::uint8_t tag = 0;
 	std::uint8_t queue = 0;	    // at the port where it is
@@ -34,6 +34,7 @@ struct alignas(64) Packet {
 	std::uint16_t destination = 0;	 // host
 	std::uint32_t path = 0;		 // what equal-cost links are chosen by
 	Time sent_at = 0;		 // of an ACK: when the answered packet was sent
+	Time arrives_at = 0;		 // at the end of the link
 	Flow *flow = nullptr;
 };
 static_assert(sizeof(Packet) == 64);

@@ -10,12 +10,10 @@ namespace sluice
 {
 
 Port::Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing> queueing)
-    : delay_(settings.delay), world_(world), queueing_(std::move(queueing)), line_(settings.bps),
-      buffer_bytes_(settings.buffer_bytes), peer_(settings.peer), peer_is_host_(settings.peer_is_host),
-      mark_by_queue_(settings.mark_by_queue), marking_(settings.marking)
+    : Event{.what = Happening::Arrival}, peer_(settings.peer), peer_is_host_(settings.peer_is_host),
+      mark_by_queue_(settings.mark_by_queue), delay_(settings.delay), world_(world), queueing_(std::move(queueing)),
+      buffer_bytes_(settings.buffer_bytes), line_(settings.bps), marking_(settings.marking)
 {
-	arrival_.what = Happening::Arrival;
-	arrival_.port = this;
 	marking_.rate_bps = settings.bps;
 	if (settings.count_tags)
 		counters_ = std::make_unique<TagCounters>();
@@ -36,7 +34,8 @@ void Port::accept(Packet *packet)
 	if (marks(*packet))
 		mark(packet);
 	backlog_bytes_ += packet->frame_bytes;
-	queue_bytes_[packet->queue] += packet->frame_bytes;
+	if (mark_by_queue_)
+		queue_bytes_[packet->queue] += packet->frame_bytes;
 	statistics_.most_bytes = std::max(statistics_.most_bytes, backlog_bytes_);
 	queueing_->push(packet, world_.now());
 	if (busy_until_ <= world_.now())
@@ -53,8 +52,7 @@ void Port::send_next(Time now)
 {
 	Packet *packet = queueing_->pop(now);
 
-	backlog_bytes_ -= packet->frame_bytes;
-	queue_bytes_[packet->queue] -= packet->frame_bytes;
+	take_off(*packet);
 	statistics_.packets++;
 	statistics_.bytes += packet->frame_bytes;
 	busy_until_ = now + line_.time_of(packet->frame_bytes);
@@ -63,10 +61,18 @@ void Port::send_next(Time now)
 	link_.push(packet, busy_until_ + delay_);
 }
 
-void Port::await_arrival(Time at)
+// It no longer waits.
+void Port::take_off(const Packet &packet)
 {
-	arrival_.at = at;
-	world_.calendar.add(&arrival_);
+	backlog_bytes_ -= packet.frame_bytes;
+	if (mark_by_queue_)
+		queue_bytes_[packet.queue] -= packet.frame_bytes;
+}
+
+void Port::await_arrival(Time arrives_at)
+{
+	at = arrives_at;
+	world_.calendar.add(this);
 }
 
 Packet *Port::on_arrival()
@@ -77,7 +83,7 @@ Packet *Port::on_arrival()
 		catch_up();
 		return packet;
 	}
-	await_arrival(link_.first_at());
+	await_arrival(link_.first().arrives_at);
 	if (peer_is_host_)
 		link_.first().flow->prefetch(link_.first().kind);
 	return packet;
@@ -95,10 +101,8 @@ bool Port::make_room(Packet *arriving)
 	while (backlog_bytes_ + arriving->frame_bytes > buffer_bytes_) {
 		Packet *victim = queueing_->displaced(arriving);
 
-		if (victim != arriving) {
-			backlog_bytes_ -= victim->frame_bytes;
-			queue_bytes_[victim->queue] -= victim->frame_bytes;
-		}
+		if (victim != arriving)
+			take_off(*victim);
 		drop(victim);
 		if (victim == arriving)
 			return false;

@@ -31,8 +31,8 @@ struct PortSettings {
 	bool grants_rates = false; // D3
 };
 
-// Of one tag, cumulative; what the controller reads from a switch by OpenFlow.
-struct TagCount {
+// Of one tag, cumulative; what the controller reads from a switch by OpenFlow. Aligned so as to lie in one cache line.
+struct alignas(32) TagCount {
 	std::uint64_t packets = 0;
 	std::uint64_t bytes = 0;
 	std::uint64_t completed = 0; // packets with a FIN
@@ -43,18 +43,13 @@ using TagCounters = std::array<TagCount, SL_TAG_COUNT>;
 struct PortStatistics {
 	std::uint64_t packets = 0; // sent
 	std::uint64_t bytes = 0;
+	std::uint64_t most_bytes = 0; // that ever waited
 	std::uint64_t marked = 0;
 	std::uint64_t dropped = 0;
-	std::uint64_t most_bytes = 0; // that ever waited
 };
 
-class Port;
-
-struct PortEvent : Event {
-	Port *port = nullptr;
-};
-
-class alignas(64) Port
+// As an event: the arrival of the first packet on the link; in the calendar while there is one.
+class alignas(64) Port : public Event
 {
       public:
 	Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing> queueing);
@@ -121,27 +116,29 @@ class alignas(64) Port
 	void count(const Packet &packet);
 	void grant_rate(Packet &packet);
 	void send_next(Time now);
-	void await_arrival(Time at);
+	void take_off(const Packet &packet);
+	void await_arrival(Time arrives_at);
 
-	// In the order of use, by cache line: what an arrival, what a departure, and what every packet looks at.
-	PortEvent arrival_; // in the calendar while a packet is on the link
-	Link link_;
-	Time delay_;
-	Time busy_until_ = 0;
-	World &world_;
-	std::unique_ptr<Queueing> queueing_;
-	std::uint64_t backlog_bytes_ = 0; // without the packet on the link
-	Line line_;
-	std::uint64_t buffer_bytes_;
+	// In the order of use, by cache line: after the event's, what every packet looks at, what an arrival does.
 	std::uint16_t peer_;
 	bool peer_is_host_;
 	bool mark_by_queue_;
+	Link link_;
+	Time busy_until_ = 0;
+	Time delay_;
+	std::uint64_t backlog_bytes_ = 0; // without the packet on the link
+
+	World &world_;
+	std::unique_ptr<Queueing> queueing_;
 	std::unique_ptr<TagCounters> counters_;
-	std::unique_ptr<RateAllocator> allocator_;
+	std::uint64_t buffer_bytes_;
+	Line line_;
 	PortStatistics statistics_;
-	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {};
-	std::array<std::uint8_t, SL_TAG_COUNT> queue_of_ = {};
 	sl_vq_settings marking_;
+
+	alignas(64) std::array<std::uint8_t, SL_TAG_COUNT> queue_of_ = {};
+	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {}; // kept where marks go by them
+	std::unique_ptr<RateAllocator> allocator_;
 	sl_vq_state virtual_queue_ = {};
 };
 

@@ -11,7 +11,7 @@
 namespace sluice
 {
 
-template <class Between, class Inside> class Priorities final : public Queueing
+template <class Between, class Inside> class alignas(64) Priorities final : public Queueing
 {
       public:
 	Priorities(Between between, const Inside &inside) : between_(std::move(between))
@@ -48,9 +48,9 @@ template <class Between, class Inside> class Priorities final : public Queueing
 	}
 
       private:
-	Between between_;
+	unsigned waiting_ = 0; // in the first cache line, with the priorities that are served first
 	std::array<Inside, MAX_QUEUES> inside_;
-	unsigned waiting_ = 0;
+	Between between_;
 };
 
 } // namespace sluice

@@ -22,12 +22,14 @@ class Routing
 	{
 	}
 
-	// A set of equal-cost ports; returns its number.
+	// A set of equal-cost ports, up to 65,535; returns its number.
 	std::uint16_t add_group(const std::vector<Port *> &ports)
 	{
-		if (ports.empty() || groups_.size() > UINT16_MAX)
+		if (ports.empty() || ports.size() > UINT16_MAX || groups_.size() > UINT16_MAX)
 			throw std::invalid_argument("a group has a port at least, and there are up to 65,535 groups");
-		groups_.push_back({ports, 0});
+		groups_.push_back(
+			{static_cast<std::uint32_t>(ports_.size()), static_cast<std::uint16_t>(ports.size()), 0});
+		ports_.insert(ports_.end(), ports.begin(), ports.end());
 		return static_cast<std::uint16_t>(groups_.size() - 1);
 	}
 
@@ -43,35 +45,38 @@ class Routing
 	Port &next(const Packet &packet, std::uint16_t at)
 	{
 		Group &group = groups_[group_of_[at * hosts_ + packet.destination]];
-		std::size_t count = group.ports.size();
 
-		if (count == 1)
-			return *group.ports[0];
-		if (!count)
-			throw std::invalid_argument("switch " + std::to_string(at) + " has no way to host " +
-						    std::to_string(packet.destination));
-		if (per_packet_) {
-			group.turn = group.turn + 1 < count ? group.turn + 1 : 0;
-			return *group.ports[group.turn];
-		}
-		return *group.ports[hash(packet.path, at) * count >> 32];
+		return *ports_[group.first + (group.count == 1 ? 0 : choose(group, packet, at))];
 	}
 
       private:
+	// A set of equal-cost ports, as a part of `ports_`.
+	struct Group {
+		std::uint32_t first = 0;
+		std::uint16_t count = 0;
+		std::uint16_t turn = 0;
+	};
+
+	std::uint64_t choose(Group &group, const Packet &packet, std::uint16_t at) const
+	{
+		if (!group.count)
+			throw std::invalid_argument("switch " + std::to_string(at) + " has no way to host " +
+						    std::to_string(packet.destination));
+		if (per_packet_)
+			return group.turn = group.turn + 1 < group.count ? group.turn + 1 : 0;
+		return hash(packet.path, at) * group.count >> 32;
+	}
+
 	// 32 bits, of each switch its own: else all flows that meet at one went the same way before, and would go on together.
 	static std::uint64_t hash(std::uint32_t path, std::uint16_t at)
 	{
 		return Random(static_cast<std::uint64_t>(at) << 32 | path).next32();
 	}
 
-	struct Group {
-		std::vector<Port *> ports;
-		std::size_t turn = 0;
-	};
-
 	std::size_t hosts_;
 	bool per_packet_;
 	std::vector<std::uint16_t> group_of_;
+	std::vector<Port *> ports_;
 	std::vector<Group> groups_; // the first one is empty: no way
 };
 

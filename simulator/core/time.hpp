@@ -22,24 +22,17 @@ constexpr Time serialisation(std::uint64_t frame_bytes, std::uint64_t bps)
 	return static_cast<Time>((frame_bytes * 8 * SECOND + bps - 1) / bps);
 }
 
-// Serialisation times of one link. Nearly all frames have one of two sizes, so the last two are remembered.
+// Serialisation times of one link: at nearly all rates a byte takes whole picoseconds.
 class Line
 {
       public:
-	explicit Line(std::uint64_t bps) : bps_(bps)
+	explicit Line(std::uint64_t bps) : bps_(bps), of_byte_(8 * SECOND % bps ? 0 : 8 * SECOND / bps)
 	{
 	}
 
-	Time time_of(std::uint32_t frame_bytes)
+	Time time_of(std::uint32_t frame_bytes) const
 	{
-		if (frame_bytes == known_[0].bytes)
-			return known_[0].time;
-		if (frame_bytes != known_[1].bytes) {
-			known_[1] = known_[0];
-			known_[0] = {frame_bytes, serialisation(frame_bytes, bps_)};
-			return known_[0].time;
-		}
-		return known_[1].time;
+		return of_byte_ ? static_cast<Time>(frame_bytes * of_byte_) : serialisation(frame_bytes, bps_);
 	}
 
 	std::uint64_t bps() const
@@ -48,13 +41,8 @@ class Line
 	}
 
       private:
-	struct Known {
-		std::uint32_t bytes = 0;
-		Time time = 0;
-	};
-
 	std::uint64_t bps_;
-	Known known_[2];
+	std::uint64_t of_byte_; // 0: no whole number
 };
 
 } // namespace sluice
