@@ -29,6 +29,7 @@ from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 CONNECTIONS = ("new", "persistent")
 RECOVERIES = ("linux", "plain")
 LATE = ("urgent", "plain")
+MARK_BY = ("port", "queue")
 MULTIPATH = ("per-flow", "per-packet")
 UPLINKS = ("fabric", "free", "unshaped")
 MIN_SAMPLE_MS = 10
@@ -93,6 +94,8 @@ class SimulatorSettings:
     "unshaped": it takes no time, the first queue is the switch's."""
     late: str = "urgent"
     """"urgent": past its deadline a flow goes on as the most urgent; "plain": as one without a deadline."""
+    mark_by: str = "port"
+    """The backlog that marks: "port": all that waits in the port, as on the testbed; "queue": in the packet's queue."""
 
 
 @dataclass(frozen=True)
@@ -262,6 +265,7 @@ def _simulator(table: Table, transport: Transport) -> SimulatorSettings:
         rto_initial_us=_timeout_us(table, "rto_initial", initial),
         uplink=table.one_of("uplink", "fabric", UPLINKS),
         late=table.one_of("late", "urgent", LATE),
+        mark_by=table.one_of("mark_by", "port", MARK_BY),
     )
     if settings.ack_delay_ns <= 0:
         raise FieldError(table.name("ack_delay"), "must be above zero")

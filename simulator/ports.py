@@ -6,6 +6,7 @@ from __future__ import annotations
 from policy.desired import Policy
 from policy.graph import Port
 from policy.marking import PHANTOM_PERCENT, PortMarking
+from policy.scenario import SimulatorSettings
 from policy.schemes import QueueRule
 from simulator import _fabric
 from simulator.layout import MakePort
@@ -17,17 +18,18 @@ SHARE_BURST_BYTES = 3028
 """Two full frames: what a queue may send at once on its own account, after a silence."""
 
 
-def port_maker(policy: Policy, uplink: str) -> MakePort:
-    """`uplink`: what hosts' own ports do (policy.scenario.SimulatorSettings)."""
+def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
+    """A port's settings and discipline, by its link."""
 
     def make(link: Port, of_host: bool) -> tuple[_fabric.PortSettings, _fabric.Discipline]:
         settings = _fabric.PortSettings()
-        if of_host and uplink != "fabric":
+        if of_host and simulator.uplink != "fabric":
             settings.buffer_bytes = UNBOUNDED_BYTES
-            settings.bps = UNSHAPED_BPS if uplink == "unshaped" else 0
+            settings.bps = UNSHAPED_BPS if simulator.uplink == "unshaped" else 0
             return settings, _fabric.Discipline()
         settings.buffer_bytes = policy.buffer
         settings.grants_rates = policy.definition.congestion_control == "d3"
+        settings.mark_by_queue = simulator.mark_by == "queue"
         settings.count_tags = not of_host and policy.definition.threshold_rule.adapts
         _mark(settings, policy.port_marking if link.edge else policy.core_marking, link.rate_bps)
         return settings, discipline(policy)

@@ -59,7 +59,7 @@ class Simulation:
             scenario.seed,
             scenario.simulator.multipath == "per-packet",
         )
-        make_port = port_maker(policy, scenario.simulator.uplink)
+        make_port = port_maker(policy, scenario.simulator)
         layout = lay_out(self.fabric, self.topology, make_port)
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
 

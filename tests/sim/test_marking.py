@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from experiments.files import scenario_with
+from experiments.runs import build_topology
+from simulator.run import Simulation
+from simulator.taps import Taps
 from tests.sim import kit
 from tests.sim.crossing import Definition, cross, random_packets
 from tests.sim.kit import FRAME, GBIT, HEADER, NS, PAYLOAD, US, Link, S, serialisation
@@ -125,3 +129,27 @@ def test_a_phantom_queue_grows_by_what_is_sent_beyond_its_rate():
     while not net.port(net.towards[hosts]).marked:
         assert not net.run(S, 1)
     assert net.port(net.towards[hosts]).packets == pytest.approx(60, abs=4)
+
+
+@pytest.mark.parametrize(("mark_by", "marked"), [("port", True), ("queue", False)])
+def test_the_scenario_says_whether_what_waits_in_another_queue_marks(mark_by, marked):
+    """Two flows have up to K together in the lower queue; the packets of others find them there."""
+    long = {"to": "h1", "bytes": "300KB"}
+    document = {
+        "name": "marks",
+        "fabric": {"topology": "single", "hosts": 4, "host_rate": "80Mbit"},
+        "scheme": {"name": "pias", "queues": 2, "thresholds": ["10KB"], "mark_at": "20pkt"},
+        "transport": {"connections": "persistent", "max_window": 10, "initial_window": 10},
+        "simulator": {"mark_by": mark_by},
+        "workload": {
+            "flow": [
+                {"from": "h2", **long},
+                {"from": "h3", **long},
+                *({"from": "h4", "to": "h1", "bytes": "8KB", "start": f"{20 + n}ms"} for n in range(5)),
+            ]
+        },
+    }
+    scenario, _ = scenario_with(document)
+    simulation = Simulation(scenario, build_topology(scenario), Taps(flows=lambda columns: None))
+    simulation.run()
+    assert (simulation.fabric.port_statistics()[:, 2].sum() > 0) == marked

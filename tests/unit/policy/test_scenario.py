@@ -110,7 +110,7 @@ def test_scenario__a_trace():
 
 def test_scenario__what_only_the_simulator_needs():
     assert read(changed()).simulator == SimulatorSettings(
-        "per-flow", 3, "linux", 1, 500_000, 1_000_000, "fabric", "urgent"
+        "per-flow", 3, "linux", 1, 500_000, 1_000_000, "fabric", "urgent", "port"
     )
     given = {
         "multipath": "per-packet",
@@ -120,9 +120,10 @@ def test_scenario__what_only_the_simulator_needs():
         "rto_initial": "3ms",
         "uplink": "free",
         "late": "plain",
+        "mark_by": "queue",
     }
     assert read(changed(simulator=given)).simulator == SimulatorSettings(
-        "per-packet", 0, "plain", 2, 40_000, 3000, "free", "plain"
+        "per-packet", 0, "plain", 2, 40_000, 3000, "free", "plain", "queue"
     )
 
 
@@ -171,6 +172,7 @@ def test_transport__a_kernels_timeout_is_whole_milliseconds(rto_min, millisecond
         ({"simulator": {"rto_initial": "0us"}}, "simulator.rto_initial"),
         ({"simulator": {"uplink": "none"}}, "simulator.uplink"),
         ({"simulator": {"late": "never"}}, "simulator.late"),
+        ({"simulator": {"mark_by": "flow"}}, "simulator.mark_by"),
         ({"simulator": {"uplinks": "free"}}, "simulator.uplinks"),
         ({"transport": {"rto_min": "1ns"}}, "transport.rto_min"),
         ({"transport": {"rto_min": "10min"}}, "transport.rto_min"),
