@@ -18,14 +18,15 @@ from topologies import processes
 
 Undo = Callable[[], None]
 
-NOWHERE = "unix:/nonexistent"
+NOWHERE = "tcp:127.0.0.1:1"
 """Where a switch looks for a controller that it shall not find."""
 KINDS = {"kill": 0.35, "stop": 0.35, "disconnect": 0.2, "link": 0.1}
 """How often each is drawn."""
 SECONDS = {"kill": (0.0, 0.0), "stop": (0.2, 5.0), "disconnect": (0.2, 5.0), "link": (0.2, 1.0)}
 """How long each lasts."""
-FORWARDS = "ovs-vswitchd"
-"""Without this process no packet moves."""
+PACKETS_NEED = (("kill", "ovs-vswitchd"), ("stop", "ovs-vswitchd"), ("kill", "ovsdb-server"))
+"""Without the first process no packet moves. It also does not look at the ports of a userspace datapath, which nobody
+else does, while its database is away; stopping the database does not break the connection."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Fault:
     @property
     def stops_packets(self) -> bool:
         """By itself, whatever the control plane does."""
-        return self.kind == "link" or (self.kind in ("kill", "stop") and self.target == FORWARDS)
+        return self.kind == "link" or (self.kind, self.target) in PACKETS_NEED
 
 
 def draw(stack: Stack, rng: np.random.Generator) -> Fault:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -96,6 +97,7 @@ def run_faults(arguments: argparse.Namespace) -> Outcome:
     topology = build_topology(scenario)
     flows = scheduled_flows(scenario, topology, rng, f"random-faults-{int(time.time())}")
     outcome = Outcome(scheduled=[flow.id for flow in flows])
+    shutil.rmtree(arguments.out / "run", ignore_errors=True)
     with Stack.start(scenario, topology, arguments.out / "run") as stack:
         stack.start_background()
         start_at = stack.start_agents(flows)
@@ -258,15 +260,26 @@ def _excuses(fault: Fault, gap: Gap) -> bool:
 
 def _numbers(outcome: Outcome) -> dict[str, Any]:
     finished = sum(record.status == FINISHED for record in outcome.records)
-    gaps = unexcused(outcome.gaps, outcome.faults)
+    gaps = sorted(unexcused(outcome.gaps, outcome.faults), key=lambda gap: -gap.length_s)
     return {
-        "faults": [[f.kind, f.target, round(f.seconds, 2), f.at] for f in outcome.faults],
+        "faults": [[f.kind, f.target, round(f.seconds, 2), round(f.at, 2)] for f in outcome.faults],
         "flows": len(outcome.scheduled),
         "finished": finished,
-        "gaps_ms": sorted((round(gap.length_s * 1000) for gap in outcome.gaps), reverse=True)[:20],
-        "unexcused_gaps_ms": sorted((round(gap.length_s * 1000) for gap in gaps), reverse=True)[:20],
+        "longest_gaps": [_told(gap, outcome.faults) for gap in gaps[:20]],
         "longest_without_look_ms": outcome.blind_s * 1000,
     }
+
+
+def _told(gap: Gap, faults: Sequence[Fault]) -> dict[str, Any]:
+    """A gap, and the fault before it with the time from the one to the other."""
+    began_at = gap.ended_at - gap.length_s
+    before = [fault for fault in faults if fault.at <= gap.ended_at]
+    told: dict[str, Any] = {"ms": round(gap.length_s * 1000)}
+    if before:
+        last = before[-1]
+        told |= {"fault": f"{last.kind} {last.target}", "begins_s_after_it": round(began_at - last.at, 2)}
+        told |= {"fault_lasts_s": round(last.seconds, 2)}
+    return told
 
 
 if __name__ == "__main__":
