@@ -34,12 +34,14 @@ from controller.contest import PROBE_S, Contest
 from controller.leadership import Leadership, Standing
 from controller.metrics import ControllerMetrics, SwitchMetrics
 from controller.openflow import QueueCounters, Role
+from controller.policing import Demoted, Restored, Verdict
 from controller.recorder import Recorder
 from controller.session import Session
 from controller.state import Desired, SwitchState, ThresholdsInForce
 from store import desired as desired_rows
-from store import observed
+from store import observed, sanctions
 from store.observed import PortSample, ThresholdChange
+from store.sanctions import Sanction
 from store.totals import add_counts
 
 log = logging.getLogger(__name__)
@@ -221,6 +223,7 @@ class Controller(DaemonLoop):
         else:
             for state in self._states.values():
                 state.want(self._desired)
+                self.judged(state, state.verdicts())
         self._name_idle_overrides(self._desired)
         self._check_applied()
 
@@ -242,6 +245,10 @@ class Controller(DaemonLoop):
         self._sessions.clear()
         for dpid, state in self._states.items():
             self.recorder.record(observed.put_switch, dpid, state.name, connected=False, policy_version=None)
+        for state in self._states.values():
+            self.judged(state, state.verdicts())
+        demoted = [port for state in self._states.values() for port in state.demoted_ports]
+        self.recorder.record(sanctions.lift_all_but, demoted)
         for dpid, datapath in self._connections.items():
             self._open_session(dpid, datapath)
 
@@ -403,6 +410,20 @@ class Controller(DaemonLoop):
         ]
         if samples:
             self.recorder.record_rows(observed.add_port_samples, samples)
+
+    def judged(self, state: SwitchState, verdicts: list[Verdict]) -> None:
+        for verdict in verdicts:
+            match verdict:
+                case Demoted():
+                    log.warning("%s: %s is demoted: %s", state.name, verdict.host, verdict)
+                    self._metrics.demoted(verdict.host)
+                    row = Sanction(since=time.time(), **vars(verdict))
+                    self.recorder.record(sanctions.put_sanction, row)
+                    self._record_event("host-demoted", **vars(verdict))
+                case Restored():
+                    log.info("%s: %s is restored: %s", state.name, verdict.host, verdict.reason)
+                    self.recorder.record(sanctions.lift_sanction, verdict.port)
+                    self._record_event("host-restored", **vars(verdict))
 
     def refused(self, state: SwitchState, error: str, subject: str) -> None:
         log.error("%s answers with an error: %s (%s)", state.name, error, subject)

@@ -7,7 +7,14 @@ a controller that was restarted, or took over from another one, goes on counting
 
 from __future__ import annotations
 
-from store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SWITCH_CONNECTS, Tally
+from store.totals import (
+    ENTRIES_DECODED,
+    HOSTS_DEMOTED,
+    LOOP_SECONDS,
+    RULES_CHANGED,
+    SWITCH_CONNECTS,
+    Tally,
+)
 
 
 class ControllerMetrics:
@@ -18,6 +25,9 @@ class ControllerMetrics:
 
     def connected(self, switch: str) -> None:
         self.tally.count(SWITCH_CONNECTS, switch=switch)
+
+    def demoted(self, host: str) -> None:
+        self.tally.count(HOSTS_DEMOTED, host=host)
 
 
 class SwitchMetrics:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, lru_cache
+from ipaddress import ip_address
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -34,6 +35,7 @@ from controller.pipeline import (
     Foreign,
     GroupKind,
     GroupRule,
+    LearnFlow,
     LoadMetadata,
     Match,
     Output,
@@ -42,12 +44,15 @@ from controller.pipeline import (
     Resubmit,
     SetPriority,
     SetQueue,
+    SetTag,
     SwitchRules,
     Table,
     ToGroup,
     cookie,
+    cookie_port,
     map_rule,
 )
+from controller.policing import FlowSeen
 from policy import tags
 
 OFP_VERSION: int = ofp.OFP_VERSION
@@ -85,6 +90,10 @@ def _action(action: Action) -> Any:
             return parser.NXActionRegLoad(nicira_ext.ofs_nbits(0, bits - 1), "metadata", value)
         case Resubmit(table):
             return parser.NXActionResubmitTable(table_id=table)
+        case SetTag(tag):
+            return parser.OFPActionSetField(ip_dscp=tag)
+        case LearnFlow():
+            return parser.NXActionUnknown(_NXAST_LEARN2, _learn_body(action))
     raise TypeError(f"{action} cannot be installed")
 
 
@@ -99,6 +108,68 @@ def _instructions(rule: FlowRule) -> list[Any]:
         instructions.append(parser.OFPInstructionGotoTable(rule.goto))
     return instructions
 
+
+# ── Learning ───────────────────────────────────────────────────────────────────────────────────────────────────────
+#
+# The action `learn` with a limit, which os-ken does not know (Open vSwitch 2.8, struct nx_action_learn2 of
+# lib/ofp-actions.c). A specification copies a field of the packet into the match of the new rule, or a constant.
+
+_NXAST_LEARN2 = 45
+_WITNESS_S = 2
+"""For so long a learned rule outlives its flow's last packet: learning it again prolongs it."""
+MOST_WITNESSES = 128
+"""Rules that one port learns at once: flows × tags."""
+_LEARN = struct.Struct("!HHHQHBxHHIHxx")
+_FROM_FIELD = struct.Struct("!HIHIH")
+_CONSTANT_16 = struct.Struct("!HHIH")
+_IS_CONSTANT = 0x2000
+
+
+def _nxm(vendor: int, field: int, size: int) -> int:
+    return vendor << 16 | field << 9 | size
+
+
+_IN_PORT, _ETH_TYPE, _IP_TOS, _IP_PROTO = _nxm(0, 0, 2), _nxm(0, 3, 2), _nxm(0, 5, 1), _nxm(0, 6, 1)
+_ADDRESSES = ((_nxm(0, 7, 4), _nxm(0, 8, 4)), (_nxm(1, 19, 16), _nxm(1, 20, 16)))
+"""Of IPv4 and IPv6."""
+_L4_PORTS = {6: (_nxm(0, 9, 2), _nxm(0, 10, 2)), 17: (_nxm(0, 11, 2), _nxm(0, 12, 2))}
+"""Of TCP and UDP."""
+_ETH_TYPES = (0x0800, 0x86DD)
+
+
+def _learn_body(flow: LearnFlow) -> bytes:
+    """What follows the subtype, filled up to a multiple of eight."""
+    number = cookie(Table.WITNESS, flow.port)
+    head = _LEARN.pack(0, _WITNESS_S, 1, number, 0, Table.WITNESS, 0, 0, MOST_WITNESSES, 0)
+    body = head + _constant(_ETH_TYPES[flow.family], 16, _ETH_TYPE) + _constant(flow.protocol, 8, _IP_PROTO)
+    sizes = (8 * (field & 0xFF) for field in _ADDRESSES[flow.family])
+    copied = [
+        (_IN_PORT, 16),
+        *zip(_ADDRESSES[flow.family], sizes, strict=True),
+        *((port, 16) for port in _L4_PORTS[flow.protocol]),
+        (
+            _IP_TOS,
+            8,
+        ),  # whose two lowest bits are not ECN, but zero; OXM's six bits of it learn no match at all
+    ]
+    body += b"".join(_FROM_FIELD.pack(bits, field, 0, field, 0) for field, bits in copied)
+    return body + bytes(-(len(body) + 2) % 8)
+
+
+def _constant(value: int, bits: int, field: int) -> bytes:
+    return _CONSTANT_16.pack(_IS_CONSTANT | bits, value, field, 0)
+
+
+def _read_learn(body: bytes) -> LearnFlow | None:
+    """None when it is none of ours."""
+    if len(body) < _LEARN.size:
+        return None
+    port = cookie_port(_LEARN.unpack_from(body)[3])
+    ours = (LearnFlow(port, family, protocol) for family in (0, 1) for protocol in _L4_PORTS)
+    return next((flow for flow in ours if _learn_body(flow) == body), None)
+
+
+# ── Messages ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _HEADER = struct.Struct("!BBHI")
 _FLOW_MOD = struct.Struct("!QQBBHHHIIIHxx")
@@ -367,6 +438,16 @@ def carried_request(datapath: Datapath) -> Request:
     return _request(datapath, (_ask_counters(Table.MAP), "reading the counters by tag"))
 
 
+def ingress_request(datapath: Datapath) -> Request:
+    """Ask for the counters of packets and bytes by ingress port and tag."""
+    return _request(datapath, (_ask_counters(Table.INGRESS), "reading the counters at the ingress"))
+
+
+def witness_request(datapath: Datapath) -> Request:
+    """Ask for the counters of the flows of watched ports."""
+    return _request(datapath, (_ask_counters(Table.WITNESS), "reading the counters of flows"))
+
+
 def queues_request(datapath: Datapath) -> Request:
     """Ask for the counters of all queues."""
     return _request(datapath, (_ask_queues(), "reading queue statistics"))
@@ -408,6 +489,10 @@ def _read_action(action: Any) -> Action:
             return LoadMetadata(action.value, action.ofs_nbits + 1)
         case parser.NXActionResubmitTable() if action.in_port == ofp.OFPP_IN_PORT & 0xFFFF:
             return Resubmit(action.table_id)
+        case parser.OFPActionSetField() if action.key == "ip_dscp":
+            return SetTag(action.value)
+        case parser.NXActionUnknown() if action._subtype == _NXAST_LEARN2:
+            return _read_learn(bytes(action.data)) or Foreign(str(action))
     return Foreign(str(action))
 
 
@@ -460,7 +545,14 @@ def _read_group(stats: Any) -> GroupRule:
 def read_rules(flow_body: bytes, group_body: bytes) -> SwitchRules:
     """What a switch holds, from its answers to `read_request`. Raises ProtocolViolation."""
     groups = (parser.OFPGroupDescStats.parser(group_body, at) for at in wire.group_entries(group_body))
-    return SwitchRules(tuple(map(_read_group, groups)), tuple(map(_read_rule, wire.flow_entries(flow_body))))
+    entries = (entry for entry in wire.flow_entries(flow_body) if not _is_learned(entry))
+    return SwitchRules(tuple(map(_read_group, groups)), tuple(map(_read_rule, entries)))
+
+
+def _is_learned(entry: wire.FlowEntry) -> bool:
+    """By the switch itself, of our rules; it goes away by itself."""
+    number = cookie(Table.WITNESS, cookie_port(entry.cookie))
+    return entry.table == Table.WITNESS and entry.cookie == number and entry.timeouts == (0, _WITNESS_S)
 
 
 # ── Replies into counters ──────────────────────────────────────────────────────────────────────────────────────────
@@ -484,7 +576,7 @@ def completed_counts(body: bytes, ports: Ints) -> Counted:
 
 
 def carried_counts(body: bytes, ports: Ints) -> Counted:
-    """Packets and bytes by tag: (P, 2, 62)."""
+    """Packets and bytes by tag, at the egress or the ingress: (P, 2, 62)."""
     cookies, packets, size_bytes = wire.flow_counters(body)
     return _by_port_and_code(cookies, (packets, size_bytes), ports, tags.UNTAGGED, tags.TAG_COUNT)
 
@@ -516,6 +608,56 @@ def _rows_of(numbers: Ints, ports: Ints) -> Ints:
     row_of = np.full(int(ports[-1]) + 2 if len(ports) else 1, -1, np.int64)
     row_of[ports] = np.arange(len(ports))
     return np.asarray(row_of[np.minimum(numbers, len(row_of) - 1)])
+
+
+_POSITIVE = (1 << 63) - 1
+
+
+def witnessed(body: bytes) -> list[FlowSeen]:
+    """The flows of watched ports, each under all of its tags. Raises ProtocolViolation."""
+    seen: dict[tuple[int, str], FlowSeen] = {}
+    for record in wire.flow_records(body):
+        found = _flow_and_tag(record.match)
+        if found is None:
+            continue
+        name, tag = found
+        flow = seen.setdefault((cookie_port(record.cookie), name), FlowSeen(cookie_port(record.cookie), name))
+        flow.age_s = max(flow.age_s, record.duration_s)
+        flow.counts[tag] = (record.packets & _POSITIVE, record.size_bytes & _POSITIVE)
+    return list(seen.values())
+
+
+_DSCP_FIELD, _PROTOCOL_FIELD = 8, 10
+_ADDRESS_FIELDS, _PORT_FIELDS = ((11, 12), (26, 27)), {6: (13, 14), 17: (15, 16)}
+
+
+@lru_cache(_REMEMBERED)
+def _flow_and_tag(match: bytes) -> tuple[str, int] | None:
+    """The flow's name and the tag that a learned rule counts.
+
+    None for what is no flow: the later fragments of datagrams have no port numbers, whichever socket sent them.
+    """
+    fields = wire.match_fields(match)
+    tag = fields.get(_DSCP_FIELD, b"\0")[0]
+    protocol = fields.get(_PROTOCOL_FIELD, b"\0")[0]
+    addresses = next(
+        ((fields[s], fields[d]) for s, d in _ADDRESS_FIELDS if s in fields and d in fields), None
+    )
+    ports = [fields.get(field, b"") for field in _PORT_FIELDS.get(protocol, ())]
+    if addresses is None or tag >= tags.TAG_COUNT or not any(map(any, ports)):
+        return None
+    source, destination = (
+        _place(address, int.from_bytes(port, "big")) for address, port in zip(addresses, ports, strict=True)
+    )
+    return f"{_PROTOCOL_NAMES[protocol]} {source} > {destination}", tag
+
+
+_PROTOCOL_NAMES = {6: "TCP", 17: "UDP"}
+
+
+def _place(address: bytes, port: int) -> str:
+    host = ip_address(address)
+    return f"[{host}]:{port}" if host.version == 6 else f"{host}:{port}"
 
 
 @dataclass(frozen=True)

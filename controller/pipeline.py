@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The switch pipeline as data: four tables, and every rule of a switch as a function of topology and queue maps.
+"""The switch pipeline as data: its tables, and every rule of a switch as a function of topology and queue maps.
 
-    ingress ──▶ forward ──▶ completed ──▶ map ──▶ out
-    tag into    port into   count FIN     queue, 802.1p
-    metadata    metadata    × tag × port  priority, output
+    conduct ──▶ ingress ──▶ forward ──▶ completed ──▶ map ──▶ out
+    demote     tag into    port into   count FIN     queue, 802.1p
+    │ learn    metadata    metadata    × tag × port  priority, output
+    └──▶ witness: count flow × tag
 
 The pipeline's metadata carries what the tables before found out: bits 0–15 the egress port, bits 16–23 the tag. So IPv4
 and IPv6 meet after the first table, and a threshold change is one rule for each tag and port whose queue changes.
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -24,13 +26,16 @@ import numpy.typing as npt
 from policy import tags
 from policy.graph import Port, Topology
 from policy.queue_map import QueueMap
+from policy.sanctions import Treatment
 
 
 class Table(IntEnum):
-    INGRESS = 0
-    FORWARD = 1
-    COMPLETED = 2
-    MAP = 3
+    CONDUCT = 0
+    INGRESS = 1
+    FORWARD = 2
+    COMPLETED = 3
+    MAP = 4
+    WITNESS = 5
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,12 @@ class TableSpec:
 
 
 PIPELINE: tuple[TableSpec, ...] = (
+    TableSpec(
+        Table.CONDUCT,
+        ("in_port", "eth_type", "ip_proto"),
+        "edge ports that are watched: learn flows, count them in witness; demoted ones: tag 61 into the packet",
+        "all others: ingress",
+    ),
     TableSpec(
         Table.INGRESS,
         ("in_port", "eth_type", "ip_dscp"),
@@ -67,6 +78,12 @@ PIPELINE: tuple[TableSpec, ...] = (
         ("metadata",),
         "egress port × tag → set_queue, 802.1p priority, output",
         "port unknown: drop",
+    ),
+    TableSpec(
+        Table.WITNESS,
+        (),
+        "learned from packets: edge port × 5-tuple × tag: count",
+        "back to conduct",
     ),
 )
 
@@ -120,13 +137,42 @@ class Resubmit:
 
 
 @dataclass(frozen=True)
+class SetTag:
+    """Write a tag into the packet's DSCP."""
+
+    tag: int
+
+
+@dataclass(frozen=True)
+class LearnFlow:
+    """Add a rule to `witness` that counts the packet's flow under its tag (Open vSwitch extension: learn)."""
+
+    port: int
+    family: int
+    """Index: 0 is IPv4, 1 IPv6."""
+    protocol: int
+    """TCP or UDP."""
+
+
+@dataclass(frozen=True)
 class Foreign:
     """An action or instruction that no rule of ours has; its text is for the log."""
 
     text: str
 
 
-Action: TypeAlias = SetQueue | PushVlan | SetPriority | Output | ToGroup | LoadMetadata | Resubmit | Foreign
+Action: TypeAlias = (
+    SetQueue
+    | PushVlan
+    | SetPriority
+    | Output
+    | ToGroup
+    | LoadMetadata
+    | Resubmit
+    | SetTag
+    | LearnFlow
+    | Foreign
+)
 
 RuleKey: TypeAlias = tuple[int, int, Match]
 """(table, priority, match): what identifies a rule on the switch."""
@@ -187,7 +233,7 @@ NO_CODE = 0xFF
 
 _IPV4, _IPV6 = 0x0800, 0x86DD
 _FAMILIES = (_IPV4, _IPV6)
-_TCP = 6
+_TCP, _UDP = 6, 17
 _FIN = 0x001
 
 
@@ -221,6 +267,36 @@ def _port_and_code(port: int, code: int) -> int:
 
 def _match(**values: MatchValue) -> Match:
     return tuple(sorted(values.items()))
+
+
+# ── conduct ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Treatments: TypeAlias = Mapping[int, Treatment]
+"""Of edge ports by number; those that are missing are free."""
+
+
+def conduct_rules(treatments: Treatments) -> Iterator[FlowRule]:
+    """What is special about some ports: a handful of rules each, so that suspicion costs little."""
+    yield FlowRule(Table.CONDUCT, 0, (), goto=Table.INGRESS, cookie=cookie(Table.CONDUCT))
+    for port, treatment in treatments.items():
+        if treatment is not Treatment.FREE:
+            yield from _treating_rules(port, demoted=treatment is Treatment.DEMOTED)
+
+
+def _treating_rules(port: int, *, demoted: bool) -> Iterator[FlowRule]:
+    """The flow is counted under the tag that it came with."""
+    sanction = (SetTag(tags.BACKGROUND),) if demoted else ()
+    for index, family in enumerate(_FAMILIES):
+        of_family = {"in_port": port, "eth_type": family}
+        for protocol in (_TCP, _UDP):
+            actions = (LearnFlow(port, index, protocol), Resubmit(Table.WITNESS), *sanction)
+            match = _match(**of_family, ip_proto=protocol)
+            number = cookie(Table.CONDUCT, port, protocol, index)
+            yield FlowRule(Table.CONDUCT, 20, match, actions, goto=Table.INGRESS, cookie=number)
+        if demoted:
+            number = cookie(Table.CONDUCT, port, NO_CODE, index)
+            match = _match(**of_family)
+            yield FlowRule(Table.CONDUCT, 10, match, sanction, goto=Table.INGRESS, cookie=number)
 
 
 # ── ingress ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -415,10 +491,16 @@ def _edge(ports: Iterable[Port]) -> tuple[int, ...]:
     return tuple(port.number for port in ports if port.edge)
 
 
-def switch_rules(topology: Topology, switch: str, queue_maps: Mapping[int, QueueMap]) -> SwitchRules:
-    """All groups and rules of a switch; `queue_maps` has one for each of its ports."""
+def switch_rules(
+    topology: Topology,
+    switch: str,
+    queue_maps: Mapping[int, QueueMap],
+    treatments: Treatments = MappingProxyType({}),
+) -> SwitchRules:
+    """All groups and rules of a switch but what it learns; `queue_maps` has one for each of its ports."""
     ports = topology.ports_of[switch]
     flows = (
+        *conduct_rules(treatments),
         *ingress_rules(_edge(ports)),
         *forward_rules(topology, switch),
         *completed_rules(port.number for port in ports),
@@ -441,6 +523,12 @@ class Changes:
     def __len__(self) -> int:
         flows = len(self.add) + len(self.modify) + len(self.delete)
         return flows + len(self.add_groups) + len(self.modify_groups) + len(self.delete_groups)
+
+
+def treat(before: Treatments, after: Treatments) -> Changes:
+    """What makes ports that were treated like that be treated like this."""
+    held, wanted = (SwitchRules((), tuple(conduct_rules(treatments))) for treatments in (before, after))
+    return diff(held, wanted)
 
 
 def diff(installed: SwitchRules, wanted: SwitchRules) -> Changes:

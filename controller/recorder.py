@@ -26,6 +26,7 @@ from policy.graph import Topology
 from store import desired, observed
 from store.desired import PolicyVersion
 from store.engine import open_store
+from store.sanctions import all_sanctions
 
 log = logging.getLogger(__name__)
 
@@ -212,7 +213,8 @@ class Recorder:
             if self._goes_on(engine, newest, port, change)
         }
         self._topology, self._version, self._said = topology, newest.version, ""
-        self._on_desired(Desired(topology, newest.version, newest.policy, learned))
+        offences = {sanction.port: sanction.offences for sanction in all_sanctions(engine)}
+        self._on_desired(Desired(topology, newest.version, newest.policy, learned, offences))
 
     def _goes_on(
         self, engine: Engine, newest: PolicyVersion, port: str, change: observed.ThresholdChange

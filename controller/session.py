@@ -18,12 +18,15 @@ from controller import openflow
 from controller.metrics import ControllerMetrics, SwitchMetrics
 from controller.openflow import QueueCounters, Request, Role
 from controller.pipeline import Changes, Remap
+from controller.policing import Verdict
 from controller.state import (
     Change,
     Operation,
     PollCarried,
     PollCompleted,
+    PollIngress,
     PollQueues,
+    PollWitness,
     ReadRules,
     SwitchState,
     ThresholdsInForce,
@@ -48,6 +51,8 @@ class Listener(Protocol):
     def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None: ...
 
     def queues_counted(self, state: SwitchState, counters: Mapping[int, QueueCounters]) -> None: ...
+
+    def judged(self, state: SwitchState, verdicts: list[Verdict]) -> None: ...
 
     def refused(self, state: SwitchState, error: str, subject: str) -> None: ...
 
@@ -145,6 +150,10 @@ class Session:
                 return (openflow.completed_request(self.datapath),)
             case PollQueues():
                 return (openflow.queues_request(self.datapath),)
+            case PollIngress():
+                return (openflow.ingress_request(self.datapath),)
+            case PollWitness():
+                return (openflow.witness_request(self.datapath),)
 
     def _change_steps(self, changes: Changes | Remap) -> tuple[Request, ...]:
         self._bundle_id = self._bundle_id % 0xFFFFFFFF + 1
@@ -204,8 +213,18 @@ class Session:
             case PollQueues(), {5: queues}:
                 self._under_way = None
                 self._listener.queues_counted(self.state, openflow.queue_counts(queues))
+            case PollIngress(), {1: flows}:
+                self._under_way = None
+                self._metrics.decoded(entry_count(flows))
+                self.state.ingress(now_ns, openflow.carried_counts(flows, self.state.edge_numbers))
+            case PollWitness(), {1: flows}:
+                self._under_way = None
+                self._metrics.decoded(entry_count(flows))
+                self.state.witnessed(now_ns, openflow.witnessed(flows))
             case _:
                 return
+        if verdicts := self.state.verdicts():
+            self._listener.judged(self.state, verdicts)
         self.advance(now_ns)
         if self._under_way is None or not isinstance(self._under_way.operation, Change):
             self._metrics.stands(now_ns)

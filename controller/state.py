@@ -17,12 +17,14 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from controller.pipeline import Changes, Remap, SwitchRules, diff, remap, switch_rules
+from controller.pipeline import Changes, Remap, SwitchRules, diff, remap, switch_rules, treat
+from controller.policing import POLL_NS, FlowSeen, Policing, Verdict
 from policy import tags
 from policy.adaptation import Adaptation, PortCounters, edges_of
 from policy.desired import Policy
 from policy.graph import Topology
 from policy.queue_map import QueueMap, queue_map
+from policy.sanctions import Treatment
 from policy.schemes import ThresholdRule
 
 MS = 1_000_000
@@ -41,6 +43,8 @@ class Desired:
     policy: Policy
     learned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Thresholds that ports had under this very version before the controller started, by port id."""
+    offences: Mapping[str, int] = field(default_factory=dict)
+    """Of the hosts that were demoted before the controller started, by port id."""
 
 
 # ── What to do next ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -73,7 +77,19 @@ class PollQueues:
     """Read the queue statistics."""
 
 
-Operation: TypeAlias = ReadRules | Change | PollCarried | PollCompleted | PollQueues
+@dataclass(frozen=True)
+class PollIngress:
+    """Read the counters of packets and bytes by edge port and tag."""
+
+
+@dataclass(frozen=True)
+class PollWitness:
+    """Read the counters of the flows of watched ports."""
+
+
+Operation: TypeAlias = (
+    ReadRules | Change | PollCarried | PollCompleted | PollQueues | PollIngress | PollWitness
+)
 
 
 @dataclass(frozen=True)
@@ -132,6 +148,10 @@ class SwitchState:
         self._changing_to: dict[int, _Setting] = {}
         self._applied_version = self._changing_to_version = desired.version
         self._not_before_ns = 0
+        self._policing = Policing(self._ports, desired.policy, desired.offences)
+        self._treated: dict[int, Treatment] = {}
+        """How the rules in force treat ports; those of an unknown switch are found out with all others."""
+        self._treating_as: dict[int, Treatment] | None = None
         self._adopt(desired)
         learned = desired.learned if self._adaptive else {}
         self._wanted = [
@@ -151,6 +171,7 @@ class SwitchState:
         """Take a new policy. Thresholds that a port has learned stay when it is asked to start where it started."""
         before = self._policy
         self._adopt(desired)
+        self._policing.adopt(desired.policy)
         alike = self._policy.levels_as(before)
         keep = self._adaptive and alike and before.thresholds == self._policy.thresholds
         for row, (port, setting) in enumerate(zip(self._ports, self._wanted, strict=True)):
@@ -208,10 +229,12 @@ class SwitchState:
         self._in_force = None
         self._differ.clear()
         self._forget()
+        self._policing.connected(now_ns)
         self._not_before_ns = now_ns
         self._next_completed_ns = self._slot(now_ns, self._poll_ns)
         self._next_adjust_ns = self._slot(now_ns, self._policy.interval_ms * MS)
         self._next_queues_ns = self._slot(now_ns, QUEUE_POLL_NS)
+        self._next_ingress_ns = self._next_witness_ns = self._slot(now_ns, POLL_NS)
 
     def _slot(self, now_ns: int, period_ns: int) -> int:
         """The next time at which it is this switch's turn; what has been missed is not made up for."""
@@ -226,6 +249,8 @@ class SwitchState:
             return ReadRules() if self._held is None else self._first_change(self._held)
         if self._applied_version != self._version or self._differ:
             return self._next_change(self._in_force)
+        if self._treated != self._policing.treatments:
+            return self._next_treatment()
         if self._adaptive and now_ns >= self._next_completed_ns:
             if self._weighs and self._carried is None:
                 return PollCarried()
@@ -234,6 +259,18 @@ class SwitchState:
         if now_ns >= self._next_queues_ns:
             self._next_queues_ns = self._slot(now_ns, QUEUE_POLL_NS)
             return PollQueues()
+        return self._next_look(now_ns)
+
+    def _next_look(self, now_ns: int) -> Operation | None:
+        """Whether hosts tell the truth."""
+        if not self._policing.polices:
+            return None
+        if self._treated and now_ns >= self._next_witness_ns:
+            self._next_witness_ns = self._slot(now_ns, POLL_NS)
+            return PollWitness()
+        if now_ns >= self._next_ingress_ns:
+            self._next_ingress_ns = self._slot(now_ns, POLL_NS)
+            return PollIngress()
         return None
 
     def rules_read(self, held: SwitchRules) -> None:
@@ -245,7 +282,15 @@ class SwitchState:
         queue_maps = {
             port.number: setting.queue_of for port, setting in zip(self._ports, self._wanted, strict=True)
         }
-        return Change(diff(held, switch_rules(self._topology, self.name, queue_maps)))
+        self._treating_as = self._policing.treatments
+        wanted = switch_rules(self._topology, self.name, queue_maps, self._treating_as)
+        return Change(diff(held, wanted))
+
+    def _next_treatment(self) -> Change:
+        """The rules of the ports that are treated otherwise from now on."""
+        self._change_under_way(())
+        self._treating_as = self._policing.treatments
+        return Change(treat(self._treated, self._treating_as))
 
     def _next_change(self, in_force: Sequence[_Setting]) -> Change:
         """The map rules whose queue changes, of all ports together."""
@@ -275,6 +320,8 @@ class SwitchState:
                 news.append(ThresholdsInForce(port_id, setting.version, setting.thresholds, setting.flows))
             if self._wanted[row].same(setting):
                 self._differ.discard(row)
+        if self._treating_as is not None:
+            self._treated, self._treating_as = self._treating_as, None
         self._in_force, self._applied_version = in_force, self._changing_to_version
         self._held = None
         return news
@@ -303,6 +350,34 @@ class SwitchState:
         if self._adaptive and now_ns >= self._next_adjust_ns:
             self._next_adjust_ns = self._slot(now_ns, self._policy.interval_ms * MS)
             self._adjust()
+
+    # ── Policing ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def edge_numbers(self) -> Ints:
+        """Ports to which hosts are attached: the rows of `ingress`."""
+        return self._policing.numbers
+
+    def ingress(self, now_ns: int, counted: Counted) -> None:
+        """Take the cumulative counters by edge port and tag. A port that is not told of sends nothing new."""
+        if counted.seen.all():
+            self._policing.ingress(now_ns, counted.counts)
+
+    def witnessed(self, now_ns: int, flows: Iterable[FlowSeen]) -> None:
+        """Take the counters of the flows of watched ports."""
+        self._policing.witnessed(now_ns, flows)
+
+    @property
+    def demoted_ports(self) -> list[str]:
+        """Names of the ports whose hosts are demoted."""
+        treatments = self._policing.treatments
+        return [self._id_of[n] for n, as_ in treatments.items() if as_ is Treatment.DEMOTED]
+
+    def verdicts(self) -> list[Verdict]:
+        """What has been decided about hosts since the last time."""
+        return self._policing.verdicts()
+
+    # ── Counters ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _told(self, counted: Counted, *, completed: bool) -> Ints:
         """The counters; of a port of which the switch has said nothing, the last ones."""

@@ -185,6 +185,43 @@ def flow_entries(body: bytes) -> Iterator[FlowEntry]:
         yield FlowEntry(table, priority, (idle, hard), cookie, tail)
 
 
+class FlowRecord(NamedTuple):
+    """What a flow statistics entry says about the packets of a rule that was learned from one of them."""
+
+    cookie: int
+    duration_s: float
+    packets: int
+    size_bytes: int
+    match: bytes
+    """Its fields, not yet looked at: `match_fields`."""
+
+
+def flow_records(body: bytes) -> Iterator[FlowRecord]:
+    """The entries of a flow statistics reply with their counters."""
+    for start in _entries(body, 0):
+        length, _, seconds, ns, *_, cookie, packets, size_bytes = _FLOW_ENTRY.unpack_from(body, start)
+        match_length = _u16(body, start + FLOW_FIXED + 2)
+        if not 4 <= match_length <= length - FLOW_FIXED:
+            raise ProtocolViolation(f"a match says that it is {match_length} bytes long")
+        match = body[start + FLOW_FIXED + 4 : start + FLOW_FIXED + match_length]
+        yield FlowRecord(cookie, seconds + ns / 1e9, packets, size_bytes, match)
+
+
+_OXM_BASIC = 0x8000
+
+
+def match_fields(match: bytes) -> dict[int, bytes]:
+    """The values of OpenFlow's own fields, by their numbers (1.3.5, section 7.2.3.7); masks and others are left out."""
+    _check_fields(match, 0, len(match))
+    fields, at = {}, 0
+    while at < len(match):
+        end = at + 4 + match[at + 3]
+        if _u16(match, at) == _OXM_BASIC and not match[at + 2] & 1:
+            fields[match[at + 2] >> 1] = match[at + 4 : end]
+        at = end
+    return fields
+
+
 def check_tail(tail: bytes) -> None:
     """Check the match and the instructions of a flow statistics entry throughout."""
     match_length = _u16(tail, 2)

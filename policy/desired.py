@@ -15,12 +15,15 @@ from typing import Any
 from policy import units
 from policy.behaviour import PortBehaviour
 from policy.errors import FieldError
+from policy.framing import MSS_BYTES
 from policy.marking import DEFAULT_BUFFER_BYTES, PortMarking
 from policy.schemes import Marking, Need, QueueRule, Scheme, ThresholdRule, scheme_named
 
 MAX_QUEUES = 8
 MAX_THRESHOLD_BYTES = 10**9
 MAX_MARK_BYTES = 10**9
+
+MAX_TAG_BURST_BYTES = 10**6
 
 MAX_SUB_QUEUES = 32
 """Of a priority: SL_DQS_MAX_QUEUES in dataplane/laws/dqs.h."""
@@ -89,6 +92,9 @@ class Policy:
     """Queue of packets without a tag."""
     idle_gap_ms: int
     """A flow is one direction of a 5-tuple between idle gaps of this length."""
+    tag_burst: int | None
+    """The most bytes of payload that leave a host under one tag: a segment, or 64 KB with segmentation offload. Hosts
+    whose tags cannot be true then are demoted (policy/honesty.py). 0: none is; None where tags decide nothing."""
     overrides: tuple[Override, ...] = ()
     """What is different at some ports; the last one that names a port decides about it."""
 
@@ -185,6 +191,7 @@ class Policy:
             urgent_after=_urgent_after(document, scheme),
             untagged_queue=_integer(document, "untagged_queue", queues - 1, 0, queues - 1),
             idle_gap_ms=_integer(document, "idle_gap_ms", 10, 1, 60_000),
+            tag_burst=_tag_burst(document, scheme),
             overrides=_overrides(document, scheme, queues),
         )
 
@@ -332,6 +339,14 @@ def _urgent_after(document: Mapping[str, Any], scheme: Scheme) -> int | None:
         return _size(document, "urgent_after", scheme.urgent_after_bytes, 0, MAX_THRESHOLD_BYTES)
     if document.get("urgent_after") is not None:
         raise FieldError("urgent_after", f"scheme {scheme.name} tags no urgency; leave urgent_after out")
+    return None
+
+
+def _tag_burst(document: Mapping[str, Any], scheme: Scheme) -> int | None:
+    if scheme.queue_rule not in (QueueRule.SINGLE, QueueRule.SHORTEST_FIRST):
+        return _size(document, "tag_burst", MSS_BYTES, 0, MAX_TAG_BURST_BYTES)
+    if document.get("tag_burst") is not None:
+        raise FieldError("tag_burst", f"in scheme {scheme.name} tags decide nothing; leave tag_burst out")
     return None
 
 

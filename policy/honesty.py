@@ -2,14 +2,17 @@
 """Do a host's tags tell the truth? What honest traffic can have sent under each tag, and the first tag that says no.
 
 A tag of attained service is a promise: a packet under tag t begins within the first EDGE(t) bytes of its flow. So the
-packets of one flow under tags up to t carry at most EDGE(t) bytes and a segment; and one direction of a 5-tuple begins
-a new flow only after an idle gap (dataplane/laws/tag.h): within `duration` it can have had duration / gap + 2, the
-first and the last one cut off. Twice that leaves room for retransmissions, which carry the tag of their place. Whoever
-sends more lies. A known-size class is the same promise. Urgency is no promise about bytes: nothing is said here of
-deadline flows, nor of untagged ones.
+packets of one flow under tags up to t carry at most EDGE(t) bytes and one burst (what leaves a host under one tag: a
+segment, or more with segmentation offload); and one direction of a 5-tuple begins a new flow only after an idle gap
+(dataplane/laws/tag.h): within `duration` it can have had duration / gap + 2, the first and the last one cut off. Twice
+that leaves room for retransmissions, which carry the tag of their place. Whoever sends more lies. A known-size class is
+the same promise. Urgency is no promise about bytes: nothing is said here of deadline flows, nor of untagged ones.
 
-    breach(payload, duration_s=0.5, idle_gap_ms=10)             # of one direction of a 5-tuple
-    breach(payload, duration_s=0.5, idle_gap_ms=10, opened=40)  # of a port where so many connections were opened
+    breach(payload, duration_s=0.5, idle_gap_ms=10)                # of one direction of a 5-tuple: proof
+    suspects(payload, rates_bps, duration_s=0.5, idle_gap_ms=10)   # of ports, many connections each: may be
+
+A port with many honest connections may be suspected, too, since the connections on it are not counted; a port with one
+whose lie is worth it always is.
 """
 
 from __future__ import annotations
@@ -27,8 +30,11 @@ MOST_HEADER_BYTES = 14 + 40 + 60
 RETRANSMITTED = 2
 """How often an honest flow sends its bytes, at most, in the mean over a tag."""
 
+NO_TRIFLE = 0.05
+"""Of a link: who sends less than that under some tags gains little by a lie. Most honest ports are below it."""
+
 ByTag = npt.NDArray[np.float64]
-"""Shape (62,)."""
+"""Shape (62,); of P ports (P, 62)."""
 
 
 @dataclass(frozen=True)
@@ -49,25 +55,45 @@ def payload_bytes(packets: npt.ArrayLike, frame_bytes: npt.ArrayLike) -> ByTag:
     return payload
 
 
-def limits_bytes(duration_s: float, idle_gap_ms: int, opened: int = 0) -> ByTag:
-    """Most payload within `duration_s` under the tags up to t (attained service) or under t (known size), by tag.
+def limits_bytes(duration_s: float, idle_gap_ms: int, burst_bytes: int = MSS_BYTES) -> ByTag:
+    """Most payload of one direction of a 5-tuple within `duration_s`, by tag; infinite where nothing is promised.
 
-    Of one direction of a 5-tuple, and of `opened` ones opened meanwhile, with a flow each. Infinite for other tags.
+    Under the tags up to t where t is of attained service, under t itself where it is a class of known sizes.
     """
-    flows = 2 + opened + int(duration_s * 1000 / idle_gap_ms)
+    flows = 2 + int(duration_s * 1000 / idle_gap_ms)
     of_flow = np.full(tags.TAG_COUNT, np.inf)
     of_flow[tags.ATTAINED_FIRST : tags.ATTAINED_LAST] = tags.EDGES_BYTES[:-1]  # the last bucket has no end
     of_flow[tags.KNOWN_SIZE_FIRST : tags.KNOWN_SIZE_LAST] = tags.KNOWN_SIZE_EDGES_BYTES
-    return RETRANSMITTED * flows * (of_flow + MSS_BYTES)
+    return RETRANSMITTED * flows * (of_flow + burst_bytes)
 
 
-def breach(payload: ByTag, duration_s: float, idle_gap_ms: int, opened: int = 0) -> Breach | None:
+def breach(
+    payload: ByTag, duration_s: float, idle_gap_ms: int, burst_bytes: int = MSS_BYTES
+) -> Breach | None:
     """The first tag under which more was sent within `duration_s` than is possible; None when all may be true."""
-    sent = np.array(payload, float)
-    attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
-    sent[attained] = np.cumsum(sent[attained])
-    limits = limits_bytes(duration_s, idle_gap_ms, opened)
+    sent, limits = _under_limits(payload), limits_bytes(duration_s, idle_gap_ms, burst_bytes)
     over = np.flatnonzero(sent > limits)
     if not over.size:
         return None
     return Breach(int(over[0]), float(sent[over[0]]), float(limits[over[0]]))
+
+
+def suspects(
+    payload: ByTag,
+    rates_bps: npt.NDArray[np.float64],
+    duration_s: float,
+    idle_gap_ms: int,
+    burst_bytes: int = MSS_BYTES,
+) -> npt.NDArray[np.bool_]:
+    """Of P ports, shape (P, 62), those that have sent more than one connection could have, and no trifle."""
+    worth_it = NO_TRIFLE * np.asarray(rates_bps, float) / 8 * duration_s
+    limits = limits_bytes(duration_s, idle_gap_ms, burst_bytes)
+    return np.asarray((_under_limits(payload) > np.maximum(limits, worth_it[:, None])).any(axis=-1))
+
+
+def _under_limits(payload: ByTag) -> ByTag:
+    """What each limit is about."""
+    sent = np.array(payload, float)
+    attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
+    sent[..., attained] = np.cumsum(sent[..., attained], axis=-1)
+    return sent

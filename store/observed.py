@@ -12,7 +12,7 @@ from sqlalchemy import Engine, Select, Table, delete, func, select
 
 from store.desired import insert_for
 from store.order import one_after_another
-from store.schema import agents, events, port_samples, switches, thresholds
+from store.schema import agents, events, port_samples, sanctions, switches, thresholds
 
 
 @dataclass(frozen=True)
@@ -154,9 +154,10 @@ def last_sample_at(engine: Engine) -> float:
 
 
 def forget_processes(engine: Engine) -> None:
-    """Forget the switches and agents of an earlier run: nobody waits for them to come back."""
+    """Forget the switches, agents and sanctions of an earlier run: nobody waits for them to come back."""
     with engine.begin() as connection:
         connection.execute(delete(agents))
+        connection.execute(delete(sanctions))
         connection.execute(delete(switches))
 
 

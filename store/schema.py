@@ -2,7 +2,7 @@
 """The tables. The store is the bus: desired state and observed state are rows, and processes meet nowhere else.
 
 desired:  policies (versioned), topologies
-observed: applied, switches, agents, thresholds, port_samples, flows, events, totals, leases
+observed: applied, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions
 Times are seconds of the Unix epoch.
 """
 
@@ -163,3 +163,19 @@ leases = Table(
     Column("beat_at", Float, nullable=False),
 )
 """Who does what only one process may do: see store/lease.py. `beat_at` is for readers alone."""
+
+sanctions = Table(
+    "sanctions",
+    metadata,
+    Column("port", String, primary_key=True),
+    Column("host", String, nullable=False),
+    Column("since", Float, nullable=False),
+    Column("flow", String, nullable=False),
+    Column("tag", Integer, nullable=False),
+    Column("sent_bytes", BigInteger, nullable=False),
+    Column("limit_bytes", BigInteger, nullable=False),
+    Column("duration_s", Float, nullable=False),
+    Column("offences", Integer, nullable=False),
+    Column("term_s", Float, nullable=False),
+)
+"""A row for each host that is demoted now: see store/sanctions.py."""

@@ -66,6 +66,7 @@ LOOP_SECONDS = Metric(
 ENTRIES_DECODED = Metric("sluice_controller_entries", "Flow statistics entries decoded")
 RULES_CHANGED = Metric("sluice_controller_rules_changed", "OpenFlow rules added, modified or deleted")
 SWITCH_CONNECTS = Metric("sluice_controller_connects", "Connections of switches taken up", ("switch",))
+HOSTS_DEMOTED = Metric("sluice_hosts_demoted", "Hosts demoted because their tags were not true", ("host",))
 
 METRICS = (
     FLOW_SECONDS,
@@ -80,6 +81,7 @@ METRICS = (
     ENTRIES_DECODED,
     RULES_CHANGED,
     SWITCH_CONNECTS,
+    HOSTS_DEMOTED,
 )
 
 Key = tuple[str, str, str]

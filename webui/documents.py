@@ -24,6 +24,7 @@ from store.observed import (
     newest_port_samples,
     port_history,
 )
+from store.sanctions import all_sanctions
 from webui import __version__, figures
 from webui.connections import FIELD, ended_connections, living_connections, lost_connections
 from webui.models import AgentSettings
@@ -200,6 +201,11 @@ def connections_document(engine: Engine, now: float) -> dict[str, Any]:
     }
 
 
+def sanctions_now(engine: Engine) -> list[dict[str, Any]]:
+    """Hosts that are demoted, the first one first."""
+    return [asdict(sanction) for sanction in all_sanctions(engine)]
+
+
 def event_document(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": row["id"], "at": row["at"], "kind": row["kind"], "document": row["document"]}
 
@@ -226,6 +232,7 @@ def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
         "thresholds": thresholds_now(engine),
         "ports": ports_now(engine, now, topology),
         "connections": connections_document(engine, now),
+        "sanctions": sanctions_now(engine),
         "fct": {
             "window_s": SNAPSHOT_WINDOW_S,
             "flows_per_s": round(len(flows) / SNAPSHOT_WINDOW_S, 2),

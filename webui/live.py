@@ -18,12 +18,15 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from store.observed import events_after, newest_events
+from store.sanctions import Sanction, all_sanctions
 from webui.documents import event_document, snapshot
 from webui.recent import RecentFlows
 
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
+GLANCE_S = 0.2
+"""Between two looks at what cannot wait for the next second."""
 KEPT_EVENTS = 500
 GREETING_EVENTS = 60
 """How many past events a client gets that names none as its last."""
@@ -111,9 +114,22 @@ class Live:
                 if not self._clients and time.monotonic() - self._left_at > _LINGER_S:
                     self._thread = None
                     return
-            self._stopping.wait(max(0.05, INTERVAL_S - (time.monotonic() - began)))
+            self._wait(began + INTERVAL_S)
         with self._condition:
             self._condition.notify_all()
+
+    def _wait(self, until: float) -> None:
+        """For the next second, or for a host to be demoted or restored: that is told at once."""
+        told = self._demoted()
+        while not self._stopping.wait(min(GLANCE_S, max(0.05, until - time.monotonic()))):
+            if time.monotonic() >= until or self._demoted() != told:
+                return
+
+    def _demoted(self) -> list[Sanction]:
+        try:
+            return all_sanctions(self._engine)
+        except SQLAlchemyError:
+            return []  # the next look says so
 
     def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         try:

@@ -25,6 +25,7 @@ from sqlalchemy import Engine
 
 from store.desired import current_policy, current_topology
 from store.observed import all_agents, latest_thresholds, newest_port_samples
+from store.sanctions import Sanction, all_sanctions
 from store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
 from webui import __version__
 from webui.documents import AGENT_LATE_S, capacities_bps, controller_document
@@ -54,6 +55,7 @@ class StoreCollector(Collector):
         yield from _network_families(self._engine)
         yield from _port_families(self._engine)
         yield from _agent_families(all_agents(self._engine), time.time())
+        yield _sanction_family(all_sanctions(self._engine))
 
 
 def total_families(totals: Mapping[str, list[Total]]) -> Iterator[Family]:
@@ -163,6 +165,15 @@ def _agent_families(agents: Iterable[Mapping[str, Any]], now: float) -> Iterator
         if agent["kind"] == "port":
             _add_port_counters(ports, agent["status"].get("ports"))
     yield from (up, spool, *ports.values())
+
+
+def _sanction_family(sanctions: Iterable[Sanction]) -> Family:
+    demoted = GaugeMetricFamily(
+        "sluice_host_demoted", "1 for a host that is demoted now", labels=["host", "port"]
+    )
+    for sanction in sanctions:
+        demoted.add_metric([sanction.host, sanction.port], 1)
+    return demoted
 
 
 def _add_port_counters(families: Mapping[str, CounterMetricFamily], ports: object) -> None:

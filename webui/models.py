@@ -117,6 +117,7 @@ class PolicyModel(BaseModel):
     urgent_after: int | None
     untagged_queue: int
     idle_gap_ms: int
+    tag_burst: int | None = Field(description="bytes that leave a host under one tag; 0: nobody is demoted")
     overrides: list[OverrideModel] = Field(description="the last one that names a port decides about it")
 
 
@@ -234,6 +235,25 @@ class PortModel(BaseModel):
 class PortsAnswer(BaseModel):
     now: dict[str, PortModel]
     history: dict[str, list[RateModel]]
+
+
+class SanctionModel(BaseModel):
+    port: str
+    host: str
+    since: float
+    flow: str = Field(description="that has proven it")
+    tag: int
+    sent_bytes: int = Field(
+        description="payload of the flow under the tags up to this one, or this size class"
+    )
+    limit_bytes: int = Field(description="what an honest flow can have sent there in that time")
+    duration_s: float
+    offences: int
+    term_s: float = Field(description="it is restored when nothing has been proven for so long")
+
+
+class SanctionsAnswer(BaseModel):
+    sanctions: list[SanctionModel]
 
 
 class FlowModel(BaseModel):

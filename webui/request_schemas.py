@@ -16,11 +16,12 @@ from policy.desired import (
     MAX_QUEUES,
     MAX_RELEASE_NS,
     MAX_SUB_QUEUES,
+    MAX_TAG_BURST_BYTES,
     MAX_THRESHOLD_BYTES,
     PORTS_PATTERN,
 )
 from policy.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, WATCHED
-from policy.schemes import SCHEMES, Marking, Scheme, ThresholdRule
+from policy.schemes import SCHEMES, Marking, QueueRule, Scheme, ThresholdRule
 from webui.connections import FIELD, connections_schema
 
 _NAME = {"type": "string", "pattern": r"^[A-Za-z0-9._-]{1,64}$"}
@@ -82,10 +83,16 @@ def _policy_of(scheme: Scheme) -> dict[str, Any]:
         "urgent_after": _size(0, MAX_THRESHOLD_BYTES) if scheme.tags_deadlines else _NULL,
         "untagged_queue": _whole(0, (scheme.queues if single else MAX_QUEUES) - 1),
         "idle_gap_ms": _whole(1, 60_000),
+        "tag_burst": _tag_burst_of(scheme),
         "overrides": _overrides_of(scheme),
     }
     optional = {name: schema if name == "scheme" else _or_null(schema) for name, schema in properties.items()}
     return {"type": "object", "properties": optional, "required": ["scheme"], "additionalProperties": False}
+
+
+def _tag_burst_of(scheme: Scheme) -> dict[str, Any]:
+    decides = scheme.queue_rule not in (QueueRule.SINGLE, QueueRule.SHORTEST_FIRST)
+    return _size(0, MAX_TAG_BURST_BYTES) if decides else _NULL
 
 
 def _overrides_of(scheme: Scheme) -> dict[str, Any]:

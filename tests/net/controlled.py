@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from controller.pipeline import Table
 from policy.desired import Policy
 from policy.graph import Topology
 from runtime.process import stop
@@ -113,7 +114,7 @@ class Controlled:
 
     def rules(self, switch: str, table: int | None = None) -> dict[int, InstalledRule]:
         """Installed rules by cookie (those that count nothing share theirs, and the last one is kept)."""
-        text = self.ofctl("dump-flows", switch, *([] if table is None else [f"table={table}"]))
+        text = self.ofctl("dump-flows", switch, *([] if table is None else [f"table={table:d}"]))
         rules = {}
         for line in text.splitlines():
             if found := _LINE.search(line):
@@ -130,7 +131,7 @@ class Controlled:
 
     def queue_map(self, switch: str, port: int) -> dict[int, int]:
         """Installed queue of each tag code at a port."""
-        rules = self.rules(switch, table=3).values()
+        rules = self.rules(switch, table=Table.MAP).values()
         return {
             r.cookie & 0xFF: r.queue
             for r in rules

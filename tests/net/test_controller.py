@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from controller.pipeline import Table, cookie, cookie_table
 from policy import tags
 from policy.desired import Policy
 from policy.queue_map import queue_map
@@ -284,9 +285,9 @@ def test_a_restarted_controller_touches_no_rule_that_is_right(network, tmp_path)
     elapsed = time.monotonic() - died
     after = network.rules("s1")
     assert network.normal_form("s1") == form
-    for cookie, rule in before.items():
-        assert after[cookie].duration_s >= rule.duration_s + elapsed * 0.9
-        assert after[cookie].packets >= rule.packets
+    for number, rule in before.items():
+        assert after[number].duration_s >= rule.duration_s + elapsed * 0.9
+        assert after[number].packets >= rule.packets
 
 
 def test_a_restarted_controller_goes_on_with_the_thresholds_it_had_learned(network):
@@ -317,10 +318,10 @@ def test_a_restarted_controller_mends_what_is_wrong_and_only_that(network):
     before, form = network.rules("s1"), network.normal_form("s1")
     groups = network.ofctl("dump-groups", "s1")
     network.kill_controller()
-    wrong = {c for c in before if c >> 40 & 0xFF == 3 and c >> 16 & 0xFFFF == 1}
-    network.ofctl("del-flows", "s1", f"cookie={0x51CE << 48 | 3 << 40 | 1 << 16:#x}/0xffffffffffff0000")
+    wrong = {c for c in before if cookie_table(c) == Table.MAP and c >> 16 & 0xFFFF == 1}
+    network.ofctl("del-flows", "s1", f"cookie={cookie(Table.MAP, 1, 0):#x}/0xffffffffffff0000")
     network.ofctl("add-flow", "s1", "table=0,priority=999,udp,actions=drop")
-    network.ofctl("mod-flows", "--strict", "s1", "table=1,priority=0,actions=NORMAL")
+    network.ofctl("mod-flows", "--strict", "s1", f"table={Table.FORWARD:d},priority=0,actions=NORMAL")
     network.ofctl("del-groups", "s1", "group_id=1")
     assert network.normal_form("s1") != form
     mended_from = time.time()
@@ -329,9 +330,9 @@ def test_a_restarted_controller_mends_what_is_wrong_and_only_that(network):
     assert network.normal_form("s1") == form
     assert network.ofctl("dump-groups", "s1").split("\n")[1:] == groups.split("\n")[1:]
     after = network.rules("s1")
-    untouched = [c for c in before if c not in wrong and c >> 40 & 0xFF != 1]
+    untouched = [c for c in before if c not in wrong and cookie_table(c) != Table.FORWARD]
     assert len(untouched) > 500
-    assert all(after[cookie].duration_s > before[cookie].duration_s for cookie in untouched)
+    assert all(after[number].duration_s > before[number].duration_s for number in untouched)
 
 
 def test_rules_are_back_after_open_vswitch_died(network):

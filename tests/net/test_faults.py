@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import requests
 
+from controller.pipeline import Table
 from experiments.files import scenario_with
 from experiments.runs import build_topology
 from experiments.stack import Stack
@@ -74,7 +75,7 @@ def kill(stack, victim):
 def rules(stack):
     """The switch's rules without counters and without the map table, whose queues follow the thresholds."""
     dump = stack.testbed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "--no-stats", "dump-flows", "s1"])
-    return sorted(line.strip() for line in dump.splitlines() if "table=3" not in line)
+    return sorted(line.strip() for line in dump.splitlines() if f"table={Table.MAP:d}" not in line)
 
 
 @pytest.mark.parametrize("victim", VICTIMS)

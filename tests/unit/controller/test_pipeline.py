@@ -140,7 +140,11 @@ def test_ingress_counts_by_edge_port_and_tag():
     switch = FakeSwitch(rules_of(topology, "s1"))
     switch.send(Packet(2, mac(topology, "h1"), dscp=5))
     switch.send(Packet(3, mac(topology, "h1"), dscp=5))
-    hit = {rule.cookie for rule in switch.flows.values() if rule.table == 0 and switch.packets[rule.key]}
+    hit = {
+        rule.cookie
+        for rule in switch.flows.values()
+        if rule.table == Table.INGRESS and switch.packets[rule.key]
+    }
     assert hit == {cookie(Table.INGRESS, 2, 5, 0), cookie(Table.INGRESS, 0, 5, 0)}
 
 

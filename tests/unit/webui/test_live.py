@@ -49,6 +49,7 @@ def test_events__a_snapshot_has_every_part(client):
         "thresholds",
         "ports",
         "connections",
+        "sanctions",
         "fct",
         "deadlines",
     }

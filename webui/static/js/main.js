@@ -7,6 +7,7 @@ import * as format from "./format.js";
 import { startLive } from "./live.js";
 import { Model } from "./model.js";
 import { showConnections, showEvents, showKpis, showLiveState } from "./panels.js";
+import { showSanctions } from "./sanctions.js";
 import { onThemeChange, startTheme } from "./theme.js";
 import { TopologyView } from "./topology.js";
 import { showWatched } from "./watched.js";
@@ -113,6 +114,7 @@ const handlers = {
     showKpis(model);
     showConnections(model);
     showWatched(model.snapshot);
+    showSanctions(model.snapshot);
     control.follow();
     control.notice(snapshot.policy);
     redraw();

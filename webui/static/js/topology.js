@@ -93,7 +93,9 @@ export class TopologyView {
     }
     const switches = new Map(snapshot.health.controller.switches.map((s) => [s.name, s.connected]));
     const hosts = new Map(snapshot.health.agents.filter((a) => a.kind === "host").map((a) => [a.name, a.alive]));
+    const demoted = new Set(snapshot.sanctions.map((s) => s.host));
     for (const [name, group] of this.nodes) {
+      group.classList.toggle("demoted", demoted.has(name));
       const up = group.classList.contains("switch") ? switches.get(name) : hosts.get(name);
       group.dataset.state = up === undefined ? "unknown" : up ? "up" : "down";
     }

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One switch's edge ports: do the tags of their hosts tell the truth, and what follows if they do not. Pure.
+
+    counters by port × tag ──suspects──▶ watched: counters by flow × tag ──breach──▶ demoted
+    (every POLL_NS, all ports at once)   (every POLL_NS while any port is watched)
+
+What a flow's counters say is compared with what an honest flow can have sent in the last WINDOW_NS and LAG_S before
+that: Open vSwitch credits packets to rules up to half a second late, and then to those that it has by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from policy import tags
+from policy.desired import Policy
+from policy.graph import Port
+from policy.honesty import Breach, breach, limits_bytes, payload_bytes, suspects
+from policy.sanctions import Conduct, Treatment
+from policy.thresholds import SlidingCounts, growth
+
+MS = 1_000_000
+POLL_NS = 250 * MS
+WINDOW_NS = 1_000 * MS
+LAG_S = 0.75
+AGENTS_FOLLOW_NS = 10_000 * MS
+"""A longer idle gap counts only after this long: agents take it up with a heartbeat, about every second."""
+
+
+@dataclass
+class FlowSeen:
+    """A flow of a watched port: what the switch has counted of it, by tag."""
+
+    port: int
+    name: str
+    """ "TCP 10.0.0.2:40000 > 10.0.0.1:80"."""
+    age_s: float = 0.0
+    """Of the oldest of its rules."""
+    counts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Cumulative packets and bytes by tag, of the rules that there are."""
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(size_bytes for _, size_bytes in self.counts.values())
+
+    def by_tag(self) -> npt.NDArray[np.int64]:
+        """Shape (2, 62)."""
+        counts = np.zeros((2, tags.TAG_COUNT), np.int64)
+        for tag, of_tag in self.counts.items():
+            counts[:, tag] = of_tag
+        return counts
+
+
+@dataclass(frozen=True)
+class Demoted:
+    """A host has sent what cannot be true, and is background traffic now."""
+
+    port: str
+    host: str
+    flow: str
+    tag: int
+    sent_bytes: int
+    limit_bytes: int
+    duration_s: float
+    """In which so much was sent, at most."""
+    offences: int
+    term_s: float
+    """For so long it has to behave."""
+
+
+@dataclass(frozen=True)
+class Restored:
+    port: str
+    host: str
+    reason: str
+
+
+Verdict = Demoted | Restored
+
+
+@dataclass(frozen=True)
+class _Proof:
+    flow: str
+    breach: Breach
+    duration_s: float
+
+    @property
+    def gravity(self) -> float:
+        return self.breach.sent_bytes / self.breach.limit_bytes
+
+
+def _since(begin_ns: int) -> SlidingCounts:
+    """Of a flow of which nothing had been counted then."""
+    seen = SlidingCounts(WINDOW_NS)
+    seen.observe(begin_ns, np.zeros((2, tags.TAG_COUNT), np.int64))
+    return seen
+
+
+class Policing:
+    def __init__(self, ports: Sequence[Port], policy: Policy, offences: Mapping[str, int]) -> None:
+        """`offences` of the ports that are demoted already, by port id."""
+        self._port_of = {port.number: port for port in ports if port.edge}
+        self.numbers = np.asarray(sorted(self._port_of), np.int64)
+        """Edge ports: the rows of what is counted at the ingress."""
+        self._rates_bps = np.asarray([self._port_of[n].rate_bps for n in self.numbers.tolist()], float)
+        self._conduct = {
+            number: Conduct(Treatment.DEMOTED, 0, offences[port.id]) if port.id in offences else Conduct()
+            for number, port in self._port_of.items()
+        }
+        self._gap_ms, self._gap_from_ns = policy.idle_gap_ms, 0
+        self._seen: dict[tuple[int, str], SlidingCounts] = {}
+        """By port and flow."""
+        self._last: tuple[int, npt.NDArray[np.int64]] | None = None
+        self._verdicts: list[Verdict] = []
+        self.adopt(policy)
+
+    def adopt(self, policy: Policy) -> None:
+        """Judge by this policy from now on. One whose tags decide nothing makes everybody free."""
+        self._policy = policy
+        self._gap_ms, self._gap_from_ns = min(self._gap_ms, policy.idle_gap_ms), 0
+        if not self.polices:
+            for number, port in self._port_of.items():
+                if self._conduct[number].treatment is Treatment.DEMOTED:
+                    self._verdicts.append(Restored(port.id, port.peer, "the policy leaves tags alone"))
+                self._conduct[number] = Conduct()
+
+    @property
+    def polices(self) -> bool:
+        return bool(self._policy.tag_burst) and len(self.numbers) > 0
+
+    def connected(self, now_ns: int) -> None:
+        """A new connection: nobody has looked until now."""
+        self._last, self._seen = None, {}
+        self._conduct = {number: conduct.resumed(now_ns) for number, conduct in self._conduct.items()}
+
+    @property
+    def treatments(self) -> dict[int, Treatment]:
+        """Of the ports that are not free, by number."""
+        return {n: c.treatment for n, c in self._conduct.items() if c.treatment is not Treatment.FREE}
+
+    def verdicts(self) -> list[Verdict]:
+        """What has been decided since the last time."""
+        taken, self._verdicts = self._verdicts, []
+        return taken
+
+    # ── What is seen ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def ingress(self, now_ns: int, counts: npt.NDArray[np.int64]) -> None:
+        """Take the cumulative packets and bytes of the edge ports by tag, shape (P, 2, 62); time passes."""
+        self._follow_gap(now_ns)
+        last, self._last = self._last, (now_ns, counts)
+        if last is not None and now_ns > last[0]:
+            grown = growth(last[1], counts)
+            payload = payload_bytes(grown[:, 0], grown[:, 1])
+            duration_s = (now_ns - last[0]) / 1e9
+            found = suspects(payload, self._rates_bps, duration_s, self._gap_ms, self._burst)
+            for number in self.numbers[found].tolist():
+                self._conduct[number] = self._conduct[number].suspected(now_ns)
+        for number, conduct in self._conduct.items():
+            self._conduct[number] = after = conduct.after(now_ns)
+            if conduct.treatment is Treatment.DEMOTED and after.treatment is not Treatment.DEMOTED:
+                port = self._port_of[number]
+                self._verdicts.append(Restored(port.id, port.peer, f"behaved for {conduct.term_s:g} s"))
+
+    def witnessed(self, now_ns: int, flows: Iterable[FlowSeen]) -> None:
+        """Take the counters of the flows of watched ports: of all that the switch has learned."""
+        before, self._seen = self._seen, {}
+        proofs: dict[int, _Proof] = {}
+        least = limits_bytes(LAG_S, self._gap_ms, self._burst).min()
+        for flow in flows:
+            key = (flow.port, flow.name)
+            if flow.size_bytes < least and key not in before:
+                continue  # most are
+            seen = self._seen[key] = before.get(key) or _since(now_ns - int(flow.age_s * 1e9))
+            seen.observe(now_ns, flow.by_tag())
+            proof = self._judge(flow, seen)
+            if proof is not None and (flow.port not in proofs or proof.gravity > proofs[flow.port].gravity):
+                proofs[flow.port] = proof
+        for number, proof in proofs.items():
+            self._demote(now_ns, number, proof)
+
+    def _judge(self, flow: FlowSeen, seen: SlidingCounts) -> _Proof | None:
+        if flow.port not in self.treatments or seen.grown is None:
+            return None
+        duration_s = seen.covered_ns / 1e9 + LAG_S
+        found = breach(payload_bytes(*seen.grown), duration_s, self._gap_ms, self._burst)
+        return None if found is None else _Proof(flow.name, found, duration_s)
+
+    def _demote(self, now_ns: int, number: int, proof: _Proof) -> None:
+        before = self._conduct[number]
+        self._conduct[number] = before.proven(now_ns)
+        if before.treatment is not Treatment.DEMOTED:
+            self._verdicts.append(self._demoted(number, proof))
+
+    def _demoted(self, number: int, proof: _Proof) -> Demoted:
+        port, conduct = self._port_of[number], self._conduct[number]
+        return Demoted(
+            port=port.id,
+            host=port.peer,
+            flow=proof.flow,
+            tag=proof.breach.tag,
+            sent_bytes=round(proof.breach.sent_bytes),
+            limit_bytes=round(proof.breach.limit_bytes),
+            duration_s=round(proof.duration_s, 3),
+            offences=conduct.offences,
+            term_s=conduct.term_s,
+        )
+
+    @property
+    def _burst(self) -> int:
+        return self._policy.tag_burst or 0
+
+    def _follow_gap(self, now_ns: int) -> None:
+        if self._gap_ms == self._policy.idle_gap_ms:
+            return
+        self._gap_from_ns = self._gap_from_ns or now_ns + AGENTS_FOLLOW_NS
+        if now_ns >= self._gap_from_ns:
+            self._gap_ms = self._policy.idle_gap_ms

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host whose tags are not true is named, loses what it has gained by them, and is restored when it behaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+
+import pytest
+
+from controller.pipeline import Table, cookie
+from policy import tags
+from runtime.process import stop
+from runtime.wait import wait_until
+from store import observed
+from tests.net.controlled import Controlled
+
+topologies = pytest.importorskip("topologies")
+
+pytestmark = [
+    pytest.mark.net,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a testbed needs root"),
+    pytest.mark.skipif(shutil.which("ovs-vswitchd") is None, reason="Open vSwitch is not installed"),
+]
+
+POLICY = {"scheme": "pias", "queues": 2, "thresholds": ["1MB"]}
+TOP = tags.ATTAINED_FIRST
+NAMED_S = 2.0
+
+SINK = """
+import collections, json, pathlib, socket, sys, threading, time
+got, out = collections.Counter(), pathlib.Path(sys.argv[1])
+def drain(connection, peer):
+    while data := connection.recv(1 << 18):
+        got[peer] += len(data)
+        if data[-1:] == b"?":
+            connection.sendall(b"!")
+def accept(listener):
+    while True:
+        connection, peer = listener.accept()
+        threading.Thread(target=drain, args=(connection, peer[0]), daemon=True).start()
+threading.Thread(target=accept, args=(socket.create_server(("0.0.0.0", 5000), backlog=512),), daemon=True).start()
+while True:
+    new = out.with_suffix(".new")
+    new.write_text(json.dumps(got))
+    new.rename(out)
+    time.sleep(0.05)
+"""
+
+STREAM = """
+import socket, sys, time
+address, dscp = sys.argv[1], int(sys.argv[2])
+s = socket.create_connection((address, 5000))
+s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
+print(time.time(), flush=True)
+while True:
+    s.sendall(b"x" * 65536)
+"""
+
+MANY_CONNECTIONS = """
+import socket, sys, time
+address, until = sys.argv[1], time.monotonic() + float(sys.argv[2])
+count = 0
+while time.monotonic() < until:
+    s = socket.create_connection((address, 5000))
+    s.sendall(b"x" * 3000 + b"?")
+    s.recv(1)
+    s.close()
+    count += 1
+print(count)
+"""
+
+PERSISTENT = """
+import socket, sys, time
+address, until = sys.argv[1], time.monotonic() + float(sys.argv[2])
+connections = [socket.create_connection((address, 5000)) for _ in range(60)]
+count = 0
+while time.monotonic() < until:
+    began = time.monotonic()
+    for s in connections:
+        s.sendall(b"x" * 2400 + b"?")
+    for s in connections:
+        s.recv(1)
+    count += len(connections)
+    time.sleep(max(0, began + 0.0125 - time.monotonic()) + 0.0105)
+print(count)
+"""
+
+TAGGER = """
+import signal, sys
+from dataplane.tagger import Tagger
+tagger = Tagger()
+tagger.attach(sys.argv[1])
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+class Network(Controlled):
+    """Six hosts on a switch, a sink on h1, and the API over the same store."""
+
+    def __init__(self, folder):
+        from webui.app import create_app
+
+        super().__init__(topologies.build("single", hosts=6, host_rate_bps=100_000_000), folder, POLICY)
+        self.api = create_app(self.engine, "token").test_client()
+        self.got_file = folder / "got.json"
+        self.start_controller()
+        self.wait_applied()
+        self.spawn_python("h1", SINK, self.got_file)
+        wait_until(self.got_file.exists, "the sink listens", timeout_s=20)
+
+    def address(self, host):
+        return self.topology.host_by_name[host].ipv4
+
+    def got(self, host):
+        """Bytes that the sink has had from a host."""
+        return json.loads(self.got_file.read_text()).get(self.address(host), 0)
+
+    def rates(self, *hosts, for_s):
+        """Bytes a second that the sink gets from each of them."""
+        before, began = [self.got(host) for host in hosts], time.monotonic()
+        time.sleep(for_s)
+        return [
+            (self.got(host) - b) / (time.monotonic() - began) for host, b in zip(hosts, before, strict=True)
+        ]
+
+    def tagger(self, host):
+        process = self.spawn_python(host, TAGGER, f"{host}-eth0")
+        wait_until(lambda: "ready" in process.output.read_text(), f"{host} is tagged", timeout_s=30)
+
+    def stream(self, host, dscp):
+        """The process, and when it began to send."""
+        process = self.spawn_python(host, STREAM, self.address("h1"), dscp)
+        wait_until(lambda: process.output.read_text(), f"{host} sends", interval_s=0.01, timeout_s=20)
+        return process, float(process.output.read_text())
+
+    def sanctions(self):
+        answer = self.api.get("/api/v1/sanctions")
+        assert answer.status_code == 200
+        return {row["host"]: row for row in answer.json["sanctions"]}
+
+    def events(self, kind):
+        return [e["document"] for e in observed.recent_events(self.engine, 0) if e["kind"] == kind]
+
+    def wait_named(self, host, timeout_s=20.0):
+        wait_until(lambda: host in self.sanctions(), f"{host} is named", interval_s=0.02, timeout_s=timeout_s)
+        return time.time()
+
+    def wait_restored(self, host, timeout_s=60.0):
+        wait_until(lambda: host not in self.sanctions(), f"{host} is restored", timeout_s=timeout_s)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    """h3 and h4 are honest; nobody tags what the others send."""
+    network = Network(tmp_path_factory.mktemp("cheats"))
+    network.tagger("h3")
+    network.tagger("h4")
+    yield network
+    network.close()
+
+
+@pytest.fixture
+def long_flow(network):
+    """An honest one, in the last queue by now."""
+    network.apply(POLICY)
+    process, _ = network.stream("h3", 0)
+    before = network.got("h3")
+    wait_until(lambda: network.got("h3") - before > 5_000_000, "the honest flow is long", timeout_s=20)
+    yield
+    stop(process)
+
+
+def test_a_host_that_says_top_priority_is_named_and_loses_what_it_gained(network, long_flow):
+    network.apply(POLICY | {"tag_burst": 0})
+    cheat, _ = network.stream("h2", TOP)
+    cheating, honest = network.rates("h2", "h3", for_s=2)
+    assert honest < 0.2 * cheating, "unpoliced, the lie pays"
+    assert not network.sanctions()
+    stop(cheat)
+    network.apply(POLICY)
+    cheat, began = network.stream("h2", TOP)
+    named = network.wait_named("h2")
+    assert named - began < NAMED_S
+    row = network.sanctions()["h2"]
+    assert (row["port"], row["tag"], row["offences"]) == ("s1:2", TOP, 1)
+    assert row["sent_bytes"] > row["limit_bytes"]
+    assert network.address("h2") in row["flow"]
+    demoted = cookie(Table.INGRESS, 2, tags.BACKGROUND, 0)
+    wait_until(lambda: network.rules("s1", Table.INGRESS)[demoted].packets > 100, "it is background traffic")
+    first, last = network.queue_packets("s1", 1)[:2]
+    cheating, honest = network.rates("h2", "h3", for_s=3)
+    assert honest > 0.25 * (honest + cheating)
+    now_first, now_last = network.queue_packets("s1", 1)[:2]
+    assert now_last - last > 10 * (now_first - first)
+    stop(cheat)
+    network.wait_restored("h2", timeout_s=15)
+    assert [e["host"] for e in network.events("host-demoted")] == ["h2"]
+    assert [e["host"] for e in network.events("host-restored")] == ["h2"]
+    assert demoted_rules(network) == 0
+
+
+def demoted_rules(network):
+    return sum("set_field" in rule.actions for rule in network.rules("s1", Table.CONDUCT).values())
+
+
+def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network, long_flow):
+    network.stream("h5", TOP)
+    network.wait_named("h5")
+    row = network.sanctions()["h5"]
+    wait_until(lambda: demoted_rules(network) == 6, "the rules are there")
+    before = network.rules("s1", Table.CONDUCT)
+    network.kill_controller()
+    restarted = time.time()
+    network.start_controller()
+    network.wait_standing(restarted)
+    after = network.rules("s1", Table.CONDUCT)
+    assert {n: rule.actions for n, rule in after.items()} == {n: rule.actions for n, rule in before.items()}
+    assert all(after[n].duration_s > before[n].duration_s for n in before), "no rule was written again"
+    network.apply({"scheme": "mlfq-adaptive", "queues": 2})
+    assert demoted_rules(network) == 6
+    assert network.sanctions()["h5"] == row
+    assert [e["host"] for e in network.events("host-restored")].count("h5") == 0
+    network.tagger("h5")
+    network.wait_restored("h5", timeout_s=20)
+    before = network.got("h5")
+    wait_until(lambda: network.got("h5") > before + 1_000_000, "the flow that lied goes on honestly")
+    assert not network.sanctions()
+
+
+def test_where_tags_decide_nothing_nobody_is_demoted(network):
+    network.apply(POLICY)
+    network.stream("h6", TOP)
+    network.wait_named("h6")
+    network.apply({"scheme": "tcp"})
+    network.wait_restored("h6", timeout_s=5)
+    assert demoted_rules(network) == 0
+
+
+@pytest.mark.parametrize("traffic", [MANY_CONNECTIONS, PERSISTENT], ids=["many connections", "persistent"])
+@pytest.mark.parametrize("buffer_bytes", [360_000, 9_000], ids=["", "and retransmissions"])
+def test_honest_hosts_are_suspected_at_most(network, traffic, buffer_bytes):
+    """Two at once, into one link; where its buffer holds six packets, many are sent twice and more often."""
+    network.apply(POLICY)
+    network.bed.set_marking(None, buffer_bytes)
+    accused = len(network.events("host-demoted"))
+    long, _ = network.stream("h4", 0)
+    busy = network.spawn_python("h3", traffic, network.address("h1"), 6)
+    looked = []
+
+    def done():
+        looked.append(cookie(Table.CONDUCT, 3, 6, 0) in network.rules("s1", Table.CONDUCT))
+        return busy.poll() is not None
+
+    wait_until(done, "the busy host is done", interval_s=0.2, timeout_s=30)
+    assert int(busy.output.read_text()) > 50, busy.output.read_text()
+    if traffic == PERSISTENT and buffer_bytes > 9_000:
+        assert any(looked), "its flows were counted one by one"
+    stop(long)
+    network.bed.set_marking(None)
+    assert len(network.events("host-demoted")) == accused
