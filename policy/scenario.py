@@ -29,7 +29,7 @@ from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 CONNECTIONS = ("new", "persistent")
 RECOVERIES = ("linux", "plain")
 LATE = ("urgent", "plain")
-MARK_BY = ("port", "queue")
+MARK_BY = ("port", "queue", "ahead")
 MULTIPATH = ("per-flow", "per-packet")
 UPLINKS = ("fabric", "free", "unshaped")
 MIN_SAMPLE_MS = 10
@@ -95,7 +95,8 @@ class SimulatorSettings:
     late: str = "urgent"
     """"urgent": past its deadline a flow goes on as the most urgent; "plain": as one without a deadline."""
     mark_by: str = "port"
-    """The backlog that marks: "port": all that waits in the port, as on the testbed; "queue": in the packet's queue."""
+    """The backlog that marks: "port": all that waits in the port, as on the testbed; "queue": in the packet's queue;
+    "ahead": in the queues that are served no later than the packet's."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
             return settings, _fabric.Discipline()
         settings.buffer_bytes = policy.buffer
         settings.grants_rates = policy.definition.congestion_control == "d3"
-        settings.mark_by_queue = simulator.mark_by == "queue"
+        settings.mark_by = _fabric.MarkBy[simulator.mark_by]
         settings.count_tags = not of_host and policy.definition.threshold_rule.adapts
         _mark(settings, policy.port_marking if link.edge else policy.core_marking, link.rate_bps)
         return settings, discipline(policy)

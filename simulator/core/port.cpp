@@ -2,6 +2,7 @@
 #include "port.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "flow.hpp"
@@ -11,7 +12,7 @@ namespace sluice
 
 Port::Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing> queueing)
     : Event{.what = Happening::Arrival}, peer_(settings.peer), peer_is_host_(settings.peer_is_host),
-      mark_by_queue_(settings.mark_by_queue), delay_(settings.delay), world_(world), queueing_(std::move(queueing)),
+      mark_by_(settings.mark_by), delay_(settings.delay), world_(world), queueing_(std::move(queueing)),
       buffer_bytes_(settings.buffer_bytes), line_(settings.bps), marking_(settings.marking)
 {
 	marking_.rate_bps = settings.bps;
@@ -34,7 +35,7 @@ void Port::accept(Packet *packet)
 	if (marks(*packet))
 		mark(packet);
 	backlog_bytes_ += packet->frame_bytes;
-	if (mark_by_queue_)
+	if (mark_by_ != MarkBy::Port)
 		queue_bytes_[packet->queue] += packet->frame_bytes;
 	statistics_.most_bytes = std::max(statistics_.most_bytes, backlog_bytes_);
 	queueing_->push(packet, world_.now());
@@ -65,7 +66,7 @@ void Port::send_next(Time now)
 void Port::take_off(const Packet &packet)
 {
 	backlog_bytes_ -= packet.frame_bytes;
-	if (mark_by_queue_)
+	if (mark_by_ != MarkBy::Port)
 		queue_bytes_[packet.queue] -= packet.frame_bytes;
 }
 
@@ -127,11 +128,23 @@ bool Port::marks(const Packet &packet)
 				    static_cast<sl_u64>(world_.now() / NANOSECOND), 0) == SL_VQ_MARK;
 	if (!marking_.mark_bytes || !packet.ect)
 		return false;
-	std::uint64_t found = mark_by_queue_ ? queue_bytes_[packet.queue] : backlog_bytes_;
+	std::uint64_t found = marking_backlog(packet.queue);
 	bool ramp = marking_.mark_max_bytes > marking_.mark_bytes;
 
 	return sl_vq_marks_backlog(&marking_, std::min<sl_u64>(found, SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE,
 				   ramp ? world_.random.next32() : 0);
+}
+
+std::uint64_t Port::marking_backlog(std::uint8_t queue) const
+{
+	switch (mark_by_) {
+	case MarkBy::Queue:
+		return queue_bytes_[queue];
+	case MarkBy::Ahead:
+		return std::accumulate(queue_bytes_.begin(), queue_bytes_.begin() + queue + 1, std::uint64_t{0});
+	default:
+		return backlog_bytes_;
+	}
 }
 
 void Port::mark(Packet *packet)

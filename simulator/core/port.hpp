@@ -19,6 +19,9 @@
 namespace sluice
 {
 
+// Whose backlog marks a packet: all that waits in the port; its own queue's; that of the queues served no later than its own.
+enum class MarkBy : std::uint8_t { Port, Queue, Ahead };
+
 struct PortSettings {
 	std::uint64_t bps = 0;
 	Time delay = 0;
@@ -26,7 +29,7 @@ struct PortSettings {
 	bool peer_is_host = false;
 	std::uint64_t buffer_bytes = 0; // over all queues
 	sl_vq_settings marking = {};
-	bool mark_by_queue = false; // by the backlog of the packet's queue; else by that of the whole port
+	MarkBy mark_by = MarkBy::Port;
 	bool count_tags = false;
 	bool grants_rates = false; // D3
 };
@@ -112,6 +115,7 @@ class alignas(64) Port : public Event
 	bool make_room(Packet *arriving);
 	void mark(Packet *packet);
 	bool marks(const Packet &packet);
+	std::uint64_t marking_backlog(std::uint8_t queue) const;
 	void drop(Packet *packet);
 	void count(const Packet &packet);
 	void grant_rate(Packet &packet);
@@ -122,7 +126,7 @@ class alignas(64) Port : public Event
 	// In the order of use, by cache line: after the event's, what every packet looks at, what an arrival does.
 	std::uint16_t peer_;
 	bool peer_is_host_;
-	bool mark_by_queue_;
+	MarkBy mark_by_;
 	Link link_;
 	Time busy_until_ = 0;
 	Time delay_;
@@ -137,7 +141,7 @@ class alignas(64) Port : public Event
 	sl_vq_settings marking_;
 
 	alignas(64) std::array<std::uint8_t, SL_TAG_COUNT> queue_of_ = {};
-	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {}; // kept where marks go by them
+	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {}; // kept unless marks go by the whole port
 	std::unique_ptr<RateAllocator> allocator_;
 	sl_vq_state virtual_queue_ = {};
 };

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dataplane import laws_cffi
+from simulator._fabric import MarkBy
 from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, HEADER, KILLED, MS, PAYLOAD, US, Link, S, core, serialisation
 
@@ -192,7 +193,7 @@ def test_the_exact_echo_tells_of_every_mark_once(per_ack):
     """RFC 8257, section 3.2: with delayed ACKs, too, the sender counts as many marked packets as the port
     marked. A burst of many single packets, unmarked, makes one flow wait for a while."""
     settings = kit.transport(packets_per_ack=per_ack, tags_deadlines=True, max_window=60)
-    more = {"mark_bytes": 3 * FRAME, "mark_by_queue": True}
+    more = {"mark_bytes": 3 * FRAME, "mark_by": MarkBy.queue}
     net = bottleneck(11, TRIP, settings, more=more)
     net.fabric.set_queue_of(net.towards[11], kit.priority_map())
     forever(net, 0, 11, **kit.as_priority(7, 0))

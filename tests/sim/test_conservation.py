@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator._fabric import MarkBy
 from tests.sim import kit
 from tests.sim.kit import FINISHED, FRAME, GBIT, MS, NO_BOUND, US, Link, S, core
 
@@ -22,7 +23,7 @@ markings = st.sampled_from(
     [
         {},
         {"mark_bytes": 2 * FRAME},
-        {"mark_bytes": FRAME, "mark_by_queue": True},
+        {"mark_bytes": FRAME, "mark_by": MarkBy.queue},
         {"mark_bytes": 1, "mark_max_bytes": 10 * FRAME},
         {"phantom_rate_bps": GBIT // 2, "phantom_mark_bytes": 3000},
     ]

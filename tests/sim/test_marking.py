@@ -9,6 +9,7 @@ from scipy.stats import chi2
 
 from experiments.files import scenario_with
 from experiments.runs import build_topology
+from simulator._fabric import MarkBy
 from simulator.run import Simulation
 from simulator.taps import Taps
 from tests.sim import kit
@@ -42,7 +43,7 @@ def test_marked_is_who_finds_more_than_k_in_its_queue(seed):
             > FRAME
         )
 
-    fate = cross(packets, Link(more={"mark_bytes": FRAME, "mark_by_queue": True}))
+    fate = cross(packets, Link(more={"mark_bytes": FRAME, "mark_by": MarkBy.queue}))
     assert 10 < sum(fate.marked) < 140
     assert fate == Definition(packets, 10 * GBIT, highest(packets), marks=marks).run()
 
@@ -131,7 +132,20 @@ def test_a_phantom_queue_grows_by_what_is_sent_beyond_its_rate():
     assert net.port(net.towards[hosts]).packets == pytest.approx(60, abs=4)
 
 
-@pytest.mark.parametrize(("mark_by", "marked"), [("port", True), ("queue", False)])
+@seeds
+def test_marked_is_who_finds_more_than_k_ahead_of_it(seed):
+    packets = random_packets(seed, 150, 60 * US)
+
+    def marks(arriving, waiting):
+        ahead = (i for i in waiting if packets[i].priority <= packets[arriving].priority)
+        return sum(packets[i].frame_bytes for i in ahead) > 2 * FRAME
+
+    fate = cross(packets, Link(more={"mark_bytes": 2 * FRAME, "mark_by": MarkBy.ahead}))
+    assert 10 < sum(fate.marked) < 140
+    assert fate == Definition(packets, 10 * GBIT, highest(packets), marks=marks).run()
+
+
+@pytest.mark.parametrize(("mark_by", "marked"), [("port", True), ("queue", False), ("ahead", False)])
 def test_the_scenario_says_whether_what_waits_in_another_queue_marks(mark_by, marked):
     """Two flows have up to K together in the lower queue; the packets of others find them there."""
     long = {"to": "h1", "bytes": "300KB"}
