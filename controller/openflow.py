@@ -52,7 +52,7 @@ from controller.pipeline import (
     cookie_port,
     map_rule,
 )
-from controller.policing import FlowSeen
+from controller.policing import LOW_TAGS, FlowSeen
 from policy import tags
 
 OFP_VERSION: int = ofp.OFP_VERSION
@@ -117,7 +117,7 @@ def _instructions(rule: FlowRule) -> list[Any]:
 _NXAST_LEARN2 = 45
 _WITNESS_S = 2
 """For so long a learned rule outlives its flow's last packet: learning it again prolongs it."""
-MOST_WITNESSES = 128
+MOST_WITNESSES = 64
 """Rules that one port learns at once: flows × tags."""
 _LEARN = struct.Struct("!HHHQHBxHHIHxx")
 _FROM_FIELD = struct.Struct("!HIHIH")
@@ -438,9 +438,16 @@ def carried_request(datapath: Datapath) -> Request:
     return _request(datapath, (_ask_counters(Table.MAP), "reading the counters by tag"))
 
 
-def ingress_request(datapath: Datapath) -> Request:
-    """Ask for the counters of packets and bytes by ingress port and tag."""
-    return _request(datapath, (_ask_counters(Table.INGRESS), "reading the counters at the ingress"))
+def ingress_request(datapath: Datapath, *, all_tags: bool) -> Request:
+    """Ask for the counters of packets and bytes by ingress port and tag; unless of all tags, of those below 16."""
+    asked = _ask_counters(Table.INGRESS) if all_tags else _ask_low_tags()
+    return _request(datapath, (asked, "reading the counters at the ingress"))
+
+
+@cache
+def _ask_low_tags() -> bytes:
+    mask = COOKIE_TABLE_MASK | 0xFF & ~(LOW_TAGS - 1)
+    return _serialised(_flow_stats_request(Table.INGRESS, cookie(Table.INGRESS, 0, 0), mask), 0)
 
 
 def witness_request(datapath: Datapath) -> Request:

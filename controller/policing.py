@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One switch's edge ports: do the tags of their hosts tell the truth, and what follows if they do not. Pure.
 
-    counters by port × tag ──suspects──▶ watched: counters by flow × tag ──breach──▶ demoted
-    (every POLL_NS, all ports at once)   (every POLL_NS while any port is watched)
+    counters by port × tag ─suspicion──▶ watched: counters by flow × tag ──breach──▶ demoted
+    (every 500 ms, all ports at once)    (every 250 ms while any port is watched)
 
 What a flow's counters say is compared with what an honest flow can have sent in the last WINDOW_NS and LAG_S before
 that: Open vSwitch credits packets to rules up to half a second late, and then to those that it has by then.
@@ -19,13 +19,21 @@ import numpy.typing as npt
 from policy import tags
 from policy.desired import Policy
 from policy.graph import Port
-from policy.honesty import Breach, breach, limits_bytes, payload_bytes, suspects
+from policy.honesty import Breach, breach, limits_bytes, payload_bytes, suspicion
 from policy.sanctions import Conduct, Treatment
 from policy.thresholds import SlidingCounts, growth
 
 MS = 1_000_000
-POLL_NS = 250 * MS
+INGRESS_POLL_NS = 500 * MS
+ALL_TAGS_EVERY = 4
+"""The others of these polls are of the tags below LOW_TAGS (up to 56 KB sent): a quarter of the counters."""
+LOW_TAGS = 16
+WITNESS_POLL_NS = 250 * MS
 WINDOW_NS = 1_000 * MS
+MOST_WATCHED = 2
+"""Ports of a switch at once, demoted ones apart. On a fast link many honest connections are suspicious all day."""
+LOOK_NS = 2_000 * MS
+"""A watched port has so long, where others wait."""
 LAG_S = 0.75
 AGENTS_FOLLOW_NS = 10_000 * MS
 """A longer idle gap counts only after this long: agents take it up with a heartbeat, about every second."""
@@ -112,9 +120,13 @@ class Policing:
             for number, port in self._port_of.items()
         }
         self._gap_ms, self._gap_from_ns = policy.idle_gap_ms, 0
+        self._began_ns = 0
+        self._looked_ns: dict[int, int] = {}
+        """When a port began to be watched, or ceased to be."""
         self._seen: dict[tuple[int, str], SlidingCounts] = {}
         """By port and flow."""
-        self._last: tuple[int, npt.NDArray[np.int64]] | None = None
+        self._last: dict[bool, tuple[int, npt.NDArray[np.int64]]] = {}
+        """When the ingress was last looked at, and its counters; of all tags, and of the low ones."""
         self._verdicts: list[Verdict] = []
         self.adopt(policy)
 
@@ -134,7 +146,7 @@ class Policing:
 
     def connected(self, now_ns: int) -> None:
         """A new connection: nobody has looked until now."""
-        self._last, self._seen = None, {}
+        self._last, self._seen, self._began_ns = {}, {}, now_ns
         self._conduct = {number: conduct.resumed(now_ns) for number, conduct in self._conduct.items()}
 
     @property
@@ -149,22 +161,64 @@ class Policing:
 
     # ── What is seen ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def ingress(self, now_ns: int, counts: npt.NDArray[np.int64]) -> None:
-        """Take the cumulative packets and bytes of the edge ports by tag, shape (P, 2, 62); time passes."""
+    def ingress(self, now_ns: int, counts: npt.NDArray[np.int64], *, all_tags: bool = True) -> None:
+        """Take the cumulative packets and bytes of the edge ports by tag, shape (P, 2, 62); time passes.
+
+        Unless they are of all tags, they are of those below LOW_TAGS: what gains most is looked at most often.
+        """
         self._follow_gap(now_ns)
-        last, self._last = self._last, (now_ns, counts)
-        if last is not None and now_ns > last[0]:
-            grown = growth(last[1], counts)
-            payload = payload_bytes(grown[:, 0], grown[:, 1])
-            duration_s = (now_ns - last[0]) / 1e9
-            found = suspects(payload, self._rates_bps, duration_s, self._gap_ms, self._burst)
-            for number in self.numbers[found].tolist():
-                self._conduct[number] = self._conduct[number].suspected(now_ns)
+        low = counts.copy()
+        low[:, :, LOW_TAGS:] = 0
+        found = self._suspicion(now_ns, low, all_tags=False)
+        if all_tags:
+            found = np.maximum(found, self._suspicion(now_ns, counts, all_tags=True))
+        suspects = {
+            number: by
+            for number, by in zip(self.numbers.tolist(), found.tolist(), strict=True)
+            if by > 1 and self._conduct[number].treatment is not Treatment.DEMOTED
+        }
+        self._watch(now_ns, suspects)
+        self._pass_time(now_ns)
+
+    def _suspicion(
+        self, now_ns: int, counts: npt.NDArray[np.int64], *, all_tags: bool
+    ) -> npt.NDArray[np.float64]:
+        """By what has been sent since the last time."""
+        last = self._last.get(all_tags)
+        self._last[all_tags] = (now_ns, counts)
+        if last is None or now_ns <= last[0]:
+            return np.zeros(len(self.numbers))
+        grown = growth(last[1], counts)
+        payload = payload_bytes(grown[:, 0], grown[:, 1])
+        return suspicion(payload, self._rates_bps, (now_ns - last[0]) / 1e9, self._gap_ms, self._burst)
+
+    def _pass_time(self, now_ns: int) -> None:
         for number, conduct in self._conduct.items():
             self._conduct[number] = after = conduct.after(now_ns)
             if conduct.treatment is Treatment.DEMOTED and after.treatment is not Treatment.DEMOTED:
                 port = self._port_of[number]
                 self._verdicts.append(Restored(port.id, port.peer, f"behaved for {conduct.term_s:g} s"))
+
+    def _watch(self, now_ns: int, suspects: Mapping[int, float]) -> None:
+        """Watch the most suspicious ports; each in its turn, where many are."""
+        weight = {number: by * self._due(now_ns, number) for number, by in suspects.items()}
+        watched = [n for n, conduct in self._conduct.items() if conduct.treatment is Treatment.WATCHED]
+        chosen = sorted({*watched, *suspects}, key=lambda n: -weight.get(n, 0.0))[:MOST_WATCHED]
+        for number in chosen:
+            if number in suspects:
+                self._conduct[number] = self._conduct[number].suspected(now_ns)
+            if number not in watched:
+                self._looked_ns[number] = now_ns
+        for number in set(watched) - set(chosen):
+            self._conduct[number] = self._conduct[number].released(now_ns)
+            self._looked_ns[number] = now_ns
+
+    def _due(self, now_ns: int, number: int) -> float:
+        """A port gets its time, then others do; and the longer nobody has looked at it, the more it is due."""
+        since_ns = now_ns - self._looked_ns.get(number, self._began_ns)
+        if self._conduct[number].treatment is Treatment.WATCHED:
+            return 4.0 if since_ns < LOOK_NS else 0.0
+        return max(1.0, since_ns / LOOK_NS)
 
     def witnessed(self, now_ns: int, flows: Iterable[FlowSeen]) -> None:
         """Take the counters of the flows of watched ports: of all that the switch has learned."""

@@ -150,8 +150,8 @@ class Session:
                 return (openflow.completed_request(self.datapath),)
             case PollQueues():
                 return (openflow.queues_request(self.datapath),)
-            case PollIngress():
-                return (openflow.ingress_request(self.datapath),)
+            case PollIngress(all_tags):
+                return (openflow.ingress_request(self.datapath, all_tags=all_tags),)
             case PollWitness():
                 return (openflow.witness_request(self.datapath),)
 
@@ -213,10 +213,11 @@ class Session:
             case PollQueues(), {5: queues}:
                 self._under_way = None
                 self._listener.queues_counted(self.state, openflow.queue_counts(queues))
-            case PollIngress(), {1: flows}:
+            case PollIngress(all_tags), {1: flows}:
                 self._under_way = None
                 self._metrics.decoded(entry_count(flows))
-                self.state.ingress(now_ns, openflow.carried_counts(flows, self.state.edge_numbers))
+                counted = openflow.carried_counts(flows, self.state.edge_numbers)
+                self.state.ingress(now_ns, counted, all_tags=all_tags)
             case PollWitness(), {1: flows}:
                 self._under_way = None
                 self._metrics.decoded(entry_count(flows))

@@ -18,7 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from controller.pipeline import Changes, Remap, SwitchRules, diff, remap, switch_rules, treat
-from controller.policing import POLL_NS, FlowSeen, Policing, Verdict
+from controller.policing import (
+    ALL_TAGS_EVERY,
+    INGRESS_POLL_NS,
+    WITNESS_POLL_NS,
+    FlowSeen,
+    Policing,
+    Verdict,
+)
 from policy import tags
 from policy.adaptation import Adaptation, PortCounters, edges_of
 from policy.desired import Policy
@@ -79,7 +86,9 @@ class PollQueues:
 
 @dataclass(frozen=True)
 class PollIngress:
-    """Read the counters of packets and bytes by edge port and tag."""
+    """Read the counters of packets and bytes by edge port and tag: of all tags, or of those below LOW_TAGS."""
+
+    all_tags: bool
 
 
 @dataclass(frozen=True)
@@ -234,7 +243,9 @@ class SwitchState:
         self._next_completed_ns = self._slot(now_ns, self._poll_ns)
         self._next_adjust_ns = self._slot(now_ns, self._policy.interval_ms * MS)
         self._next_queues_ns = self._slot(now_ns, QUEUE_POLL_NS)
-        self._next_ingress_ns = self._next_witness_ns = self._slot(now_ns, POLL_NS)
+        self._next_ingress_ns = self._slot(now_ns, INGRESS_POLL_NS)
+        self._next_witness_ns = self._slot(now_ns, WITNESS_POLL_NS)
+        self._ingress_polls = 0
 
     def _slot(self, now_ns: int, period_ns: int) -> int:
         """The next time at which it is this switch's turn; what has been missed is not made up for."""
@@ -266,11 +277,12 @@ class SwitchState:
         if not self._policing.polices:
             return None
         if self._treated and now_ns >= self._next_witness_ns:
-            self._next_witness_ns = self._slot(now_ns, POLL_NS)
+            self._next_witness_ns = self._slot(now_ns, WITNESS_POLL_NS)
             return PollWitness()
         if now_ns >= self._next_ingress_ns:
-            self._next_ingress_ns = self._slot(now_ns, POLL_NS)
-            return PollIngress()
+            self._next_ingress_ns = self._slot(now_ns, INGRESS_POLL_NS)
+            self._ingress_polls += 1
+            return PollIngress(all_tags=self._ingress_polls % ALL_TAGS_EVERY == 0)
         return None
 
     def rules_read(self, held: SwitchRules) -> None:
@@ -358,10 +370,10 @@ class SwitchState:
         """Ports to which hosts are attached: the rows of `ingress`."""
         return self._policing.numbers
 
-    def ingress(self, now_ns: int, counted: Counted) -> None:
-        """Take the cumulative counters by edge port and tag. A port that is not told of sends nothing new."""
+    def ingress(self, now_ns: int, counted: Counted, *, all_tags: bool) -> None:
+        """Take the cumulative counters by edge port and tag; of no port, if one is missing."""
         if counted.seen.all():
-            self._policing.ingress(now_ns, counted.counts)
+            self._policing.ingress(now_ns, counted.counts, all_tags=all_tags)
 
     def witnessed(self, now_ns: int, flows: Iterable[FlowSeen]) -> None:
         """Take the counters of the flows of watched ports."""

@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,17 @@ import numpy as np
 import numpy.typing as npt
 
 from controller import openflow, wire
-from controller.pipeline import FlowRule, SwitchRules, Table, cookie_code, cookie_port, switch_rules
+from controller.pipeline import (
+    FlowRule,
+    MatchValue,
+    SwitchRules,
+    Table,
+    cookie,
+    cookie_code,
+    cookie_port,
+    switch_rules,
+)
+from controller.policing import LOW_TAGS
 from controller.wire import Frame, Framer
 from experiments.files import load_cdf
 from policy import tags
@@ -37,6 +47,8 @@ FLOWS_A_POLL = 60
 """That end at a port between two polls: a 10 Gb/s link under web search at load 0.8, every 100 ms."""
 SHIFT_POLLS, SHIFT_BUCKETS = 20, -4
 """Every so many polls the sizes change: they become a third of what they were, and then what they were."""
+_COUNTED = (Table.COMPLETED, Table.MAP, Table.INGRESS)
+"""Tables whose counters grow. Hosts send as much as they receive, and every port's share of it is honest."""
 _PART_BYTES = 60_000
 _PACKETS_AT, _BYTES_AT = 32, 40
 _BUNDLE_CONTROL, _BUNDLE_ADD = 2300, 2301
@@ -63,7 +75,8 @@ class CounterTable:
     def __init__(self, rules: list[FlowRule], numbers: npt.NDArray[np.int64], codes: int) -> None:
         rules = [rule for rule in rules if cookie_port(rule.cookie) and cookie_code(rule.cookie) < codes]
         lines = [entry(rule) for rule in rules]
-        self._bytes = np.frombuffer(bytearray(b"".join(lines)), np.uint8).reshape(len(lines), -1)
+        width = len(lines[0]) if lines else 1
+        self._bytes = np.frombuffer(bytearray(b"".join(lines)), np.uint8).reshape(-1, width)
         self._row = np.searchsorted(numbers, [cookie_port(rule.cookie) for rule in rules])
         self._code = np.asarray([cookie_code(rule.cookie) for rule in rules])
         # IPv4 counts; the rules of IPv6 stay at zero.
@@ -114,9 +127,12 @@ class Switch:
         self.queues = np.tile(np.asarray(queues), (len(ports), 1))
         rules = switch_rules(topology, name, dict.fromkeys(self._numbers.tolist(), queues))
         self._tables = {
-            table: CounterTable([r for r in rules.flows if r.table == table], self._numbers, codes)
-            for table, codes in ((Table.COMPLETED, tags.TAG_COUNT), (Table.MAP, tags.TAG_COUNT))
+            table: CounterTable([r for r in rules.flows if r.table == table], self._numbers, tags.TAG_COUNT)
+            for table in _COUNTED
         }
+        low = [r for r in rules.flows if r.table == Table.INGRESS and cookie_code(r.cookie) < LOW_TAGS]
+        self._low_tags = CounterTable(low, self._numbers, tags.TAG_COUNT)
+        self._witnesses = in_parts(b"".join(map(entry, learned(self._numbers[:2].tolist()))))
         self._descriptions = {
             wire.STATS_FLOW: in_parts(b"".join(map(entry, rules.flows))),
             wire.STATS_GROUP_DESC: in_parts(group_statistics(rules)),
@@ -183,9 +199,13 @@ class Switch:
         kind = struct.unpack_from("!H", frame.data, 8)[0]
         if kind == wire.STATS_FLOW and frame.data[16] == Table.COMPLETED:
             return self._polled(frame.xid)
-        if kind == wire.STATS_FLOW and frame.data[16] == Table.MAP:
-            return self._count(Table.MAP, frame.xid)
+        if kind == wire.STATS_FLOW and frame.data[16] in (Table.MAP, Table.INGRESS):
+            low_tags = frame.data[16] == Table.INGRESS and frame.data[47] != 0  # its cookie's mask
+            return self._count(Table(frame.data[16]), frame.xid, low_tags=low_tags)
         parts = self._descriptions.get(kind, [b""])
+        if kind == wire.STATS_FLOW and frame.data[16] == Table.WITNESS:
+            parts = self._witnesses
+            self.record.entries += 2 * openflow.MOST_WITNESSES
         heads = [struct.pack("!HHxxxx", kind, int(i + 1 < len(parts))) for i in range(len(parts))]
         return b"".join(
             message(wire.MULTIPART_REPLY, frame.xid, head + part)
@@ -200,8 +220,8 @@ class Switch:
         self._counters_at = time.monotonic()
         return reply
 
-    def _count(self, table: Table, xid: int) -> bytes:
-        counters = self._tables[table]
+    def _count(self, table: Table, xid: int, *, low_tags: bool = False) -> bytes:
+        counters = self._low_tags if low_tags else self._tables[table]
         if table == Table.COMPLETED:
             counters.write(_PACKETS_AT, self._completed)
         else:
@@ -212,13 +232,16 @@ class Switch:
 
     def _bundle(self, frame: Frame) -> bytes:
         owner, kind, bundle = struct.unpack_from("!III", frame.data, 8)
+        if kind == _BUNDLE_ADD and frame.data[48] == Table.CONDUCT:
+            self.record.modified += 1
+            return b""
         if kind == _BUNDLE_ADD:
             code, port = struct.unpack_from("!HH", frame.data, 84)
             self._staged.append((port, code, frame.data[128]))
             return b""
         control = struct.unpack_from("!H", frame.data, 20)[0]
         self._committing = control == _COMMIT
-        if self._committing:
+        if self._committing and self._staged:
             self._take_staged()
         return message(
             wire.EXPERIMENTER, frame.xid, struct.pack("!IIIHH", owner, kind, bundle, _REPLY_OF[control], 3)
@@ -236,6 +259,23 @@ class Switch:
             self._counters_at = None
         self._committing = False
         return message(wire.BARRIER_REPLY, frame.xid)
+
+
+def learned(ports: Sequence[int]) -> Iterator[FlowRule]:
+    """What two watched ports have learned of honest flows: as much as there is room for."""
+    for port in ports:
+        for flow in range(openflow.MOST_WITNESSES):
+            match: dict[str, MatchValue] = {
+                "in_port": port,
+                "eth_type": 0x0800,
+                "ip_proto": 6,
+                "ipv4_src": f"10.0.0.{port}",
+                "ipv4_dst": "10.0.1.1",
+                "tcp_src": 40_000 + flow // 8,
+                "tcp_dst": 80,
+                "ip_dscp": 1 + flow % 8,
+            }
+            yield FlowRule(Table.WITNESS, 1, tuple(match.items()), cookie=cookie(Table.WITNESS, port))
 
 
 def in_parts(body: bytes) -> list[bytes]:

@@ -9,7 +9,7 @@ that leaves room for retransmissions, which carry the tag of their place. Whoeve
 the same promise. Urgency is no promise about bytes: nothing is said here of deadline flows, nor of untagged ones.
 
     breach(payload, duration_s=0.5, idle_gap_ms=10)                # of one direction of a 5-tuple: proof
-    suspects(payload, rates_bps, duration_s=0.5, idle_gap_ms=10)   # of ports, many connections each: may be
+    suspicion(payload, rates_bps, duration_s=0.5, idle_gap_ms=10)  # of ports, many connections each: may be
 
 A port with many honest connections may be suspected, too, since the connections on it are not counted; a port with one
 whose lie is worth it always is.
@@ -31,7 +31,7 @@ RETRANSMITTED = 2
 """How often an honest flow sends its bytes, at most, in the mean over a tag."""
 
 NO_TRIFLE = 0.05
-"""Of a link: who sends less than that under some tags gains little by a lie. Most honest ports are below it."""
+"""Of a link."""
 
 ByTag = npt.NDArray[np.float64]
 """Shape (62,); of P ports (P, 62)."""
@@ -78,17 +78,20 @@ def breach(
     return Breach(int(over[0]), float(sent[over[0]]), float(limits[over[0]]))
 
 
-def suspects(
+def suspicion(
     payload: ByTag,
     rates_bps: npt.NDArray[np.float64],
     duration_s: float,
     idle_gap_ms: int,
     burst_bytes: int = MSS_BYTES,
-) -> npt.NDArray[np.bool_]:
-    """Of P ports, shape (P, 62), those that have sent more than one connection could have, and no trifle."""
-    worth_it = NO_TRIFLE * np.asarray(rates_bps, float) / 8 * duration_s
+) -> npt.NDArray[np.float64]:
+    """For P ports, payload of shape (P, 62): how many times more was sent than one connection can have.
+
+    Up to 1 there is no suspicion. A twentieth of the link is believed in any case: by less, little is gained.
+    """
+    trifle = NO_TRIFLE * np.asarray(rates_bps, float) / 8 * duration_s
     limits = limits_bytes(duration_s, idle_gap_ms, burst_bytes)
-    return np.asarray((_under_limits(payload) > np.maximum(limits, worth_it[:, None])).any(axis=-1))
+    return np.asarray((_under_limits(payload) / np.maximum(limits, trifle[:, None])).max(axis=-1))
 
 
 def _under_limits(payload: ByTag) -> ByTag:

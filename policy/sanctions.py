@@ -57,6 +57,10 @@ class Conduct:
             return self
         return replace(self, treatment=Treatment.WATCHED, since_ns=now_ns)
 
+    def released(self, now_ns: int) -> Conduct:
+        """No longer watched: there are others to be watched."""
+        return replace(self, treatment=Treatment.FREE, since_ns=now_ns)
+
     def proven(self, now_ns: int) -> Conduct:
         again = self.treatment is not Treatment.DEMOTED
         return Conduct(Treatment.DEMOTED, now_ns, self.offences + again)

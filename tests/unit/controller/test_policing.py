@@ -8,7 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.policing import AGENTS_FOLLOW_NS, POLL_NS, Demoted, FlowSeen, Policing, Restored
+from controller.policing import (
+    AGENTS_FOLLOW_NS,
+    ALL_TAGS_EVERY,
+    INGRESS_POLL_NS,
+    LOOK_NS,
+    LOW_TAGS,
+    MOST_WATCHED,
+    WITNESS_POLL_NS,
+    Demoted,
+    FlowSeen,
+    Policing,
+    Restored,
+)
 from dataplane import laws_cffi
 from policy import tags
 from policy.desired import Policy
@@ -48,12 +60,20 @@ class Switch:
         """Time passes; the police look when it is time to."""
         while self.next_poll_ns <= now_ns:
             self.now_ns = self.next_poll_ns
-            self.next_poll_ns += POLL_NS
+            self.next_poll_ns += WITNESS_POLL_NS
             self.poll()
         self.now_ns = now_ns
 
+    def look(self):
+        all_tags = self.now_ns // INGRESS_POLL_NS % ALL_TAGS_EVERY == 0
+        counts = self.ingress.copy()
+        if not all_tags:
+            counts[:, :, LOW_TAGS:] = 0
+        self.police.ingress(self.now_ns, counts, all_tags=all_tags)
+
     def poll(self):
-        self.police.ingress(self.now_ns, self.ingress.copy())
+        if self.now_ns % INGRESS_POLL_NS == 0:
+            self.look()
         seen = [
             FlowSeen(
                 number,
@@ -115,9 +135,9 @@ def test_a_flow_that_was_honest_for_long_is_found_out_as_fast():
 def test_what_the_store_knows_goes_on_and_its_term_begins_anew():
     switch = Switch(offences={"s1:3": 2})
     assert switch.police.treatments == {3: Treatment.DEMOTED}
-    switch.until(2 * FIRST_TERM_NS - 2 * POLL_NS)
+    switch.until(2 * FIRST_TERM_NS - INGRESS_POLL_NS)
     assert not switch.verdicts
-    switch.until(2 * FIRST_TERM_NS + POLL_NS)
+    switch.until(2 * FIRST_TERM_NS + INGRESS_POLL_NS)
     assert [type(verdict) for verdict in switch.verdicts] == [Restored]
 
 
@@ -156,6 +176,23 @@ def test_segmentation_offload_is_allowed_for():
         switch.send(3, "TCP a > b", 1, 45)
         switch.until(switch.now_ns + 11 * MS)
     assert not switch.verdicts
+
+
+def test_where_all_are_suspicious_the_worst_is_watched_first_and_everybody_in_turn():
+    ports = [Port("s1", n, f"h{n}", 0, 10**9, edge=True) for n in range(1, 9)]
+    police, counts, watched = Policing(ports, PIAS, {}), np.zeros((8, 2, tags.TAG_COUNT), np.int64), []
+    police.connected(0)
+    for poll in range(1, 200):
+        counts = counts.copy()
+        counts[:, :, 1] += (20_000, 20_000 * FRAME_BYTES)  # 4 times what is believed
+        if poll > 100:
+            counts[6, :, 1] += (60_000, 60_000 * FRAME_BYTES)
+        police.ingress(poll * INGRESS_POLL_NS, counts)
+        watched.append(set(police.treatments))
+    assert all(len(now) <= MOST_WATCHED for now in watched)
+    assert set().union(*watched[:50]) == set(range(1, 9))
+    since = next(i for i, now in enumerate(watched[100:]) if 7 in now)
+    assert since * INGRESS_POLL_NS <= LOOK_NS + INGRESS_POLL_NS
 
 
 # ── Honest hosts ───────────────────────────────────────────────────────────────────────────────────────────────────

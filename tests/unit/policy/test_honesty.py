@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dataplane import laws_cffi
 from policy import tags
 from policy.framing import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
-from policy.honesty import breach, limits_bytes, payload_bytes, suspects
+from policy.honesty import breach, limits_bytes, payload_bytes, suspicion
 
 GAP_MS = 10
 MS = 1_000_000
@@ -86,7 +86,7 @@ def test_an_honest_connection_breaks_no_limit_in_any_window(laws, script, window
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=40), st.integers(1, 500))
-def test_suspects__a_port_with_one_liar_is_one_whatever_else_is_sent_there(sizes, window_ms):
+def test_suspicion__a_port_with_one_liar_is_one_whatever_else_is_sent_there(sizes, window_ms):
     payload = np.zeros((2, tags.TAG_COUNT))
     for size in sizes:
         for at in range(0, size, MSS_BYTES):
@@ -94,8 +94,8 @@ def test_suspects__a_port_with_one_liar_is_one_whatever_else_is_sent_there(sizes
     honest = breach(payload[0], window_ms / 1000, GAP_MS) is not None
     payload[1, 3] += limits_bytes(window_ms / 1000, GAP_MS)[3] + 1
     slow = np.full(2, 1e5)
-    assert suspects(payload, slow, window_ms / 1000, GAP_MS).tolist() == [honest, True]
-    assert not suspects(payload, np.full(2, 1e13), window_ms / 1000, GAP_MS).any(), "a trifle there"
+    assert (suspicion(payload, slow, window_ms / 1000, GAP_MS) > 1).tolist() == [honest, True]
+    assert (suspicion(payload, np.full(2, 1e13), window_ms / 1000, GAP_MS) <= 1).all(), "a trifle there"
 
 
 def test_a_burst_under_one_tag_is_allowed_for():
