@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from controller.pipeline import (
@@ -21,6 +21,7 @@ from controller.pipeline import (
     RuleKey,
     SetPriority,
     SetQueue,
+    SetTag,
     SwitchRules,
     ToGroup,
 )
@@ -172,6 +173,8 @@ class FakeSwitch:
             case SetPriority(pcp):
                 assert walk.pcp is not None, "no 802.1Q header to set a priority in"
                 walk.pcp = pcp
+            case SetTag(tag):
+                walk.packet = replace(walk.packet, dscp=tag)
             case LoadMetadata(value, bits):
                 mask = (1 << bits) - 1
                 walk.metadata = walk.metadata & ~mask | value

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from controller.openflow import Counted
 from controller.pipeline import Changes, Remap, SwitchRules, Table, switch_rules
+from controller.policing import Demoted, FlowSeen, Restored
 from controller.state import (
     MS,
     QUEUE_POLL_NS,
@@ -18,7 +19,9 @@ from controller.state import (
     Desired,
     PollCarried,
     PollCompleted,
+    PollIngress,
     PollQueues,
+    PollWitness,
     ReadRules,
     SwitchState,
 )
@@ -47,6 +50,8 @@ class Network:
         self.state.connected(self.now_ns)
         self.completed = {p.number: np.zeros(tags.ATTAINED_BUCKETS, np.int64) for p in desired.topology.ports}
         self.carried = {p.number: nothing() for p in desired.topology.ports}
+        self.ingress = np.zeros((len(self.state.edge_numbers), 2, tags.TAG_COUNT), np.int64)
+        self.witnesses = []
         self.changes = []
         self.news = []
         self.mapped_at_all_times = True
@@ -68,6 +73,10 @@ class Network:
                     )
                 case PollCompleted():
                     self.state.counted(self.now_ns, told([c[None] for c in self.completed.values()]))
+                case PollIngress(all_tags):
+                    self.state.ingress(self.now_ns, told(list(self.ingress)), all_tags=all_tags)
+                case PollWitness():
+                    self.state.witnessed(self.now_ns, self.witnesses)
 
     def run(self, duration_ms, flows_per_ms=0, draw=None, step_ms=10):
         """Let time pass while flows of sizes `draw()` complete at port 1; returns its thresholds after each step."""
@@ -498,3 +507,75 @@ def test_after_any_sequence_of_changes_the_table_equals_a_fresh_install(data):
     for dscp in range(64):
         for family in (IPV4, IPV6):
             assert len(network.switch.send(replace(packet, dscp=dscp, eth_type=family))) == 1
+
+
+# ── Hosts that lie ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def lie(network, port, ms=1500):
+    """Port 2's host sends all under tag 1, at its link's rate."""
+    for _ in range(0, ms, 50):
+        network.ingress[port - 1, :, 1] += (400, 400 * 1514)
+        counts = {1: tuple(network.ingress[port - 1, :, 1].tolist())}
+        network.witnesses = [FlowSeen(port, "TCP a > b", network.now_ns / 1e9, counts)]
+        network.run(50)
+
+
+def queue_of(network, in_port, tag, family=IPV4):
+    (sent,) = network.switch.send(Packet(in_port, MAC, family, tag))
+    return sent.queue
+
+
+MAC = single().host_by_name["h1"].mac
+
+
+def test_a_liar_is_watched_then_demoted_then_restored_and_no_rule_remains():
+    network = Network(Desired(single(), 1, policy("pias")))
+    network.settle()
+    before = dict(network.switch.flows)
+    lie(network, 2)
+    (verdict,) = network.state.verdicts()
+    assert isinstance(verdict, Demoted)
+    assert verdict.port == "s1:2"
+    assert network.state.demoted_ports == ["s1:2"]
+    for family in (IPV4, IPV6):
+        assert [queue_of(network, 2, tag, family) for tag in (0, 1, 41, 57)] == [7] * 4
+        assert queue_of(network, 3, 1, family) == 0
+    assert [len(changes) for changes in network.changes[1:]] == [4, 6], "a handful of rules"
+    network.run(20_000)
+    (verdict,) = network.state.verdicts()
+    assert isinstance(verdict, Restored)
+    assert network.switch.flows == before
+
+
+def test_a_sanction_outlives_the_connection_the_controller_and_a_change_of_scheme():
+    desired = Desired(single(), 1, policy("pias"))
+    network = Network(desired)
+    network.settle()
+    lie(network, 2)
+    network.state.connected(network.now_ns)
+    network.settle()
+    assert len(network.changes[-1]) == 0, "no rule was wrong"
+    again = Network(replace(desired, offences={"s1:2": 1}), network.switch)
+    again.settle()
+    assert [len(changes) for changes in again.changes] == [0]
+    again.state.want(Desired(single(), 2, policy("fish")))
+    again.settle()
+    assert (again.state.version, queue_of(again, 2, 1)) == (2, 7)
+    assert not again.state.verdicts()
+    again.state.want(Desired(single(), 3, policy("tcp")))
+    again.settle()
+    assert again.state.demoted_ports == []
+    assert [type(verdict) for verdict in again.state.verdicts()] == [Restored]
+
+
+def test_a_switch_is_asked_for_the_ingress_twice_a_second_and_for_all_tags_every_other_second():
+    network = Network(Desired(single(), 1, policy("pias")))
+    network.settle()
+    seen = []
+    for now_ms in range(0, 10_000, 10):
+        while (operation := network.state.next_operation(now_ms * MS)) is not None:
+            seen.append(operation)
+    assert seen.count(PollIngress(all_tags=False)) == pytest.approx(15, abs=1)
+    assert seen.count(PollIngress(all_tags=True)) == pytest.approx(5, abs=1)
+    assert PollWitness() not in seen
