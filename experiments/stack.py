@@ -340,6 +340,11 @@ class Stack:
             self.background.append(BackgroundLoad(self._spawn_on, load, self.out / "background"))
         return self.background
 
+    def stop_background(self) -> None:
+        """Idempotent."""
+        for load in self.background:
+            load.stop()
+
     def _spawn_on(self, host: str, argv: Sequence[str], log_file: Path) -> Process:
         return self.testbed.spawn(host, argv, log_file=log_file)
 
@@ -365,8 +370,7 @@ class Stack:
 
     def stop(self) -> None:
         """Stop everything. Stopping twice changes nothing."""
-        for load in self.background:
-            load.stop()
+        self.stop_background()
         self.stop_agents()
         self.services.stop("controller")
         if self.bed is not None:

@@ -15,7 +15,7 @@ import collections
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,8 @@ BUSY_PORT = "s1-eth1"
 GAP_S = 1.0
 EXCUSED_S = 5.0
 """After the end of what stops packets by itself: a switch starts anew, and TCP tries again ever more rarely."""
-WELL_S = 30.0
+WELL_S = 60.0
+STILL_S = 2.0
 LEAD_S = 3.0
 
 
@@ -109,7 +110,9 @@ def run_faults(arguments: argparse.Namespace) -> Outcome:
         _wait_for_records(stack, flows, start_at)
         stack.stop_agents()
         outcome.records = flow_store.all_flows(stack.engine)
-        outcome.rules, outcome.fresh = _rules(stack), _fresh_rules(stack)
+        stack.stop_background()
+        outcome.rules = _settled_rules(stack)
+        outcome.fresh = _fresh_rules(stack)
     return outcome
 
 
@@ -197,16 +200,20 @@ def _fresh_rules(stack: Stack) -> dict[str, set[str]]:
         stack.testbed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "del-flows", switch.name])
     assert not any(_rules(stack).values())
     stack.start_controller()
-    wait_until(
-        lambda: _is_well(stack) and _is_still(lambda: _rules(stack)), "the rules stand", timeout_s=WELL_S
-    )
-    return _rules(stack)
+    return _settled_rules(stack)
 
 
-def _is_still(look: Callable[[], dict[str, set[str]]], for_s: float = 1.0) -> bool:
-    first = look()
-    time.sleep(for_s)
-    return all(first.values()) and look() == first
+def _settled_rules(stack: Stack) -> dict[str, set[str]]:
+    """Of switches without traffic: when thresholds have come to rest and nothing is left to do."""
+
+    def settled() -> dict[str, set[str]] | None:
+        first = _rules(stack)
+        _wait_until(stack, time.time() + STILL_S)
+        return first if all(first.values()) and _rules(stack) == first else None
+
+    found = wait_until(settled, "the rules stand", timeout_s=WELL_S)
+    assert found is not None
+    return found
 
 
 # -- what it came to
