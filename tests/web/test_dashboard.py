@@ -11,6 +11,7 @@ import requests
 from policy.desired import Policy
 from runtime.wait import wait_until
 from store.desired import mark_applied, put_policy
+from store.sanctions import Sanction, lift_sanction, put_sanction
 from tests.web.conftest import PATIENCE_S, TOKEN
 
 pytestmark = pytest.mark.web
@@ -241,6 +242,22 @@ def test_switches_and_agents_that_leave_are_shown(page, server, network):
     until(page, "document.querySelectorAll('#connections .pill[data-state=up]').length === 0")
     until(page, "document.querySelectorAll('#topology .host[data-state=down]').length === 16")
     assert page.inner_text("#connections-summary") == "degraded"
+
+
+def test_a_demoted_host_is_named_above_everything_and_gone_when_it_is_restored(page, server, engine, network):
+    network.heartbeats(1)
+    open_dashboard(page, server)
+    assert page.is_hidden("#sanctions")
+    flow = "TCP 10.0.0.2:40000 > 10.0.0.1:80"
+    put_sanction(engine, Sanction("s1:2", "h2", time.time(), flow, 1, 1_200_000, 475_000, 0.95, 2, 10.0))
+    until(page, "!document.getElementById('sanctions').hidden")
+    said = page.inner_text("#sanctions")
+    for part in ("h2 is demoted", "s1:2", "tag 1", flow, "1.2 MB", "475 KB", "950 ms", "10 s", "offence 2"):
+        assert part in said
+    assert page.locator("#topology .host.demoted").count() == 1
+    lift_sanction(engine, "s1:2")
+    until(page, "document.getElementById('sanctions').hidden")
+    assert page.locator("#topology .host.demoted").count() == 0
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (820, 1180), (390, 844)])

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from dataclasses import replace
+
+from store.observed import forget_processes
+from store.sanctions import Sanction, all_sanctions, lift_all_but, lift_sanction, put_sanction
+
+FIRST = Sanction("s1:2", "h2", 100.0, "TCP a > b", 1, 2_000_000, 500_000, 0.95, 1, 5.0)
+SECOND = replace(FIRST, port="s2:1", host="h9", since=101.0)
+
+
+def test_put__one_row_a_port(engine):
+    put_sanction(engine, SECOND)
+    put_sanction(engine, FIRST)
+    put_sanction(engine, replace(FIRST, offences=2))
+    assert all_sanctions(engine) == [replace(FIRST, offences=2), SECOND]
+
+
+def test_lift__is_final_and_may_be_said_twice(engine):
+    put_sanction(engine, FIRST)
+    lift_sanction(engine, "s1:2")
+    lift_sanction(engine, "s1:2")
+    assert all_sanctions(engine) == []
+
+
+def test_lift_all_but__ports_that_are_demoted_stay(engine):
+    put_sanction(engine, FIRST)
+    put_sanction(engine, SECOND)
+    lift_all_but(engine, ["s2:1"])
+    assert all_sanctions(engine) == [SECOND]
+    lift_all_but(engine, [])
+    assert all_sanctions(engine) == []
+
+
+def test_an_earlier_runs_are_forgotten_with_its_processes(engine):
+    put_sanction(engine, FIRST)
+    forget_processes(engine)
+    assert all_sanctions(engine) == []

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+from runtime.wait import wait_until
+from store.sanctions import Sanction, lift_sanction, put_sanction
+from tests.unit.webui.test_metrics import scrape
+
+SANCTION = Sanction("s1:2", "h2", 100.0, "TCP a > b", 1, 2_000_000, 500_000, 0.95, 2, 10.0)
+
+
+def test_sanctions__who_is_demoted_now(client, engine):
+    assert client.get("/api/v1/sanctions").json == {"sanctions": []}
+    put_sanction(engine, SANCTION)
+    assert client.get("/api/v1/sanctions").json == {"sanctions": [vars(SANCTION)]}
+
+
+def test_metrics__who_is_demoted_now(client, engine):
+    assert "sluice_host_demoted" not in scrape(client)
+    put_sanction(engine, SANCTION)
+    assert scrape(client)["sluice_host_demoted"] == {(("host", "h2"), ("port", "s1:2")): 1.0}
+    lift_sanction(engine, "s1:2")
+    assert "sluice_host_demoted" not in scrape(client)
+
+
+def test_events__a_sanction_does_not_wait_for_the_next_second(client, engine):
+    """Snapshots come once a second; one that names another host, at once."""
+    seen = []
+
+    def follow():
+        for chunk in client.get("/api/v1/events?count=4", buffered=False).iter_encoded():
+            for line in chunk.decode().splitlines():
+                if line.startswith("data: ") and '"sanctions"' in line:
+                    seen.append((time.monotonic(), json.loads(line[6:])["sanctions"]))
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    wait_until(lambda: seen, "the first snapshot", timeout_s=20)
+    put_sanction(engine, SANCTION)
+    put_at = time.monotonic()
+    follower.join(30)
+    named_at, named = next((at, sanctions) for at, sanctions in seen if sanctions)
+    assert named == [vars(SANCTION)]
+    assert named_at - put_at < 0.9
