@@ -94,7 +94,7 @@ class RunWatch:
                 f"{behind:.0%} of the run: lower rates or load"
             )
         found += [
-            f"port {port} lost {share:.0%} of the time of what it sent, because the machine served it late"
+            f"the machine served port {port} late, by {share:.0%} of the time of what it sent: lower rates or load"
             for port, share in self.late.items()
             if share > LATE_LIMIT
         ]

@@ -57,7 +57,9 @@ def test_summary__endless_flows_are_no_part_of_it(bundle):
 
 def test_nobody_fell_back_and_the_kernel_was_told(bundle):
     out, summary = bundle
-    assert not [reason for reason in summary["valid"]["reasons"] if "saturated" not in reason]
+    of_the_machine = ("saturated", "behind", "late")
+    reasons = summary["valid"]["reasons"]
+    assert not [reason for reason in reasons if not any(word in reason for word in of_the_machine)]
     run = read_run(out)
     _, wanted = column(run, 0, "wanted_bytes_per_s")
     assert wanted[0] == pytest.approx(

@@ -62,7 +62,7 @@ def test_run_watch__says_which_port_was_late_and_how_much():
         measured.machine.clear()
     assert measured.late == {"s1:1": pytest.approx(0.1), "s1:2": pytest.approx(0.01)}
     (reason,) = measured.reasons()
-    assert "port s1:1 lost 10% " in reason
+    assert "served port s1:1 late, by 10% " in reason
     assert measured.summary()["port_late_worst"] == 0.1
 
 
