@@ -211,15 +211,17 @@ def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_d
     address = network.topology.hosts[1].ipv4
     sink = network.spawn_python("h2", NUMBERED_SINK, address)
     wait_line(sink, "ready")
-    rule = next(c for c, r in network.rules("s1", 3).items() if c >> 16 & 0xFFFF == 2 and c & 0xFF == tag)
-    counters = [network.rules("s1", 3)[rule]]
+    rule = next(
+        c for c, r in network.rules("s1", Table.MAP).items() if c >> 16 & 0xFFFF == 2 and c & 0xFF == tag
+    )
+    counters = [network.rules("s1", Table.MAP)[rule]]
     stream = network.spawn_python("h1", NUMBERED_STREAM, address, tag, 2000, until)
     seen = set()
     for turn in range(12):
         network.put_policy((AT_1MB, AT_10KB)[turn % 2])
         deadline = time.monotonic() + 0.5
         while time.monotonic() < deadline:
-            rules = network.rules("s1", 3)
+            rules = network.rules("s1", Table.MAP)
             counters.append(rules[rule])
             by_port = {}
             for r in rules.values():
@@ -240,7 +242,8 @@ def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_d
     assert [c.duration_s for c in counters] == sorted(c.duration_s for c in counters)
     # A stream of so many packets shows in the rule's counter, which no change has reset.
     wait_until(
-        lambda: network.rules("s1", 3)[rule].packets >= counters[0].packets + sent, "all packets are counted"
+        lambda: network.rules("s1", Table.MAP)[rule].packets >= counters[0].packets + sent,
+        "all packets are counted",
     )
 
 
