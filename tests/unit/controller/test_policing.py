@@ -247,3 +247,16 @@ def test_honest_hosts_are_never_accused(laws, connections, lag_ns):
         switch.send(3, name, tag, 1, frame_bytes)
     switch.until(switch.now_ns + S)
     assert not switch.verdicts
+
+
+@pytest.mark.parametrize("size", [1448, 2400, 11_000, 100_000])
+@pytest.mark.parametrize("lag_ns", [0, 500 * MS, 700 * MS])
+def test_as_many_messages_as_a_connection_can_carry_are_honest(laws, size, lag_ns):
+    """A message of that size after every idle gap, all of it sent twice: nobody honest sends more."""
+    switch = Switch()
+    switch.police._conduct[3] = switch.police._conduct[3].suspected(0)
+    for now_ns, name, tag, frame_bytes in packets_of(laws, "a flow", [(size, 0, True, 10 * MS + 1)] * 300):
+        counted_ns = now_ns if not lag_ns else -(-now_ns // lag_ns) * lag_ns
+        switch.until(max(counted_ns, switch.now_ns))
+        switch.send(3, name, tag, 1, frame_bytes)
+    assert not switch.verdicts
