@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, text
@@ -74,7 +76,20 @@ def _make_tables(engine: Engine) -> None:
 def _prepare_sqlite(connection: Any, _record: object) -> None:
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-    cursor.execute("PRAGMA journal_mode=WAL")
+    _write_ahead(cursor)
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.execute(f"PRAGMA journal_size_limit={JOURNAL_BYTES}")
     cursor.close()
+
+
+def _write_ahead(cursor: Any) -> None:
+    """WAL mode. Of two that change a new file's mode at once SQLite refuses one, without its usual patience."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
