@@ -70,19 +70,20 @@ def claims_of(runs: ByLoad) -> list[Claim]:
     """What the slides say."""
     missed = {scheme: {load: runs.median(MISSED, scheme, load) for load in runs.loads} for scheme in SCHEMES}
     low, high = RANGE
-    all_ratios = [ratio for scheme in SLIDES for ratio in missed[scheme].values()]
     return [
         Claim(
             "deadlines missed, Aemon",
             "4 to 6 %",
             percents(missed["aemon"]),
-            low <= min(all_ratios) and max(all_ratios) <= high,
+            all(low <= ratio <= high for ratio in missed["aemon"].values()),
         ),
         Claim(
             "deadlines missed, best of the others that know no size",
             "more than Aemon",
             percents(_best_other(missed)),
             all(missed["aemon"][load] <= value for load, value in _best_other(missed).items()),
+            "more than half of what is missed nobody can meet, nearly all of the rest needs 2 to 10 Gb/s, and the "
+            "schemes differ by some ten flows of 9,000. Under web search Aemon misses least (aemon_fct)",
         ),
         _between(
             "deadlines missed, Aemon over Karuna", "slightly more", missed, "aemon", "karuna", 0, SLIGHTLY
