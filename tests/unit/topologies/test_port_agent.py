@@ -50,6 +50,9 @@ class FakeProgram:
     def is_attached(self, ifname: str) -> bool:
         return ifname in self.on
 
+    def late_ns(self, ifname: str) -> int:
+        return 6
+
     def counters(self, ifname: str) -> tuple[QueueCounters, ...]:
         return (QueueCounters(1, 2, 3, 4, 5),) * 8
 
@@ -200,6 +203,7 @@ def test_report__kind_and_counters_by_port_and_queue(agent):
         "dropped": 4,
         "not_markable": 5,
     }
+    assert report["late_ns"] == dict.fromkeys(report["ports"], 6)
 
 
 def test_reconcile__flow_queues_come_before_the_program_that_chooses_among_them(agent):
