@@ -34,10 +34,11 @@ from controller.contest import PROBE_S, Contest
 from controller.leadership import Leadership, Standing
 from controller.metrics import ControllerMetrics, SwitchMetrics
 from controller.openflow import QueueCounters, Role
-from controller.policing import Demoted, Restored, Verdict
+from controller.policing import Restored, Verdict
 from controller.recorder import Recorder
 from controller.session import Session
 from controller.state import Desired, SwitchState, ThresholdsInForce
+from policy.sanctions import Demoted
 from store import desired as desired_rows
 from store import observed, sanctions
 from store.observed import PortSample, ThresholdChange

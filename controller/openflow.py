@@ -150,7 +150,7 @@ def _learn_body(flow: LearnFlow) -> bytes:
         (
             _IP_TOS,
             8,
-        ),  # whose two lowest bits are not ECN, but zero; OXM's six bits of it learn no match at all
+        ),  # its two lowest bits are zero, not ECN; of OXM's six bits Open vSwitch learns no match at all
     ]
     body += b"".join(_FROM_FIELD.pack(bits, field, 0, field, 0) for field, bits in copied)
     return body + bytes(-(len(body) + 2) % 8)

@@ -20,7 +20,7 @@ from policy import tags
 from policy.desired import Policy
 from policy.graph import Port
 from policy.honesty import Breach, breach, limits_bytes, payload_bytes, suspicion
-from policy.sanctions import Conduct, Treatment
+from policy.sanctions import Conduct, Demoted, Treatment
 from policy.thresholds import SlidingCounts, growth
 
 MS = 1_000_000
@@ -61,23 +61,6 @@ class FlowSeen:
         for tag, of_tag in self.counts.items():
             counts[:, tag] = of_tag
         return counts
-
-
-@dataclass(frozen=True)
-class Demoted:
-    """A host has sent what cannot be true, and is background traffic now."""
-
-    port: str
-    host: str
-    flow: str
-    tag: int
-    sent_bytes: int
-    limit_bytes: int
-    duration_s: float
-    """In which so much was sent, at most."""
-    offences: int
-    term_s: float
-    """For so long it has to behave."""
 
 
 @dataclass(frozen=True)

@@ -81,3 +81,23 @@ class Conduct:
     def resumed(self, now_ns: int) -> Conduct:
         """Nobody has looked until now: a term begins anew."""
         return replace(self, since_ns=now_ns)
+
+
+@dataclass(frozen=True)
+class Demoted:
+    """A host at an edge port has sent what cannot be true, and is background traffic now."""
+
+    port: str
+    host: str
+    flow: str
+    """ "TCP 10.0.0.2:40000 > 10.0.0.1:80"."""
+    tag: int
+    sent_bytes: int
+    """Payload of the flow under the tags up to this one (or under this class of known sizes)."""
+    limit_bytes: int
+    """What an honest flow can have sent there in that time."""
+    duration_s: float
+    """In which so much was sent, at most."""
+    offences: int
+    term_s: float
+    """It is restored when nothing has been proven for so long."""

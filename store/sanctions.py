@@ -8,28 +8,17 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine, delete, select
 
+from policy.sanctions import Demoted
 from store.desired import insert_for
 from store.schema import sanctions
 
 
 @dataclass(frozen=True)
-class Sanction:
-    """A host at an edge port, and what has proven that it lies."""
+class Sanction(Demoted):
+    """One that is in force."""
 
-    port: str
-    host: str
     since: float
-    flow: str
-    """ "TCP 10.0.0.2:40000 > 10.0.0.1:80"."""
-    tag: int
-    sent_bytes: int
-    """Payload of the flow under the tags up to this one (or under this class of known sizes)."""
-    limit_bytes: int
-    """What an honest flow can have sent there in that time."""
-    duration_s: float
-    offences: int
-    term_s: float
-    """It is restored when nothing has been proven for so long."""
+    """Epoch seconds."""
 
 
 def put_sanction(engine: Engine, sanction: Sanction) -> None:

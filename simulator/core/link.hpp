@@ -13,46 +13,38 @@ class Link
       public:
 	bool empty() const
 	{
-		return !head_;
+		return packets_.empty();
 	}
 
 	void push(Packet *packet, Time arrives_at)
 	{
-		packet->next = nullptr;
 		packet->arrives_at = arrives_at;
-		if (head_)
-			tail_->next = packet;
-		else
-			head_ = packet;
-		tail_ = packet;
+		packets_.push(packet);
 	}
 
 	// The first packet. The second one after it is fetched from memory meanwhile.
 	Packet *pop()
 	{
-		Packet *packet = head_;
+		Packet *packet = packets_.pop();
 
-		head_ = packet->next;
-		if (head_)
-			__builtin_prefetch(head_->next, 1);
+		if (!packets_.empty())
+			__builtin_prefetch(packets_.front()->next, 1);
 		return packet;
 	}
 
 	// The packet that is first now; there is one.
 	const Packet &first() const
 	{
-		return *head_;
+		return *packets_.front();
 	}
 
 	template <class Visit> void visit(Visit &&visit) const
 	{
-		for (const Packet *p = head_; p; p = p->next)
-			visit(*p);
+		packets_.visit(visit);
 	}
 
       private:
-	Packet *head_ = nullptr;
-	Packet *tail_ = nullptr;
+	PacketList packets_;
 };
 
 } // namespace sluice

@@ -249,7 +249,9 @@ def test_a_demoted_host_is_named_above_everything_and_gone_when_it_is_restored(p
     open_dashboard(page, server)
     assert page.is_hidden("#sanctions")
     flow = "TCP 10.0.0.2:40000 > 10.0.0.1:80"
-    put_sanction(engine, Sanction("s1:2", "h2", time.time(), flow, 1, 1_200_000, 475_000, 0.95, 2, 10.0))
+    put_sanction(
+        engine, Sanction("s1:2", "h2", flow, 1, 1_200_000, 475_000, 0.95, 2, 10.0, since=time.time())
+    )
     until(page, "!document.getElementById('sanctions').hidden")
     said = page.inner_text("#sanctions")
     for part in ("h2 is demoted", "s1:2", "tag 1", flow, "1.2 MB", "475 KB", "950 ms", "10 s", "offence 2"):

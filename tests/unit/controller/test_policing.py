@@ -16,7 +16,6 @@ from controller.policing import (
     LOW_TAGS,
     MOST_WATCHED,
     WITNESS_POLL_NS,
-    Demoted,
     FlowSeen,
     Policing,
     Restored,
@@ -26,7 +25,7 @@ from policy import tags
 from policy.desired import Policy
 from policy.framing import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
 from policy.graph import Port
-from policy.sanctions import FIRST_TERM_NS, WATCH_NS, Treatment
+from policy.sanctions import FIRST_TERM_NS, WATCH_NS, Demoted, Treatment
 
 MS, S = 1_000_000, 1_000_000_000
 PIAS = Policy.from_document({"scheme": "pias"})

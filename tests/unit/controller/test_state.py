@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controller.openflow import Counted
 from controller.pipeline import Changes, Remap, SwitchRules, Table, switch_rules
-from controller.policing import Demoted, FlowSeen, Restored
+from controller.policing import FlowSeen, Restored
 from controller.state import (
     MS,
     QUEUE_POLL_NS,
@@ -28,6 +28,7 @@ from controller.state import (
 from policy import tags
 from policy.desired import Policy
 from policy.queue_map import queue_map
+from policy.sanctions import Demoted
 from tests.fakes.switch import IPV4, IPV6, FakeSwitch, Packet
 from tests.unit.controller.networks import single
 from tests.unit.policy.port_counters import counted, nothing, plus

@@ -6,7 +6,7 @@ from dataclasses import replace
 from store.observed import forget_processes
 from store.sanctions import Sanction, all_sanctions, lift_all_but, lift_sanction, put_sanction
 
-FIRST = Sanction("s1:2", "h2", 100.0, "TCP a > b", 1, 2_000_000, 500_000, 0.95, 1, 5.0)
+FIRST = Sanction("s1:2", "h2", "TCP a > b", 1, 2_000_000, 500_000, 0.95, 1, 5.0, since=100.0)
 SECOND = replace(FIRST, port="s2:1", host="h9", since=101.0)
 
 

@@ -9,7 +9,7 @@ from runtime.wait import wait_until
 from store.sanctions import Sanction, lift_sanction, put_sanction
 from tests.unit.webui.test_metrics import scrape
 
-SANCTION = Sanction("s1:2", "h2", 100.0, "TCP a > b", 1, 2_000_000, 500_000, 0.95, 2, 10.0)
+SANCTION = Sanction("s1:2", "h2", "TCP a > b", 1, 2_000_000, 500_000, 0.95, 2, 10.0, since=100.0)
 
 
 def test_sanctions__who_is_demoted_now(client, engine):
