@@ -221,6 +221,15 @@ class Stack:
         except requests.RequestException:
             return False
 
+    def is_well(self) -> bool:
+        """Store, controller, switches and agents are all there, and the web process says so. Restarts what has died."""
+        self.check()
+        try:
+            answer = self.get("health")
+        except requests.RequestException:
+            return False
+        return bool(answer.ok and answer.json()["status"] == "ok")
+
     def get(self, what: str) -> requests.Response:
         """GET from the REST API, over the Unix socket."""
         return self._session().get(self._url(what), timeout=REQUEST_TIMEOUT_S)

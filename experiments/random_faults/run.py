@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import requests
 
 from experiments.fabrics import need_root
 from experiments.files import scenario_with
@@ -106,7 +105,7 @@ def run_faults(arguments: argparse.Namespace) -> Outcome:
         with PortGaps(stack.testbed.pid, BUSY_PORT) as port:
             _disturb(stack, start_at + arguments.seconds, rng, outcome)
         outcome.gaps, outcome.blind_s = port.gaps, port.looks.longest_without_s
-        wait_until(lambda: _is_well(stack), "all is well after the faults", timeout_s=WELL_S)
+        wait_until(stack.is_well, "all is well after the faults", timeout_s=WELL_S)
         _wait_for_records(stack, flows, start_at)
         stack.stop_agents()
         outcome.records = flow_store.all_flows(stack.engine)
@@ -162,15 +161,6 @@ def _wait_until(stack: Stack, due: float) -> None:
     while time.time() < due:
         stack.check()
         time.sleep(max(0.0, min(0.05, due - time.time())))
-
-
-def _is_well(stack: Stack) -> bool:
-    stack.check()
-    try:
-        answer = stack.get("health")
-    except requests.RequestException:
-        return False
-    return answer.ok and answer.json()["status"] == "ok"
 
 
 def _wait_for_records(stack: Stack, flows: Sequence[Flow], start_at: float) -> None:

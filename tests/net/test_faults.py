@@ -11,7 +11,6 @@ import time
 
 import numpy as np
 import pytest
-import requests
 
 from controller.pipeline import Table
 from experiments.files import scenario_with
@@ -48,17 +47,8 @@ def running(tmp_path_factory):
     flows = scheduled_flows(checked, topology, np.random.default_rng(1), "faults")
     with Stack.start(checked, topology, tmp_path_factory.mktemp("faults")) as stack:
         start_at = stack.start_agents(flows)
-        wait_until(lambda: healthy(stack), "everything is up", timeout_s=10)
+        wait_until(stack.is_well, "everything is up", timeout_s=10)
         yield stack, flows, start_at
-
-
-def healthy(stack):
-    stack.check()
-    try:
-        answer = stack.get("health")
-    except requests.RequestException:
-        return False
-    return answer.ok and answer.json()["status"] == "ok"
 
 
 def kill(stack, victim):
@@ -85,7 +75,7 @@ def test_kill__everything_is_right_again_and_flows_go_on(running, victim):
     assert len(before) > 100
     kill(stack, victim)
     restarted = time.monotonic()
-    wait_until(lambda: healthy(stack), f"all is well after the death of {victim}", timeout_s=RECOVERY_S)
+    wait_until(stack.is_well, f"all is well after the death of {victim}", timeout_s=RECOVERY_S)
     wait_until(lambda: rules(stack) == before, "the rules are right", timeout_s=RECOVERY_S)
     wait_until(lambda: ports_programmed(stack), "every port has its program", timeout_s=RECOVERY_S)
     assert time.monotonic() - restarted < 2 * RECOVERY_S
