@@ -80,3 +80,21 @@ def testbed(start_testbed: Callable[..., Testbed]) -> Iterator[Testbed]:
     install(bed)
     yield bed
     bed.stop()
+
+
+@pytest.fixture(scope="module")
+def measurements() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+def measured(request: pytest.FixtureRequest, measurements: dict[str, Any]) -> Callable[..., Any]:
+    """Take a measurement once per file, and anew for a test that is repeated because it failed."""
+
+    def once(name: str, measure: Callable[[], Any]) -> Any:
+        repeated = getattr(request.node, "execution_count", 1) > 1
+        if repeated or name not in measurements:
+            measurements[name] = measure()
+        return measurements[name]
+
+    return once

@@ -20,23 +20,23 @@ LINK_BPS = 50e6
 LONG_FLOWS = [{"from": "h2", "to": "h1"}, {"from": "h4", "to": "h1"}]
 
 
-def run(document, out):
+def run(document, tmp_path_factory):
+    out = tmp_path_factory.mktemp(document["name"])
     checked, resolved = scenario_with(document)
     summary = run_on_testbed(checked, resolved, out)
-    return summary, json.loads((out / "meta.json").read_text())
+    return summary, json.loads((out / "meta.json").read_text()), out
 
 
-@pytest.fixture(scope="module")
-def idle(tmp_path_factory):
-    out = tmp_path_factory.mktemp("idle")
-    return *run(scenario("idle"), out), out
+@pytest.fixture
+def idle(measured, tmp_path_factory):
+    return measured("idle", lambda: run(scenario("idle"), tmp_path_factory))
 
 
-@pytest.fixture(scope="module")
-def saturated(tmp_path_factory):
+@pytest.fixture
+def saturated(measured, tmp_path_factory):
     """The same flows beside two endless ones that fill the link."""
-    out = tmp_path_factory.mktemp("saturated")
-    return *run(scenario("saturated", background=LONG_FLOWS), out), out
+    document = scenario("saturated", background=LONG_FLOWS)
+    return measured("saturated", lambda: run(document, tmp_path_factory))
 
 
 def test_idle_network__a_short_flow_takes_its_few_round_trips(idle):
@@ -50,12 +50,13 @@ def test_idle_network__a_short_flow_takes_its_few_round_trips(idle):
 
 
 def test_idle_network__nothing_is_lost_and_nobody_times_out(idle):
-    """A tail loss probe (a last segment repeated because an ACK was late) may happen on a busy machine."""
+    """On a busy machine an ACK may be late: the sender then probes its tail, or repeats what had arrived."""
     summary, meta, _ = idle
     assert summary["unfinished"] == 0
     assert meta["tcp"]["retransmission_timeouts"] == 0
     assert meta["tcp"]["syn_retransmissions"] == 0
-    assert meta["tcp"]["retransmitted_segments"] <= meta["tcp"]["tail_loss_probes"]
+    tcp = meta["tcp"]
+    assert tcp["retransmitted_segments"] <= max(tcp["tail_loss_probes"], tcp["needless_retransmissions"]), tcp
     assert not [reason for reason in summary["valid"]["reasons"] if "lost" in reason]
 
 
@@ -79,8 +80,8 @@ def test_long_flows__beside_them_nothing_is_lost_outside_the_queues(saturated):
     assert summary["unfinished"] == 0
 
 
-def test_one_fifo__does_not_protect(idle, saturated, tmp_path):
+def test_one_fifo__does_not_protect(saturated, tmp_path_factory):
     """The other side of the coin: without priorities the same flows wait behind the long ones' queue."""
     document = scenario("fifo", scheme={"name": "dctcp", "mark_at": "20pkt"}, background=LONG_FLOWS)
-    fifo = run(document, tmp_path)[0]["fct_us"]["small"]
+    fifo = run(document, tmp_path_factory)[0]["fct_us"]["small"]
     assert fifo["p50"] > 1.5 * saturated[0]["fct_us"]["small"]["p50"]
