@@ -211,7 +211,8 @@ def _add_bench(commands: Commands) -> None:
         nargs="+",
         default=[],
         metavar="PART",
-        help="packets, throughput, tagger, connections, hook, policy, store, ingest, simulator (default: all)",
+        help="packets, throughput, tagger, connections, hook, policy, control, store, ingest, simulator"
+        " (default: all)",
     )
     bench.add_argument("--out", type=Path, default=Path("results/bench.json"), help="default: %(default)s")
     bench.set_defaults(command=_bench)

@@ -86,6 +86,7 @@ def snapshots(url: str) -> Iterator[Snapshot]:
 def picture(snapshot: Snapshot) -> Group:
     return Group(
         _head(snapshot),
+        *map(_demoted, snapshot["sanctions"]),
         _fct_table(snapshot["fct"]),
         _misses(snapshot["deadlines"]),
         _agents(snapshot["health"]["agents"]),
@@ -124,6 +125,16 @@ def _misses(deadlines: Mapping[str, Any]) -> Text:
         return Text("no flows with deadlines")
     return Text(
         f"deadlines: {deadlines['missed']} of {deadlines['n']} missed ({deadlines['miss_ratio']:.1%})"
+    )
+
+
+def _demoted(sanction: Mapping[str, Any]) -> Text:
+    since = time.strftime("%H:%M:%S", time.localtime(sanction["since"]))
+    sent, limit = format_bytes(sanction["sent_bytes"]), format_bytes(sanction["limit_bytes"])
+    return Text(
+        f"{sanction['host']} ({sanction['port']}) is demoted since {since}: {sanction['flow']} has sent {sent} "
+        f"under tag {sanction['tag']}, an honest flow at most {limit}",
+        style="bold red",
     )
 
 

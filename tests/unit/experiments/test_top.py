@@ -13,6 +13,7 @@ from experiments.top import picture, snapshots
 from policy.desired import Policy
 from store.desired import put_policy
 from store.engine import open_store
+from store.sanctions import Sanction, put_sanction
 from tests.web.synthetic import Network
 from webui.app import create_app
 from webui.documents import snapshot
@@ -82,6 +83,25 @@ def test_picture__a_network(engine):
     ports = [row for row in rows if ":" in row]
     assert ports == sorted(ports, key=lambda name: [int(part) for part in name[1:].split(":")])
     assert len(ports) == len(network.topology.ports)
+
+
+def test_picture__a_demoted_host_and_why(engine):
+    sanction = Sanction(
+        port="s1:2",
+        host="h2",
+        flow="TCP 10.0.0.2:40000 > 10.0.0.1:80",
+        tag=0,
+        sent_bytes=2_000_000,
+        limit_bytes=60_000,
+        duration_s=0.4,
+        offences=1,
+        term_s=10.0,
+        since=time.time(),
+    )
+    put_sanction(engine, sanction)
+    text = " ".join(drawn(snapshot(engine, RecentFlows(engine))).split())
+    assert "h2 (s1:2) is demoted since" in text
+    assert "TCP 10.0.0.2:40000 > 10.0.0.1:80 has sent 2 MB under tag 0, an honest flow at most 60 KB" in text
 
 
 def test_top_once__prints_and_ends(engine, url, capsys):
