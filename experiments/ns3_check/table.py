@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a verdict as Markdown tables. python -m experiments.ns3_check.table [results/ns3_check]"""
+"""The figures of a verdict as Markdown tables.
+
+python -m experiments.ns3_check.table [results/ns3_check]
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +59,9 @@ def _verdict(figure: Entry) -> str:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "results/ns3_check")
-    found = json.loads((folder / "verdict.json").read_text())["numbers"]["figures"]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("results/ns3_check"))
+    found = json.loads((parser.parse_args().folder / "verdict.json").read_text())["numbers"]["figures"]
     print(*class_rows(found), "", *rows(found), sep="\n")
