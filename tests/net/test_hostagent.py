@@ -71,8 +71,8 @@ def test_idle_network__a_small_flow_takes_a_few_round_trips(connections):
 def test_every_flow_sends_exactly_one_fin_and_the_receiver_none():
     sizes = [64, 10_000, 100_000, 1_000_000]
     with Agents(rate="1gbit") as agents:
-        agents.start(*(flow(i, 0.05 * i, sizes[i % 4]) for i in range(40)))
         capture = Capture(agents, "tcp[tcpflags] & tcp-fin != 0")
+        agents.start(*(flow(i, 0.05 * i, sizes[i % 4]) for i in range(40)))
         assert {record.status for record in agents.records(40).values()} == {FINISHED}
         lines = capture.stop()
     fins = re.findall(r"tos (0x\w+).*?\n\s+(\S+)\.(\d+) > (\S+)\.(\d+): Flags", lines)
@@ -88,8 +88,8 @@ def test_every_flow_sends_exactly_one_fin_and_the_receiver_none():
 
 def test_persistent_connections_send_no_fin():
     with Agents() as agents:
-        agents.start(*(flow(i, 0.02 * i) for i in range(20)), connections="persistent")
         capture = Capture(agents, "tcp[tcpflags] & tcp-fin != 0")
+        agents.start(*(flow(i, 0.02 * i) for i in range(20)), connections="persistent")
         agents.records(20)
         for process in agents.processes.values():
             process.terminate()
