@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // pFabric (Alizadeh et al., SIGCOMM 2013, section 4.1): the flow with the fewest packets to go is served, its earliest packet
-// first; when the buffer is full, the packet of the flow with the most to go is dropped. The queue is short, so both look
-// at all of it.
+// first; when the buffer is full, the packet of the flow with the most to go is dropped. A switch's queue is short, so both
+// look at all of it. A sender's own is not: what is looked at lies side by side.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "queueing.hpp"
@@ -17,52 +19,54 @@ class ShortestFirst final : public Queueing
       public:
 	void push(Packet *packet, Time) override
 	{
-		waiting_.push_back(packet);
+		to_go_.push_back(packet->remaining);
+		flows_.push_back(packet->flow);
+		packets_.push_back(packet);
 	}
 
 	Packet *pop(Time) override
 	{
-		auto least = std::min_element(waiting_.begin(), waiting_.end(), fewer_to_go);
-		auto earliest = std::find_if(waiting_.begin(), least, [least](const Packet *p) {
-			return p->flow == (*least)->flow && p->kind == (*least)->kind;
-		});
+		std::size_t least = std::min_element(to_go_.begin(), to_go_.end()) - to_go_.begin();
+		std::size_t earliest = 0;
 
+		while (flows_[earliest] != flows_[least] || packets_[earliest]->kind != packets_[least]->kind)
+			++earliest;
 		return take(earliest);
 	}
 
 	bool empty() const override
 	{
-		return waiting_.empty();
+		return packets_.empty();
 	}
 
 	Packet *displaced(Packet *arriving) override
 	{
-		auto most = std::max_element(waiting_.begin(), waiting_.end(), fewer_to_go);
+		auto most = std::max_element(to_go_.begin(), to_go_.end());
 
-		return most == waiting_.end() || !fewer_to_go(arriving, *most) ? arriving : take(most);
+		return most == to_go_.end() || arriving->remaining >= *most ? arriving : take(most - to_go_.begin());
 	}
 
 	void visit(const std::function<void(const Packet &)> &visit) const override
 	{
-		for (const Packet *packet : waiting_)
+		for (const Packet *packet : packets_)
 			visit(*packet);
 	}
 
       private:
-	static bool fewer_to_go(const Packet *a, const Packet *b)
+	Packet *take(std::size_t at)
 	{
-		return a->remaining < b->remaining;
-	}
+		Packet *packet = packets_[at];
 
-	Packet *take(std::vector<Packet *>::iterator at)
-	{
-		Packet *packet = *at;
-
-		waiting_.erase(at);
+		to_go_.erase(to_go_.begin() + at);
+		flows_.erase(flows_.begin() + at);
+		packets_.erase(packets_.begin() + at);
 		return packet;
 	}
 
-	std::vector<Packet *> waiting_; // in the order of arrival
+	// Of what waits, in the order of arrival.
+	std::vector<std::uint32_t> to_go_;
+	std::vector<const Flow *> flows_;
+	std::vector<Packet *> packets_;
 };
 
 } // namespace sluice
