@@ -21,20 +21,21 @@ struct alignas(64) Packet {
 	Packet *next = nullptr; // in the queue where it waits, or on the link
 	PacketKind kind = PacketKind::Data;
 	std::uint8_t tag = 0;
-	std::uint8_t queue = 0;	    // at the port where it is
-	bool ect = false;	    // takes marks
-	bool ce = false;	    // has one; of an ACK: echoes one
-	bool retransmitted = false; // this copy is not the first
-	bool last = false;	    // of its flow: what a FIN says
+	std::uint8_t queue = 0;	     // at the port where it is
+	bool ect = false;	     // takes marks
+	bool ce = false;	     // has one; of an ACK: echoes one
+	bool retransmitted = false;  // this copy is not the first
+	bool last = false;	     // of its flow: what a FIN says
+	bool window_reduced = false; // CWR (RFC 3168)
 	std::uint16_t frame_bytes = 0;
+	std::uint16_t destination = 0;	 // host
 	std::uint32_t number = 0;	 // in the flow, from 0; of an ACK: of the packet that it answers
 	std::uint32_t next_expected = 0; // of an ACK: all before this have arrived
 	std::uint32_t remaining = 0;	 // packets that the flow still has to deliver (pFabric's priority)
-	bool window_reduced = false;	 // CWR (RFC 3168)
-	std::uint16_t destination = 0;	 // host
-	std::uint32_t path = 0;		 // what equal-cost links are chosen by
-	Time sent_at = 0;		 // of an ACK: when the answered packet was sent
-	Time arrives_at = 0;		 // at the end of the link
+	std::uint32_t arrival = 0; // running number at the port where it waits, if that serves the shortest first
+	std::uint32_t path = 0;	   // what equal-cost links are chosen by
+	Time sent_at = 0;	   // of an ACK: when the answered packet was sent
+	Time arrives_at = 0;	   // at the end of the link
 	Flow *flow = nullptr;
 };
 static_assert(sizeof(Packet) == 64);

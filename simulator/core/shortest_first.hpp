@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // pFabric (Alizadeh et al., SIGCOMM 2013, section 4.1): the flow with the fewest packets to go is served, its earliest packet
-// first; when the buffer is full, the packet of the flow with the most to go is dropped. A switch's queue is short, so both
-// look at all of it. A sender's own is not: what is looked at lies side by side.
+// first; when the buffer is full, the packet of the flow with the most to go is dropped. What arrived first goes before its
+// equals. A switch's queue is short; at a sender's own all packets of all its flows may wait, so flows are looked at, not packets.
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "queueing.hpp"
@@ -19,54 +19,95 @@ class ShortestFirst final : public Queueing
       public:
 	void push(Packet *packet, Time) override
 	{
-		to_go_.push_back(packet->remaining);
-		flows_.push_back(packet->flow);
-		packets_.push_back(packet);
+		packet->arrival = arrivals_++;
+		lane_of(*packet).push(packet);
 	}
 
 	Packet *pop(Time) override
 	{
-		std::size_t least = std::min_element(to_go_.begin(), to_go_.end()) - to_go_.begin();
-		std::size_t earliest = 0;
+		auto lane = std::min_element(lanes_.begin(), lanes_.end(),
+					     [](const Lane &a, const Lane &b) { return a.least < b.least; });
 
-		while (flows_[earliest] != flows_[least] || packets_[earliest]->kind != packets_[least]->kind)
-			++earliest;
-		return take(earliest);
+		return take(lane, lane->packets.front());
 	}
 
 	bool empty() const override
 	{
-		return packets_.empty();
+		return lanes_.empty();
 	}
 
 	Packet *displaced(Packet *arriving) override
 	{
-		auto most = std::max_element(to_go_.begin(), to_go_.end());
+		auto from = lanes_.end();
+		Packet *most = nullptr;
 
-		return most == to_go_.end() || arriving->remaining >= *most ? arriving : take(most - to_go_.begin());
+		for (auto lane = lanes_.begin(); lane != lanes_.end(); ++lane)
+			for (Packet *packet : lane->packets)
+				if (!most || packet->remaining > most->remaining ||
+				    (packet->remaining == most->remaining && packet->arrival < most->arrival)) {
+					from = lane;
+					most = packet;
+				}
+		return !most || arriving->remaining >= most->remaining ? arriving : take(from, most);
 	}
 
 	void visit(const std::function<void(const Packet &)> &visit) const override
 	{
-		for (const Packet *packet : packets_)
-			visit(*packet);
+		for (const Lane &lane : lanes_)
+			for (const Packet *packet : lane.packets)
+				visit(*packet);
 	}
 
       private:
-	Packet *take(std::size_t at)
-	{
-		Packet *packet = packets_[at];
+	using Rank = std::pair<std::uint32_t, std::uint32_t>; // packets to go, arrival
 
-		to_go_.erase(to_go_.begin() + at);
-		flows_.erase(flows_.begin() + at);
-		packets_.erase(packets_.begin() + at);
+	// A flow's packets of one kind.
+	struct Lane {
+		const Flow *flow;
+		PacketKind kind;
+		Rank least;
+		std::vector<Packet *> packets; // in the order of arrival
+
+		void push(Packet *packet)
+		{
+			Rank rank = {packet->remaining, packet->arrival};
+
+			least = packets.empty() ? rank : std::min(least, rank);
+			packets.push_back(packet);
+		}
+
+		void remove(Packet *packet)
+		{
+			packets.erase(std::find(packets.begin(), packets.end(), packet));
+			if (packet->arrival != least.second)
+				return;
+			least = {UINT32_MAX, UINT32_MAX};
+			for (const Packet *other : packets)
+				least = std::min(least, Rank{other->remaining, other->arrival});
+		}
+	};
+
+	Lane &lane_of(const Packet &packet)
+	{
+		for (Lane &lane : lanes_)
+			if (lane.flow == packet.flow && lane.kind == packet.kind)
+				return lane;
+		lanes_.push_back({packet.flow, packet.kind, {}, {}});
+		return lanes_.back();
+	}
+
+	Packet *take(std::vector<Lane>::iterator lane, Packet *packet)
+	{
+		lane->remove(packet);
+		if (lane->packets.empty()) {
+			std::swap(*lane, lanes_.back());
+			lanes_.pop_back();
+		}
 		return packet;
 	}
 
-	// Of what waits, in the order of arrival.
-	std::vector<std::uint32_t> to_go_;
-	std::vector<const Flow *> flows_;
-	std::vector<Packet *> packets_;
+	std::vector<Lane> lanes_;
+	std::uint32_t arrivals_ = 0;
 };
 
 } // namespace sluice
