@@ -82,8 +82,9 @@ class SimulatorSettings:
     duplicate_threshold: int = 3
     """Packets beyond a gap until it counts as lost; 0: only timeouts tell."""
     recovery: str = "linux"
-    """"linux": lost retransmissions and tails are found by RACK-TLP (RFC 8985), and the timeout exceeds the round trip
-    by the least one; "plain": they wait for the timeout of RFC 6298, as in ns-2 and ns-3."""
+    """"linux": lost retransmissions and tails are found by RACK-TLP (RFC 8985), which learns how far packets overtake
+    each other, a needless reduction is taken back (Eifel), and the timeout exceeds the round trip by the least one;
+    "plain": all that waits for the timeout of RFC 6298 or is not done, as in ns-2 and ns-3."""
     packets_per_ack: int = 1
     ack_delay_ns: int = 500_000
     """An ACK waits so long for a further packet, at most."""

@@ -24,7 +24,7 @@ struct alignas(64) Packet {
 	std::uint8_t queue = 0;	     // at the port where it is
 	bool ect = false;	     // takes marks
 	bool ce = false;	     // has one; of an ACK: echoes one
-	bool retransmitted = false;  // this copy is not the first
+	bool duplicate = false;	     // of an ACK: what it answers had arrived before (RFC 2883)
 	bool last = false;	     // of its flow: what a FIN says
 	bool window_reduced = false; // CWR (RFC 3168)
 	std::uint16_t frame_bytes = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RACK-TLP (RFC 8985) where selective acknowledgements alone leave a loss to the timeout. Once a retransmission has arrived, what was
 // sent before it and has not is lost (section 6.2); and a probe asks what became of a tail that nobody acknowledges (section 7).
-// Packets of a flow do not overtake each other here, so nothing waits for reordering.
+// As long as the packets of a flow do not overtake each other, nothing waits for reordering; from then on reordering.hpp decides.
 #pragma once
 
 #include <algorithm>
@@ -58,9 +58,6 @@ class Rack
 	{
 		return 2 * round_trip.smoothed() + (in_flight == 1 ? ack_delay : 0);
 	}
-
-	// The timer is set for a probe, not for a timeout.
-	bool awaits_probe = false;
 
 	// Until all before this one is acknowledged, there is no second probe.
 	std::uint32_t probed_before = 0;

@@ -36,7 +36,7 @@ bool Receiver::on_data(Packet *packet)
 		acknowledge_waiting(ce_before);
 	if (packet->last)
 		total_ = packet->number + 1;
-	arrive(packet->number);
+	packet->duplicate = !arrive(packet->number);
 	if (may_wait(*packet, in_order, changed)) {
 		wait(*packet);
 		flow_.packets_under_way--;

@@ -56,6 +56,11 @@ class RoundTrip
 		return smoothed_;
 	}
 
+	Time least() const
+	{
+		return least_;
+	}
+
 	std::uint32_t smoothed_us() const
 	{
 		return static_cast<std::uint32_t>(smoothed_ / MICROSECOND);

@@ -87,9 +87,11 @@ void Sender::on_ack(const Packet &ack)
 	round_trip_.sample(world_.now() - ack.sent_at);
 	window_.watch_slow_start(una_, next_, world_.now(), world_.now() - ack.sent_at, round_trip_);
 	window_.on_delivered(newly, ack.ce);
+	if (rack_)
+		reconsider(ack, una_ != una_before);
 	bool reduced = settle_state();
 	detect_losses(ack);
-	react(ack);
+	react(ack.ce);
 	end_window();
 	if (state_ == State::Reducing || state_ == State::Recovery)
 		window_.reduce(in_flight_, newly);
@@ -99,104 +101,10 @@ void Sender::on_ack(const Packet &ack)
 		timer_.clear();
 		return;
 	}
-	if (una_ != una_before) // not for what arrived beyond a gap: whose mending may have been lost (RFC 6298, 5.3)
+	// Not for what else arrived beyond a gap: its mending may have been lost (RFC 6298, section 5.3).
+	if (una_ != una_before || awaits_overtaken())
 		restart_timer();
 	send_allowed();
-}
-
-// Which packets the ACK says have arrived; how many of them are news.
-std::uint32_t Sender::deliver(const Packet &ack)
-{
-	std::uint32_t newly = ack.number >= una_ && ack.number < next_ ? deliver_one(ack.number) : 0;
-
-	while (una_ < ack.next_expected) {
-		newly += deliver_one(una_);
-		scoreboard_.set(una_, Scoreboard::Sent); // its place is free for another packet
-		una_++;
-	}
-	highest_delivered_ = std::max({highest_delivered_, una_, newly ? ack.number + 1 : 0});
-	next_to_examine_ = std::max(next_to_examine_, una_);
-	next_to_resend_ = std::max(next_to_resend_, una_);
-	return newly;
-}
-
-std::uint32_t Sender::deliver_one(std::uint32_t number)
-{
-	switch (scoreboard_.at(number)) {
-	case Scoreboard::Delivered:
-		return 0;
-	case Scoreboard::Lost:
-		lost_--;
-		break;
-	case Scoreboard::Sent:
-	case Scoreboard::SentAgain:
-		in_flight_--;
-		break;
-	}
-	scoreboard_.set(number, Scoreboard::Delivered);
-	return 1;
-}
-
-// A packet is lost when one that was sent `duplicate_threshold` packets later has arrived (forward
-// acknowledgement: Mathis, Mahdavi, SIGCOMM 1996, section 2), or when RACK says so.
-void Sender::detect_losses(const Packet &ack)
-{
-	if (!settings_.duplicate_threshold)
-		return;
-	std::uint32_t before = highest_delivered_ > settings_.duplicate_threshold
-				       ? highest_delivered_ - settings_.duplicate_threshold
-				       : 0;
-
-	if (rack_) {
-		rack_->on_arrival(ack.sent_at, [this](std::uint32_t number) {
-			if (number >= una_ && scoreboard_.at(number) == Scoreboard::SentAgain)
-				lose(number);
-		});
-		before = std::max(before, rack_->lost_before());
-	}
-	for (; next_to_examine_ < before; next_to_examine_++)
-		if (scoreboard_.at(next_to_examine_) == Scoreboard::Sent)
-			lose(next_to_examine_);
-}
-
-void Sender::lose(std::uint32_t number)
-{
-	scoreboard_.set(number, Scoreboard::Lost);
-	next_to_resend_ = std::min(next_to_resend_, number);
-	in_flight_--;
-	lost_++;
-}
-
-// In the state that the ACK leaves the sender in.
-void Sender::react(const Packet &ack)
-{
-	if (lost_ && state_ != State::Recovery && state_ != State::Loss) {
-		window_.begin_recovery(state_ == State::Reducing);
-		if (state_ != State::Reducing)
-			high_ = next_;
-		state_ = State::Recovery;
-	} else if (ack.ce && state_ == State::Open && settings_.echo != Echo::None) {
-		window_.begin_cut();
-		high_ = next_;
-		announce_reduction_ = true;
-		state_ = State::Reducing;
-	}
-}
-
-// A reduction lasts until everything that was under way at its beginning has been acknowledged; one for marks, a packet longer,
-// so that the receiver has heard of it. True: the window has reached its target with this ACK.
-bool Sender::settle_state()
-{
-	bool over = state_ == State::Reducing ? una_ > high_ : una_ >= high_;
-
-	if (state_ == State::Open || !over)
-		return false;
-	bool reduced = state_ != State::Loss;
-
-	if (reduced)
-		window_.end_reduction();
-	state_ = State::Open;
-	return reduced;
 }
 
 void Sender::end_window()
@@ -299,15 +207,6 @@ void Sender::on_grant(const Packet &packet)
 	pace();
 }
 
-void Sender::retransmit_lost()
-{
-	while (scoreboard_.at(next_to_resend_) != Scoreboard::Lost)
-		next_to_resend_++;
-	lost_--;
-	retransmissions_++;
-	send(next_to_resend_++, true);
-}
-
 void Sender::send(std::uint32_t number, bool again)
 {
 	const FlowSpec &spec = flow_.spec;
@@ -323,13 +222,14 @@ void Sender::send(std::uint32_t number, bool again)
 		next_ = number + 1;
 	else if (rack_)
 		on_resent(number);
+	if (reordering_)
+		reordering_->on_sent({number, again, world_.now()});
 	in_flight_++;
 	window_.on_sent();
 	packet->kind = PacketKind::Data;
 	packet->number = number;
 	packet->frame_bytes = static_cast<std::uint16_t>(payload + settings_.header_bytes);
 	packet->ect = settings_.echo != Echo::None;
-	packet->retransmitted = again;
 	packet->last = last;
 	packet->remaining = total_ - una_;
 	packet->window_reduced = announce_reduction_ && !again;
@@ -343,7 +243,9 @@ void Sender::send(std::uint32_t number, bool again)
 // The first unacknowledged packet gets a whole timeout to arrive.
 void Sender::on_resent(std::uint32_t number)
 {
-	rack_->on_sent(number, next_, world_.now());
+	if (!reordering_)
+		rack_->on_sent(number, next_, world_.now());
+	eifel_.on_resent(world_.now());
 	if (number == una_)
 		timer_.clear();
 }
@@ -397,116 +299,6 @@ std::uint8_t Sender::tag_of(std::uint32_t number) const
 	if (settings_.tags_sizes && spec.size_known)
 		return static_cast<std::uint8_t>(sl_known_size_tag(spec.bytes));
 	return static_cast<std::uint8_t>(sl_attained_tag(attained));
-}
-
-void Sender::restart_timer()
-{
-	timer_.clear();
-	if (rack_)
-		rack_->awaits_probe = false;
-	if (in_flight_ || lost_)
-		arm_timer();
-}
-
-void Sender::arm_timer()
-{
-	if (timer_.is_set())
-		return;
-	Time timeout = round_trip_.timeout();
-
-	if (may_probe()) {
-		rack_->awaits_probe = true;
-		timeout = std::min(timeout, Rack::probe_after(round_trip_, in_flight_, settings_.rto_min));
-	}
-	timer_.set(world_.now() + timeout);
-}
-
-bool Sender::may_probe() const
-{
-	return rack_ && connected_ && in_flight_ && round_trip_.smoothed() && una_ >= rack_->probed_before &&
-	       (state_ == State::Open || state_ == State::Reducing);
-}
-
-// A new packet, whatever the window is, or the last one again.
-void Sender::probe()
-{
-	std::uint32_t number = next_;
-
-	if (next_ == total_ || next_ - una_ >= settings_.max_window) {
-		do
-			number--;
-		while (scoreboard_.at(number) == Scoreboard::Delivered);
-		in_flight_--;
-		retransmissions_++;
-	}
-	rack_->probed_before = std::max(next_, number + 1);
-	if (number == next_)
-		rack_->on_sent(number, next_, world_.now());
-	send(number, number < next_);
-}
-
-// Of a timeout: the threshold of slow start falls once for what was under way, however often it has to be sent again (RFC 5681,
-// section 3.1), as in the kernel's tcp_enter_loss.
-bool Sender::is_new_congestion() const
-{
-	return state_ == State::Open || una_ >= high_ || (state_ == State::Loss && una_ != una_at_timeout_);
-}
-
-void Sender::on_timer()
-{
-	if (!timer_.on_event())
-		return;
-	if (rack_ && std::exchange(rack_->awaits_probe, false)) {
-		if (may_probe())
-			probe();
-		else
-			arm_timer();
-		return;
-	}
-	timeouts_++;
-	round_trip_.back_off();
-	if (!connected_) {
-		send_bare();
-		return;
-	}
-	for (std::uint32_t number = una_; number != next_; number++) {
-		Scoreboard::State state = scoreboard_.at(number);
-
-		if (state == Scoreboard::Delivered || state == Scoreboard::Lost)
-			continue;
-		scoreboard_.set(number, Scoreboard::Lost);
-		in_flight_--;
-		lost_++;
-	}
-	if (rack_)
-		rack_->forget();
-	next_to_resend_ = una_;
-	next_to_examine_ = next_;
-	window_.after_timeout(is_new_congestion(), state_ == State::Reducing);
-	una_at_timeout_ = una_;
-	high_ = next_;
-	state_ = State::Loss;
-	timeouts_in_a_row_++;
-	if (is_starved())
-		send_bare();
-	else
-		send_allowed();
-}
-
-// pFabric (SIGCOMM 2013, section 4.2): after five timeouts in a row a flow sends nothing but a header at each, until one is
-// answered; others' queues are spared its packets meanwhile.
-bool Sender::is_starved() const
-{
-	return settings_.control == Control::Pfabric && timeouts_in_a_row_ >= 5;
-}
-
-void Sender::answer_of_probe()
-{
-	if (!is_starved())
-		return;
-	timeouts_in_a_row_ = 0;
-	timer_.clear();
-	send_allowed();
 }
 
 } // namespace sluice

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <memory>
 
+#include "eifel.hpp"
 #include "flow_spec.hpp"
 #include "port.hpp"
 #include "rack.hpp"
+#include "reordering.hpp"
 #include "round_trip.hpp"
 #include "scoreboard.hpp"
 #include "transport_settings.hpp"
@@ -89,16 +91,24 @@ class Sender
 
       private:
 	enum class State : std::uint8_t { Open, Reducing, Recovery, Loss };
+	enum class Awaited : std::uint8_t { Timeout, Probe, Overdue };
 
 	void begin();
 	std::uint32_t deliver(const Packet &ack);
 	std::uint32_t deliver_one(std::uint32_t number);
 	void advance(std::uint32_t next_expected);
+	bool was_overtaken(std::uint32_t number) const;
+	void begin_reordering();
+	void reconsider(const Packet &ack, bool advances);
 	void detect_losses(const Packet &ack);
+	void lose_overdue();
+	bool awaits_overtaken() const;
+	void lose_all();
 	void lose(std::uint32_t number);
+	void undo();
 	bool is_new_congestion() const;
 	bool settle_state();
-	void react(const Packet &ack);
+	void react(bool marked);
 	void end_window();
 	void send_allowed();
 	bool has_to_send() const;
@@ -119,6 +129,8 @@ class Sender
 	void on_resent(std::uint32_t number);
 	bool may_probe() const;
 	void probe();
+	void on_overdue();
+	void on_timeout();
 
 	World &world_;
 	const TransportSettings &settings_;
@@ -135,6 +147,8 @@ class Sender
 	std::uint32_t highest_delivered_ = 0; // plus one
 	std::uint32_t high_ = 0;	      // next_ when the reduction, recovery or loss began
 	State state_ = State::Open;
+	Awaited awaited_ = Awaited::Timeout; // what the timer is set for
+	bool cut_for_loss_ = false;	     // and not for marks: the last one
 	bool connected_ = false;
 	bool stopped_ = false;
 	bool announce_reduction_ = false; // CWR goes with the next new packet
@@ -149,6 +163,9 @@ class Sender
 	Timer timer_;
 	std::unique_ptr<Pacer> pacer_;
 	std::unique_ptr<Rack> rack_;
+	LastToLeave last_to_leave_;
+	std::unique_ptr<Reordering> reordering_; // since packets have overtaken each other
+	Eifel eifel_;
 };
 
 } // namespace sluice

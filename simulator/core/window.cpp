@@ -105,6 +105,7 @@ std::uint32_t Window::bounded(std::uint32_t packets) const
 void Window::begin_cut()
 {
 	cwnd_before_cut_ = cwnd_;
+	threshold_before_cut_ = slow_start_threshold_;
 	target_ = cubic_ ? cubic_->after_loss(cwnd_) : sl_dctcp_cwnd(cwnd_, last_.penalty_q20);
 	slow_start_threshold_ = target_;
 	delivered_at_cut_ = delivered_before_;
@@ -130,6 +131,12 @@ void Window::after_timeout(bool fresh, bool reducing)
 	acked_since_growth_ = 0;
 	if (hystart_)
 		hystart_->forget();
+}
+
+void Window::undo()
+{
+	cwnd_ = bounded(std::max(cwnd_, cwnd_before_cut_));
+	slow_start_threshold_ = std::max(slow_start_threshold_, threshold_before_cut_);
 }
 
 void Window::reduce(std::uint32_t in_flight, std::uint32_t newly)

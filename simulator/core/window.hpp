@@ -55,6 +55,9 @@ class Window
 	// `fresh`: of a congestion event that has not been reacted to.
 	void after_timeout(bool fresh, bool reducing);
 
+	// Nothing had been lost: the window is what it was.
+	void undo();
+
 	// The window with an ACK that tells of `newly` packets, in a reduction …
 	void reduce(std::uint32_t in_flight, std::uint32_t newly);
 
@@ -109,6 +112,7 @@ class Window
 	std::uint64_t acked_bytes_ = 0; // of the flow when it began
 
 	std::uint32_t cwnd_before_cut_ = 0;
+	std::uint32_t threshold_before_cut_ = UINT32_MAX;
 	std::uint32_t target_ = 0;
 	std::uint32_t delivered_at_cut_ = 0;
 	std::uint32_t sent_since_cut_ = 0;

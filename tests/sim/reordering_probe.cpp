@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// RACK's reordering window for test_reordering.py: what leaves, arrives and is asked in; what is lost, and when the next will be, out.
+#include <cstdint>
+#include <map>
+
+#include "../../simulator/core/reordering.hpp"
+
+using namespace sluice;
+
+namespace
+{
+
+enum What : std::int64_t { LEAVES, ARRIVES, ARRIVES_AGAIN, RECOVERY_ENDS };
+
+struct Step {
+	std::int64_t at, what, number, una, next;
+};
+
+} // namespace
+
+// After each step: due[i], the packet that is lost at once in lost[i], or -1. At most one is lost with each step of the tests.
+extern "C" void sluice_reordering(std::int64_t steps, const Step *step, std::int64_t *lost, std::int64_t *due)
+{
+	Reordering reordering;
+	LastToLeave arrived;
+	RoundTrip round_trip(MILLISECOND, SECOND, TimeoutRule::Linux);
+	std::map<std::uint32_t, Time> left, missing;
+
+	for (std::int64_t i = 0; i < steps; i++) {
+		auto number = static_cast<std::uint32_t>(step[i].number);
+		Time now = step[i].at;
+
+		switch (step[i].what) {
+		case LEAVES:
+			reordering.on_sent({number, left.contains(number), now});
+			left[number] = missing[number] = now;
+			break;
+		case ARRIVES_AGAIN:
+			reordering.on_duplicate(static_cast<std::uint32_t>(step[i].una),
+						static_cast<std::uint32_t>(step[i].next));
+			break;
+		case ARRIVES:
+			round_trip.sample(now - left[number]);
+			arrived.on_arrival(number, left[number], now);
+			missing.erase(number);
+			break;
+		case RECOVERY_ENDS:
+			reordering.on_recovery_over();
+		}
+		lost[i] = -1;
+		reordering.examine(
+			arrived, round_trip, now,
+			[&](const Reordering::Sent &sent) {
+				return missing.contains(sent.number) && missing[sent.number] == sent.at;
+			},
+			[&](std::uint32_t gone) {
+				missing.erase(gone);
+				lost[i] = gone;
+			});
+		due[i] = reordering.due();
+	}
+}

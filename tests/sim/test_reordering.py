@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets of one flow that overtake each other: how long one may be missing, and what becomes of a window that was
+reduced for nothing. RFC 8985, section 6.2; RFC 3522."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.sim import kit
+from tests.sim.kit import FRAME, GBIT, MS, PAYLOAD, US, Link, serialisation
+
+PROBE = Path(__file__).with_name("reordering_probe.cpp")
+LEAVES, ARRIVES, ARRIVES_AGAIN, RECOVERY_ENDS, NOTHING = range(5)
+NEVER = 2**63 - 1
+ROUND_TRIP = 100
+
+
+@pytest.fixture(scope="module")
+def play(tmp_path_factory):
+    """steps -> [(what is lost with the step or -1, when the next will be)]; compiled with the checks for undefined
+    behaviour."""
+    library = tmp_path_factory.mktemp("probe") / "reordering.so"
+    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
+    subprocess.run(["c++", *flags, "-shared", "-fPIC", str(PROBE), "-o", str(library)], check=True)
+    function = ctypes.CDLL(str(library)).sluice_reordering
+    pointer = ctypes.POINTER(ctypes.c_int64)
+    function.argtypes = [ctypes.c_int64, pointer, pointer, pointer]
+
+    def run(steps):
+        rows = np.zeros((len(steps), 5), np.int64)
+        for row, step in zip(rows, steps, strict=True):
+            row[: len(step)] = step
+        lost, due = np.zeros(len(steps), np.int64), np.zeros(len(steps), np.int64)
+        function(len(steps), *(column.ctypes.data_as(pointer) for column in (rows, lost, due)))
+        return list(zip(lost.tolist(), due.tolist(), strict=True))
+
+    return run
+
+
+def burst(count, at=0):
+    return [(at, LEAVES, number) for number in range(count)]
+
+
+def overtaken(*later):
+    """Packets 0, 1, 2 leave at once; 1 arrives, then what else is given."""
+    return [*burst(3), (ROUND_TRIP, ARRIVES, 1), *later]
+
+
+def test_nothing_is_missing_before_a_later_packet_has_arrived(play):
+    assert play([*burst(3), (ROUND_TRIP, ARRIVES, 0), (10**6, NOTHING, 0)])[-1] == (-1, NEVER)
+
+
+def test_a_packet_may_be_missing_for_a_quarter_of_the_least_round_trip(play):
+    due = ROUND_TRIP + ROUND_TRIP // 4
+    assert play(overtaken((due - 1, NOTHING, 0), (due, NOTHING, 0)))[-3:] == [
+        (-1, due),
+        (-1, due),
+        (0, NEVER),
+    ]
+
+
+def test_a_packet_that_arrives_meanwhile_is_not_lost(play):
+    assert play(overtaken((ROUND_TRIP + 10, ARRIVES, 0), (10**6, NOTHING, 0)))[-1] == (-1, NEVER)
+
+
+def test_of_packets_that_left_at_once_the_number_says_which_was_first(play):
+    assert play(overtaken((10**6, NOTHING, 0)))[-1] == (0, NEVER), "0 is lost; 2 may be on its way"
+
+
+def test_what_left_again_is_missing_from_then_on(play):
+    """It is lost a second time only when a packet that left after it arrives."""
+    due = ROUND_TRIP + ROUND_TRIP // 4
+    again = overtaken((due, NOTHING, 0), (due, LEAVES, 0), (due, ARRIVES, 2))
+    assert play([*again, (10**6, NOTHING, 0)])[-1] == (-1, NEVER)
+    later = [(due + 1, LEAVES, 3), (due + 1 + ROUND_TRIP, ARRIVES, 3)]
+    assert play([*again, *later])[-1] == (-1, due + ROUND_TRIP + ROUND_TRIP // 4)
+
+
+@pytest.mark.parametrize("duplicates", [1, 2, 3])
+def test_each_round_trip_with_a_duplicate_widens_the_window(play, duplicates):
+    """By a quarter of the least round trip; never beyond the smoothed one."""
+    told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, 10 * k, 10 * k + 10) for k in range(duplicates)]
+    assert play(overtaken(*told, (ROUND_TRIP, NOTHING, 0)))[-1] == (
+        -1,
+        ROUND_TRIP + (1 + duplicates) * ROUND_TRIP // 4,
+    )
+
+
+def test_a_second_duplicate_of_a_round_trip_changes_nothing(play):
+    told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, una, 10) for una in range(10)]
+    assert play(overtaken(*told))[-1] == (-1, ROUND_TRIP + 2 * ROUND_TRIP // 4)
+
+
+def test_the_window_ends_at_the_smoothed_round_trip(play):
+    told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, k, k + 1) for k in range(1000)]
+    assert play(overtaken(*told))[-1] == (-1, 2 * ROUND_TRIP)
+
+
+@pytest.mark.parametrize(("recoveries", "steps"), [(15, 2), (16, 1)])
+def test_sixteen_recoveries_without_a_duplicate_narrow_it_again(play, recoveries, steps):
+    told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, 0, 1), *[(ROUND_TRIP, RECOVERY_ENDS)] * recoveries]
+    assert play(overtaken(*told))[-1] == (-1, ROUND_TRIP + steps * ROUND_TRIP // 4)
+
+
+def swap_queues(net, every_ps):
+    """Until flow 0 is done: what comes to the last port goes to one queue, then to the other one. So packets overtake
+    those before them, by what waits."""
+    until = 0
+    while not until or net.fabric.flows_under_way:
+        net.fabric.set_queue_of(net.towards[1], [until // every_ps % 2] * kit.TAGS)
+        until += every_ps
+        net.run(until)
+    return net.results()
+
+
+@pytest.mark.parametrize("every_us", [10, 20])
+@pytest.mark.parametrize("control", ["dctcp", "reno", "cubic"])
+def test_a_flow_learns_that_its_packets_overtake_each_other(control, every_us):
+    """And keeps its link full; one that takes three later packets for a loss each time does not."""
+    packets, took, again = 5000, {}, {}
+    for linux in (False, True):
+        settings = kit.transport(
+            initial_window=30,
+            max_window=45,
+            recovers_as_linux=linux,
+            control=getattr(kit.core.Control, control),
+        )
+        net = kit.single(2, settings, up=Link(100 * GBIT, 10 * US), down=Link(10 * GBIT, 10 * US))
+        net.flow(0, 1, packets * PAYLOAD)
+        result = swap_queues(net, every_us * US)
+        assert result["delivered_bytes"].tolist() == [packets * PAYLOAD]
+        assert net.fabric.packets_dropped == 0
+        took[linux], again[linux] = int(result["fct_ps"][0]), int(result["retransmissions"][0])
+        net.assert_nothing_left()
+    alone = packets * serialisation(FRAME, 10 * GBIT)
+    assert took[True] < 1.04 * alone
+    assert took[False] > 1.15 * alone
+    assert again[True] < 20 < again[False]
+
+
+@pytest.mark.parametrize("timeouts", [1, 2, 3])
+def test_a_window_reduced_for_a_needless_timeout_is_given_back(timeouts):
+    """A flow of which three of a higher priority leave nothing for some milliseconds: what it had sent before was not
+    lost. Sent again are one packet with each timeout, and a probe; without RACK and Eifel a whole window is."""
+    left, again = {}, {}
+    for linux in (False, True):
+        settings = kit.transport(
+            initial_window=64,
+            max_window=64,
+            rto_min_ps=MS,
+            tags_deadlines=True,
+            control=kit.core.Control.reno,
+            recovers_as_linux=linux,
+        )
+        net = kit.single(5, settings, up=Link(100 * GBIT, 25 * US), down=Link(10 * GBIT, 25 * US))
+        net.fabric.set_queue_of(net.towards[4], kit.priority_map())
+        begin, trip = MS, 100 * US
+        end = begin + (2**timeouts - 1) * MS + MS // 2
+        net.flow(0, 4, 10**9, **kit.as_priority(7, 0))
+        for source in (1, 2, 3):
+            net.flow(source, 4, 1, begin, until_ps=end, **kit.as_priority(0, begin))
+        net.run(end + 6 * trip)
+        unfinished = net.fabric.unfinished()
+        left[linux] = net.sender(0)["cwnd"]
+        again[linux] = int(unfinished["retransmissions"][0] - unfinished["timeouts"][0])
+    assert (left[True], again[True]) == (64, 1)
+    assert left[False] < 40
+    assert again[False] >= 60
