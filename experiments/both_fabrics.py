@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiments over schemes and seeds on the testbed, run after run, and the same runs on the simulator where wanted."""
+"""Experiments over schemes and seeds on the testbed, run after run, and the same runs on the simulator where wanted:
+there with the delay and the acknowledgements of an emulated network."""
 
 from __future__ import annotations
 
@@ -7,11 +8,13 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
+from experiments.emulated import as_emulated
 from experiments.fabrics import FABRICS, runner
 from experiments.files import scenario_with
 from experiments.report.figures import estimate
@@ -21,7 +24,7 @@ from experiments.sweep.run import is_finished
 from experiments.sweep.table import COLUMNS, Row, rows
 from experiments.terminal import console, end_in_order, progress_bar
 from experiments.verdict import Claim
-from policy.fabrics import TESTBED
+from policy.fabrics import SIMULATOR, TESTBED
 from policy.schemes import SCHEMES
 
 ORDER_COLUMNS = (*COLUMNS, ("retransmissions", "retransmissions", 1.0))
@@ -62,6 +65,8 @@ def run_all(points: Sequence[Point], arguments: argparse.Namespace) -> list[Row]
 
     What is there already is not run again, unless it is not valid and has been tried less than `attempts` times.
     """
+    if arguments.on == SIMULATOR:
+        points = [replace(point, document=as_emulated(point.document)) for point in points]
     for point in points:
         while not _is_enough(arguments.out, point, arguments.attempts):
             _run(point, arguments.out, arguments.on)

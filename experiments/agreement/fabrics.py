@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One scenario on both fabrics, and what the simulator has to be told to be like the testbed."""
+"""One scenario on both fabrics, the simulator with the testbed's own delay."""
 
 from __future__ import annotations
 
@@ -14,16 +14,12 @@ import pyarrow.parquet as pq
 
 from experiments.agreement.compare import columns_by_number
 from experiments.bundle import is_complete
+from experiments.emulated import as_emulated
 from experiments.fabrics import need_root
 from experiments.files import SCENARIOS, read_document, scenario_with
 from experiments.simulator_run import run_on_simulator
 from experiments.terminal import progress_bar
 from topologies.commands import port_burst_bytes
-
-SIMULATOR_SETTINGS: Mapping[str, Any] = {"uplink": "fabric", "packets_per_ack": 2, "ack_delay": "40ms"}
-"""A kernel acknowledges every second packet, or after 40 ms. A testbed's host sends at the link rate and
-TCP small queues keep its own queue, and with it the window, short; the simulator has none: there marks at
-the host's own port keep both short."""
 
 TINY_BYTES = 64
 CROSSINGS = 6
@@ -59,10 +55,8 @@ def _fct_us(bundle: Path) -> Any:
 
 
 def on_simulator(document: Mapping[str, Any], out: Path, delay_us: float) -> Path:
-    """The bundle of a testbed's scenario on the simulator; what the document itself says of it has the last word."""
-    fabric = {"link_delay": f"{round(delay_us * 1000)}ns", **document["fabric"]}
-    settings = {**SIMULATOR_SETTINGS, **document.get("simulator", {})}
-    scenario, resolved = scenario_with(document, fabric=fabric, simulator=settings)
+    """The bundle of a testbed's scenario on the simulator."""
+    scenario, resolved = scenario_with(as_emulated(document, delay_us))
     if not is_complete(out, resolved):
         run_on_simulator(scenario, resolved, out)
     return out
