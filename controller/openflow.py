@@ -28,6 +28,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from controller import wire
 from controller.pipeline import (
     COOKIE_TABLE_MASK,
+    FAMILIES,
     Action,
     Bucket,
     Changes,
@@ -134,23 +135,20 @@ _ADDRESSES = ((_nxm(0, 7, 4), _nxm(0, 8, 4)), (_nxm(1, 19, 16), _nxm(1, 20, 16))
 """Of IPv4 and IPv6."""
 _L4_PORTS = {6: (_nxm(0, 9, 2), _nxm(0, 10, 2)), 17: (_nxm(0, 11, 2), _nxm(0, 12, 2))}
 """Of TCP and UDP."""
-_ETH_TYPES = (0x0800, 0x86DD)
 
 
 def _learn_body(flow: LearnFlow) -> bytes:
     """What follows the subtype, filled up to a multiple of eight."""
     number = cookie(Table.WITNESS, flow.port)
     head = _LEARN.pack(0, _WITNESS_S, 1, number, 0, Table.WITNESS, 0, 0, MOST_WITNESSES, 0)
-    body = head + _constant(_ETH_TYPES[flow.family], 16, _ETH_TYPE) + _constant(flow.protocol, 8, _IP_PROTO)
+    body = head + _constant(FAMILIES[flow.family], 16, _ETH_TYPE) + _constant(flow.protocol, 8, _IP_PROTO)
     sizes = (8 * (field & 0xFF) for field in _ADDRESSES[flow.family])
+    # The two lowest bits of the type of service are zero, not ECN; of OXM's six bits Open vSwitch learns no match.
     copied = [
         (_IN_PORT, 16),
         *zip(_ADDRESSES[flow.family], sizes, strict=True),
         *((port, 16) for port in _L4_PORTS[flow.protocol]),
-        (
-            _IP_TOS,
-            8,
-        ),  # its two lowest bits are zero, not ECN; of OXM's six bits Open vSwitch learns no match at all
+        (_IP_TOS, 8),
     ]
     body += b"".join(_FROM_FIELD.pack(bits, field, 0, field, 0) for field, bits in copied)
     return body + bytes(-(len(body) + 2) % 8)

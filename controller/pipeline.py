@@ -231,8 +231,8 @@ NOT_IP = tags.TAG_COUNT
 NO_CODE = 0xFF
 """Cookie code of the rules that are about no tag."""
 
-_IPV4, _IPV6 = 0x0800, 0x86DD
-_FAMILIES = (_IPV4, _IPV6)
+FAMILIES = (0x0800, 0x86DD)
+"""EtherTypes of IPv4 and IPv6."""
 _TCP, _UDP = 6, 17
 _FIN = 0x001
 
@@ -286,7 +286,7 @@ def conduct_rules(treatments: Treatments) -> Iterator[FlowRule]:
 def _treating_rules(port: int, *, demoted: bool) -> Iterator[FlowRule]:
     """The flow is counted under the tag that it came with."""
     sanction = (SetTag(tags.BACKGROUND),) if demoted else ()
-    for index, family in enumerate(_FAMILIES):
+    for index, family in enumerate(FAMILIES):
         of_family = {"in_port": port, "eth_type": family}
         for protocol in (_TCP, _UDP):
             actions = (LearnFlow(port, index, protocol), Resubmit(Table.WITNESS), *sanction)
@@ -322,7 +322,7 @@ def ingress_rules(edge_ports: Iterable[int]) -> Iterator[FlowRule]:
     untagged.
     """
     yield _classify(_MISS, (), NOT_IP)
-    for index, family in enumerate(_FAMILIES):
+    for index, family in enumerate(FAMILIES):
         yield _classify(_BY_FAMILY, _match(eth_type=family), tags.UNTAGGED, family=index)
         for tag in range(1, tags.TAG_COUNT):
             yield _classify(_BY_TAG, _match(eth_type=family, ip_dscp=tag), tag, family=index)
@@ -331,7 +331,7 @@ def ingress_rules(edge_ports: Iterable[int]) -> Iterator[FlowRule]:
 
 
 def _edge_port_rules(port: int) -> Iterator[FlowRule]:
-    for index, family in enumerate(_FAMILIES):
+    for index, family in enumerate(FAMILIES):
         of_family = _match(eth_type=family, in_port=port)
         yield _classify(_BY_PORT_FAMILY, of_family, tags.UNTAGGED, port, index)
         for tag in range(1, tags.TAG_COUNT):
@@ -412,7 +412,7 @@ def completed_rules(ports: Iterable[int]) -> Iterator[FlowRule]:
     yield FlowRule(Table.COMPLETED, _MISS, (), goto=Table.MAP, cookie=cookie(Table.COMPLETED))
     for port in ports:
         for tag in range(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1):
-            for index, family in enumerate(_FAMILIES):
+            for index, family in enumerate(FAMILIES):
                 yield _fin_rule(port, tag, index, family)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do both fabrics put the schemes into the same order? From the verdicts of two runs of scheme_tour or aemon_mix.
+"""Do both fabrics put the schemes into the same order? From the verdicts of two runs of scheme_tour, aemon_mix or
+fish_burst.
 
 Seed by seed, for both have the same flows: which long flows a seed draws makes more of a difference than any scheme.
 
@@ -42,7 +43,9 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     ours, theirs = (_numbers(folder) for folder in (arguments.ours, arguments.theirs))
     claims = [
-        claim_of(title, _values(ours, column), _values(theirs, column)) for title, column in FIGURES.items()
+        claim_of(title, _values(ours, column), _values(theirs, column))
+        for title, column in FIGURES.items()
+        if _is_known(ours, column) and _is_known(theirs, column)
     ]
     arguments.out.mkdir(parents=True, exist_ok=True)
     return conclude(arguments.out, "scheme_order", claims, {"ours": ours, "theirs": theirs})
@@ -51,6 +54,11 @@ def main(argv: list[str] | None = None) -> int:
 def _numbers(folder: Path) -> dict[str, dict[str, list[float]]]:
     numbers: dict[str, dict[str, list[float]]] = json.loads((folder / "verdict.json").read_text())["numbers"]
     return numbers.get("all", numbers)  # type: ignore[return-value]
+
+
+def _is_known(numbers: Mapping[str, Mapping[str, Sequence[float | None]]], column: str) -> bool:
+    """Without deadlines none is missed."""
+    return all(value is not None for figures in numbers.values() for value in figures[column])
 
 
 def _values(numbers: Mapping[str, Mapping[str, list[float]]], column: str) -> dict[str, list[float]]:

@@ -52,3 +52,17 @@ def test_main__reads_two_verdicts(tmp_path):
     asked = [str(tmp_path / "ours"), str(tmp_path / "theirs"), "--out", str(tmp_path / "out")]
     assert compare.main(asked) == 0
     assert len(json.loads((tmp_path / "out" / "verdict.json").read_text())["claims"]) == len(compare.FIGURES)
+
+
+def test_main__a_figure_that_a_run_does_not_have_is_left_out(tmp_path):
+    for folder, missed in (("ours", [0.0, 0.1]), ("theirs", [None, None])):
+        (tmp_path / folder).mkdir()
+        numbers = {
+            s: dict.fromkeys(compare.FIGURES.values(), v) | {"miss_ratio": missed} for s, v in OURS.items()
+        }
+        (tmp_path / folder / "verdict.json").write_text(json.dumps({"numbers": numbers}))
+    assert (
+        compare.main([str(tmp_path / "ours"), str(tmp_path / "theirs"), "--out", str(tmp_path / "out")]) == 0
+    )
+    claims = json.loads((tmp_path / "out" / "verdict.json").read_text())["claims"]
+    assert len(claims) == len(compare.FIGURES) - 1
