@@ -65,9 +65,7 @@ def _add(
     settings, discipline = made
     settings.bps = settings.bps or link.rate_bps
     settings.delay_ps = link.delay_ns * PS_PER_NS
-    settings.peer = peer
-    settings.peer_is_host = to_host
-    fabric.add_port(settings, discipline)
+    fabric.add_port(settings, discipline, peer, to_host)
 
 
 def _route(fabric: _fabric.Fabric, topology: Topology, layout: Layout, edge: Mapping[str, Port]) -> None:

@@ -47,12 +47,23 @@ Fabric::Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSetti
 	start_.what = Happening::FlowStart;
 }
 
-std::uint32_t Fabric::add_port(const PortSettings &settings, const Discipline &discipline)
+std::uint32_t Fabric::add_port(const PortSettings &settings, const Discipline &discipline, std::uint16_t peer,
+			       bool peer_is_host)
 {
-	if (!settings.bps || settings.peer >= (settings.peer_is_host ? hosts_ : switches_))
+	if (!settings.bps || peer >= (peer_is_host ? hosts_ : switches_))
 		throw std::invalid_argument("a port has a rate, and leads to a host or switch of the fabric");
-	ports_.push_back(std::make_unique<Port>(world_, settings, make_queueing(discipline, settings.bps)));
+	ports_.push_back(std::make_unique<Port>(kind_of(settings), peer, peer_is_host,
+						make_queueing(discipline, settings.bps), queue_maps_.shared({})));
 	return static_cast<std::uint32_t>(ports_.size() - 1);
+}
+
+const PortKind &Fabric::kind_of(const PortSettings &settings)
+{
+	for (const auto &kind : kinds_)
+		if (kind->settings == settings)
+			return *kind;
+	kinds_.push_back(std::make_unique<PortKind>(world_, settings));
+	return *kinds_.back();
 }
 
 std::uint16_t Fabric::add_group(const std::vector<std::uint32_t> &numbers)

@@ -51,7 +51,14 @@ class Fabric
 	Fabric &operator=(const Fabric &) = delete;
 
 	// Hosts first: their ports have the numbers of the hosts. Returns the port's number.
-	std::uint32_t add_port(const PortSettings &settings, const Discipline &discipline);
+	std::uint32_t add_port(const PortSettings &settings, const Discipline &discipline, std::uint16_t peer,
+			       bool peer_is_host);
+
+	// The queue of each tag at this port, from now on.
+	void set_queue_of(std::uint32_t number, const QueueMap &queue_of)
+	{
+		port(number).set_queue_of(queue_maps_.shared(queue_of));
+	}
 
 	// Equal-cost ports of a switch; returns the number of the group.
 	std::uint16_t add_group(const std::vector<std::uint32_t> &ports);
@@ -109,6 +116,7 @@ class Fabric
 	void audit() const;
 
       private:
+	const PortKind &kind_of(const PortSettings &settings);
 	void happen(Event *event);
 	void on_timer(TimerEvent *event);
 	void at_host(Packet *packet);
@@ -123,6 +131,8 @@ class Fabric
 	TransportSettings transport_;
 	std::uint16_t hosts_;
 	std::uint16_t switches_;
+	std::vector<std::unique_ptr<PortKind>> kinds_;
+	QueueMaps queue_maps_;
 	std::vector<std::unique_ptr<Port>> ports_;
 	Routing routing_;
 	std::deque<FlowSpec> waiting_;

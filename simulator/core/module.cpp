@@ -179,12 +179,12 @@ nb::dict windows(const Fabric &fabric)
 
 void set_queue_of(Fabric &fabric, std::uint32_t port, const std::vector<std::uint8_t> &queue_of)
 {
-	std::array<std::uint8_t, SL_TAG_COUNT> map = {};
+	QueueMap map = {};
 
 	if (queue_of.size() != map.size() || *std::max_element(queue_of.begin(), queue_of.end()) >= MAX_QUEUES)
 		throw std::invalid_argument("a queue map has a queue from 0 to 7 for each of the 62 tags");
 	std::copy(queue_of.begin(), queue_of.end(), map.begin());
-	fabric.port(port).set_queue_of(map);
+	fabric.set_queue_of(port, map);
 }
 
 void bind_settings(nb::module_ &m)
@@ -235,8 +235,6 @@ void bind_settings(nb::module_ &m)
 		.def(nb::init<>())
 		.def_rw("bps", &PortSettings::bps)
 		.def_rw("delay_ps", &PortSettings::delay)
-		.def_rw("peer", &PortSettings::peer)
-		.def_rw("peer_is_host", &PortSettings::peer_is_host)
 		.def_rw("buffer_bytes", &PortSettings::buffer_bytes)
 		.def_rw("mark_by", &PortSettings::mark_by)
 		.def_rw("count_tags", &PortSettings::count_tags)
@@ -272,7 +270,7 @@ void bind_fabric(nb::module_ &m)
 	nb::class_<Fabric>(m, "Fabric")
 		.def(nb::init<std::uint16_t, std::uint16_t, const TransportSettings &, Time, std::uint64_t, bool>(),
 		     "hosts"_a, "switches"_a, "transport"_a, "near_ps"_a, "seed"_a, "spray_packets"_a)
-		.def("add_port", &Fabric::add_port, "settings"_a, "discipline"_a)
+		.def("add_port", &Fabric::add_port, "settings"_a, "discipline"_a, "peer"_a, "peer_is_host"_a)
 		.def("add_group", &Fabric::add_group, "ports"_a)
 		.def("set_route", &Fabric::set_route, "from_switch"_a, "to_host"_a, "group"_a)
 		.def("add_flows", &add_flows, "id"_a, "bytes"_a, "start_ps"_a, "began_ps"_a, "deadline_ps"_a,

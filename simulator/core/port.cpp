@@ -10,42 +10,41 @@
 namespace sluice
 {
 
-Port::Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing> queueing)
-    : Event{.what = Happening::Arrival}, peer_(settings.peer), peer_is_host_(settings.peer_is_host),
-      mark_by_(settings.mark_by), delay_(settings.delay), world_(world), queueing_(std::move(queueing)),
-      buffer_bytes_(settings.buffer_bytes), line_(settings.bps), marking_(settings.marking)
+Port::Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::unique_ptr<Queueing> queueing,
+	   SharedQueueMap queue_of)
+    : Event{.what = Happening::Arrival}, peer_(peer), peer_is_host_(peer_is_host), kind_(kind),
+      queueing_(std::move(queueing)), queue_of_(std::move(queue_of))
 {
-	marking_.rate_bps = settings.bps;
-	if (settings.count_tags)
+	if (kind.settings.count_tags)
 		counters_ = std::make_unique<TagCounters>();
-	if (settings.grants_rates)
+	if (kind.settings.grants_rates)
 		allocator_ = std::make_unique<RateAllocator>();
 }
 
 void Port::accept(Packet *packet)
 {
 	catch_up();
-	packet->queue = queue_of_[packet->tag];
-	if (counters_)
+	packet->queue = (*queue_of_)[packet->tag];
+	if (kind_.settings.count_tags)
 		count(*packet);
-	if (allocator_ && packet->kind == PacketKind::RateRequest)
+	if (kind_.settings.grants_rates && packet->kind == PacketKind::RateRequest)
 		grant_rate(*packet);
-	if (backlog_bytes_ + packet->frame_bytes > buffer_bytes_ && !make_room(packet))
+	if (backlog_bytes_ + packet->frame_bytes > kind_.settings.buffer_bytes && !make_room(packet))
 		return;
 	if (marks(*packet))
 		mark(packet);
 	backlog_bytes_ += packet->frame_bytes;
-	if (mark_by_ != MarkBy::Port)
+	if (kind_.settings.mark_by != MarkBy::Port)
 		queue_bytes_[packet->queue] += packet->frame_bytes;
 	statistics_.most_bytes = std::max(statistics_.most_bytes, backlog_bytes_);
-	queueing_->push(packet, world_.now());
-	if (busy_until_ <= world_.now())
-		send_next(world_.now());
+	queueing_->push(packet, kind_.world.now());
+	if (busy_until_ <= kind_.world.now())
+		send_next(kind_.world.now());
 }
 
 void Port::catch_up()
 {
-	while (backlog_bytes_ && busy_until_ <= world_.now())
+	while (backlog_bytes_ && busy_until_ <= kind_.world.now())
 		send_next(busy_until_);
 }
 
@@ -56,24 +55,24 @@ void Port::send_next(Time now)
 	take_off(*packet);
 	statistics_.packets++;
 	statistics_.bytes += packet->frame_bytes;
-	busy_until_ = now + line_.time_of(packet->frame_bytes);
+	busy_until_ = now + kind_.line.time_of(packet->frame_bytes);
 	if (link_.empty())
-		await_arrival(busy_until_ + delay_);
-	link_.push(packet, busy_until_ + delay_);
+		await_arrival(busy_until_ + kind_.settings.delay);
+	link_.push(packet, busy_until_ + kind_.settings.delay);
 }
 
 // It no longer waits.
 void Port::take_off(const Packet &packet)
 {
 	backlog_bytes_ -= packet.frame_bytes;
-	if (mark_by_ != MarkBy::Port)
+	if (kind_.settings.mark_by != MarkBy::Port)
 		queue_bytes_[packet.queue] -= packet.frame_bytes;
 }
 
 void Port::await_arrival(Time arrives_at)
 {
 	at = arrives_at;
-	world_.calendar.add(this);
+	kind_.world.calendar.add(this);
 }
 
 Packet *Port::on_arrival()
@@ -95,11 +94,11 @@ bool Port::make_room(Packet *arriving)
 {
 	if (arriving->kind == PacketKind::RateRequest || arriving->kind == PacketKind::RateGrant)
 		return true; // ports keep room for headers: a lost one would leave their counters wrong for ever
-	if (arriving->frame_bytes > buffer_bytes_) { // nobody shall go for nothing
+	if (arriving->frame_bytes > kind_.settings.buffer_bytes) { // nobody shall go for nothing
 		drop(arriving);
 		return false;
 	}
-	while (backlog_bytes_ + arriving->frame_bytes > buffer_bytes_) {
+	while (backlog_bytes_ + arriving->frame_bytes > kind_.settings.buffer_bytes) {
 		Packet *victim = queueing_->displaced(arriving);
 
 		if (victim != arriving)
@@ -114,30 +113,30 @@ bool Port::make_room(Packet *arriving)
 void Port::drop(Packet *packet)
 {
 	statistics_.dropped++;
-	world_.totals.dropped++;
+	kind_.world.totals.dropped++;
 	if (!--packet->flow->packets_under_way && packet->flow->reported)
-		world_.bereft.push_back(packet->flow);
-	world_.packets.put_back(packet);
+		kind_.world.bereft.push_back(packet->flow);
+	kind_.world.packets.put_back(packet);
 }
 
 // By the real backlog that the packet finds; by a phantom queue where the port has one (its own model of the backlog).
 bool Port::marks(const Packet &packet)
 {
-	if (marking_.phantom_rate_bps)
-		return sl_vq_arrive(&virtual_queue_, &marking_, packet.frame_bytes,
-				    static_cast<sl_u64>(world_.now() / NANOSECOND), 0) == SL_VQ_MARK;
-	if (!marking_.mark_bytes || !packet.ect)
+	if (kind_.marking.phantom_rate_bps)
+		return sl_vq_arrive(&virtual_queue_, &kind_.marking, packet.frame_bytes,
+				    static_cast<sl_u64>(kind_.world.now() / NANOSECOND), 0) == SL_VQ_MARK;
+	if (!kind_.marking.mark_bytes || !packet.ect)
 		return false;
 	std::uint64_t found = marking_backlog(packet.queue);
-	bool ramp = marking_.mark_max_bytes > marking_.mark_bytes;
+	bool ramp = kind_.marking.mark_max_bytes > kind_.marking.mark_bytes;
 
-	return sl_vq_marks_backlog(&marking_, std::min<sl_u64>(found, SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE,
-				   ramp ? world_.random.next32() : 0);
+	return sl_vq_marks_backlog(&kind_.marking, std::min<sl_u64>(found, SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE,
+				   ramp ? kind_.world.random.next32() : 0);
 }
 
 std::uint64_t Port::marking_backlog(std::uint8_t queue) const
 {
-	switch (mark_by_) {
+	switch (kind_.settings.mark_by) {
 	case MarkBy::Queue:
 		return queue_bytes_[queue];
 	case MarkBy::Ahead:
@@ -159,7 +158,7 @@ void Port::grant_rate(Packet &packet)
 {
 	const Sender &sender = packet.flow->sender;
 
-	allocator_->on_request(packet.flow->sender.pacer()->request, static_cast<double>(line_.bps()),
+	allocator_->on_request(packet.flow->sender.pacer()->request, static_cast<double>(kind_.settings.bps),
 			       8.0 * static_cast<double>(backlog_bytes_), sender.round_trip().smoothed());
 }
 

@@ -8,11 +8,13 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 
 #include "../../dataplane/laws/mark.h"
 #include "../../dataplane/laws/tags.gen.h"
 #include "d3.hpp"
 #include "link.hpp"
+#include "queue_maps.hpp"
 #include "queueing.hpp"
 #include "world.hpp"
 
@@ -25,13 +27,39 @@ enum class MarkBy : std::uint8_t { Port, Queue, Ahead };
 struct PortSettings {
 	std::uint64_t bps = 0;
 	Time delay = 0;
-	std::uint16_t peer = 0;
-	bool peer_is_host = false;
 	std::uint64_t buffer_bytes = 0; // over all queues
 	sl_vq_settings marking = {};
 	MarkBy mark_by = MarkBy::Port;
 	bool count_tags = false;
 	bool grants_rates = false; // D3
+
+	bool operator==(const PortSettings &other) const
+	{
+		return all() == other.all();
+	}
+
+      private:
+	auto all() const
+	{
+		return std::tie(bps, delay, buffer_bytes, marking.mark_bytes, marking.mark_max_bytes,
+				marking.phantom_rate_bps, marking.phantom_mark_bytes, mark_by, count_tags,
+				grants_rates);
+	}
+};
+
+// What ports with the same settings have in common. A packet looks at it in every port, and a large fabric has thousands of
+// ports: only what differs from port to port shall take up room in caches for each.
+struct PortKind {
+	PortKind(World &world, const PortSettings &settings)
+	    : world(world), settings(settings), marking(settings.marking), line(settings.bps)
+	{
+		marking.rate_bps = settings.bps;
+	}
+
+	World &world;
+	const PortSettings settings;
+	sl_vq_settings marking;
+	Line line;
 };
 
 // Of one tag, cumulative; what the controller reads from a switch by OpenFlow. Aligned so as to lie in one cache line.
@@ -55,7 +83,8 @@ struct PortStatistics {
 class alignas(64) Port : public Event
 {
       public:
-	Port(World &world, const PortSettings &settings, std::unique_ptr<Queueing> queueing);
+	Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::unique_ptr<Queueing> queueing,
+	     SharedQueueMap queue_of);
 
 	// A packet is to leave by this port: it waits, or goes, or is dropped.
 	void accept(Packet *packet);
@@ -76,9 +105,9 @@ class alignas(64) Port : public Event
 		return peer_is_host_;
 	}
 
-	void set_queue_of(const std::array<std::uint8_t, SL_TAG_COUNT> &queue_of)
+	void set_queue_of(SharedQueueMap queue_of)
 	{
-		queue_of_ = queue_of;
+		queue_of_ = std::move(queue_of);
 	}
 
 	std::uint64_t backlog_bytes() const
@@ -98,7 +127,7 @@ class alignas(64) Port : public Event
 
 	std::uint64_t bps() const
 	{
-		return line_.bps();
+		return kind_.settings.bps;
 	}
 
 	template <class Visit> void visit_waiting(Visit &&visit) const
@@ -123,27 +152,22 @@ class alignas(64) Port : public Event
 	void take_off(const Packet &packet);
 	void await_arrival(Time arrives_at);
 
-	// In the order of use, by cache line: after the event's, what every packet looks at, what an arrival does.
+	// By cache line: after the event's, all that an arrival looks at; what a departure does, too; what few ports need.
 	std::uint16_t peer_;
 	bool peer_is_host_;
-	MarkBy mark_by_;
 	Link link_;
 	Time busy_until_ = 0;
-	Time delay_;
 	std::uint64_t backlog_bytes_ = 0; // without the packet on the link
+	const PortKind &kind_;
 
-	World &world_;
 	std::unique_ptr<Queueing> queueing_;
-	std::unique_ptr<TagCounters> counters_;
-	std::uint64_t buffer_bytes_;
-	Line line_;
+	SharedQueueMap queue_of_;
 	PortStatistics statistics_;
-	sl_vq_settings marking_;
 
-	alignas(64) std::array<std::uint8_t, SL_TAG_COUNT> queue_of_ = {};
-	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {}; // kept unless marks go by the whole port
+	std::unique_ptr<TagCounters> counters_;
 	std::unique_ptr<RateAllocator> allocator_;
 	sl_vq_state virtual_queue_ = {};
+	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {}; // kept unless marks go by the whole port
 };
 
 } // namespace sluice

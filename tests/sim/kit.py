@@ -102,10 +102,9 @@ class Link:
     buffer_bytes: int = NO_BOUND
     more: dict[str, Any] = field(default_factory=dict)
 
-    def settings(self, peer: int, *, to_host: bool) -> core.PortSettings:
+    def settings(self) -> core.PortSettings:
         made = core.PortSettings()
         made.bps, made.delay_ps, made.buffer_bytes = self.bps, self.delay_ps, self.buffer_bytes
-        made.peer, made.peer_is_host = peer, to_host
         for name, value in self.more.items():
             setattr(made, name, value)
         return made
@@ -132,7 +131,7 @@ class Net:
         self.flows = 0
 
     def add_port(self, link: Link, peer: int, *, to_host: bool = False) -> int:
-        number = self.fabric.add_port(link.settings(peer, to_host=to_host), link.discipline)
+        number = self.fabric.add_port(link.settings(), link.discipline, peer, to_host)
         if to_host:
             self.towards[peer] = number
         return number

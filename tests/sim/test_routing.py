@@ -76,14 +76,14 @@ def test_set_route__a_group_that_is_not_there_is_refused(group):
         core.Fabric(2, 1, kit.transport(), 100_000, 1, False).set_route(0, 0, group)
 
 
-def test_add_port__leads_to_what_is_there():
+@pytest.mark.parametrize(("peer", "is_host"), [(2, True), (1, False)])
+def test_add_port__leads_to_what_is_there(peer, is_host):
+    fabric = core.Fabric(2, 1, kit.transport(), 100_000, 1, False)
     with pytest.raises(ValueError, match="leads to a host or switch"):
-        core.Fabric(2, 1, kit.transport(), 100_000, 1, False).add_port(
-            port_to(2, host=True), core.Discipline()
-        )
+        fabric.add_port(Link(10**9).settings(), core.Discipline(), peer, is_host)
 
 
-def port_to(peer, *, host):
-    settings = core.PortSettings()
-    settings.bps, settings.peer, settings.peer_is_host = 10**9, peer, host
-    return settings
+def test_add_port__has_a_rate():
+    fabric = core.Fabric(2, 1, kit.transport(), 100_000, 1, False)
+    with pytest.raises(ValueError, match="has a rate"):
+        fabric.add_port(Link(0).settings(), core.Discipline(), 0, True)
