@@ -6,9 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-SIMULATOR_SETTINGS: Mapping[str, Any] = {"uplink": "fabric", "packets_per_ack": 2, "ack_delay": "40ms"}
-"""A kernel acknowledges every second packet, or after 40 ms. A testbed's host sends at the link rate and
-TCP small queues keep its own queue, and with it the window, short; the simulator has none: there marks at
+SIMULATOR_SETTINGS: Mapping[str, Any] = {
+    "links": "emulated",
+    "uplink": "fabric",
+    "packets_per_ack": 2,
+    "ack_delay": "40ms",
+}
+"""Links are token buckets. A kernel acknowledges every second packet, or after 40 ms. A testbed's host sends at the
+link rate and TCP small queues keep its own queue, and with it the window, short; the simulator has none: there marks at
 the host's own port keep both short."""
 
 LINK_DELAY_US = 106.0

@@ -29,6 +29,7 @@ from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 CONNECTIONS = ("new", "persistent")
 RECOVERIES = ("linux", "plain")
 LATE = ("urgent", "plain")
+LINKS = ("real", "emulated")
 MARK_BY = ("port", "queue", "ahead")
 MULTIPATH = ("per-flow", "per-packet")
 UPLINKS = ("fabric", "free", "unshaped")
@@ -93,6 +94,9 @@ class SimulatorSettings:
     uplink: str = "fabric"
     """"fabric": a host's own port queues, marks and drops as a switch's does; "free": it serialises, no more;
     "unshaped": it takes no time, the first queue is the switch's."""
+    links: str = "real"
+    """"real": a packet takes its time on the link; "emulated": a token bucket as on the testbed (policy/emulation.py),
+    which lets packets go at once while it has credit, and a virtual queue marks and bounds."""
     late: str = "urgent"
     """"urgent": past its deadline a flow goes on as the most urgent; "plain": as one without a deadline."""
     mark_by: str = "port"
@@ -266,6 +270,7 @@ def _simulator(table: Table, transport: Transport) -> SimulatorSettings:
         ack_delay_ns=table.time_ns("ack_delay", "0.5ms"),
         rto_initial_us=_timeout_us(table, "rto_initial", initial),
         uplink=table.one_of("uplink", "fabric", UPLINKS),
+        links=table.one_of("links", "real", LINKS),
         late=table.one_of("late", "urgent", LATE),
         mark_by=table.one_of("mark_by", "port", MARK_BY),
     )

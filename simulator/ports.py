@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from policy.desired import Policy
+from policy.emulation import HOST_BURST_BYTES, port_burst_bytes
 from policy.graph import Port
 from policy.marking import PHANTOM_PERCENT, PortMarking
 from policy.scenario import SimulatorSettings
@@ -23,6 +24,8 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
 
     def make(link: Port, of_host: bool) -> tuple[_fabric.PortSettings, _fabric.Discipline]:
         settings = _fabric.PortSettings()
+        if simulator.links == "emulated":
+            settings.burst_bytes = HOST_BURST_BYTES if of_host else port_burst_bytes(link.rate_bps)
         if of_host and simulator.uplink != "fabric":
             settings.buffer_bytes = UNBOUNDED_BYTES
             settings.bps = UNSHAPED_BPS if simulator.uplink == "unshaped" else 0

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from policy.emulation import HOST_BURST_BYTES, port_burst_bytes
 from policy.graph import Host, Port, Topology
 
 QUEUES = 8
@@ -19,19 +20,14 @@ QUEUES = 8
 MIN_RATE_BPS = 12_000
 """A class below its min-rate goes before all priorities, so it must be tiny.
 
-linux-htb takes no less than the MTU in a second, which is LATE_NS of the link here: 0.2 % of its rate for each queue.
+linux-htb takes no less than the MTU in a second, which is policy.emulation.LATE_NS of the link here: 0.2 % of its
+rate for each queue.
 """
 
 SHARES_TIMEOUT_S = 2
 """So long does whoever changes shares wait for ovs-vswitchd to carry it out."""
 
 MTU_BYTES = 1500
-
-HOST_BURST_BYTES = 3_100
-"""Two frames: a host's packets leave it paced."""
-
-LATE_NS = 2_000_000
-"""How late the timer of a switch port's HTB may fire without loss of rate, on a busy machine."""
 
 QUEUE_PACKETS = 10_000
 """Length of the kernel's queues: never the limit, that is the buffer in bytes of the port program."""
@@ -54,15 +50,6 @@ class Command(NamedTuple):
 
     argv: list[str]
     stdin: str | None = None
-
-
-def port_burst_bytes(rate_bps: int) -> int:
-    """Credit of a port's HTB classes, in bytes: two frames, or what the link carries in LATE_NS.
-
-    A port that loses rate whenever a timer is late sends less than its virtual queue (dataplane/laws/mark.h) supposes,
-    and the difference is a queue that nothing marks and nothing bounds: it grew by some 50 KB a second at 100 Mb/s.
-    """
-    return min(max(HOST_BURST_BYTES, rate_bps * LATE_NS // 8_000_000_000), 65_000)
 
 
 def ovs_settings() -> Command:

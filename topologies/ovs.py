@@ -26,9 +26,9 @@ _NICE = ["nice", "-n", "-10"]
 SWITCH_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_TOP_PAD_": str(4 << 20)}
 """For ovs-vswitchd: let the C library keep freed memory.
 
-The userspace datapath takes and frees 32 receive buffers of a port's MTU for every port at every turn. With the MTU of
-commands.port_burst_bytes that grew and shrank the heap each time: 0.65 of a core for 500 packets a second in a fabric
-of 24 ports, and a millisecond a hop; with this, 0.06 of a core and 0.13 ms.
+The userspace datapath takes and frees 32 receive buffers of a port's MTU for every port at every turn. With the MTU
+of policy.emulation.port_burst_bytes that grew and shrank the heap each time: 0.65 of a core for 500 packets a second in
+a fabric of 24 ports, and a millisecond a hop; with this, 0.06 of a core and 0.13 ms.
 """
 
 

@@ -27,9 +27,6 @@ Columns = dict[str, npt.NDArray[Any]]
 TOLERANCE = {("small", "mean"): 0.25, ("medium", "mean"): 0.15}
 """By how much the median over the seeds may differ. Small flows take a millisecond or two, of which software has a part
 that varies from hop to hop; medium flows take what the link and the sharing of it take."""
-CREDIT_MS = 0.5
-"""Or the medians by so much: three full frames, 0.45 ms at 80 Mb/s, which a testbed's host (two) and port (one) send
-at once after a pause."""
 EXPLANATION = "see docs/REPRODUCING.md, Testbed and simulator"
 
 
@@ -93,16 +90,14 @@ def read_side(bundle: Path) -> Side:
     )
 
 
-class Triple(NamedTuple):
+class Pair(NamedTuple):
     """One seed of a variant."""
 
     testbed: Side
     simulator: Side
-    with_credit: Side
-    """The simulator with marks and buffer as they fall on the testbed's real queue (fabrics.with_credit)."""
 
 
-Runs = Mapping[str, Sequence[Triple]]
+Runs = Mapping[str, Sequence[Pair]]
 
 
 def settled_s(bundle: Path) -> float | None:
@@ -123,9 +118,9 @@ def settling_claim(
     return Claim(what, f"within {2 * interval_s:g} s", measured, alike, EXPLANATION)
 
 
-def ratios(runs: Sequence[Triple], size_class: str, name: str) -> list[float]:
-    """Simulator, with credit, over testbed, seed by seed."""
-    return [run.with_credit.figure(size_class, name) / run.testbed.figure(size_class, name) for run in runs]
+def ratios(runs: Sequence[Pair], size_class: str, name: str) -> list[float]:
+    """Simulator over testbed, seed by seed."""
+    return [run.simulator.figure(size_class, name) / run.testbed.figure(size_class, name) for run in runs]
 
 
 def claims(runs: Runs) -> list[Claim]:
@@ -135,30 +130,22 @@ def claims(runs: Runs) -> list[Claim]:
         for (size_class, name), tolerance in TOLERANCE.items():
             found = ratios(of_variant, size_class, name)
             valid = all(run.testbed.valid for run in of_variant)
-            theirs, ours = (_median(sides, size_class, name) for sides in _sides(of_variant))
-            close = abs(float(np.median(found)) - 1) <= tolerance or abs(ours - theirs) <= CREDIT_MS
-            agrees = close and valid
+            theirs, ours = (_median(side, size_class, name) for side in zip(*of_variant, strict=True))
+            agrees = valid and abs(float(np.median(found)) - 1) <= tolerance
             measured = f"{ours:.3g} over {theirs:.3g} ms: {spread(found)}"
             what = f"{variant}: {CLASSES[size_class]} flows' {name}, simulator over testbed"
             made.append(Claim(what, f"1 ± {tolerance:g}", measured, agrees, EXPLANATION if valid else ""))
     return [*made, *_order(runs)]
 
 
-def _sides(runs: Sequence[Triple]) -> tuple[list[Side], list[Side]]:
-    """The testbed's, and the simulator's with credit."""
-    return [run.testbed for run in runs], [run.with_credit for run in runs]
-
-
 def _order(runs: Runs) -> Iterator[Claim]:
     """Of every two variants whose small flows' means differ by a quarter on the testbed, which is faster."""
     means = {
-        variant: [
-            _median([getattr(run, side) for run in of_variant], "small", "mean") for side in Triple._fields
-        ]
+        variant: [_median(side, "small", "mean") for side in zip(*of_variant, strict=True)]
         for variant, of_variant in runs.items()
     }
     apart = [(a, b) for a in means for b in means if means[a][0] < 0.75 * means[b][0]]
-    same = sum(means[a][1] < means[b][1] and means[a][2] < means[b][2] for a, b in apart)
+    same = sum(means[a][1] < means[b][1] for a, b in apart)
     if apart:
         what = "of two variants that differ by a quarter, the same one is faster for 10 KB flows"
         yield Claim(what, f"{len(apart)} pairs", f"{same}", same == len(apart))
@@ -170,19 +157,16 @@ def _median(sides: Sequence[Side], size_class: str, name: str) -> float:
 
 
 def table(runs: Runs) -> Iterator[str]:
-    """Markdown: medians over the seeds, testbed / simulator / simulator with credit."""
+    """Markdown: medians over the seeds, testbed / simulator."""
     yield "| variant | flows | mean ms | p50 ms | p99 ms | slowdown | flow by flow | retransmissions |"
     yield "|---|---|---|---|---|---|---|---|"
     for variant, of_variant in runs.items():
-        by_side = [[getattr(run, side) for run in of_variant] for side in Triple._fields]
+        by_side = list(zip(*of_variant, strict=True))
         for size_class, title in CLASSES.items():
             cells = [
                 " / ".join(f"{_median(sides, size_class, name):.3g}" for sides in by_side) for name in FIGURES
             ]
-            alike = [
-                np.median([flow_ratio(run.testbed, run[i], size_class) for run in of_variant]) for i in (1, 2)
-            ]
-            cells.append(" / ".join(f"{ratio:.2f}" for ratio in alike))
+            cells.append(f"{np.median([flow_ratio(*pair, size_class) for pair in of_variant]):.2f}")
             cells.append(
                 " / ".join(f"{np.median([side.retransmissions for side in sides]):g}" for sides in by_side)
             )

@@ -19,7 +19,6 @@ from experiments.fabrics import need_root
 from experiments.files import SCENARIOS, read_document, scenario_with
 from experiments.simulator_run import run_on_simulator
 from experiments.terminal import progress_bar
-from topologies.commands import port_burst_bytes
 
 TINY_BYTES = 64
 CROSSINGS = 6
@@ -60,24 +59,6 @@ def on_simulator(document: Mapping[str, Any], out: Path, delay_us: float) -> Pat
     if not is_complete(out, resolved):
         run_on_simulator(scenario, resolved, out)
     return out
-
-
-def with_credit(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The scenario with marks and buffer by the real queue of a testbed's port, for a fabric whose queues are real.
-
-    After a pause a port of the testbed may send some bytes at once (commands.port_burst_bytes): by so many its
-    real queue is shorter than the virtual one that marks and bounds it.
-    """
-    scenario, _ = scenario_with(document)
-    policy = scenario.policy
-    credit_bytes = port_burst_bytes(scenario.fabric.parameters["host_rate_bps"])
-    marking = {} if policy.mark_at is None else {"mark_at": f"{policy.mark_at - credit_bytes}B"}
-    buffer = {"buffer": f"{policy.buffer - credit_bytes}B"}
-    return {
-        **document,
-        "scheme": {**document["scheme"], **marking},
-        "fabric": {**document["fabric"], **buffer},
-    }
 
 
 def on_testbed(document: Mapping[str, Any], out: Path, ours: Path) -> Path:

@@ -15,14 +15,14 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
-from experiments.agreement.compare import CLASSES, Triple
+from experiments.agreement.compare import CLASSES, Pair
 from experiments.mismatch_fct.run import VARIANTS
 from policy.schemes import SCHEMES
 
 TESTBED = "0.2"
 
 
-def plot(pairs: Mapping[str, Sequence[Triple]], path: Path) -> None:
+def plot(pairs: Mapping[str, Sequence[Pair]], path: Path) -> None:
     """All seeds together: the testbed dark, the simulator in the scheme's colour."""
     scheme_of = {variant.name: variant.scheme["name"] for variant in VARIANTS}
     figure, grid = plt.subplots(
@@ -32,10 +32,9 @@ def plot(pairs: Mapping[str, Sequence[Triple]], path: Path) -> None:
         for row, (size_class, title) in enumerate(CLASSES.items()):
             panel = grid[row][column]
             colour = SCHEMES[scheme_of[variant]].colour
-            styles = ((TESTBED, "-"), (colour, ":"), (colour, "-"))
-            for side, (line, style) in zip(Triple._fields, styles, strict=True):
+            for side, line in (("testbed", TESTBED), ("simulator", colour)):
                 values = np.concatenate([getattr(run, side).of(size_class) for run in runs])
-                _cdf(panel, values, line, style, side.replace("_", " "))
+                _cdf(panel, values, line, side)
             panel.set_title(f"{variant}\n{title}" if row == 0 else title, fontsize="small")
             panel.legend(frameon=False, fontsize="x-small", loc="lower right")
     for panel in grid[-1]:
@@ -47,10 +46,10 @@ def plot(pairs: Mapping[str, Sequence[Triple]], path: Path) -> None:
     plt.close(figure)
 
 
-def _cdf(axes: Axes, values: npt.NDArray[np.float64], colour: str, style: str, label: str) -> None:
+def _cdf(axes: Axes, values: npt.NDArray[np.float64], colour: str, label: str) -> None:
     ordered = np.sort(values[~np.isnan(values)])
     shares = np.arange(1, len(ordered) + 1) / len(values)
-    axes.plot(ordered, shares, style, color=colour, label=label, linewidth=1.4)
+    axes.plot(ordered, shares, color=colour, label=label, linewidth=1.4)
     axes.set(xscale="log", ylim=(0, 1))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(color="0.92")

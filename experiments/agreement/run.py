@@ -2,9 +2,9 @@
 """Testbed against simulator: the same scenario files, the same flows, compared class by class and flow by flow.
 
 The testbed's runs are those of mismatch_fct (made here, as root, where they are missing or of another
-schedule); the simulator repeats them, once as they are and once with the credit of the testbed's ports
-allowed for. The only thing that is fitted is the link delay: a testbed's hop takes software's time, so an
-idle run of 64-byte flows is made on both, and the simulator's links get what is missing.
+schedule); the simulator repeats them on links as the testbed emulates them. The only thing that is fitted
+is the link delay: a testbed's hop takes software's time, so an idle run of 64-byte flows is made on both,
+and the simulator's links get what is missing.
 
 python -m experiments.agreement.run [--out DIR] [--testbed DIR] [--seeds 1 2 3] [--flows 800] [--variants …]
 """
@@ -17,19 +17,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.agreement.compare import Triple, claims, read_side, settled_s, settling_claim, table
-from experiments.agreement.fabrics import fitted_delay_us, on_simulator, on_testbed, with_credit
+from experiments.agreement.compare import Pair, claims, read_side, settled_s, settling_claim, table
+from experiments.agreement.fabrics import fitted_delay_us, on_simulator, on_testbed
 from experiments.agreement.plot import plot
 from experiments.files import SCENARIOS, read_document, scenario_with
 from experiments.mismatch_fct.run import VARIANTS
 from experiments.terminal import console, end_in_order
 from experiments.verdict import conclude
 
-Runs = dict[str, list[Triple]]
+Runs = dict[str, list[Pair]]
 """By variant, one for each seed."""
 
 CHANGES: Mapping[str, Mapping[str, Any]] = {
     "as compared": {},
+    "real links": {"simulator": {"links": "real"}},
     "no link delay": {"fabric": {"link_delay": "0us"}},
     "an ACK for each packet": {"simulator": {"packets_per_ack": 1}},
     "hosts' own ports do not mark": {"simulator": {"uplink": "free"}},
@@ -54,11 +55,10 @@ def main(argv: list[str] | None = None) -> int:
             tables = {"scheme": variant.scheme, "workload": {"flows": given.flows}}
             _, resolved = scenario_with(document, name=name, seed=seed, **tables)
             ours = on_simulator(resolved, given.out / "simulator" / name, delay_us)
-            credited = on_simulator(with_credit(resolved), given.out / "with-credit" / name, delay_us)
             theirs = on_testbed(resolved, given.testbed / name, ours)
             if variant.scheme["name"] == "mlfq-adaptive":
                 settling.setdefault(variant.name, []).append((settled_s(theirs), settled_s(ours)))
-            runs.setdefault(variant.name, []).append(Triple(*map(read_side, (theirs, ours, credited))))
+            runs.setdefault(variant.name, []).append(Pair(read_side(theirs), read_side(ours)))
     changes = _changes(given, document, delay_us) if CHANGED_VARIANT in runs else {}
     plot(runs, given.out / "agreement.png")
     (given.out / "agreement.md").write_text("\n".join(table(runs)) + "\n")
@@ -100,7 +100,7 @@ def _changes(given: argparse.Namespace, document: Mapping[str, Any], delay_us: f
 
 def _numbers(runs: Runs) -> dict[str, Any]:
     return {
-        variant: [{name: side.document() for name, side in triple._asdict().items()} for triple in of_variant]
+        variant: [{name: side.document() for name, side in pair._asdict().items()} for pair in of_variant]
         for variant, of_variant in runs.items()
     }
 

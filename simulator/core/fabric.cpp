@@ -122,6 +122,8 @@ void Fabric::happen(Event *event)
 		Port &port = *static_cast<Port *>(event);
 		Packet *packet = port.on_arrival();
 
+		if (!packet)
+			break;
 		world_.totals.hops++;
 		if (port.leads_to_host())
 			at_host(packet);

@@ -12,8 +12,8 @@ namespace sluice
 
 Port::Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::unique_ptr<Queueing> queueing,
 	   SharedQueueMap queue_of)
-    : Event{.what = Happening::Arrival}, peer_(peer), peer_is_host_(peer_is_host), kind_(kind),
-      queueing_(std::move(queueing)), queue_of_(std::move(queue_of))
+    : Event{.what = Happening::Arrival}, peer_(peer), peer_is_host_(peer_is_host), busy_until_(-kind.burst),
+      kind_(kind), queueing_(std::move(queueing)), queue_of_(std::move(queue_of))
 {
 	if (kind.settings.count_tags)
 		counters_ = std::make_unique<TagCounters>();
@@ -29,7 +29,7 @@ void Port::accept(Packet *packet)
 		count(*packet);
 	if (kind_.settings.grants_rates && packet->kind == PacketKind::RateRequest)
 		grant_rate(*packet);
-	if (backlog_bytes_ + packet->frame_bytes > kind_.settings.buffer_bytes && !make_room(packet))
+	if (waiting_bytes() + packet->frame_bytes > kind_.settings.buffer_bytes && !make_room(packet))
 		return;
 	if (marks(*packet))
 		mark(packet);
@@ -40,6 +40,8 @@ void Port::accept(Packet *packet)
 	queueing_->push(packet, kind_.world.now());
 	if (busy_until_ <= kind_.world.now())
 		send_next(kind_.world.now());
+	else if (kind_.burst && link_.empty())
+		await_tokens();
 }
 
 void Port::catch_up()
@@ -55,10 +57,12 @@ void Port::send_next(Time now)
 	take_off(*packet);
 	statistics_.packets++;
 	statistics_.bytes += packet->frame_bytes;
-	busy_until_ = now + kind_.line.time_of(packet->frame_bytes);
-	if (link_.empty())
-		await_arrival(busy_until_ + kind_.settings.delay);
-	link_.push(packet, busy_until_ + kind_.settings.delay);
+	busy_until_ = std::max(busy_until_, now - kind_.burst) + kind_.line.time_of(packet->frame_bytes);
+	Time arrives_at = (kind_.burst ? now : busy_until_) + kind_.settings.delay;
+
+	if (link_.empty() && !awaits_tokens_)
+		await(arrives_at);
+	link_.push(packet, arrives_at);
 }
 
 // It no longer waits.
@@ -69,23 +73,47 @@ void Port::take_off(const Packet &packet)
 		queue_bytes_[packet.queue] -= packet.frame_bytes;
 }
 
-void Port::await_arrival(Time arrives_at)
+void Port::await(Time when)
 {
-	at = arrives_at;
+	at = when;
 	kind_.world.calendar.add(this);
+}
+
+// Packets wait, and no arrival will make anybody look.
+void Port::await_tokens()
+{
+	if (!std::exchange(awaits_tokens_, true))
+		await(busy_until_);
 }
 
 Packet *Port::on_arrival()
 {
+	if (kind_.burst)
+		return on_emulated_arrival();
 	Packet *packet = link_.pop();
 
 	if (link_.empty()) {
 		catch_up();
 		return packet;
 	}
-	await_arrival(link_.first().arrives_at);
+	await(link_.first().arrives_at);
 	if (peer_is_host_)
 		link_.first().flow->prefetch(link_.first().kind);
+	return packet;
+}
+
+Packet *Port::on_emulated_arrival()
+{
+	bool has_come = !link_.empty() && link_.first().arrives_at <= kind_.world.now();
+	Packet *packet = has_come ? link_.pop() : nullptr;
+
+	awaits_tokens_ = true; // until here: who sends meanwhile awaits nothing
+	catch_up();
+	awaits_tokens_ = false;
+	if (!link_.empty())
+		await(link_.first().arrives_at);
+	else if (backlog_bytes_)
+		await_tokens();
 	return packet;
 }
 
@@ -98,7 +126,7 @@ bool Port::make_room(Packet *arriving)
 		drop(arriving);
 		return false;
 	}
-	while (backlog_bytes_ + arriving->frame_bytes > kind_.settings.buffer_bytes) {
+	while (waiting_bytes() + arriving->frame_bytes > kind_.settings.buffer_bytes) {
 		Packet *victim = queueing_->displaced(arriving);
 
 		if (victim != arriving)
@@ -134,6 +162,14 @@ bool Port::marks(const Packet &packet)
 				   ramp ? kind_.world.random.next32() : 0);
 }
 
+// By which marks and buffer go: all that waits, and what an emulated link has sent before its time.
+std::uint64_t Port::waiting_bytes() const
+{
+	Time ahead = kind_.burst ? busy_until_ + kind_.burst - kind_.world.now() : 0;
+
+	return backlog_bytes_ + (ahead > 0 ? static_cast<std::uint64_t>(ahead / kind_.line.time_of(1)) : 0);
+}
+
 std::uint64_t Port::marking_backlog(std::uint8_t queue) const
 {
 	switch (kind_.settings.mark_by) {
@@ -142,7 +178,7 @@ std::uint64_t Port::marking_backlog(std::uint8_t queue) const
 	case MarkBy::Ahead:
 		return std::accumulate(queue_bytes_.begin(), queue_bytes_.begin() + queue + 1, std::uint64_t{0});
 	default:
-		return backlog_bytes_;
+		return waiting_bytes();
 	}
 }
 

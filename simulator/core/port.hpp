@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A port and the link behind it: tag to queue, marks, buffer bound, queue discipline, serialisation, propagation.
 //
+// An emulated link is a bucket of tokens that fills at its rate: a packet takes no time on it, but the bucket has to have some. What has been
+// sent on credit counts as backlog until the rate has caught up, as in the virtual queue of a testbed's port.
+//
 // Nothing happens when a port has sent a packet: it catches up with its departures when somebody looks at it, which is when a packet
 // comes, and when the link runs empty. Who leaves next depends only on what had come by then, so it comes out the same.
 #pragma once
@@ -27,23 +30,23 @@ enum class MarkBy : std::uint8_t { Port, Queue, Ahead };
 struct PortSettings {
 	std::uint64_t bps = 0;
 	Time delay = 0;
+	std::uint64_t burst_bytes = 0;	// 0: a real link; else a token bucket, as HTB emulates one
 	std::uint64_t buffer_bytes = 0; // over all queues
 	sl_vq_settings marking = {};
 	MarkBy mark_by = MarkBy::Port;
 	bool count_tags = false;
 	bool grants_rates = false; // D3
 
+	auto all() const
+	{
+		return std::tie(bps, delay, burst_bytes, buffer_bytes, marking.mark_bytes, marking.mark_max_bytes,
+				marking.phantom_rate_bps, marking.phantom_mark_bytes, mark_by, count_tags,
+				grants_rates);
+	}
+
 	bool operator==(const PortSettings &other) const
 	{
 		return all() == other.all();
-	}
-
-      private:
-	auto all() const
-	{
-		return std::tie(bps, delay, buffer_bytes, marking.mark_bytes, marking.mark_max_bytes,
-				marking.phantom_rate_bps, marking.phantom_mark_bytes, mark_by, count_tags,
-				grants_rates);
 	}
 };
 
@@ -51,7 +54,8 @@ struct PortSettings {
 // ports: only what differs from port to port shall take up room in caches for each.
 struct PortKind {
 	PortKind(World &world, const PortSettings &settings)
-	    : world(world), settings(settings), marking(settings.marking), line(settings.bps)
+	    : world(world), settings(settings), marking(settings.marking), line(settings.bps),
+	      burst(serialisation(settings.burst_bytes, settings.bps))
 	{
 		marking.rate_bps = settings.bps;
 	}
@@ -60,6 +64,7 @@ struct PortKind {
 	const PortSettings settings;
 	sl_vq_settings marking;
 	Line line;
+	Time burst; // what an emulated link sends ahead of its rate
 };
 
 // Of one tag, cumulative; what the controller reads from a switch by OpenFlow. Aligned so as to lie in one cache line.
@@ -92,7 +97,7 @@ class alignas(64) Port : public Event
 	// Whatever was to leave by now has left.
 	void catch_up();
 
-	// The first packet on the link has come to its end.
+	// The first packet on the link has come to its end. Of an emulated link: nullptr, if its bucket has filled instead.
 	Packet *on_arrival();
 
 	std::uint16_t peer() const
@@ -150,13 +155,17 @@ class alignas(64) Port : public Event
 	void grant_rate(Packet &packet);
 	void send_next(Time now);
 	void take_off(const Packet &packet);
-	void await_arrival(Time arrives_at);
+	Packet *on_emulated_arrival();
+	void await(Time when);
+	void await_tokens();
+	std::uint64_t waiting_bytes() const;
 
 	// By cache line: after the event's, all that an arrival looks at; what a departure does, too; what few ports need.
 	std::uint16_t peer_;
 	bool peer_is_host_;
+	bool awaits_tokens_ = false;
 	Link link_;
-	Time busy_until_ = 0;
+	Time busy_until_;		  // of an emulated link: how far its tokens reach
 	std::uint64_t backlog_bytes_ = 0; // without the packet on the link
 	const PortKind &kind_;
 

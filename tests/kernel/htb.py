@@ -5,19 +5,16 @@ from __future__ import annotations
 
 import re
 
+from policy.emulation import port_burst_bytes
 from tests.kernel.lab import Namespace
 
 QUEUES = 8
-LATE_NS = 2_000_000
-"""Timers of a busy machine are late; HTB makes up for as much as its burst. Without one it sends less than the virtual
-queue supposes, and the real queue outgrows it: to 180 … 490 KB at a virtual 43 … 66 KB, with 3 KB of burst. With one,
-the real queue is shorter by up to the burst, which the port sends at once when it begins."""
 
 
 def make_queues(ns: Namespace, ifname: str, rate_bps: int) -> None:
     ns.run("tc", "qdisc", "add", "dev", ifname, "root", "handle", "1:", "htb", "default", "1")
     tree = ("tc", "class", "add", "dev", ifname, "parent")
-    rate, credit = f"{rate_bps}bit", str(max(3100, min(65_000, rate_bps * LATE_NS // (8 * 10**9))))
+    rate, credit = f"{rate_bps}bit", str(port_burst_bytes(rate_bps))
     burst = ("burst", credit, "cburst", credit)
     ns.run(*tree, "1:", "classid", "1:fffe", "htb", "rate", rate, *burst)
     for q in range(QUEUES):

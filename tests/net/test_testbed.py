@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from policy.emulation import port_burst_bytes
 from tests.net.conftest import RATE_BPS, install
-from topologies import commands, measure, packet_sockets
+from topologies import measure, packet_sockets
 from topologies.measure import Sender
 
 
@@ -119,7 +120,7 @@ def test_offloads_are_off_and_every_segment_is_one_packet(testbed):
             assert f"{name}: off" in features
         (link,) = json.loads(testbed.exec(host, ["ip", "-d", "-j", "link", "show", interface]))
         assert link["gso_max_segs"] == 1
-        assert link["mtu"] == (commands.port_burst_bytes(RATE_BPS) if host is None else 1500)
+        assert link["mtu"] == (port_burst_bytes(RATE_BPS) if host is None else 1500)
 
 
 def test_hosts_have_the_transport_of_the_settings(start_testbed):

@@ -110,7 +110,7 @@ def test_scenario__a_trace():
 
 def test_scenario__what_only_the_simulator_needs():
     assert read(changed()).simulator == SimulatorSettings(
-        "per-flow", 3, "linux", 1, 500_000, 1_000_000, "fabric", "urgent", "port"
+        "per-flow", 3, "linux", 1, 500_000, 1_000_000, "fabric", "real", "urgent", "port"
     )
     given = {
         "multipath": "per-packet",
@@ -119,11 +119,12 @@ def test_scenario__what_only_the_simulator_needs():
         "ack_delay": "40us",
         "rto_initial": "3ms",
         "uplink": "free",
+        "links": "emulated",
         "late": "plain",
         "mark_by": "queue",
     }
     assert read(changed(simulator=given)).simulator == SimulatorSettings(
-        "per-packet", 0, "plain", 2, 40_000, 3000, "free", "plain", "queue"
+        "per-packet", 0, "plain", 2, 40_000, 3000, "free", "emulated", "plain", "queue"
     )
 
 

@@ -76,12 +76,6 @@ def test_shaper__a_host_paces_its_frames():
     assert "rate 10000000bit burst 3100 cburst 3100" in commands.shaper("h1-eth0", 10_000_000)
 
 
-def test_port_burst__two_frames_at_least_and_what_the_timer_may_be_late():
-    assert commands.port_burst_bytes(1_000_000) == 3_100
-    assert commands.port_burst_bytes(50_000_000) == 12_500
-    assert commands.port_burst_bytes(100_000_000_000) < 65_536, "an MTU"
-
-
 def test_switch_ports__the_credit_of_the_root_class_is_the_mtu():
     ports = topologies.build("single", hosts=2, host_rate_bps=50_000_000).ports
     (batch, *offloads) = commands.switch_ports(ports)
