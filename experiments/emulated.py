@@ -17,7 +17,7 @@ link rate and TCP small queues keep its own queue, and with it the window, short
 the host's own port keep both short."""
 
 LINK_DELAY_US = 106.0
-"""What software takes for a link of an idle testbed (experiments.agreement measures it)."""
+"""What software takes for a link of an idle testbed: experiments.agreement has measured 80, 96 and 106."""
 
 
 def as_emulated(document: Mapping[str, Any], delay_us: float = LINK_DELAY_US) -> dict[str, Any]:

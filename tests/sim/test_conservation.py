@@ -72,7 +72,9 @@ transports = st.fixed_dictionaries(
 def links(draw, delays=delays):
     more = {**draw(markings), "burst_bytes": draw(bursts)}
     buffer_bytes = draw(buffers)
-    if more["burst_bytes"]:  # where packets take no time, a buffer for one loses the second of two, again and again
+    if more[
+        "burst_bytes"
+    ]:  # where packets take no time, a buffer for one loses the second of two, again and again
         buffer_bytes = max(buffer_bytes, 3 * FRAME)
     return Link(draw(rates), draw(delays), kit.discipline(**draw(disciplines)), buffer_bytes, more)
 
