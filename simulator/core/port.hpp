@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A port and the link behind it: tag to queue, marks, buffer bound, queue discipline, serialisation, propagation.
 //
-// An emulated link is a bucket of tokens that fills at its rate: a packet takes no time on it, but the bucket has to have some. What has been
-// sent on credit counts as backlog until the rate has caught up, as in the virtual queue of a testbed's port.
+// An emulated link is a bucket of tokens that fills at its rate: a packet takes no time on it, but the bucket has to have some. What
+// has been sent on credit counts as backlog until the rate has caught up, as in the virtual queue of a testbed's port.
 //
 // Nothing happens when a port has sent a packet: it catches up with its departures when somebody looks at it, which is when a packet
 // comes, and when the link runs empty. Who leaves next depends only on what had come by then, so it comes out the same.
@@ -84,7 +84,8 @@ struct PortStatistics {
 	std::uint64_t dropped = 0;
 };
 
-// As an event: the arrival of the first packet on the link; in the calendar while there is one.
+// As an event: the arrival of the first packet on the link; in the calendar while there is one. Of an emulated link that is empty while
+// packets wait: tokens.
 class alignas(64) Port : public Event
 {
       public:

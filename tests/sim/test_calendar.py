@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import bisect
 import ctypes
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.sim import kit
 
 PROBE = Path(__file__).with_name("calendar_probe.cpp")
 SLOTS = 2**12
@@ -22,10 +23,7 @@ SLOTS = 2**12
 def run_script(tmp_path_factory):
     """(near, script) -> what was taken, when; the probe is compiled with the checks for undefined
     behaviour."""
-    library = tmp_path_factory.mktemp("probe") / "calendar.so"
-    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
-    subprocess.run(["c++", *flags, "-shared", "-fPIC", str(PROBE), "-o", str(library)], check=True)
-    function = ctypes.CDLL(str(library)).sluice_run_script
+    function = kit.compiled(PROBE, tmp_path_factory.mktemp("probe")).sluice_run_script
     pointer = ctypes.POINTER(ctypes.c_int64)
     function.argtypes = [ctypes.c_int64, ctypes.c_int64, pointer, pointer, pointer]
     function.restype = ctypes.c_int64

@@ -217,16 +217,6 @@ def test_slow_start_ends_at_half_of_the_window_before_the_first_timeout(timeouts
     leave it there. A flow with a window of 64, of which three of a higher priority leave nothing for some
     milliseconds: whatever the number of its timeouts, it is soon back at 32, and grows by one packet a round
     trip from there."""
-    settings = kit.transport(
-        initial_window=64, max_window=64, rto_min_ps=MS, tags_deadlines=True, control=kit.core.Control.reno
-    )
-    net = kit.single(5, settings, up=Link(100 * GBIT, 25 * US), down=Link(10 * GBIT, 25 * US))
-    net.fabric.set_queue_of(net.towards[4], kit.priority_map())
-    begin, trip = MS, 100 * US
-    end = begin + (2**timeouts - 1) * MS + MS // 2
-    net.flow(0, 4, 10**9, **kit.as_priority(7, 0))
-    for source in (1, 2, 3):
-        net.flow(source, 4, 1, begin, until_ps=end, **kit.as_priority(0, begin))
-    net.run(end + 6 * trip)
+    net = kit.blocked(timeouts)
     assert net.fabric.unfinished()["timeouts"].tolist() == [timeouts]
     assert 32 <= net.sender(0)["cwnd"] < 40
