@@ -84,13 +84,6 @@ class _Proof:
         return self.breach.sent_bytes / self.breach.limit_bytes
 
 
-def _since(begin_ns: int) -> SlidingCounts:
-    """Of a flow of which nothing had been counted then."""
-    seen = SlidingCounts(WINDOW_NS)
-    seen.observe(begin_ns, np.zeros((2, tags.TAG_COUNT), np.int64))
-    return seen
-
-
 class Policing:
     def __init__(self, ports: Sequence[Port], policy: Policy, offences: Mapping[str, int]) -> None:
         """`offences` of the ports that are demoted already, by port id."""
@@ -104,6 +97,8 @@ class Policing:
         }
         self._gap_ms, self._gap_from_ns = policy.idle_gap_ms, 0
         self._began_ns = 0
+        self._judges_from_ns: int | None = 0
+        """What was sent before is nobody's offence. None: from the next look on."""
         self._looked_ns: dict[int, int] = {}
         """When a port began to be watched, or ceased to be."""
         self._seen: dict[tuple[int, str], SlidingCounts] = {}
@@ -118,6 +113,7 @@ class Policing:
         self._policy = policy
         self._gap_ms, self._gap_from_ns = min(self._gap_ms, policy.idle_gap_ms), 0
         if not self.polices:
+            self._judges_from_ns = None
             for number, port in self._port_of.items():
                 if self._conduct[number].treatment is Treatment.DEMOTED:
                     self._verdicts.append(Restored(port.id, port.peer, "the policy leaves tags alone"))
@@ -149,6 +145,8 @@ class Policing:
 
         Unless they are of all tags, they are of those below LOW_TAGS: what gains most is looked at most often.
         """
+        if self._judges_from_ns is None:
+            self._judges_from_ns, self._last, self._seen = now_ns, {}, {}
         self._follow_gap(now_ns)
         low = counts.copy()
         low[:, :, LOW_TAGS:] = 0
@@ -212,13 +210,20 @@ class Policing:
             key = (flow.port, flow.name)
             if flow.size_bytes < least and key not in before:
                 continue  # most are
-            seen = self._seen[key] = before.get(key) or _since(now_ns - int(flow.age_s * 1e9))
+            seen = self._seen[key] = before.get(key) or self._counts_since(now_ns - int(flow.age_s * 1e9))
             seen.observe(now_ns, flow.by_tag())
             proof = self._judge(flow, seen)
             if proof is not None and (flow.port not in proofs or proof.gravity > proofs[flow.port].gravity):
                 proofs[flow.port] = proof
         for number, proof in proofs.items():
             self._demote(now_ns, number, proof)
+
+    def _counts_since(self, began_ns: int) -> SlidingCounts:
+        """Of a flow that the switch has counted since then; what it sent before anybody was policed is its baseline."""
+        seen = SlidingCounts(WINDOW_NS)
+        if self._judges_from_ns is not None and began_ns >= self._judges_from_ns:
+            seen.observe(began_ns, np.zeros((2, tags.TAG_COUNT), np.int64))
+        return seen
 
     def _judge(self, flow: FlowSeen, seen: SlidingCounts) -> _Proof | None:
         if flow.port not in self.treatments or seen.grown is None:

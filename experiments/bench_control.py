@@ -42,7 +42,9 @@ KEPT = 0.99
 """Of the polls that belong into the time, so many have to be made for the pace to count as kept."""
 MEASURED_S = 10.0
 LEAVES_OF_1000_PORTS = 25
-SCHEMES = {"mlfq-adaptive": (50, 100), "sluice": (15, 50)}
+TOO_MANY_LEAVES = 65
+"""A topology has 64 at most: a machine that keeps the pace of all of them keeps that of more ports than the result says."""
+SCHEMES = {"mlfq-adaptive": (50, TOO_MANY_LEAVES), "sluice": (15, TOO_MANY_LEAVES)}
 """Schemes whose thresholds follow counters (of completed flows; of everything), and where to look for the largest
 fabric: the leaves to begin with, and those that are surely too many."""
 

@@ -37,6 +37,14 @@ TITLES = {
 }
 COLOURS = {"pias-shares": "#bbbbbb", "fish-strict": "#4477aa", "fish": SCHEMES["fish"].colour}
 
+RECOVERIES: Mapping[str, Mapping[str, Any]] = {
+    "ns2": {},
+    "timeouts": {"simulator.duplicate_threshold": 0},
+    "linux": {"simulator.recovery": "linux"},
+}
+"""How losses are told and mended: as in ns-2; as in PIAS's scripts, where three later packets do not yet make a loss; as
+in Linux."""
+
 FIGURES = ("small_mean", "small_p99", "medium_mean", "large_mean")
 FIGURE_TITLES = {
     "small_mean": "small flows, mean",
@@ -48,21 +56,22 @@ FIGURE_TITLES = {
 
 @dataclass(frozen=True)
 class Setup:
-    """What the paper leaves open, or varies: the buffer of a port and the first window, in packets."""
+    """What the paper leaves open, or varies: the buffer of a port and the first window, in packets; recovery."""
 
     capacity: int = 240
     window: int = 70
-    timeouts_only: bool = False
-    """As in PIAS's scripts: three later packets do not yet make a loss."""
+    recovery: str = "ns2"
+    """A key of RECOVERIES."""
 
     @property
     def name(self) -> str:
-        return f"{self.capacity}pkt-window{self.window}{'-timeouts' if self.timeouts_only else ''}"
+        suffix = "" if self.recovery == "ns2" else f"-{self.recovery}"
+        return f"{self.capacity}pkt-window{self.window}{suffix}"
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Mapping[str, Any]:
         """For every scheme alike."""
-        return {"simulator.duplicate_threshold": 0} if self.timeouts_only else {}
+        return RECOVERIES[self.recovery]
 
     @property
     def tables(self) -> dict[str, Any]:

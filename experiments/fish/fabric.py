@@ -22,7 +22,7 @@ CAPACITIES = (240, 480, 960)
 """Packets that all queues of a port hold together."""
 SETUPS = {capacity: Setup(capacity) for capacity in CAPACITIES}
 VARIANTS = ("pias", "fish-strict", "fish")
-ORDERLY, ORDERLY_GAP = Setup(960, timeouts_only=True), "1ms"
+ORDERLY, ORDERLY_GAP = Setup(960, recovery="timeouts"), "1ms"
 """Where a flow that overtakes itself does no harm, and no packet is lost."""
 SEEDS = 20
 AGAINST_COLOURS = {"PIAS-240": "#222222", "PIAS of the same capacity": "#44aa99"}

@@ -28,7 +28,8 @@ SETUPS = {
     "buffer 240, first window 70": Setup(),
     "buffer 240, first window 10": Setup(window=10),
     "buffer 960, first window 70": Setup(capacity=960),
-    "buffer 240, first window 70, timeouts only": Setup(timeouts_only=True),
+    "buffer 240, first window 70, timeouts only": Setup(recovery="timeouts"),
+    "buffer 240, first window 70, Linux's recovery": Setup(recovery="linux"),
 }
 SEEDS = 50
 PAPER = {

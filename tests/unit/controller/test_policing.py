@@ -150,6 +150,24 @@ def test_a_policy_that_polices_nobody_restores_at_once(document):
     assert not switch.police.polices
 
 
+def test_what_was_sent_while_nobody_was_policed_is_no_offence():
+    """Neither by what the ingress has counted meanwhile, nor by a flow that the switch still knows from before."""
+    switch = Switch()
+    lie(switch)
+    switch.police.adopt(Policy.from_document({"scheme": "pias", "tag_burst": 0}))
+    switch.police.verdicts()
+    switch.verdicts.clear()
+    switch.police.witnessed(switch.now_ns, [])  # nobody asks the switch any more,
+    switch.send(3, "TCP a > b", 1, 10**5)
+    switch.now_ns = switch.next_poll_ns = 10 * S  # nor looks meanwhile
+    switch.police.adopt(PIAS)
+    switch.until(20 * S)
+    assert not switch.verdicts
+    assert switch.police.treatments == {}
+    lie(switch, until_ns=21_500 * MS)
+    assert [type(verdict) for verdict in switch.verdicts] == [Demoted]
+
+
 def test_a_switch_without_hosts_is_not_asked():
     assert not Policing([PORTS[1]], PIAS, {}).polices
 

@@ -52,7 +52,8 @@ def test_setups__are_in_the_scenario(setup):
     for scenario in scenarios(FABRIC, [setup]).values():
         assert scenario.policy.buffer == setup.capacity * 1500
         assert scenario.transport.initial_window == setup.window
-        assert scenario.simulator.duplicate_threshold == (0 if setup.timeouts_only else 3)
+        assert scenario.simulator.duplicate_threshold == (0 if setup.recovery == "timeouts" else 3)
+        assert scenario.simulator.recovery == ("linux" if setup.recovery == "linux" else "plain")
 
 
 def test_fabric__is_the_papers():

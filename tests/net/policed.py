@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network whose hosts may lie about what they send, under a controller that polices them."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import topologies
+from policy import tags
+from runtime.wait import wait_until
+from store import observed
+from tests.net.controlled import Controlled
+
+POLICY = {"scheme": "pias", "queues": 2, "thresholds": ["1MB"]}
+TOP = tags.ATTAINED_FIRST
+NAMED_S = 2.0
+
+SINK = """
+import collections, json, pathlib, socket, sys, threading, time
+got, out = collections.Counter(), pathlib.Path(sys.argv[1])
+def drain(connection, peer):
+    while data := connection.recv(1 << 18):
+        got[peer] += len(data)
+        if data[-1:] == b"?":
+            connection.sendall(b"!")
+def accept(listener):
+    while True:
+        connection, peer = listener.accept()
+        threading.Thread(target=drain, args=(connection, peer[0]), daemon=True).start()
+threading.Thread(target=accept, args=(socket.create_server(("0.0.0.0", 5000), backlog=512),), daemon=True).start()
+while True:
+    new = out.with_suffix(".new")
+    new.write_text(json.dumps(got))
+    new.rename(out)
+    time.sleep(0.05)
+"""
+
+STREAM = """
+import socket, sys, time
+address, dscp = sys.argv[1], int(sys.argv[2])
+s = socket.create_connection((address, 5000))
+s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
+print(time.time(), flush=True)
+while True:
+    s.sendall(b"x" * 65536)
+"""
+
+TAGGER = """
+import signal, sys
+from dataplane.tagger import Tagger
+tagger = Tagger()
+tagger.attach(sys.argv[1])
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+class Network(Controlled):
+    """Six hosts on a switch, a sink on h1, and the API over the same store."""
+
+    def __init__(self, folder):
+        from webui.app import create_app
+
+        super().__init__(topologies.build("single", hosts=6, host_rate_bps=100_000_000), folder, POLICY)
+        self.api = create_app(self.engine, "token").test_client()
+        self.got_file = folder / "got.json"
+        self.streams = []
+        self.start_controller()
+        self.wait_applied()
+        self.spawn_python("h1", SINK, self.got_file)
+        wait_until(self.got_file.exists, "the sink listens", timeout_s=20)
+
+    def address(self, host):
+        return self.topology.host_by_name[host].ipv4
+
+    def got(self, host):
+        """Bytes that the sink has had from a host."""
+        return json.loads(self.got_file.read_text()).get(self.address(host), 0)
+
+    def rates(self, *hosts, for_s):
+        """Bytes a second that the sink gets from each of them."""
+        before, began = [self.got(host) for host in hosts], time.monotonic()
+        time.sleep(for_s)
+        return [
+            (self.got(host) - b) / (time.monotonic() - began) for host, b in zip(hosts, before, strict=True)
+        ]
+
+    def tagger(self, host):
+        process = self.spawn_python(host, TAGGER, f"{host}-eth0")
+        wait_until(lambda: "ready" in process.output.read_text(), f"{host} is tagged", timeout_s=30)
+
+    def stream(self, host, dscp):
+        """The process, and when it began to send."""
+        process = self.spawn_python(host, STREAM, self.address("h1"), dscp)
+        self.streams.append(process)
+        wait_until(lambda: process.output.read_text(), f"{host} sends", interval_s=0.01, timeout_s=20)
+        return process, float(process.output.read_text())
+
+    def sanctions(self):
+        answer = self.api.get("/api/v1/sanctions")
+        assert answer.status_code == 200
+        return {row["host"]: row for row in answer.json["sanctions"]}
+
+    def events(self, kind):
+        return [e["document"] for e in observed.recent_events(self.engine, 0) if e["kind"] == kind]
+
+    def wait_named(self, host, timeout_s=20.0):
+        wait_until(lambda: host in self.sanctions(), f"{host} is named", interval_s=0.02, timeout_s=timeout_s)
+        return time.time()
+
+    def wait_restored(self, host, timeout_s=60.0):
+        wait_until(lambda: host not in self.sanctions(), f"{host} is restored", timeout_s=timeout_s)
