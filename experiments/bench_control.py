@@ -43,7 +43,7 @@ KEPT = 0.99
 MEASURED_S = 10.0
 LEAVES_OF_1000_PORTS = 25
 TOO_MANY_LEAVES = 65
-"""A topology has 64 at most: a machine that keeps the pace of all of them keeps that of more ports than the result says."""
+"""A topology has 64 at most; a machine that keeps the pace of them all has room for more ports than are told."""
 SCHEMES = {"mlfq-adaptive": (50, TOO_MANY_LEAVES), "sluice": (15, TOO_MANY_LEAVES)}
 """Schemes whose thresholds follow counters (of completed flows; of everything), and where to look for the largest
 fabric: the leaves to begin with, and those that are surely too many."""

@@ -42,8 +42,8 @@ RECOVERIES: Mapping[str, Mapping[str, Any]] = {
     "timeouts": {"simulator.duplicate_threshold": 0},
     "linux": {"simulator.recovery": "linux"},
 }
-"""How losses are told and mended: as in ns-2; as in PIAS's scripts, where three later packets do not yet make a loss; as
-in Linux."""
+"""How losses are told and mended: as in ns-2; as in PIAS's scripts, where three later packets do not yet make a loss;
+as in Linux."""
 
 FIGURES = ("small_mean", "small_p99", "medium_mean", "large_mean")
 FIGURE_TITLES = {

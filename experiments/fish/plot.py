@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 
 import matplotlib
 
@@ -69,7 +70,7 @@ def differences(
     for row, (title, setup) in zip(grid, setups.items(), strict=True):
         for panel, name in zip(row, FIGURES, strict=True):
             _panel(panel, runs, name, setup, paper)
-        row[0].set_ylabel(f"{title}\nFCT against PIAS (%)")
+        row[0].set_ylabel(f"{fill(title, 28)}\nFCT against PIAS (%)", fontsize="small")
     for panel in grid[-1]:
         panel.set_xlabel("mean time between starts")
     legend(figure, grid[0][0])
