@@ -12,7 +12,7 @@ import pytest
 from runtime.process import stop
 from runtime.wait import wait_until
 from tests.net.policed import NAMED_S, TOP, Network
-from tests.web.conftest import Server, browser, page  # noqa: F401
+from tests.web.conftest import Server
 
 pytestmark = [
     pytest.mark.net,
@@ -39,7 +39,7 @@ def server(network):
     server.stop()
 
 
-def test_the_dashboard_names_it_within_two_seconds(network, server, page):  # noqa: F811
+def test_the_dashboard_names_it_within_two_seconds(network, server, page):
     page.goto(server.url)
     page.wait_for_selector('body[data-live="live"]')
     banner = page.locator("#sanctions")
