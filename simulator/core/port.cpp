@@ -150,15 +150,16 @@ void Port::drop(Packet *packet)
 // By the real backlog that the packet finds; by a phantom queue where the port has one (its own model of the backlog).
 bool Port::marks(const Packet &packet)
 {
-	if (kind_.marking.phantom_rate_bps)
-		return sl_vq_arrive(&virtual_queue_, &kind_.marking, packet.frame_bytes,
+	if (kind_.settings.marking.phantom_rate_bps)
+		return sl_vq_arrive(&virtual_queue_, &kind_.settings.marking, packet.frame_bytes,
 				    static_cast<sl_u64>(kind_.world.now() / NANOSECOND), 0) == SL_VQ_MARK;
-	if (!kind_.marking.mark_bytes || !packet.ect)
+	if (!kind_.settings.marking.mark_bytes || !packet.ect)
 		return false;
 	std::uint64_t found = marking_backlog(packet.queue);
-	bool ramp = kind_.marking.mark_max_bytes > kind_.marking.mark_bytes;
+	bool ramp = kind_.settings.marking.mark_max_bytes > kind_.settings.marking.mark_bytes;
 
-	return sl_vq_marks_backlog(&kind_.marking, std::min<sl_u64>(found, SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE,
+	return sl_vq_marks_backlog(&kind_.settings.marking,
+				   std::min<sl_u64>(found, SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE,
 				   ramp ? kind_.world.random.next32() : 0);
 }
 

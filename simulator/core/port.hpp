@@ -54,15 +54,14 @@ struct PortSettings {
 // ports: only what differs from port to port shall take up room in caches for each.
 struct PortKind {
 	PortKind(World &world, const PortSettings &settings)
-	    : world(world), settings(settings), marking(settings.marking), line(settings.bps),
+	    : world(world), settings(settings), line(settings.bps),
 	      burst(serialisation(settings.burst_bytes, settings.bps))
 	{
-		marking.rate_bps = settings.bps;
+		this->settings.marking.rate_bps = settings.bps;
 	}
 
 	World &world;
-	const PortSettings settings;
-	sl_vq_settings marking;
+	PortSettings settings;
 	Line line;
 	Time burst; // what an emulated link sends ahead of its rate
 };

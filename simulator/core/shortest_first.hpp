@@ -41,13 +41,15 @@ class ShortestFirst final : public Queueing
 		auto from = lanes_.end();
 		Packet *most = nullptr;
 
-		for (auto lane = lanes_.begin(); lane != lanes_.end(); ++lane)
-			for (Packet *packet : lane->packets)
-				if (!most || packet->remaining > most->remaining ||
-				    (packet->remaining == most->remaining && packet->arrival < most->arrival)) {
-					from = lane;
-					most = packet;
-				}
+		for (auto lane = lanes_.begin(); lane != lanes_.end(); ++lane) {
+			Packet *of_lane =
+				*std::min_element(lane->packets.begin(), lane->packets.end(), is_dropped_before);
+
+			if (most && !is_dropped_before(of_lane, most))
+				continue;
+			from = lane;
+			most = of_lane;
+		}
 		return !most || arriving->remaining >= most->remaining ? arriving : take(from, most);
 	}
 
@@ -86,6 +88,12 @@ class ShortestFirst final : public Queueing
 				least = std::min(least, Rank{other->remaining, other->arrival});
 		}
 	};
+
+	static bool is_dropped_before(const Packet *packet, const Packet *other)
+	{
+		return packet->remaining != other->remaining ? packet->remaining > other->remaining
+							     : packet->arrival < other->arrival;
+	}
 
 	Lane &lane_of(const Packet &packet)
 	{
