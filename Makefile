@@ -5,7 +5,7 @@ DURATION ?=
 NAME ?=
 C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c) \
 	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h)) $(wildcard simulator/core/*.[ch]pp) \
-	$(wildcard experiments/ns3_check/driver/*.[ch]pp)
+	$(wildcard experiments/checks/ns3/driver/*.[ch]pp)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup packages venv bpf fabric frontend gen fmt check test bench experiment demo doctor clean
@@ -46,7 +46,7 @@ fmt: venv ## format Python and C
 check: setup ## formatting, lint, types, generated files
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui experiments
+	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui sluice experiments
 	clang-format --dry-run --Werror $(C_SOURCES)
 	$(PYTHON) -m policy.tags | diff - dataplane/laws/tags.gen.h
 
@@ -63,8 +63,7 @@ bench: setup ## cost of the data plane and the control loop, ratios side by side
 	.venv/bin/sluice bench
 
 experiment: setup ## run one experiment: make experiment NAME=threshold_convergence
-	@test -n "$(NAME)" || { echo "say which: make experiment NAME=…; there are: $(patsubst experiments/%/run.py,%,$(wildcard experiments/*/run.py))"; exit 2; }
-	$(PYTHON) -m experiments.$(NAME).run $(ARGS)
+	$(PYTHON) -m experiments $(NAME) $(ARGS)
 
 clean: ## remove what setup and runs made
 	rm -rf .venv .setup dataplane/build simulator/build simulator/_fabric.* webui/static/vendor webui/node_modules results *.egg-info

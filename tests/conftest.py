@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from experiments.postgres import PostgresServer, programs
 from policy.errors import EnvironmentLacking
+from runtime.postgres import PostgresServer, programs
 
 # The same examples on every run, and no verdict that depends on how busy the machine is.
 settings.register_profile(

@@ -9,9 +9,9 @@ import threading
 import pytest
 
 import topologies
-from experiments.capture import capture, running_testbeds
 from policy.errors import FieldError, SluiceError
 from runtime.command import run
+from sluice.commands.capture import capture, running_testbeds
 from topologies.testbed import Testbed
 
 pytestmark = pytest.mark.net

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.bundle import read_flows, read_samples
-from experiments.datcp.common import column, mean_rate_mbps, rates, read_run
-from experiments.files import scenario_with
-from experiments.testbed_run import run_on_testbed
+from experiments.papers.datcp.common import column, mean_rate_mbps, rates, read_run
+from sluice.runs.bundle import read_flows, read_samples
+from sluice.runs.files import scenario_with
+from sluice.runs.testbed_run import run_on_testbed
 from tests.net.scenarios import RATE
 
 GOODPUT_MBPS = 50 * 1448 / 1514

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from controller.pipeline import Table
-from experiments.files import scenario_with
-from experiments.runs import build_topology
-from experiments.stack import Stack
 from policy.records import FINISHED
 from policy.scenario import scheduled_flows
 from runtime.wait import wait_until
+from sluice.runs.files import scenario_with
+from sluice.runs.progress import build_topology
+from sluice.runs.stack import Stack
 from store.flows import all_flows, count_flows
 from tests.net.scenarios import scenario
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.files import scenario_with
-from experiments.runs import build_topology
-from experiments.stack import Stack
 from hostagent.schedule import ScheduledFlow
 from policy.records import FINISHED, WATCHED
 from policy.workload import Flow
 from runtime.wait import wait_until
+from sluice.runs.files import scenario_with
+from sluice.runs.progress import build_topology
+from sluice.runs.stack import Stack
 from store.flows import all_flows, count_flows
 from tests.net.scenarios import scenario
 from tests.unit.hostagent.agents import Agents

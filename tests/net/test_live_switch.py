@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from experiments.live_switch.run import TAKES_S, parser, run_seed
+from experiments.checks.live_switch.run import TAKES_S, parser, run_seed
 from policy.records import FINISHED
 
 SCHEMES = ["pias", "fish", "dctcp", "sluice", "karuna", "tcp"]

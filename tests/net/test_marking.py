@@ -7,10 +7,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from experiments.files import scenario_with
-from experiments.runs import build_topology
-from experiments.stack import Stack
 from runtime.wait import wait_until
+from sluice.runs.files import scenario_with
+from sluice.runs.progress import build_topology
+from sluice.runs.stack import Stack
 from tests.net.scenarios import scenario
 from topologies import measure
 from topologies.measure import Sender

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from experiments.port_gaps import sent_packets
+from experiments.kit.port_gaps import sent_packets
 from policy.behaviour import PortBehaviour
 from runtime.wait import wait_until
 from tests.net.conftest import RATE_BPS, install

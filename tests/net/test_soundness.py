@@ -11,9 +11,9 @@ import json
 
 import pytest
 
-from experiments.bundle import read_flows
-from experiments.files import scenario_with
-from experiments.testbed_run import run_on_testbed
+from sluice.runs.bundle import read_flows
+from sluice.runs.files import scenario_with
+from sluice.runs.testbed_run import run_on_testbed
 from tests.net.scenarios import scenario
 
 LINK_BPS = 50e6

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import pytest
 
-from experiments.validity import lateness
 from policy.tags import TAG_COUNT
+from sluice.runs.validity import lateness
 from tests.net.conftest import RATE_BPS, install, queue_of_tag
 from topologies import measure
 from topologies.measure import Sender

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from experiments.files import scenario_with
-from experiments.runs import build_topology
 from simulator._fabric import MarkBy
 from simulator.run import Simulation
 from simulator.taps import Taps
+from sluice.runs.files import scenario_with
+from sluice.runs.progress import build_topology
 from tests.sim import kit
 from tests.sim.crossing import Definition, cross, random_packets
 from tests.sim.kit import FRAME, GBIT, HEADER, NS, PAYLOAD, US, Link, S, serialisation

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from experiments.files import scenario_with
-from experiments.runs import build_topology
 from simulator.run import Simulation
 from simulator.taps import Taps
+from sluice.runs.files import scenario_with
+from sluice.runs.progress import build_topology
 
 DOCUMENT = {
     "name": "loop",

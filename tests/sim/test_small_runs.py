@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.small_runs import read_flows, run_all
-from experiments.sweep.points import Point, points
+from experiments.kit.small_runs import read_flows, run_all
 from policy.errors import SluiceError
+from sluice.sweep.points import Point, points
 
 DOCUMENT = {
     "name": "small",

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from experiments.bundle import read_flows
-from experiments.sweep import points, run_points
-from experiments.sweep.run import is_finished
-from experiments.sweep.status import RUNNING, read_status
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
+from sluice.runs.bundle import read_flows
+from sluice.sweep import points, run_points
+from sluice.sweep.run import is_finished
+from sluice.sweep.status import RUNNING, read_status
 
 pytestmark = pytest.mark.sim
 
@@ -52,7 +52,7 @@ def scenario(tmp_path) -> Path:
 
 
 def sluice(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "experiments.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "sluice.cli", *map(str, arguments)]
 
 
 def sweep(scenario: Path, out: Path, *options: object) -> subprocess.CompletedProcess[str]:
@@ -144,7 +144,7 @@ def test_sweep__a_killed_point_does_not_pass_for_a_finished_one(scenario, tmp_pa
     point = "dctcp/load-0.5/seed-01"
     try:
         wait_until(lambda: _flows_done(out, point), "the point runs", timeout_s=PATIENCE_S)
-        (worker,) = [pid for pid in processes_in(out) if "experiments.sweep.point" in _command(pid)]
+        (worker,) = [pid for pid in processes_in(out) if "sluice.sweep.point" in _command(pid)]
         os.kill(worker, signal.SIGKILL)
         assert process.wait(PATIENCE_S) == 1
     finally:
@@ -198,7 +198,7 @@ def test_snakemake_alone__runs_the_same_points_and_finds_them_done(scenario, tmp
     assert sweep(scenario, out, "--seeds", 1).returncode == 0
     (out / "dctcp/load-0.5/seed-01/summary.json").unlink()
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "snakemake", "--snakefile", root / "experiments/sweep/Snakefile"]
+    command = [sys.executable, "-m", "snakemake", "--snakefile", root / "sluice/sweep/Snakefile"]
     command += [
         "--directory",
         out,
@@ -218,7 +218,7 @@ def test_snakemake_alone__runs_the_same_points_and_finds_them_done(scenario, tmp
 
 
 def test_run_points__from_python_with_progress(scenario, tmp_path):
-    from experiments.files import read_document
+    from sluice.runs.files import read_document
 
     scenario.write_text(SCENARIO.format(flows=20_000))
     wanted = points(read_document(scenario), seeds=[1, 2])

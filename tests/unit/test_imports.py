@@ -20,17 +20,11 @@ ALLOWED: dict[str, set[str]] = {
     "hostagent": {"policy", "runtime", "dataplane"},
     "topologies": {"policy", "runtime", "dataplane"},
     "webui": {"policy", "store", "runtime"},
-    "experiments": {
-        "policy",
-        "runtime",
-        "dataplane",
-        "store",
-        "controller",
-        "hostagent",
-        "topologies",
-        "webui",
-    },
 }
+EVERY_ROOM = {*ALLOWED, "simulator"}
+ALLOWED["simulator"] = {"policy"}
+ALLOWED["sluice"] = EVERY_ROOM
+ALLOWED["experiments"] = {*EVERY_ROOM, "sluice"}
 PURE = {"socket", "subprocess", "os", "time", "random", "pathlib", "io", "asyncio", "threading", "logging"}
 
 

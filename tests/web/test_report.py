@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.report import write_report
-from tests.unit.experiments.bundles import sweep
+from sluice.report import write_report
+from tests.unit.sluice.bundles import sweep
 
 pytestmark = pytest.mark.web
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.agreement.compare import Pair, Side, claims, settling_claim, table
-from experiments.agreement.fabrics import idle_document, on_simulator, same_flows
-from experiments.files import scenario_with
+from experiments.checks.agreement.compare import Pair, Side, claims, settling_claim, table
+from experiments.checks.agreement.fabrics import idle_document, on_simulator, same_flows
 from policy.workload import MSS_BYTES
+from sluice.runs.files import scenario_with
 
 
 def side(small_ms, medium_ms, *, valid=True):

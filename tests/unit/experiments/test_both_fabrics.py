@@ -6,13 +6,20 @@ import json
 
 import pytest
 
-from experiments import both_fabrics
-from experiments.both_fabrics import markdown, numbers, run_all, schemes_of_testbed, validity_claims, values
-from experiments.fish_burst.run import claims_of as fish_claims
-from experiments.fish_burst.run import label, plans
-from experiments.sweep.points import points
+from experiments.kit import both_fabrics
+from experiments.kit.both_fabrics import (
+    markdown,
+    numbers,
+    run_all,
+    schemes_of_testbed,
+    validity_claims,
+    values,
+)
+from experiments.papers.fish.burst import claims_of as fish_claims
+from experiments.papers.fish.burst import label, plans
 from policy.metrics import distribution
 from policy.schemes import SCHEMES
+from sluice.sweep.points import points
 
 DOCUMENT = {
     "name": "x",

@@ -7,14 +7,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from experiments.aemon import common as aemon
-from experiments.aemon_fct import run as aemon_fct
-from experiments.aemon_misses import run as aemon_misses
-from experiments.by_load import ByLoad, Panel, line_of, over_loads, plot
-from experiments.files import SCENARIOS, load_cdf, read_document
-from experiments.pias_144 import run as pias_144
-from experiments.sweep import points
+from experiments.kit.by_load import ByLoad, Panel, line_of, over_loads, plot
+from experiments.papers.aemon import common as aemon
+from experiments.papers.aemon import fct as aemon_fct
+from experiments.papers.aemon import misses as aemon_misses
+from experiments.papers.pias import pias_144
 from policy.scenario import scenario_from_document
+from sluice.runs.files import SCENARIOS, load_cdf, read_document
+from sluice.sweep import points
 
 
 def made(values):

@@ -6,7 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.datcp.common import (
+from experiments.kit.verdict import Claim, conclude
+from experiments.papers.datcp import fig08, fig09, fig10, fig11, fig12, fig13, fig14
+from experiments.papers.datcp.common import (
     FULL,
     SMALL,
     Run,
@@ -18,19 +20,11 @@ from experiments.datcp.common import (
     places,
     rates,
 )
-from experiments.datcp.table import rows
-from experiments.datcp_fig08 import run as fig08
-from experiments.datcp_fig09 import run as fig09
-from experiments.datcp_fig10 import run as fig10
-from experiments.datcp_fig11 import run as fig11
-from experiments.datcp_fig12 import run as fig12
-from experiments.datcp_fig13 import run as fig13
-from experiments.datcp_fig14 import run as fig14
-from experiments.files import scenario_with
-from experiments.runs import build_topology
-from experiments.verdict import Claim, conclude
+from experiments.papers.datcp.table import rows
 from policy.scenario import scheduled_flows
 from policy.units import time_ns
+from sluice.runs.files import scenario_with
+from sluice.runs.progress import build_topology
 
 DOCUMENTS = {
     "fig08": fig08._document(fig08.cases(SMALL)[2], 1),

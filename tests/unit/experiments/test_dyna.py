@@ -8,13 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.dyna.common import CAUSES, LOADS, Runs, cause_points, figures_of, planned
-from experiments.dyna.short_flows import Changes
-from experiments.dyna_fig5.run import settles
-from experiments.files import load_cdf
-from experiments.paired import Difference
-from experiments.small_runs import Flows
+from experiments.kit.paired import Difference
+from experiments.kit.small_runs import Flows
+from experiments.papers.adaptive_thresholds.common import (
+    CAUSES,
+    LOADS,
+    Runs,
+    cause_points,
+    figures_of,
+    planned,
+)
+from experiments.papers.adaptive_thresholds.fig5 import settles
+from experiments.papers.adaptive_thresholds.short_flows import Changes
 from policy.scenario import scenario_from_document
+from sluice.runs.files import load_cdf
 
 RUNS = Runs(Path("nowhere"), 10_000, (1, 2), None)
 

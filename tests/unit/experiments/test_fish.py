@@ -6,14 +6,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.files import load_cdf, read_document
-from experiments.fish.common import GAPS, VARIANTS, Setup, figures_of, planned
-from experiments.fish.fabric import SCENARIO as FABRIC
-from experiments.fish_fig6.run import PAPER, SETUPS
-from experiments.fish_fig6.run import SCENARIO as SINGLE
-from experiments.runs import build_topology
-from experiments.small_runs import Flows
+from experiments.kit.small_runs import Flows
+from experiments.papers.fish.common import GAPS, VARIANTS, Setup, figures_of, planned
+from experiments.papers.fish.fabric import SCENARIO as FABRIC
+from experiments.papers.fish.fig6 import PAPER, SETUPS
+from experiments.papers.fish.fig6 import SCENARIO as SINGLE
 from policy.scenario import scenario_from_document
+from sluice.runs.files import load_cdf, read_document
+from sluice.runs.progress import build_topology
 
 
 def scenarios(path, setups, **axes):

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.both_fabrics import schemes_of_testbed
-from experiments.files import scenario_with
-from experiments.live_switch.run import Outcome, Switch, claims_of, policies_of, scenario_of
+from experiments.checks.live_switch.run import Outcome, Switch, claims_of, policies_of, scenario_of
+from experiments.kit.both_fabrics import schemes_of_testbed
 from policy.desired import Policy
+from sluice.runs.files import scenario_with
 
 
 def test_policies_and_scenario__every_scheme_of_the_testbed_can_be_put():

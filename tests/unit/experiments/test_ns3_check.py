@@ -4,10 +4,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.ns3_check import cases, ns3
-from experiments.ns3_check.compare import Figure, class_times, figures_of_times, jain_index, times_of
-from experiments.ns3_check.explanations import explanation_of
-from experiments.ns3_check.table import class_rows, rows
+from experiments.checks.ns3 import cases, ns3
+from experiments.checks.ns3.compare import Figure, class_times, figures_of_times, jain_index, times_of
+from experiments.checks.ns3.explanations import explanation_of
+from experiments.checks.ns3.table import class_rows, rows
 
 
 def case_named(name):

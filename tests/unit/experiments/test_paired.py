@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.paired import difference, signed
+from experiments.kit.paired import difference, signed
 
 
 def test_difference__is_of_the_means_not_a_mean_of_ratios():

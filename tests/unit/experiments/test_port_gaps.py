@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from experiments import port_gaps
+from experiments.kit import port_gaps
 from runtime.wait import wait_until
 
 DEV = """Inter-|   Receive                                         |  Transmit

@@ -4,11 +4,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.files import scenario_with
-from experiments.port_gaps import Gap
-from experiments.random_faults.faults import KINDS, SECONDS, Fault
-from experiments.random_faults.run import EXCUSED_S, Outcome, claims_of, document_of, unexcused
+from experiments.checks.random_faults.faults import KINDS, SECONDS, Fault
+from experiments.checks.random_faults.run import EXCUSED_S, Outcome, claims_of, document_of, unexcused
+from experiments.kit.port_gaps import Gap
 from policy.records import FINISHED, FlowRecord
+from sluice.runs.files import scenario_with
 
 RULES = {"s1": {"priority=1 actions=drop"}}
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import json
 
-from experiments.scheme_tour import compare
-from experiments.scheme_tour.run import order
+from experiments.checks.scheme_tour import compare
+from experiments.checks.scheme_tour.run import order
 
 OURS = {"a": [1.0, 2.0], "b": [3.0, 4.0], "c": [5.0, 6.0]}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from experiments.verdict import Claim, conclude, markdown
+from experiments.kit.verdict import Claim, conclude, markdown
 
 
 def test_markdown__a_row_a_claim(tmp_path):

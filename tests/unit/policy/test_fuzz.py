@@ -10,11 +10,11 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from experiments.files import load_cdf, load_trace, read_document
 from policy.desired import Policy
 from policy.errors import FieldError
 from policy.scenario import scenario_from_document
 from policy.schemes import SCHEMES
+from sluice.runs.files import load_cdf, load_trace, read_document
 
 MANY = settings(max_examples=400, suppress_health_check=list(HealthCheck))
 

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both simulators run: links of 10 Gb/s and 1 us; marks at 65 packets, 360 KB a port, as in PIAS's evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from experiments.checks.ns3.ns3 import Watch
+from policy.graph import Topology
+from policy.scenario import Scenario, scheduled_batches
+from policy.workload import FlowBatch
+from sluice.runs.files import scenario_with
+from sluice.runs.progress import build_topology
+
+LINK_BPS = 10**10
+END_S = 1000.0
+LONG_S = 0.1
+LONG_SETTLED_S = 0.02
+WATCH_EVERY_PS = 20 * 10**6
+LONE_SIZES = ("1KB", "10KB", "100KB", "1MB", "10MB")
+INCAST_WITHIN_US, LONG_WITHIN_US = 10, 100
+"""Senders start within this time, by chance."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scenario, run once for each seed. All flows of a seed are one batch."""
+
+    name: str
+    document: Mapping[str, Any]
+    seeds: Sequence[int] = (1,)
+    until_s: float = END_S
+    watch: Watch | None = None
+
+    def made(self, seed: int) -> tuple[Scenario, Topology, FlowBatch]:
+        """With its network and flows."""
+        tables = dict(self.document)
+        if "to_one" in tables:
+            tables["workload"] = {"flow": _to_one(**tables.pop("to_one"), seed=seed)}
+        scenario, _ = scenario_with(_BASE, name=self.name, seed=seed, **tables)
+        topology = build_topology(scenario)
+        (batch,) = scheduled_batches(scenario, topology, np.random.default_rng(seed))
+        return scenario, topology, batch
+
+
+_BASE: dict[str, Any] = {
+    "grace": f"{END_S:.0f}s",
+    "fabric": {"host_rate": "10Gbit", "link_delay": "1us"},
+    "scheme": {"name": "dctcp", "mark_at": "65pkt"},
+    "transport": {"connections": "new", "initial_window": 10, "rto_min": "10ms"},
+    "simulator": {"recovery": "plain"},
+    "workload": {},
+}
+_UNMARKED = {"name": "dctcp", "mark_at": "10MB"}
+"""Beyond every buffer."""
+_EIGHT_HOSTS = {"topology": "single", "hosts": 8}
+_LEAF_SPINE = {"topology": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 4, "core_rate": "10Gbit"}
+
+
+def _star(senders: int) -> dict[str, Any]:
+    return {"topology": "single", "hosts": senders + 1}
+
+
+def _to_one(senders: int, size: str, within_us: int, seed: int) -> list[dict[str, Any]]:
+    """A flow from every other host to the first."""
+    starts_us = np.random.default_rng(seed).uniform(0, within_us, senders)
+    return [
+        {"from": f"h{i + 2}", "to": "h1", "bytes": size, "start": f"{round(start * 1000)}ns"}
+        for i, start in enumerate(starts_us)
+    ]
+
+
+def _incast(name: str, senders: int, buffer: str, **tables: Any) -> Case:
+    flows = {"senders": senders, "size": "64KB", "within_us": INCAST_WITHIN_US}
+    document = {"fabric": {**_star(senders), "buffer": buffer}, "to_one": flows, **tables}
+    return Case(name, document, seeds=range(1, 21))
+
+
+def _long(senders: int) -> Case:
+    """Endless ones in effect: what has arrived is counted when the time is over."""
+    flows = {"senders": senders, "size": "1GB", "within_us": LONG_WITHIN_US}
+    document = {"fabric": _star(senders), "to_one": flows}
+    watch = Watch("s1:1", WATCH_EVERY_PS)
+    return Case(f"long-{senders}", document, seeds=range(1, 6), until_s=LONG_S, watch=watch)
+
+
+def _lone(name: str, **tables: Any) -> Case:
+    """One after the other, each alone in the network."""
+    flows = [
+        {"from": "h1", "to": "h2", "bytes": size, "start": f"{i * 100}ms"}
+        for i, size in enumerate(LONE_SIZES)
+    ]
+    return Case(name, {"fabric": _EIGHT_HOSTS, "workload": {"flow": flows}, **tables})
+
+
+def _web(name: str, load: float, flows: int, fabric: Mapping[str, Any]) -> Case:
+    workload = {"sizes": "web-search", "pattern": "all-to-all", "load": load, "flows": flows}
+    return Case(name, {"fabric": fabric, "workload": workload}, seeds=(1, 2))
+
+
+def lone_cases() -> tuple[Case, ...]:
+    return (_lone("lone"), _lone("lone-delayed", simulator={"packets_per_ack": 2, "ack_delay": "0.5ms"}))
+
+
+def long_cases() -> tuple[Case, ...]:
+    return (_long(2), _long(8))
+
+
+def incast_cases() -> tuple[Case, ...]:
+    """Without losses, with losses alone, with both marks and losses."""
+    return (
+        _incast("incast-16", 16, "1MB"),
+        _incast("losses-8", 8, "100KB", scheme=_UNMARKED),
+        _incast("losses-32", 32, "360KB", scheme=_UNMARKED),
+        _incast("marks-and-losses-32", 32, "360KB"),
+    )
+
+
+def web_cases(flows: int) -> tuple[Case, ...]:
+    return (
+        _web("web-0.5", 0.5, flows, _EIGHT_HOSTS),
+        _web("web-0.8", 0.8, flows, _EIGHT_HOSTS),
+        _web("leaf-spine-0.6", 0.6, flows, _LEAF_SPINE),
+    )

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of both simulators beside each other: what is compared, how near is near enough. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.kit.verdict import Claim
+from policy.records import SIZE_CLASSES, size_classes
+
+Floats = npt.NDArray[np.float64]
+
+EXACT = 0.005
+"""A flow alone in the network."""
+AVERAGE = 0.05
+"""Means and medians."""
+TAIL = 0.1
+"""99th percentiles, and counts of what seldom happens."""
+FEW = 3
+"""Counts that differ by no more are the same."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number from both, and how far apart they may be."""
+
+    what: str
+    unit: str
+    ours: float
+    """The median, where there are several runs."""
+    ns3: float
+    tolerance: float
+    few: float = 0
+    """Absolute difference that is none."""
+    runs: tuple[float, ...] = ()
+    """Ours in every run whose starts were moved by some nanoseconds: what chance alone does."""
+
+    @property
+    def ratio(self) -> float:
+        """ns-3's over ours."""
+        return self.ns3 / self.ours if self.ours else (1.0 if self.ns3 == self.ours else float("inf"))
+
+    @property
+    def holds(self) -> bool:
+        return abs(self.ns3 - self.ours) <= max(self.few, self.tolerance * abs(self.ours))
+
+    @property
+    def is_chance(self) -> bool:
+        """ns-3 is no further from our median than our own runs are."""
+        return bool(self.runs) and min(self.runs) <= self.ns3 <= max(self.runs)
+
+    def document(self) -> dict[str, Any]:
+        """For the verdict's numbers."""
+        return {**asdict(self), "ratio": self.ratio, "holds": self.holds, "is_chance": self.is_chance}
+
+    def claim(self, explanation: str = "") -> Claim:
+        """For the verdict: what ns-3 has takes the place of what a paper has."""
+        chance = "as far apart as our own runs with starts moved by up to 100 ns" if self.is_chance else ""
+        explanation = "" if self.holds else (chance or explanation)
+        allowed = f"{number(self.ns3)} {self.unit}".strip()
+        measured = f"{number(self.ours)}, ratio {self.ratio:.3f} (1 ± {self.tolerance:g}){self._range()}"
+        return Claim(self.what, f"ns-3: {allowed}", measured, self.holds, explanation)
+
+    def _range(self) -> str:
+        return f", own runs {number(min(self.runs))} … {number(max(self.runs))}" if self.runs else ""
+
+
+def number(value: float) -> str:
+    """As people read it."""
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+
+
+def times_of(fct_us: Floats, ideal_us: Floats) -> dict[str, float]:
+    """Of finished flows: completion times in microseconds, slowdowns."""
+    done = ~np.isnan(fct_us)
+    fct_us, slowdown = fct_us[done], (fct_us / ideal_us)[done]
+    return {
+        "FCT mean": float(fct_us.mean()),
+        "FCT p50": float(np.median(fct_us)),
+        "FCT p99": float(np.percentile(fct_us, 99)),
+        "slowdown mean": float(slowdown.mean()),
+        "slowdown p99": float(np.percentile(slowdown, 99)),
+    }
+
+
+def class_times(sizes_bytes: npt.NDArray[np.int64], fct_us: Floats, ideal_us: Floats) -> dict[str, float]:
+    """The same for each size class that has flows, as "small FCT mean"."""
+    of_class = size_classes(sizes_bytes)
+    return {
+        f"{name} {what}": value
+        for i, name in enumerate(SIZE_CLASSES)
+        if (of_class == i).any()
+        for what, value in times_of(fct_us[of_class == i], ideal_us[of_class == i]).items()
+    }
+
+
+def figures_of_times(
+    name: str, runs: Sequence[Mapping[str, float]], ns3: Mapping[str, float]
+) -> Iterable[Figure]:
+    """`runs`: ours, one or several."""
+    for what, value in ns3.items():
+        ours = tuple(run[what] for run in runs)
+        yield Figure(
+            what=f"{name}: {what}",
+            unit="us" if "FCT" in what else "",
+            ours=float(np.median(ours)),
+            ns3=value,
+            tolerance=TAIL if "p99" in what else AVERAGE,
+            runs=ours if len(ours) > 1 else (),
+        )
+
+
+def jain_index(shares: Sequence[float]) -> float:
+    """1: all alike (Jain, Chiu, Hawe, 1984)."""
+    values = np.asarray(shares, float)
+    return float(values.sum() ** 2 / (len(values) * (values**2).sum()))

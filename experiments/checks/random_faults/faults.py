@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong with a running Sluice, as actions that are undone: a process killed or stopped, a switch that does
+not reach its controller, a link without carrier."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sluice.runs.stack import Stack
+from topologies import processes
+
+Undo = Callable[[], None]
+
+NOWHERE = "tcp:127.0.0.1:1"
+"""Where a switch looks for a controller that it shall not find."""
+KINDS = {"kill": 0.35, "stop": 0.35, "disconnect": 0.2, "link": 0.1}
+"""How often each is drawn."""
+SECONDS = {"kill": (0.0, 0.0), "stop": (0.2, 5.0), "disconnect": (0.2, 5.0), "link": (0.2, 1.0)}
+"""How long each lasts."""
+PACKETS_NEED = (("kill", "ovs-vswitchd"), ("stop", "ovs-vswitchd"), ("kill", "ovsdb-server"))
+"""Without the first process no packet moves. It also does not look at the ports of a userspace datapath, which nobody
+else does, while its database is away; stopping the database does not break the connection."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One, as drawn. Times are epoch seconds."""
+
+    kind: str
+    target: str
+    """A process, a switch or an interface."""
+    seconds: float
+    at: float
+
+    @property
+    def stops_packets(self) -> bool:
+        """By itself, whatever the control plane does."""
+        return self.kind == "link" or (self.kind, self.target) in PACKETS_NEED
+
+
+def draw(stack: Stack, rng: np.random.Generator) -> Fault:
+    kind = str(rng.choice(list(KINDS), p=list(KINDS.values())))
+    targets = {
+        "kill": _processes(stack),
+        "stop": _processes(stack),
+        "disconnect": [switch.name for switch in stack.topology.switches],
+        "link": [port.interface for port in stack.topology.ports],
+    }
+    return Fault(kind, str(rng.choice(targets[kind])), float(rng.uniform(*SECONDS[kind])), time.time())
+
+
+def _processes(stack: Stack) -> list[str]:
+    return [*(service.name for service in stack.services.running), *sorted(stack.testbed.pids)]
+
+
+def inject(stack: Stack, fault: Fault) -> Undo:
+    """Make it happen; what ends it, to be called `fault.seconds` later. Whatever has gone by then is left alone."""
+    match fault.kind:
+        case "kill":
+            _signal([_pid(stack, fault.target)], signal.SIGKILL)
+            return lambda: None
+        case "stop":
+            return _stop(_family(_pid(stack, fault.target)))
+        case "disconnect":
+            return _disconnect(stack, fault.target)
+        case _:
+            return _unplug(stack, fault.target)
+
+
+def _pid(stack: Stack, name: str) -> int:
+    """0 when it is being started again at this moment."""
+    of_testbed = stack.testbed.pids
+    if name in of_testbed:
+        return of_testbed[name]
+    running = [s.process.pid for s in stack.services.running if s.name == name and s.process.poll() is None]
+    return running[0] if running else 0
+
+
+def _family(pid: int) -> list[int]:
+    """A process and those that it started: the workers of the web process."""
+    return [pid, *(processes.children(pid) if pid else [])]
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in filter(None, pids):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _stop(pids: list[int]) -> Undo:
+    _signal(pids, signal.SIGSTOP)
+    return lambda: _signal(pids, signal.SIGCONT)
+
+
+def _disconnect(stack: Stack, switch: str) -> Undo:
+    """The controller is alive, and the switch does not reach it."""
+    row = ["controller", _controller_of(stack, switch)]
+    target = stack.testbed.ovs(["ovs-vsctl", "get", *row, "target"]).strip()
+    stack.testbed.ovs(["ovs-vsctl", "--no-wait", "set", *row, f'target="{NOWHERE}"'])
+    return lambda: _reconnect(stack, row, target)
+
+
+def _controller_of(stack: Stack, switch: str) -> str:
+    return stack.testbed.ovs(["ovs-vsctl", "get", "bridge", switch, "controller"]).strip("[] \n")
+
+
+def _reconnect(stack: Stack, row: list[str], target: str) -> None:
+    stack.testbed.ovs(["ovs-vsctl", "--no-wait", "set", *row, f"target={target}"])
+
+
+def _unplug(stack: Stack, interface: str) -> Undo:
+    stack.testbed.exec(None, ["ip", "link", "set", interface, "down"])
+    return lambda: _plug(stack, interface)
+
+
+def _plug(stack: Stack, interface: str) -> None:
+    stack.testbed.exec(None, ["ip", "link", "set", interface, "up"])

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flow records into a real web process at a fixed rate, while dashboards watch: what is accepted, and how fast.
+
+Agents, dashboards and server are processes of their own, as in life. An agent delivers what it has twice a second
+(hostagent/courier.py); a delivery's latency counts from the moment at which it was due, so a server that falls behind
+shows in every delivery after it.
+
+A controller with a few switches may run on the same store meanwhile (experiments/bench_control.py): does its loop
+keep its pace?
+
+    python -m sluice.bench.ingest --seconds 60 --rate 10000 --workers 1 --store sqlite --leaves 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from policy.errors import SluiceError
+from runtime.postgres import PostgresServer
+from runtime.process import spawn, stop
+from runtime.wait import wait_until
+from sluice.bench.control import Loop, measure_loop
+from store.engine import open_store
+from store.flows import count_flows
+
+RATE_PER_S = 10_000
+SECONDS = 60.0
+AGENTS = 20
+DASHBOARDS = 20
+DELIVERIES_PER_S = 2
+READY_S = 60.0
+LOOP_SCHEME = "mlfq-adaptive"
+LOOP_LEAVES = 3
+STORES = ("sqlite", "postgresql")
+_PAGE = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Ingestion:
+    """What a run has shown. Latencies in milliseconds."""
+
+    store: str
+    workers: int
+    asked_per_s: float
+    accepted_per_s: float
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    refused: int
+    """Deliveries that were not answered with 200."""
+    kept: int
+    delivered: int
+    """Records of accepted deliveries: as many are kept, or something is wrong."""
+    snapshots_per_s: float
+    """Of the dashboard that got the fewest."""
+    server_cpu: float
+    """Of one core."""
+    server_mib: float
+    """Resident memory at the end, all its processes together."""
+    loop: Loop | None
+    """Of the controller beside it."""
+
+
+def measure_ingestion(
+    store: str,
+    *,
+    rate_per_s: float = RATE_PER_S,
+    seconds: float = SECONDS,
+    workers: int = 1,
+    leaves: int = 0,
+) -> Ingestion:
+    """Start everything, measure, stop everything. `leaves`: of the fabric whose controller runs beside it, if any."""
+    with (
+        ThreadPoolExecutor(1) as pool,
+        tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
+        _store_url(store, Path(folder)) as url,
+    ):
+        with _web(Path(folder), url, workers) as web:
+            watching = _helper(Path(folder), "watch", str(seconds + 2))
+            wait_until(
+                lambda: (Path(folder) / "watch.ready").exists(), "the dashboards watch", timeout_s=READY_S
+            )
+            before, began = _cpu_s(web), time.monotonic()
+            loop = pool.submit(_loop, leaves, seconds, url)
+            agents = _helper(Path(folder), "deliver", str(seconds), str(rate_per_s))
+            delivered = _answer(agents, Path(folder) / "deliver.log", seconds)
+            cpu = (_cpu_s(web) - before) / (time.monotonic() - began)
+            watched = _answer(watching, Path(folder) / "watch.log", seconds)
+            memory = _memory_mib(web)
+            paced = loop.result()
+        engine = open_store(url)
+        kept = count_flows(engine)
+        engine.dispose()
+    latencies = np.array(delivered["latencies_ms"])
+    return Ingestion(
+        store=store,
+        workers=workers,
+        asked_per_s=rate_per_s,
+        accepted_per_s=delivered["accepted"] / delivered["took_s"],
+        p50_ms=float(np.percentile(latencies, 50)),
+        p99_ms=float(np.percentile(latencies, 99)),
+        max_ms=float(latencies.max()),
+        refused=delivered["refused"],
+        kept=kept,
+        delivered=delivered["accepted"],
+        snapshots_per_s=min(watched["snapshots"]) / watched["took_s"],
+        server_cpu=cpu,
+        server_mib=memory,
+        loop=paced,
+    )
+
+
+def _loop(leaves: int, seconds: float, url: str) -> Loop | None:
+    """For most of the time: the controller takes some seconds to begin."""
+    return measure_loop(LOOP_SCHEME, leaves, max(3.0, seconds - 10.0), url) if leaves else None
+
+
+@contextmanager
+def _store_url(store: str, folder: Path) -> Iterator[str]:
+    if store == "sqlite":
+        yield f"sqlite:///{folder}/store.db"
+        return
+    with PostgresServer.start() as server:
+        yield server.new_database()
+
+
+@contextmanager
+def _web(folder: Path, url: str, workers: int) -> Iterator[subprocess.Popen[bytes]]:
+    (folder / "token").write_text("bench")
+    argv = [sys.executable, "-m", "webui", "--store", url, "--unix", str(folder / "web.sock")]
+    argv += ["--token-file", str(folder / "token"), "--workers", str(workers)]
+    process = spawn(argv, log_file=folder / "web.log")
+    try:
+        wait_until(lambda: _answers(folder, process), "the web process answers", timeout_s=READY_S)
+        yield process
+    finally:
+        stop(process)
+
+
+def _answers(folder: Path, process: subprocess.Popen[bytes]) -> bool:
+    if process.poll() is not None:
+        raise SluiceError(f"the web process ended:\n{(folder / 'web.log').read_text(errors='replace')}")
+    try:
+        connection = UnixConnection(folder / "web.sock")
+        connection.request("GET", "/api/v1/health")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+
+
+def _helper(folder: Path, role: str, *arguments: str) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, "-m", "sluice.bench.ingest", role, str(folder), *arguments]
+    return spawn(argv, log_file=folder / f"{role}.log")
+
+
+def _answer(process: subprocess.Popen[bytes], log: Path, seconds: float) -> dict[str, Any]:
+    """The helper's last line."""
+    process.wait(seconds + READY_S)
+    lines = log.read_text(errors="replace").splitlines()
+    if process.returncode or not lines:
+        raise SluiceError("\n".join(["a helper of the measurement failed:", *lines]))
+    return dict(json.loads(lines[-1]))
+
+
+def _tree(process: subprocess.Popen[bytes]) -> list[int]:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [process.pid, *map(int, children)]
+
+
+def _cpu_s(process: subprocess.Popen[bytes]) -> float:
+    ticks = 0
+    for pid in _tree(process):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / _PAGE
+
+
+def _memory_mib(process: subprocess.Popen[bytes]) -> float:
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in _tree(process))
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+# ── The agents' process ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=30)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.connect(str(self._path))
+
+
+_RECORD = (
+    '{{"id":"bench/{agent}/{number}","src":"h{agent}","dst":"h2","bytes":{size},"size_class":"small",'
+    '"started_at":{at:.6f},"fct_us":{fct},"ideal_us":900.0,"deadline_us":{deadline},"met":{met},'
+    '"retransmissions":0,"congestion_control":"sluice_dctcp","scheme":"mlfq-adaptive","status":"finished",'
+    '"reason":"","source":"scheduled","src_port":null,"dst_port":null,"lasted_us":null,"timeouts":0,"srtt_us":812.5}}'
+)
+
+
+@dataclass
+class Agent:
+    """Delivers a batch every time it is due."""
+
+    number: int
+    path: Path
+    batch: int
+    until: float
+    """By the monotonic clock."""
+
+    def __post_init__(self) -> None:
+        self.latencies_ms: list[float] = []
+        self.accepted = self.refused = 0
+        self._sent = 0
+
+    def body(self) -> bytes:
+        at = time.time() - 0.3
+        records = [
+            _RECORD.format(
+                agent=self.number,
+                number=self._sent + i,
+                size=1000 + i,
+                at=at,
+                fct=1000.0 + 37 * i,
+                deadline="null" if i % 3 else "5000.0",
+                met="null" if i % 3 else str(i % 2 == 0).lower(),
+            )
+            for i in range(self.batch)
+        ]
+        self._sent += self.batch
+        return f"[{','.join(records)}]".encode()
+
+    def run(self) -> None:
+        connection = UnixConnection(self.path)
+        due = time.monotonic() + self.number / (AGENTS * DELIVERIES_PER_S)
+        while due < self.until:
+            body = self.body()
+            time.sleep(max(0.0, due - time.monotonic()))  # the pace is what is asked for here
+            connection.request("POST", "/api/v1/flows", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            answer.read()
+            self.latencies_ms.append((time.monotonic() - due) * 1000)
+            if answer.status == 200:
+                self.accepted += self.batch
+            else:
+                self.refused += 1
+            due += 1 / DELIVERIES_PER_S
+
+
+def deliver(folder: Path, seconds: float, rate_per_s: float) -> None:
+    """Print what the agents have seen."""
+    began = time.monotonic()
+    batch = round(rate_per_s / AGENTS / DELIVERIES_PER_S)
+    agents = [Agent(number, folder / "web.sock", batch, began + seconds) for number in range(AGENTS)]
+    threads = [threading.Thread(target=agent.run) for agent in agents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = {
+        "took_s": max(time.monotonic() - began, seconds),
+        "accepted": sum(agent.accepted for agent in agents),
+        "refused": sum(agent.refused for agent in agents),
+        "latencies_ms": [latency for agent in agents for latency in agent.latencies_ms],
+    }
+    print(json.dumps(found))
+
+
+# ── The dashboards' process ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def watch(folder: Path, seconds: float) -> None:
+    """Print how many snapshots each dashboard got. It reads and throws away: drawing is the browser's business."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    sockets = [_listening(folder / "web.sock") for _ in range(DASHBOARDS)]
+    snapshots = dict.fromkeys(sockets, 0)
+    began = 0.0
+    while not began or time.monotonic() < began + seconds:
+        for readable in select.select(sockets, [], [], 1.0)[0]:
+            data = readable.recv(1 << 20)
+            if not data:
+                raise SluiceError("the server has closed a dashboard's stream")
+            snapshots[readable] += data.count(b"event: snapshot")
+        if not began and all(snapshots.values()):
+            (folder / "watch.ready").touch()
+            began, snapshots = time.monotonic(), dict.fromkeys(sockets, 0)
+    print(json.dumps({"took_s": time.monotonic() - began, "snapshots": list(snapshots.values())}))
+
+
+def _listening(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.connect(str(path))
+    listener.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return listener
+
+
+def main(argv: list[str]) -> int:
+    if argv[:1] == ["deliver"]:
+        deliver(Path(argv[1]), float(argv[2]), float(argv[3]))
+        return 0
+    if argv[:1] == ["watch"]:
+        watch(Path(argv[1]), float(argv[2]))
+        return 0
+    parser = argparse.ArgumentParser(prog="python -m sluice.bench.ingest", description=__doc__)
+    parser.add_argument("--store", choices=STORES, default="sqlite")
+    parser.add_argument("--rate", type=float, default=RATE_PER_S)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--leaves", type=int, default=0, help="of the fabric whose controller runs beside it")
+    options = parser.parse_args(argv)
+    found = measure_ingestion(
+        options.store,
+        rate_per_s=options.rate,
+        seconds=options.seconds,
+        workers=options.workers,
+        leaves=options.leaves,
+    )
+    print(json.dumps(asdict(found), indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Sluice costs: data plane, control loop, simulator; ratios side by side.
+
+`sluice bench` (make bench) prints a table and writes bench.json: name → value, unit, baseline, ratio.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from rich.table import Table
+
+from dataplane.bench import measure as packet_costs
+from policy import tags
+from policy.adaptation import Adaptation, PortCounters
+from policy.desired import Policy
+from policy.errors import SluiceError
+from policy.queue_map import queue_map
+from policy.records import FlowRecord
+from sluice.bench.connections import measure_connections
+from sluice.bench.sockopt import measure_hook
+from sluice.bench.tagger import measure_share
+from sluice.bench.throughput import Measured, measure_throughput
+from sluice.runs.fabrics import need_root
+from sluice.terminal import console
+from store.engine import open_store
+from store.flows import add_flows
+
+ROUNDS = 5
+THROUGHPUT_ROUNDS = 9
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line. `baseline` is what it is compared with in the same run; ratio = value / baseline.
+
+    Where the two took turns, `paired_ratio` is the median of the ratios of neighbours, which is steadier.
+    """
+
+    name: str
+    value: float
+    unit: str
+    baseline: float | None = None
+    baseline_name: str = ""
+    paired_ratio: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        if self.paired_ratio is not None:
+            return self.paired_ratio
+        return self.value / self.baseline if self.baseline else None
+
+
+def run_benchmarks(out: Path, only: Sequence[str] = ()) -> int:
+    """Measure everything, or the parts that are named; print the table, write the file."""
+    unknown = [name for name in only if name not in PARTS]
+    if unknown:
+        raise SluiceError(f"bench has no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+    if not set(only or PARTS) <= WITHOUT_ROOT:
+        need_root()
+    results = []
+    for name in only or PARTS:
+        for result in PARTS[name]():
+            results.append(result)
+            console.print(f"{result.name}: {result.value:,.4g} {result.unit}", highlight=False)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    document = {r.name: {**asdict(r), "ratio": r.ratio} for r in results}
+    out.write_text(json.dumps(document, indent=2) + "\n")
+    console.print(_table(results))
+    console.print(f"results: {out}")
+    return 0
+
+
+def _packet_results() -> Iterator[Result]:
+    for cost in packet_costs():
+        name = f"{cost.program} program"
+        yield Result(name, cost.ns_per_packet, "ns/packet", cost.empty_ns_per_packet, "an empty program")
+
+
+def _throughput_results() -> Iterator[Result]:
+    """An unmarked fat path: two namespaces and a virtual cable, one flow, the variants in turn."""
+    measured = measure_throughput(THROUGHPUT_ROUNDS)
+    for variant, rates in measured.items():
+        yield _against_cubic(f"throughput {variant.label}", "Gb/s", rates.bps)
+    for variant, rates in measured.items():
+        yield _against_cubic(f"throughput per CPU {variant.label}", "Gb/CPU s", rates.bits_per_cpu_s)
+
+
+def _tagger_results() -> Iterator[Result]:
+    for link, share in measure_share().items():
+        yield Result(f"tagger, share of a flow's CPU time, {link}", 100 * share, "%")
+
+
+def _against_cubic(name: str, unit: str, found: Measured) -> Result:
+    cubic = statistics.median(found.baselines)
+    return Result(name, found.median / 1e9, unit, cubic / 1e9, "cubic", found.ratio)
+
+
+def _connection_results() -> Iterator[Result]:
+    """Connections of 100 bytes over the loopback device, both ends watched."""
+    rates = measure_connections()
+    name, without = "short connections + flow watch", rates.unwatched_per_cpu_s
+    yield Result(name, rates.watched_per_cpu_s, "connections/CPU s", without, "without", rates.ratio)
+    yield Result("flow watch, a record made and spooled", rates.us_per_record, "us")
+
+
+def _hook_results() -> Iterator[Result]:
+    """An ordinary socket option, of a program that has nothing to do with us."""
+    for cost in measure_hook():
+        yield Result(f"{cost.call} + hook", cost.with_ns, "ns", cost.without_ns, "without")
+
+
+def _median_s(work: Callable[[], object]) -> float:
+    times = []
+    for _ in range(ROUNDS):
+        begin = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def _policy_results() -> Iterator[Result]:
+    """One adjustment: counters in, thresholds and queue map out; of one port, and of a thousand at once."""
+    policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 8})
+    for ports, what in ((1, "adjustment of one port"), (1000, "adjustment of 1,000 ports, each")):
+        rng = np.random.default_rng(1)
+        steps = rng.integers(0, 5, (100, ports, tags.ATTAINED_BUCKETS)).cumsum(axis=0)
+
+        def adjust(steps: npt.NDArray[np.int64] = steps, ports: int = ports) -> None:
+            adaptation = Adaptation(policy, [None] * ports)
+            for i, counters in enumerate(steps):
+                adaptation.observe(i * 100_000_000, PortCounters.of_completed(counters))
+                for row in np.flatnonzero(adaptation.adjust()):
+                    queue_map(policy, adaptation.thresholds(int(row)))
+
+        yield Result(what, _median_s(adjust) / len(steps) / ports * 1e6, "us")
+
+
+def _control_results() -> Iterator[Result]:
+    """Counters in, rules out: the decoder against os-ken's, and a controller with a core to itself at 100 ms."""
+    from sluice.bench.control import (
+        INTERVAL_MS,
+        LEAVES_OF_1000_PORTS,
+        SCHEMES,
+        measure_decoding,
+        measure_loop,
+        most_leaves,
+    )
+
+    for what, speed in measure_decoding().items():
+        yield Result(f"decoding {what}", speed.ours_per_s, "entries/s", speed.os_ken_per_s, "os-ken")
+    for scheme, (start, most) in SCHEMES.items():
+        loop = measure_loop(scheme, LEAVES_OF_1000_PORTS)
+        of = f"control loop, {scheme}, {loop.ports:,} ports"
+        yield Result(f"{of}, {INTERVAL_MS} ms intervals kept", 100 * loop.kept, "%")
+        yield Result(f"{of}, CPU", 100 * loop.cpu, "% of a core")
+        yield Result(f"{of}, counters", loop.entries_per_s, "entries/s")
+        yield Result(f"{of}, rules changed", loop.rules_per_s, "rules/s")
+        yield Result(f"{of}, counters to rules, p99", loop.p99_ms, "ms", loop.p50_ms, "median")
+        best = most_leaves(scheme, start, most)
+        most_ports = best.ports if best else 0
+        yield Result(f"control loop, {scheme}, most ports that keep the pace", most_ports, "ports")
+
+
+def _simulator_results() -> Iterator[Result]:
+    """The evaluation of PIAS, web search at load 0.8; by CPU time, whoever else uses the machine."""
+    from sluice.bench.simulator import (
+        FABRICS,
+        FLOWS,
+        PUBLISHED_FLOWS,
+        measure,
+        measure_at_once,
+        pias,
+        scaled,
+    )
+
+    whole, part = measure(pias(PUBLISHED_FLOWS)), measure(pias())
+    yield Result("simulator, 144 hosts", whole.hops_per_s / 1e6, "M packet-hops/CPU s")
+    yield Result(f"simulator, {PUBLISHED_FLOWS:,} flows at 144 hosts", whole.seconds, "CPU s")
+    few = f"{FLOWS:,} flows"
+    yield Result(f"simulator, memory, {PUBLISHED_FLOWS:,} flows", whole.peak_mib, "MiB", part.peak_mib, few)
+    together = measure_at_once([pias(), pias()])
+    slower = min(speed.hops_per_s for speed in together) / 1e6
+    yield Result(
+        "simulator, the slower of two at once", slower, "M packet-hops/CPU s", part.hops_per_s / 1e6, "alone"
+    )
+    sizes = {leaves * hosts: measure(scaled(leaves, hosts)) for leaves, hosts in FABRICS}
+    (least, first), *larger = sizes.items()
+    for hosts, speed in larger:
+        cost, baseline = 1e9 / speed.hops_per_s, 1e9 / first.hops_per_s
+        yield Result(f"simulator, cost at {hosts:,} hosts", cost, "ns/packet-hop", baseline, f"{least} hosts")
+
+
+def _store_results() -> Iterator[Result]:
+    """Flow records into SQLite, in batches as agents deliver them."""
+    batch = 200
+
+    def records(base: int) -> list[FlowRecord]:
+        return [
+            FlowRecord(
+                f"b/{base + i}",
+                "h1",
+                "h2",
+                10_000,
+                "small",
+                1.0,
+                2e3,
+                1e3,
+                None,
+                None,
+                0,
+                "cubic",
+                "tcp",
+                "finished",
+            )
+            for i in range(batch)
+        ]
+
+    with tempfile.TemporaryDirectory() as folder:
+        engine = open_store(f"sqlite:///{folder}/store.db")
+        batches = iter(range(0, 10**9, batch))
+
+        def ingest() -> None:
+            for _ in range(20):
+                add_flows(engine, records(next(batches)))
+
+        yield Result("flow records kept", 20 * batch / _median_s(ingest), "records/s")
+        engine.dispose()
+
+
+def _ingest_results() -> Iterator[Result]:
+    """Flow records into a real web process for a minute, while dashboards watch; on each store."""
+    from sluice.bench.ingest import DASHBOARDS, LOOP_LEAVES, STORES, measure_ingestion
+
+    for store in STORES:
+        found = measure_ingestion(store, leaves=LOOP_LEAVES)
+        what = f"ingestion, {store}"
+        yield Result(what, found.accepted_per_s, "records/s", found.asked_per_s, "asked")
+        yield Result(f"{what}, latency p50", found.p50_ms, "ms")
+        yield Result(f"{what}, latency p99", found.p99_ms, "ms")
+        yield Result(f"{what}, lost or doubled", found.kept - found.delivered, "records")
+        yield Result(f"{what}, each of {DASHBOARDS} dashboards", found.snapshots_per_s, "snapshots/s")
+        yield Result(f"{what}, CPU of the web process", found.server_cpu, "cores")
+        if found.loop is not None:
+            beside = f"{what}, control loop beside it, {found.loop.ports} ports"
+            yield Result(f"{beside}, polls in time", found.loop.kept, "of all")
+            yield Result(f"{beside}, p99 from counters to rules", found.loop.p99_ms, "ms")
+
+
+PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
+    "packets": _packet_results,
+    "throughput": _throughput_results,
+    "tagger": _tagger_results,
+    "connections": _connection_results,
+    "hook": _hook_results,
+    "policy": _policy_results,
+    "control": _control_results,
+    "store": _store_results,
+    "ingest": _ingest_results,
+    "simulator": _simulator_results,
+}
+
+
+WITHOUT_ROOT = {"policy", "control", "store", "ingest", "simulator"}
+
+
+def _table(results: list[Result]) -> Table:
+    table = Table(title="sluice bench", title_justify="left")
+    for heading in ("what", "value", "unit", "baseline", "ratio"):
+        table.add_column(heading, justify="right" if heading in ("value", "ratio") else "left")
+    for r in results:
+        baseline = f"{r.baseline:,.4g} ({r.baseline_name})" if r.baseline is not None else "–"
+        table.add_row(r.name, f"{r.value:,.4g}", r.unit, baseline, f"{r.ratio:.3f}" if r.ratio else "–")
+    return table

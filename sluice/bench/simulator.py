@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast the simulator is: packet-hops a second (one packet on one link, acknowledgements included) and peak memory.
+
+Every figure comes from a process of its own, so that one run's memory is not another's.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.runs.files import SCENARIOS, read_document, scenario_with
+from sluice.runs.progress import build_topology
+
+FLOWS = 20_000
+PUBLISHED_FLOWS = 100_000
+"""Of one point of PIAS's evaluation."""
+FABRICS = ((2, 8), (4, 16), (9, 16), (16, 16), (32, 32))
+"""Leaves, and hosts at each: 16 to 1,024 hosts."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One run."""
+
+    packet_hops: int
+    events: int
+    seconds: float
+    """Of CPU time."""
+    peak_mib: float
+    """Of the whole process, Python and its libraries included."""
+
+    @property
+    def hops_per_s(self) -> float:
+        return self.packet_hops / self.seconds
+
+
+def pias(flows: int = FLOWS, **fabric: int) -> dict[str, Any]:
+    """Keys that change the scenario of PIAS's evaluation."""
+    return {"fabric": fabric, "workload": {"flows": flows}}
+
+
+def scaled(leaves: int, hosts_per_leaf: int) -> dict[str, Any]:
+    """The same load and as many flows on a fabric of another size, without oversubscription."""
+    return pias(leaves=leaves, spines=max(1, hosts_per_leaf // 4), hosts_per_leaf=hosts_per_leaf)
+
+
+def measure(changes: Mapping[str, Any]) -> Speed:
+    """Run PIAS's scenario with these changes in a process of its own."""
+    argv = [sys.executable, "-m", __name__, json.dumps(changes)]
+    result = subprocess.run(argv, capture_output=True, text=True, check=True)
+    return Speed(**json.loads(result.stdout))
+
+
+def measure_at_once(changes: Sequence[Mapping[str, Any]]) -> list[Speed]:
+    """The same, all at the same time."""
+    with ThreadPoolExecutor(len(changes)) as pool:
+        return list(pool.map(measure, changes))
+
+
+def _run(changes: Mapping[str, Any]) -> Speed:
+    from simulator.run import Simulation
+    from simulator.taps import Taps
+
+    document = read_document(SCENARIOS / "pias-144.toml")
+    document.pop("sweep")
+    scenario, _ = scenario_with(document, **changes)
+    simulation = Simulation(scenario, build_topology(scenario), Taps(flows=lambda columns: None))
+    began = time.process_time()
+    simulation.run()
+    seconds = time.process_time() - began
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    totals = simulation.totals()
+    return Speed(int(totals["packet_hops"]), int(totals["events"]), seconds, peak_mib)
+
+
+if __name__ == "__main__":
+    print(json.dumps(vars(_run(json.loads(sys.argv[1])))))

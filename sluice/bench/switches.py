@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many switches in one process, as far as a controller can tell: OpenFlow over real sockets, counters that grow.
+
+    python -m sluice.bench.switches < order.json        # a topology, a policy, a port, how long to run
+
+They hold the rules that the policy wants from the start, and answer every poll with all of their counters: flows of the
+web-search distribution end at every port. Afterwards they say what was asked of them, when, and what their maps hold.
+"""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from controller import openflow, wire
+from controller.pipeline import (
+    FlowRule,
+    MatchValue,
+    SwitchRules,
+    Table,
+    cookie,
+    cookie_code,
+    cookie_port,
+    switch_rules,
+)
+from controller.policing import LOW_TAGS
+from controller.wire import Frame, Framer
+from policy import tags
+from policy.desired import Policy
+from policy.graph import Topology
+from policy.port_traffic import HEADER_BYTES, MSS_BYTES, TYPICAL_BYTES
+from policy.queue_map import queue_map
+from runtime.wait import wait_until
+from sluice.runs.files import load_cdf
+
+FLOWS_A_POLL = 60
+"""That end at a port between two polls: a 10 Gb/s link under web search at load 0.8, every 100 ms."""
+SHIFT_POLLS, SHIFT_BUCKETS = 20, -4
+"""Every so many polls the sizes change: they become a third of what they were, and then what they were."""
+_COUNTED = (Table.COMPLETED, Table.MAP, Table.INGRESS)
+"""Tables whose counters grow. Hosts send as much as they receive, and every port's share of it is honest."""
+_PART_BYTES = 60_000
+_PACKETS_AT, _BYTES_AT = 32, 40
+_BUNDLE_CONTROL, _BUNDLE_ADD = 2300, 2301
+_REPLY_OF = {0: 1, 2: 3, 4: 5, 6: 7}
+_COMMIT = 4
+
+
+def message(kind: int, xid: int, body: bytes = b"") -> bytes:
+    return struct.pack("!BBHI", wire.VERSION, kind, 8 + len(body), xid) + body
+
+
+def entry(rule: FlowRule) -> bytes:
+    """A rule as flow statistics tell it, with counters of zero."""
+    body = openflow.rule_body(rule)
+    head = struct.pack(
+        "!HBxIIHHHHxxxxQQQ", 48 + len(body), rule.table, 1, 0, rule.priority, 0, 0, 0, rule.cookie, 0, 0
+    )
+    return head + body
+
+
+class CounterTable:
+    """The rules of one table that count by port and tag, as bytes whose counters can be changed."""
+
+    def __init__(self, rules: list[FlowRule], numbers: npt.NDArray[np.int64], codes: int) -> None:
+        rules = [rule for rule in rules if cookie_port(rule.cookie) and cookie_code(rule.cookie) < codes]
+        lines = [entry(rule) for rule in rules]
+        width = len(lines[0]) if lines else 1
+        self._bytes = np.frombuffer(bytearray(b"".join(lines)), np.uint8).reshape(-1, width)
+        self._row = np.searchsorted(numbers, [cookie_port(rule.cookie) for rule in rules])
+        self._code = np.asarray([cookie_code(rule.cookie) for rule in rules])
+        # IPv4 counts; the rules of IPv6 stay at zero.
+        self._counts = np.asarray([rule.cookie >> 8 & 0xFF == 0 for rule in rules])
+        self.parts = max(1, _PART_BYTES // self._bytes.shape[1])
+
+    def __len__(self) -> int:
+        return len(self._bytes)
+
+    def write(self, at: int, values: npt.NDArray[np.int64]) -> None:
+        """Put the values of (port, code) into the counters that begin at that byte of an entry."""
+        column = np.where(self._counts, values[self._row, self._code], 0).astype(">u8")
+        self._bytes[:, at : at + 8] = column[:, None].view(np.uint8)
+
+    def reply(self, xid: int) -> bytes:
+        """The whole table in as many messages as it takes."""
+        out = []
+        for start in range(0, len(self._bytes), self.parts):
+            rows = self._bytes[start : start + self.parts]
+            more = int(start + self.parts < len(self._bytes))
+            out.append(
+                message(
+                    wire.MULTIPART_REPLY, xid, struct.pack("!HHxxxx", wire.STATS_FLOW, more) + rows.tobytes()
+                )
+            )
+        return b"".join(out)
+
+
+@dataclass
+class Record:
+    """What one switch has seen while it was measured."""
+
+    polls_at: list[float] = field(default_factory=list)
+    took_s: list[float] = field(default_factory=list)
+    """From the moment at which counters went out to the acknowledgement of the rules that followed from them."""
+    modified: int = 0
+    entries: int = 0
+
+
+class Switch:
+    """One switch: its connection, its counters, its maps."""
+
+    def __init__(self, topology: Topology, name: str, dpid: int, policy: Policy, seed: int) -> None:
+        self.name, self._dpid = name, dpid
+        ports = topology.ports_of[name]
+        self._numbers = np.asarray([port.number for port in ports], np.int64)
+        queues = queue_map(policy, policy.thresholds)
+        self.queues = np.tile(np.asarray(queues), (len(ports), 1))
+        rules = switch_rules(topology, name, dict.fromkeys(self._numbers.tolist(), queues))
+        self._tables = {
+            table: CounterTable([r for r in rules.flows if r.table == table], self._numbers, tags.TAG_COUNT)
+            for table in _COUNTED
+        }
+        low = [r for r in rules.flows if r.table == Table.INGRESS and cookie_code(r.cookie) < LOW_TAGS]
+        self._low_tags = CounterTable(low, self._numbers, tags.TAG_COUNT)
+        self._witnesses = in_parts(b"".join(map(entry, learned(self._numbers[:2].tolist()))))
+        self._descriptions = {
+            wire.STATS_FLOW: in_parts(b"".join(map(entry, rules.flows))),
+            wire.STATS_GROUP_DESC: in_parts(group_statistics(rules)),
+        }
+        self._random = np.random.default_rng(seed)
+        self._completed = np.zeros((len(ports), tags.TAG_COUNT), np.int64)
+        self._carried = np.zeros((2, len(ports), tags.TAG_COUNT), np.int64)
+        self._framer = Framer()
+        self._counters_at: float | None = None
+        self._committing = False
+        self._staged: list[tuple[int, int, int]] = []
+        self.record = Record()
+
+    def connect(self, port: int) -> socket.socket:
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.sendall(message(wire.HELLO, 1))
+        return self.socket
+
+    # ── Traffic ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _flows_end(self) -> None:
+        turn = len(self.record.polls_at) // SHIFT_POLLS % 2
+        mean = FLOWS_A_POLL * np.roll(_ENDS, turn * SHIFT_BUCKETS)
+        ended = self._random.poisson(mean, (len(self._numbers), tags.ATTAINED_BUCKETS))
+        first, end = tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1
+        self._completed[:, first:end] += ended
+        packets = ended @ _PACKETS_OF
+        self._carried[0][:, first:end] += packets
+        self._carried[1][:, first:end] += ended @ _PAYLOAD_OF + HEADER_BYTES * packets
+
+    # ── Answers ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def read(self) -> bool:
+        """Answer what has come; False when the controller has hung up."""
+        try:
+            data = self.socket.recv(1 << 18)
+        except ConnectionError:
+            return False
+        answers = [self._answer(frame) for frame in self._framer.feed(data)]
+        if out := b"".join(answers):
+            self.socket.sendall(out)
+        return bool(data)
+
+    def _answer(self, frame: Frame) -> bytes:
+        match frame.kind:
+            case wire.ECHO_REQUEST:
+                return message(wire.ECHO_REPLY, frame.xid, frame.data[8:])
+            case 5:
+                return message(
+                    wire.FEATURES_REPLY, frame.xid, struct.pack("!QIBBxxII", self._dpid, 0, 254, 0, 0, 0)
+                )
+            case 18:
+                return self._statistics(frame)
+            case 20:
+                return self._barrier(frame)
+            case 24:
+                return message(wire.ROLE_REPLY, frame.xid, frame.data[8:])
+            case wire.EXPERIMENTER:
+                return self._bundle(frame)
+        return b""
+
+    def _statistics(self, frame: Frame) -> bytes:
+        kind = struct.unpack_from("!H", frame.data, 8)[0]
+        if kind == wire.STATS_FLOW and frame.data[16] == Table.COMPLETED:
+            return self._polled(frame.xid)
+        if kind == wire.STATS_FLOW and frame.data[16] in (Table.MAP, Table.INGRESS):
+            low_tags = frame.data[16] == Table.INGRESS and frame.data[47] != 0  # its cookie's mask
+            return self._count(Table(frame.data[16]), frame.xid, low_tags=low_tags)
+        parts = self._descriptions.get(kind, [b""])
+        if kind == wire.STATS_FLOW and frame.data[16] == Table.WITNESS:
+            parts = self._witnesses
+            self.record.entries += 2 * openflow.MOST_WITNESSES
+        heads = [struct.pack("!HHxxxx", kind, int(i + 1 < len(parts))) for i in range(len(parts))]
+        return b"".join(
+            message(wire.MULTIPART_REPLY, frame.xid, head + part)
+            for head, part in zip(heads, parts, strict=True)
+        )
+
+    def _polled(self, xid: int) -> bytes:
+        now = time.monotonic()
+        self.record.polls_at.append(now)
+        self._flows_end()
+        reply = self._count(Table.COMPLETED, xid)
+        self._counters_at = time.monotonic()
+        return reply
+
+    def _count(self, table: Table, xid: int, *, low_tags: bool = False) -> bytes:
+        counters = self._low_tags if low_tags else self._tables[table]
+        if table == Table.COMPLETED:
+            counters.write(_PACKETS_AT, self._completed)
+        else:
+            counters.write(_PACKETS_AT, self._carried[0])
+            counters.write(_BYTES_AT, self._carried[1])
+        self.record.entries += len(counters)
+        return counters.reply(xid)
+
+    def _bundle(self, frame: Frame) -> bytes:
+        owner, kind, bundle = struct.unpack_from("!III", frame.data, 8)
+        if kind == _BUNDLE_ADD and frame.data[48] == Table.CONDUCT:
+            self.record.modified += 1
+            return b""
+        if kind == _BUNDLE_ADD:
+            code, port = struct.unpack_from("!HH", frame.data, 84)
+            self._staged.append((port, code, frame.data[128]))
+            return b""
+        control = struct.unpack_from("!H", frame.data, 20)[0]
+        self._committing = control == _COMMIT
+        if self._committing and self._staged:
+            self._take_staged()
+        return message(
+            wire.EXPERIMENTER, frame.xid, struct.pack("!IIIHH", owner, kind, bundle, _REPLY_OF[control], 3)
+        )
+
+    def _take_staged(self) -> None:
+        port, code, queue = np.asarray(self._staged).T
+        self.queues[np.searchsorted(self._numbers, port), code] = queue
+        self.record.modified += len(self._staged)
+        self._staged.clear()
+
+    def _barrier(self, frame: Frame) -> bytes:
+        if self._committing and self._counters_at is not None:
+            self.record.took_s.append(time.monotonic() - self._counters_at)
+            self._counters_at = None
+        self._committing = False
+        return message(wire.BARRIER_REPLY, frame.xid)
+
+
+def learned(ports: Sequence[int]) -> Iterator[FlowRule]:
+    """What two watched ports have learned of honest flows: as much as there is room for."""
+    for port in ports:
+        for flow in range(openflow.MOST_WITNESSES):
+            match: dict[str, MatchValue] = {
+                "in_port": port,
+                "eth_type": 0x0800,
+                "ip_proto": 6,
+                "ipv4_src": f"10.0.0.{port}",
+                "ipv4_dst": "10.0.1.1",
+                "tcp_src": 40_000 + flow // 8,
+                "tcp_dst": 80,
+                "ip_dscp": 1 + flow % 8,
+            }
+            yield FlowRule(Table.WITNESS, 1, tuple(match.items()), cookie=cookie(Table.WITNESS, port))
+
+
+def in_parts(body: bytes) -> list[bytes]:
+    """Entries, each of which begins with its length, in parts that fit a message."""
+    parts, begin, at = [], 0, 0
+    while at < len(body):
+        size = body[at] << 8 | body[at + 1]
+        if at + size - begin > _PART_BYTES:
+            parts.append(body[begin:at])
+            begin = at
+        at += size
+    return [*parts, body[begin:]]
+
+
+def group_statistics(rules: SwitchRules) -> bytes:
+    """Groups as a switch describes them: a group-mod's buckets behind another head."""
+    out = []
+    for group in rules.groups:
+        sent = openflow.group_mod(0, group, 0)
+        kind, number = struct.unpack_from("!xxBxI", sent, 8)
+        out.append(struct.pack("!HBxI", 8 + len(sent) - 16, kind, number) + sent[16:])
+    return b"".join(out)
+
+
+def _ends() -> npt.NDArray[np.float64]:
+    """The part of all flows that end in each bucket, under the web-search distribution."""
+    sizes = load_cdf("web-search")
+    drawn = sizes.at(np.random.default_rng(1).random(200_000))[0]
+    bucket = np.minimum(np.searchsorted(tags.EDGES_BYTES, drawn), tags.ATTAINED_BUCKETS - 1)
+    return np.asarray(np.bincount(bucket, minlength=tags.ATTAINED_BUCKETS) / len(drawn))
+
+
+def _payloads() -> npt.NDArray[np.int64]:
+    """Payload of a flow that ends in bucket j that lies in bucket k: matrix (j, k)."""
+    edges = np.asarray(tags.EDGES_BYTES, float)
+    begin = np.concatenate([[0.0], edges[:-1]])
+    return np.asarray(np.clip(TYPICAL_BYTES[:, None] - begin, 0, edges - begin), np.int64)
+
+
+_ENDS = _ends()
+_PAYLOAD_OF = _payloads()
+_PACKETS_OF = -(-_PAYLOAD_OF // MSS_BYTES)
+
+
+def run(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Serve a controller until it hangs up, and say what it has asked for while it was measured."""
+    topology = Topology.from_document(order["topology"])
+    policy = Policy.from_document(order["policy"])
+    switches = [
+        Switch(topology, switch.name, switch.dpid, policy, seed)
+        for seed, switch in enumerate(topology.switches)
+    ]
+    serving = Serving(switches, order["port"])
+    serving.until(
+        lambda: all(len(s.record.polls_at) >= order["warm_polls"] for s in switches), order["limit_s"]
+    )
+    records = serving.measure(order["seconds"])
+    serving.until(lambda: not serving.connected, order["limit_s"])
+    return {
+        "polls_at": [record.polls_at for record in records],
+        "took_s": [took for record in records for took in record.took_s],
+        "modified": sum(record.modified for record in records),
+        "entries": sum(record.entries for record in records),
+        "queues": {switch.name: switch.queues.tolist() for switch in switches},
+    }
+
+
+class Serving:
+    """Switches and their connections to a controller."""
+
+    def __init__(self, switches: list[Switch], port: int) -> None:
+        self._switches = switches
+        wait_until(lambda: _listens(port), "the controller listens", timeout_s=60)
+        self._selector = selectors.DefaultSelector()
+        for switch in switches:
+            self._selector.register(switch.connect(port), selectors.EVENT_READ, switch)
+
+    @property
+    def connected(self) -> bool:
+        return bool(self._selector.get_map())
+
+    def measure(self, seconds: float) -> list[Record]:
+        for switch in self._switches:
+            switch.record = Record()
+        print("measuring", flush=True)
+        began = time.monotonic()
+        self.until(lambda: time.monotonic() - began >= seconds, seconds + 1)
+        print("measured", flush=True)
+        records = [switch.record for switch in self._switches]
+        for switch in self._switches:
+            switch.record = Record()
+        return records
+
+    def until(self, condition: Callable[[], bool], limit_s: float) -> None:
+        """Answer until the condition holds. TimeoutError when it does not within the limit."""
+        deadline = time.monotonic() + limit_s
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError("the controller does not poll as it should")
+            for key, _ in self._selector.select(0.05):
+                if not key.data.read():
+                    self._selector.unregister(key.fileobj)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(json.loads(sys.stdin.readline()))))

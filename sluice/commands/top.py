@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice top`: the live picture in the terminal, from the REST API's stream of snapshots."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import requests
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from policy.errors import SluiceError
+from policy.units import format_bytes
+from sluice.terminal import console
+
+TIMEOUT_S = 10.0
+RETRY_S = 1.0
+WIDTH_IN_SCRIPTS = 120
+
+Snapshot = Mapping[str, Any]
+
+
+def run_top(url: str, *, once: bool) -> int:
+    """Draw until Ctrl-C, or print one picture. SluiceError when nobody answers at the beginning."""
+    stream = snapshots(url)
+    try:
+        first = next(stream)
+    except (requests.RequestException, StopIteration, ValueError) as error:
+        raise SluiceError(
+            f"no Sluice answers at {url} ({_reason(error)}): start `sluice demo`, or give --url"
+        ) from None
+    if once:
+        target = console if console.is_terminal else Console(width=WIDTH_IN_SCRIPTS)
+        target.print(picture(first))
+        return 0
+    with Live(picture(first), console=console, screen=console.is_terminal, auto_refresh=False) as live:
+        try:
+            _follow(url, stream, live)
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+def _follow(url: str, stream: Iterator[Snapshot], live: Live) -> None:
+    """Each snapshot as it comes; the last one stays with a remark while nobody answers."""
+    last: RenderableType = live.renderable
+    while True:
+        try:
+            for snapshot in stream:
+                last = picture(snapshot)
+                live.update(last, refresh=True)
+            reason = "the stream has ended"
+        except (requests.RequestException, ValueError) as error:
+            reason = _reason(error)
+        live.update(Group(Text(f"{url} does not answer: {reason}", style="bold red"), last), refresh=True)
+        time.sleep(RETRY_S)
+        stream = snapshots(url)
+
+
+def _reason(error: BaseException) -> str:
+    return str(error)[:120] or type(error).__name__
+
+
+def snapshots(url: str) -> Iterator[Snapshot]:
+    """The stream of /api/v1/events. Raises requests.RequestException, ValueError for what is no snapshot."""
+    answer = requests.get(f"{url.rstrip('/')}/api/v1/events", stream=True, timeout=TIMEOUT_S)
+    with answer:
+        answer.raise_for_status()
+        name = ""
+        for line in answer.iter_lines():
+            field, _, value = line.partition(b": ")
+            if field == b"event":
+                name = value.decode()
+            elif field == b"data" and name == "snapshot":
+                yield json.loads(value)
+
+
+# ── The picture ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def picture(snapshot: Snapshot) -> Group:
+    return Group(
+        _head(snapshot),
+        *map(_demoted, snapshot["sanctions"]),
+        _fct_table(snapshot["fct"]),
+        _misses(snapshot["deadlines"]),
+        _agents(snapshot["health"]["agents"]),
+        _port_table(snapshot["ports"], snapshot["thresholds"]),  # last: a small terminal shows as many as fit
+    )
+
+
+def _head(snapshot: Snapshot) -> Text:
+    health, policy = snapshot["health"], snapshot["policy"]
+    controller = health["controller"]
+    clock = time.strftime("%H:%M:%S", time.localtime(snapshot["at"]))
+    scheme = (
+        f"policy {policy['version']}: {policy['policy']['scheme']} ({policy['state']})"
+        if policy
+        else "no policy"
+    )
+    alive = "up" if controller["alive"] else "DOWN"
+    switches = f"controller {alive}, {controller['connected']}/{controller['expected']} switches"
+    rate = f"{snapshot['fct']['flows_per_s']:.1f} flows/s"
+    style = "bold" if health["status"] == "ok" else "bold red"
+    return Text(f"{clock}  {health['status']}  {scheme}  {switches}  {rate}", style=style)
+
+
+def _fct_table(fct: Mapping[str, Any]) -> Table:
+    table = Table(title=f"FCT in ms, the last {fct['window_s']:.0f} s", title_justify="left")
+    for heading in ("flows", "n", "mean", "median", "p95", "p99"):
+        table.add_column(heading, justify="left" if heading == "flows" else "right")
+    for name in ("small", "medium", "large", "all"):
+        row = fct["classes"][name]
+        table.add_row(name, str(row["n"]), *(_ms(row[key]) for key in ("mean", "p50", "p95", "p99")))
+    return table
+
+
+def _misses(deadlines: Mapping[str, Any]) -> Text:
+    if not deadlines["n"]:
+        return Text("no flows with deadlines")
+    return Text(
+        f"deadlines: {deadlines['missed']} of {deadlines['n']} missed ({deadlines['miss_ratio']:.1%})"
+    )
+
+
+def _demoted(sanction: Mapping[str, Any]) -> Text:
+    since = time.strftime("%H:%M:%S", time.localtime(sanction["since"]))
+    sent, limit = format_bytes(sanction["sent_bytes"]), format_bytes(sanction["limit_bytes"])
+    return Text(
+        f"{sanction['host']} ({sanction['port']}) is demoted since {since}: {sanction['flow']} has sent {sent} "
+        f"under tag {sanction['tag']}, an honest flow at most {limit}",
+        style="bold red",
+    )
+
+
+def _port_table(ports: Mapping[str, Any], thresholds: Mapping[str, Any]) -> Table:
+    table = Table(title="ports", title_justify="left")
+    for heading in ("port", "load", "Mb/s by queue", "thresholds"):
+        table.add_column(heading, justify="right" if heading == "load" else "left")
+    for name in sorted(set(ports) | set(thresholds), key=_natural):
+        port = ports.get(name, {})
+        load = port.get("load")
+        edges = thresholds.get(name, {}).get("thresholds_bytes", [])
+        table.add_row(
+            name,
+            "–" if load is None else f"{load:.0%}",
+            _rates(port.get("queue_rates_bps")),
+            " / ".join(format_bytes(edge) for edge in edges) or "–",
+        )
+    return table
+
+
+def _natural(port: str) -> tuple[str, int, int]:
+    """s2:10 after s2:9, s10 after s9."""
+    switch, _, number = port.partition(":")
+    letters = switch.rstrip("0123456789")
+    return letters, int(switch[len(letters) :] or 0), int(number) if number.isdigit() else 0
+
+
+def _rates(rates_bps: list[int] | None) -> str:
+    """Queues behind the last busy one are left out."""
+    if rates_bps is None:
+        return "–"
+    busy = max((queue for queue, rate in enumerate(rates_bps) if rate), default=0)
+    return "  ".join(f"{rate / 1e6:.2f}" for rate in rates_bps[: busy + 1])
+
+
+def _agents(agents: list[Mapping[str, Any]]) -> Text:
+    silent = [agent["name"] for agent in agents if not agent["alive"]]
+    waiting = sum(agent["status"].get("spool_depth") or 0 for agent in agents)
+    text = f"agents: {len(agents) - len(silent)} of {len(agents)} up, {waiting} records wait in spools"
+    if silent:
+        return Text(f"{text}; silent: {', '.join(silent)}", style="bold red")
+    return Text(text)
+
+
+def _ms(value_us: float | None) -> str:
+    return "–" if value_us is None else f"{value_us / 1000:.2f}"

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report's plots. Each panel is a picture of its own, so that a narrow screen puts them below one another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from sluice.report.figures import (
+    Estimate,
+    SizeBins,
+    cdf,
+    loads_of,
+    miss_ratio,
+    of_class,
+    ratio,
+    slowdown_by_size,
+)
+from sluice.report.numbers import factor_text, percent, size_text, time_text
+from sluice.report.runs import Flows, Run, Variant
+from sluice.report.svg import FAINT, INK, MUTED, inline
+
+DASHES: tuple[tuple[float, ...] | None, ...] = (None, (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (9, 3))
+"""Of the first, second … variant of one scheme. None: solid."""
+
+WIDE_RATIO = 4.0
+"""Above it, ratios are drawn on a logarithmic axis: those near 1 would be one line."""
+MAX_TICKS = 8
+
+_STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "sluice",  # the same figures give the same bytes
+    "svg.fonttype": "none",  # text stays text: it takes the page's colours and font
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.7,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 4.5,
+    "figure.subplot.left": 0.165,  # room for labels, always the same: panels beside one another line up
+    "figure.subplot.right": 0.97,
+    "figure.subplot.bottom": 0.17,
+    "figure.subplot.top": 0.89,
+}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A picture as SVG for inlining."""
+
+    title: str
+    svg: str
+
+
+@contextmanager
+def _panel(title: str, into: list[Panel], height: float = 2.9) -> Iterator[Axes]:
+    """A picture of 4.4 inches: 10-point text is 11 pixels on a phone."""
+    with mpl.rc_context(_STYLE):
+        figure, axes = plt.subplots(figsize=(4.4, height))
+        axes.set_title(title)
+        yield axes
+        into.append(Panel(title, inline(figure, title)))
+        plt.close(figure)
+
+
+def _line(variant: Variant) -> dict[str, Any]:
+    dashes = DASHES[variant.style % len(DASHES)]
+    return {"color": variant.colour, **({"dashes": dashes} if dashes else {"linestyle": "-"})}
+
+
+def distributions(
+    flows: Mapping[str, Flows], variants: Sequence[Variant], classes: Sequence[str]
+) -> list[Panel]:
+    """FCT distributions by size class. `flows` by the label of a variant."""
+    panels: list[Panel] = []
+    for group in classes:
+        curves = {v: flows[v.label].fct_us[flows[v.label].size_class == group] for v in variants}
+        curves = {variant: values for variant, values in curves.items() if len(values)}
+        with _panel(f"{group} flows", panels) as axes:
+            for variant, values in curves.items():
+                x, share = cdf(values)
+                axes.step(np.append(x[0], x), np.append(0, share), where="post", **_line(variant))
+            axes.set(xlabel="FCT", ylabel="share of flows", ylim=(0, 1.01))
+            _logarithmic(axes, "x", time_text)
+    return panels
+
+
+def slowdowns(flows: Mapping[str, Flows], variants: Sequence[Variant]) -> list[Panel]:
+    """Mean and 99th percentile of the slowdown by flow size."""
+    bins = {variant: slowdown_by_size(flows[variant.label]) for variant in variants}
+    panels: list[Panel] = []
+    for title, name in (("mean slowdown", "mean"), ("99th percentile of the slowdown", "p99")):
+        if not any(np.isfinite(getattr(found, name)).any() for found in bins.values()):
+            continue
+        with _panel(title, panels) as axes:
+            for variant, found in bins.items():
+                _size_curve(axes, variant, found, name)
+            axes.set(xlabel="flow size", ylabel="FCT ÷ FCT alone")
+            _logarithmic(axes, "x", size_text)
+            axes.set_ylim(bottom=1, top=1.2 * axes.get_ylim()[1])
+            _logarithmic(axes, "y", factor_text)
+    return panels
+
+
+def _size_curve(axes: Axes, variant: Variant, bins: SizeBins, name: str) -> None:
+    values = getattr(bins, name)
+    drawn = np.isfinite(values)
+    axes.plot(bins.size_bytes[drawn], values[drawn], marker="o", **_line(variant))
+
+
+@dataclass(frozen=True)
+class LoadFigure:
+    """What is plotted against the load."""
+
+    title: str
+    group: str
+    statistic: str
+
+    def of(self, runs: Sequence[Run]) -> Estimate | None:
+        return of_class(runs, "fct_us", self.group, self.statistic)
+
+
+def load_figures(classes: Sequence[str]) -> list[LoadFigure]:
+    """Mean and tail of the first class, means of the others and of all."""
+    if not classes:
+        return []
+    first = classes[0]
+    figures = [
+        LoadFigure(f"{first} flows, mean", first, "mean"),
+        LoadFigure(f"{first} flows, p99", first, "p99"),
+    ]
+    figures += [LoadFigure(f"{group} flows, mean", group, "mean") for group in classes[1:]]
+    return [*figures, LoadFigure("all flows, mean", "all", "mean")]
+
+
+def against_load(variants: Sequence[Variant], baseline: Variant, classes: Sequence[str]) -> list[Panel]:
+    """FCT over the baseline's at the same load."""
+    panels: list[Panel] = []
+    for figure in load_figures(classes):
+        with _panel(figure.title, panels) as axes:
+            for variant in variants:
+                _load_curve(
+                    axes,
+                    variant,
+                    {
+                        load: ratio(variant.at(load), baseline.at(load), figure.of)
+                        for load in loads_of([variant])
+                        if load is not None and baseline.at(load)
+                    },
+                )
+            axes.set(xlabel="load", ylabel=f"FCT ÷ {baseline.label}")
+            axes.set_xticks(_some([load for load in loads_of(variants) if load is not None]))
+            if axes.get_ylim()[1] > WIDE_RATIO:
+                _logarithmic(axes, "y", factor_text)
+            else:
+                axes.set_ylim(bottom=0)
+    return panels
+
+
+def misses_against_load(variants: Sequence[Variant]) -> list[Panel]:
+    """Share of deadlines missed."""
+    panels: list[Panel] = []
+    with _panel("deadlines missed", panels) as axes:
+        for variant in variants:
+            shares = {load: miss_ratio(variant.at(load)) for load in loads_of([variant]) if load is not None}
+            _load_curve(axes, variant, shares)
+        axes.set(xlabel="load", ylabel="share missed")
+        axes.set_xticks(_some([load for load in loads_of(variants) if load is not None]))
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
+    return panels
+
+
+def _load_curve(axes: Axes, variant: Variant, values: Mapping[float, Estimate | None]) -> None:
+    known = {load: value for load, value in values.items() if value is not None}
+    spread = [value.deviation or 0.0 for value in known.values()]
+    means = [value.mean for value in known.values()]
+    axes.errorbar(list(known), means, yerr=spread, marker="o", capsize=2, elinewidth=0.9, **_line(variant))
+
+
+def misses(variants: Sequence[Variant], load: float | None) -> list[Panel]:
+    """Share of deadlines missed at one load, a bar a variant."""
+    shares = {variant: miss_ratio(variant.at(load)) for variant in variants}
+    known = {variant: share for variant, share in shares.items() if share is not None}
+    panels: list[Panel] = []
+    height = 0.45 + 0.32 * len(known)
+    with _panel("deadlines missed", panels, height) as axes:
+        for row, (variant, share) in enumerate(known.items()):
+            axes.barh(
+                row, share.mean, height=0.6, color=variant.colour, xerr=share.deviation or 0.0, ecolor=MUTED
+            )
+            axes.annotate(
+                f"{variant.label}: {percent(share)}",
+                (share.mean + (share.deviation or 0), row),
+                (5, 0),
+                textcoords="offset points",
+                va="center",
+            )
+        axes.invert_yaxis()
+        axes.grid(visible=False)
+        axes.spines["bottom"].set_visible(False)
+        axes.xaxis.set_major_locator(NullLocator())
+        axes.yaxis.set_major_locator(NullLocator())
+        longest = max((share.mean + (share.deviation or 0) for share in known.values()), default=0)
+        axes.set_xlim(0, max(longest, 1e-6) * 1.9)  # room for what is said beside the longest bar
+        axes.figure.subplots_adjust(left=0.01, bottom=0.04, top=1 - 0.35 / height)
+    return panels
+
+
+def _some(loads: Sequence[float]) -> Sequence[float]:
+    """As many of the loads as fit beneath an axis."""
+    return loads[:: math.ceil(len(loads) / MAX_TICKS)]
+
+
+def _logarithmic(axes: Axes, which: str, text: Callable[[float], str]) -> None:
+    """A logarithmic axis that says values, not powers, and as many as fit."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axes.set(**{f"{which}scale": "log"})
+    low, high = axis.get_view_interval()
+    decades = math.log10(max(high, 1e-12) / max(low, 1e-12))
+    steps = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0,)
+    axis.set_major_locator(LogLocator(subs=steps, numticks=20))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+    axis.set_minor_locator(NullLocator())

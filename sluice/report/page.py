@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures, tables and notices put on one page that needs nothing beside itself."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from policy.errors import SluiceError
+from sluice.report import charts, tables
+from sluice.report.charts import DASHES, Panel
+from sluice.report.figures import MIN_FOR_MEAN, MIN_FOR_P99, loads_of, pooled
+from sluice.report.notices import invalid_runs, notices
+from sluice.report.numbers import count
+from sluice.report.runs import Run, Variant, classes_present, find_runs, variants
+from sluice.report.svg import ID_PREFIX, colour_variable
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Block:
+    """Panels under one heading with one caption."""
+
+    heading: str
+    panels: Sequence[Panel]
+    caption: str
+    legend: bool = True
+
+
+@dataclass(frozen=True)
+class LoadPart:
+    """All there is of one load."""
+
+    title: str
+    open: bool
+    sections: Sequence[tables.Section]
+    completeness: Sequence[tables.Row]
+    blocks: Sequence[Block]
+
+
+def write_report(folders: Iterable[Path], out: Path, *, baseline: str | None = None) -> list[str]:
+    """Compare the bundles in these folders on one HTML page; returns what a reader must know (`notices`).
+
+    `baseline`: label of the scheme that ratios are to; None: the first one.
+    """
+    runs = find_runs(folders)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(render(runs, baseline=baseline))
+    invalid = sum(not run.summary["valid"]["ok"] for run in runs)
+    return [*([f"{invalid} of {len(runs)} runs are not valid"] if invalid else []), *notices(variants(runs))]
+
+
+def render(runs: Sequence[Run], *, baseline: str | None = None) -> str:
+    """The page of these runs."""
+    compared = variants(runs)
+    base = _baseline(compared, baseline)
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    template = environment.get_template("page.html.j2")
+    css = (HERE / "page.css").read_text()
+    return _with_unique_ids(template.render(**_context(runs, compared, base), css=css).lstrip())
+
+
+def _with_unique_ids(html: str) -> str:
+    figures = itertools.count(1)
+    return re.sub(
+        r"<figure>.*?</figure>",
+        lambda found: found[0].replace(ID_PREFIX, f"figure{next(figures)}-"),
+        html,
+        flags=re.DOTALL,
+    )
+
+
+def _baseline(compared: Sequence[Variant], label: str | None) -> Variant:
+    for variant in compared:
+        if label in (None, variant.label, variant.scheme):
+            return variant
+    known = ", ".join(variant.label for variant in compared)
+    raise SluiceError(f"--baseline {label}: no such scheme among these runs; there are {known}")
+
+
+def _context(runs: Sequence[Run], compared: Sequence[Variant], base: Variant) -> dict[str, Any]:
+    loads = loads_of(compared)
+    keys, different = tables.differences(compared)
+    return {
+        "title": _title(runs),
+        "subtitle": _subtitle(runs, compared, loads),
+        "made": time.strftime("%Y-%m-%d %H:%M"),
+        "invalid": invalid_runs(runs),
+        "invalid_runs": sum(not run.summary["valid"]["ok"] for run in runs),
+        "runs": len(runs),
+        "notices": notices(compared),
+        "legend": [(variant, _dasharray(variant)) for variant in compared],
+        "baseline": base,
+        "several": len(compared) > 1,
+        "colours": {colour_variable(v.colour): (v.colour, _lighter(v.colour)) for v in compared},
+        "common": tables.common(compared),
+        "difference_keys": keys,
+        "differences": different,
+        "versions": _versions(runs),
+        "over_loads": _over_loads(compared, base, loads),
+        "parts": [_part(compared, base, load, load == loads[-1]) for load in loads],
+    }
+
+
+def _title(runs: Sequence[Run]) -> str:
+    names = list(dict.fromkeys(str(run.document["name"]) for run in runs))
+    return names[0] if len(names) == 1 else f"Comparison of {_plural(len(runs), 'run')}"
+
+
+def _subtitle(runs: Sequence[Run], compared: Sequence[Variant], loads: Sequence[float | None]) -> str:
+    seeds = sorted({run.seed for run in runs})
+    parts = [
+        _plural(len(runs), "run"),
+        ", ".join(variant.label for variant in compared)
+        if len(compared) <= 8
+        else f"{len(compared)} variants",
+        "load " + ", ".join(f"{load:g}" for load in loads if load is not None),
+        ("seeds " if len(seeds) > 1 else "seed ") + ", ".join(map(str, seeds)),
+        "on the " + " and the ".join(sorted({run.on for run in runs})),
+    ]
+    return " · ".join(part for part in parts if part != "load ")
+
+
+def _versions(runs: Sequence[Run]) -> list[str]:
+    """Code that the runs were made with."""
+    found = []
+    for run in runs:
+        git = run.meta.get("git") or {}
+        commit = (git.get("commit") or "no commit known")[:10]
+        found.append(
+            f"sluice {run.meta.get('sluice', '?')} ({commit}{', with changes' if git.get('dirty') else ''})"
+        )
+    return list(dict.fromkeys(found))
+
+
+def _over_loads(compared: Sequence[Variant], base: Variant, loads: Sequence[float | None]) -> list[Block]:
+    """What only several loads can show."""
+    if sum(load is not None for load in loads) < 2:
+        return []
+    runs = [run for variant in compared for run in variant.runs]
+    counted = _counted(runs)
+    blocks = []
+    if len(compared) > 1:
+        caption = (
+            f"FCT over that of {base.label} at the same load (below 1: faster), {counted}. "
+            "Bars: standard deviation over the seeds."
+        )
+        panels = charts.against_load(compared, base, classes_present(runs))
+        blocks.append(Block("Completion time against load", panels, caption))
+    if any(run.summary["deadlines"]["n"] for run in runs):
+        deadlines = sum(run.summary["deadlines"]["n"] for run in runs)
+        caption = (
+            f"Share of {count(deadlines)} deadlines that were missed; a flow that did not finish has missed."
+        )
+        blocks.append(Block("Deadlines against load", charts.misses_against_load(compared), caption))
+    return blocks
+
+
+def _part(compared: Sequence[Variant], base: Variant, load: float | None, unfolded: bool) -> LoadPart:
+    present = [variant for variant in compared if variant.at(load)]
+    runs = [run for variant in present for run in variant.at(load)]
+    return LoadPart(
+        "All figures" if load is None else f"Load {load:g}",
+        unfolded,
+        tables.fct_sections(present, base, load, classes_present(runs)),
+        tables.completeness(present, load),
+        _blocks(present, load, runs),
+    )
+
+
+def _blocks(present: Sequence[Variant], load: float | None, runs: Sequence[Run]) -> list[Block]:
+    flows = {variant.label: pooled(variant.at(load)) for variant in present}
+    counted = _counted(runs)
+    blocks = [
+        Block(
+            "Distribution of completion times",
+            charts.distributions(flows, present, classes_present(runs)),
+            f"Share of flows that took no longer, by size class, {counted}.",
+        ),
+        Block(
+            "Slowdown by flow size",
+            charts.slowdowns(flows, present),
+            "FCT over the FCT of the same flow alone in the network, in bins of a third of a decade of size, "
+            f"{counted}. A point needs {MIN_FOR_MEAN} flows, its 99th percentile {MIN_FOR_P99}.",
+        ),
+    ]
+    deadlines = sum(run.summary["deadlines"]["n"] for run in runs)
+    if deadlines:
+        caption = (
+            f"Share of {count(deadlines)} deadlines that were missed; a flow that did not finish has missed."
+        )
+        blocks.append(Block("Deadlines", charts.misses(present, load), caption, legend=False))
+    return [block for block in blocks if block.panels]
+
+
+def _counted(runs: Sequence[Run]) -> str:
+    finished = sum(run.summary["fct_us"]["all"]["n"] for run in runs)
+    seeds = len({run.seed for run in runs})
+    return f"over {count(finished)} finished flows in {_plural(len(runs), 'run')}, {_plural(seeds, 'seed')}"
+
+
+def _plural(number: int, what: str) -> str:
+    return f"{count(number)} {what}{'' if number == 1 else 's'}"
+
+
+def _dasharray(variant: Variant) -> str:
+    return " ".join(f"{step:g}" for step in DASHES[variant.style % len(DASHES)] or ())
+
+
+def _lighter(colour: str) -> str:
+    """The same hue for a dark page: a third of the way to white."""
+    channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{channel + (255 - channel) // 3:02x}" for channel in channels)

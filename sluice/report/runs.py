@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bundles of a report: finding them, and saying which of them are the same thing under other seeds and loads."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from policy.errors import SluiceError
+from policy.fabrics import TESTBED
+from policy.records import SCHEDULED, SIZE_CLASSES
+from policy.schemes import SCHEMES
+from sluice.report.keys import flat, shown
+
+BESIDE_THE_VARIANT = ("name", "seed", "workload.load")
+"""Keys in which runs of one variant may differ."""
+MAX_LABEL = 48
+DOCUMENTS = ("scenario", "meta", "summary")
+FILES = (*(f"{name}.json" for name in DOCUMENTS), "flows.parquet")
+"""What makes a folder a bundle here."""
+FIGURES = ("fct_us", "slowdown", "deadlines", "retransmissions", "unfinished", "valid")
+"""Of a summary, what a report cannot do without."""
+FLOW_COLUMNS = ("bytes", "size_class", "fct_us", "slowdown", "source")
+
+_SEED_FOLDER = re.compile(r"seed-\d+")
+_LOAD_FOLDER = re.compile(r"load-[\d.e-]+")
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Columns of the scheduled flows that finished, one length."""
+
+    size_bytes: npt.NDArray[np.int64]
+    size_class: npt.NDArray[np.str_]
+    fct_us: npt.NDArray[np.float64]
+    slowdown: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One bundle."""
+
+    folder: Path
+    document: Mapping[str, Any]
+    meta: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    planned_as: str | None = None
+    """The scheme or variant that a sweep ran this as; None: not of a sweep."""
+
+    @property
+    def scheme(self) -> str:
+        return str(self.document["scheme"]["name"])
+
+    @property
+    def load(self) -> float | None:
+        load: float | None = self.document["workload"].get("load")
+        return load
+
+    @property
+    def seed(self) -> int:
+        return int(self.document.get("seed", 1))
+
+    @property
+    def on(self) -> str:
+        return str(self.meta.get("on", TESTBED))
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The scenario's keys and values that make it a variant of its own."""
+        keys = flat(self.document)
+        return {key: value for key, value in keys.items() if key not in BESIDE_THE_VARIANT}
+
+    @property
+    def scale(self) -> float:
+        """Of the sizes, and of the limits between their classes."""
+        return float(self.document["workload"].get("scale", 1.0))
+
+    def flows(self) -> Flows:
+        """Read from the file each time: a report of many runs must not hold all of their flows."""
+        file = pq.ParquetFile(self.folder / "flows.parquet")
+        table = file.read([name for name in FLOW_COLUMNS if name in file.schema_arrow.names])
+        wanted = table["fct_us"].is_valid().to_numpy()
+        if "source" in table.column_names:  # where there is none, all were scheduled
+            wanted = wanted & (table["source"].to_numpy() == SCHEDULED)
+
+        def column(name: str) -> npt.NDArray[Any]:
+            values: npt.NDArray[Any] = table[name].to_numpy()[wanted]
+            return values
+
+        return Flows(
+            column("bytes"),
+            column("size_class").astype(str),
+            column("fct_us").astype(float),
+            column("slowdown").astype(float),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """What one line of a plot stands for: a scheme with its settings, under any load and seed."""
+
+    label: str
+    scheme: str
+    runs: tuple[Run, ...]
+    style: int = 0
+    """Which of the variants of its scheme: they have one colour and differ by their dashes."""
+
+    @property
+    def colour(self) -> str:
+        definition = SCHEMES.get(self.scheme)
+        return definition.colour if definition else "#777777"
+
+    def at(self, load: float | None) -> list[Run]:
+        return [run for run in self.runs if run.load == load]
+
+
+def find_runs(folders: Iterable[Path]) -> list[Run]:
+    """Every bundle in these folders, in the order of their paths. SluiceError names a folder without one."""
+    found: dict[Path, Run] = {}
+    for folder in folders:
+        bundles = sorted({path.parent for path in folder.rglob("summary.json")})
+        bundles = [bundle for bundle in bundles if all((bundle / name).exists() for name in FILES)]
+        if not bundles:
+            raise SluiceError(
+                f"{folder}: holds no finished run; give a folder that `sluice run` or `sluice sweep` wrote"
+            )
+        found |= {bundle.resolve(): _read(bundle) for bundle in bundles}
+    return list(found.values())
+
+
+def _read(bundle: Path) -> Run:
+    scenario, meta, summary = (json.loads((bundle / f"{name}.json").read_text()) for name in DOCUMENTS)
+    lacking = [key for key in FIGURES if key not in summary]
+    if lacking:
+        raise SluiceError(f"{bundle}: its summary.json has no {', '.join(lacking)}: run the scenario again")
+    return Run(bundle, scenario, meta, summary, _planned_as(bundle.resolve()))
+
+
+def _planned_as(bundle: Path) -> str | None:
+    """`pias` of SWEEP/pias/load-0.8/seed-01."""
+    if not _SEED_FOLDER.fullmatch(bundle.name):
+        return None
+    above = bundle.parent.parent if _LOAD_FOLDER.fullmatch(bundle.parent.name) else bundle.parent
+    return above.name if (above.parent / "sweep.json").exists() else None
+
+
+def variants(runs: Sequence[Run]) -> list[Variant]:
+    """Runs that differ by seed and load alone belong together; in the order of the schemes, then of the labels."""
+    groups: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        groups[_identity(run)].append(run)
+    several_fabrics = len({run.on for run in runs}) > 1
+    labels = _labels(list(groups.values()))
+    order = list(SCHEMES)
+    found = [
+        Variant(f"{label} ({group[0].on})" if several_fabrics else label, group[0].scheme, tuple(group))
+        for label, group in zip(labels, groups.values(), strict=True)
+    ]
+    found.sort(key=lambda v: (order.index(v.scheme) if v.scheme in order else len(order), v.label))
+    return _styled(found)
+
+
+def _identity(run: Run) -> str:
+    """Settings that a sweep changes with the load do not make another variant."""
+    if run.planned_as is not None:
+        return json.dumps(
+            [run.on, run.planned_as, str(run.folder.resolve().parents[1 + (run.load is not None)])]
+        )
+    return json.dumps([run.on, run.settings], sort_keys=True, default=str)
+
+
+def _labels(groups: list[list[Run]]) -> list[str]:
+    """The scheme's name; what tells variants of one scheme apart; the folder's name where nothing short does."""
+    names = [group[0].planned_as or group[0].scheme for group in groups]
+    labels = []
+    for name, group in zip(names, groups, strict=True):
+        rivals = [
+            other[0]
+            for other_name, other in zip(names, groups, strict=True)
+            if other_name == name and other is not group and other[0].on == group[0].on
+        ]
+        labels.append(_told_apart(name, group[0], rivals) if rivals else name)
+    return labels
+
+
+def _told_apart(name: str, run: Run, rivals: Sequence[Run]) -> str:
+    keys = {key for rival in rivals for key in differing([run, rival])}
+    values = [f"{key.rpartition('.')[2]} {shown(run.settings.get(key))}" for key in sorted(keys)]
+    label = f"{name} ({', '.join(values)})"
+    return label if keys and len(label) <= MAX_LABEL else str(run.folder)
+
+
+def differing(runs: Sequence[Run]) -> list[str]:
+    """Keys of the scenarios, in their order, that do not have one value in all runs."""
+    keys = list(dict.fromkeys(key for run in runs for key in run.settings))
+    return [key for key in keys if len({shown(run.settings.get(key)) for run in runs}) > 1]
+
+
+def _styled(found: list[Variant]) -> list[Variant]:
+    seen: dict[str, int] = defaultdict(int)
+    styled = []
+    for variant in found:
+        styled.append(Variant(variant.label, variant.scheme, variant.runs, seen[variant.colour]))
+        seen[variant.colour] += 1
+    return styled
+
+
+def classes_present(runs: Iterable[Run]) -> list[str]:
+    """Size classes of which any run has a finished flow."""
+    present = {name for run in runs for name in SIZE_CLASSES if run.summary["fct_us"][name]["n"]}
+    return [name for name in SIZE_CLASSES if name in present]

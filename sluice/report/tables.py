@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report's tables as rows of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from policy.records import MEDIUM_LIMIT_BYTES, SMALL_LIMIT_BYTES
+from sluice.report.figures import Estimate, estimate, miss_ratio, of_class, ratio
+from sluice.report.keys import shown
+from sluice.report.numbers import NOTHING, PLAIN, count, percent, size_text, time_scale
+from sluice.report.runs import Run, Variant, differing
+
+FCT_COLUMNS = ("mean", "p50", "p95", "p99")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variant's line."""
+
+    variant: Variant
+    cells: tuple[str, ...]
+    best: bool = False
+    """Its mean is the lowest of the section."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Lines that share a heading and a unit."""
+
+    heading: str
+    unit: str
+    rows: tuple[Row, ...]
+
+
+def class_limits(group: str, scale: float) -> str:
+    """≤ 100 KB, as the workload's scale leaves it."""
+    small, medium = (size_text(round(limit * scale)) for limit in (SMALL_LIMIT_BYTES, MEDIUM_LIMIT_BYTES))
+    return {
+        "small": f"up to {small}",
+        "medium": f"{small} to {medium}",
+        "large": f"over {medium}",
+        "all": "",
+    }[group]
+
+
+def fct_sections(
+    variants: Sequence[Variant], baseline: Variant, load: float | None, classes: Sequence[str]
+) -> list[Section]:
+    """FCT and slowdown of every variant at a load, class by class."""
+    return [_fct_section(variants, baseline, load, group) for group in (*classes, "all")]
+
+
+def _fct_section(variants: Sequence[Variant], baseline: Variant, load: float | None, group: str) -> Section:
+    runs = {variant: variant.at(load) for variant in variants}
+    times = {v: [of_class(runs[v], "fct_us", group, name) for name in FCT_COLUMNS] for v in variants}
+    slow = {v: [of_class(runs[v], "slowdown", group, name) for name in ("mean", "p99")] for v in variants}
+    scale = time_scale([figure.mean for row in times.values() for figure in row if figure])
+    means = [row[0].mean for row in times.values() if row[0]]
+    rows = []
+    for variant in variants:
+        flows = sum(run.summary["fct_us"][group]["n"] for run in runs[variant])
+        cells = [count(flows), *map(scale.show, times[variant]), *map(PLAIN.show, slow[variant])]
+        cells.append(_ratio_text(runs[variant], baseline.at(load), group))
+        mean = times[variant][0]
+        best = len(means) > 1 and mean is not None and mean.mean == min(means)
+        rows.append(Row(variant, tuple(cells), best))
+    limits = class_limits(group, variants[0].runs[0].scale)
+    return Section(f"{group} flows" + (f", {limits}" if limits else ""), f"FCT in {scale.unit}", tuple(rows))
+
+
+def _ratio_text(runs: Sequence[Run], to: Sequence[Run], group: str) -> str:
+    found = ratio(runs, to, lambda some: of_class(some, "fct_us", group, "mean"))
+    return NOTHING if found is None else PLAIN.show(Estimate(found.mean, None, found.n))
+
+
+def completeness(variants: Sequence[Variant], load: float | None) -> list[Row]:
+    """Seeds, flows, what did not finish, deadlines, retransmissions, validity."""
+    return [_completeness(variant, variant.at(load)) for variant in variants]
+
+
+def _completeness(variant: Variant, runs: Sequence[Run]) -> Row:
+    finished, unfinished = (
+        sum(run.summary["fct_us"]["all"]["n"] for run in runs),
+        sum(run.summary["unfinished"] for run in runs),
+    )
+    deadlines, missed = (sum(run.summary["deadlines"][key] for run in runs) for key in ("n", "missed"))
+    seeds = ", ".join(str(run.seed) for run in sorted(runs, key=lambda run: run.seed))
+    invalid = sum(not run.summary["valid"]["ok"] for run in runs)
+    return Row(
+        variant,
+        (
+            seeds or NOTHING,
+            count(finished + unfinished),
+            count(unfinished),
+            count(deadlines) if deadlines else NOTHING,
+            count(missed) if deadlines else NOTHING,
+            percent(miss_ratio(runs)),
+            _retransmissions(runs),
+            f"{invalid} of {len(runs)} not" if invalid else "yes",
+        ),
+    )
+
+
+def _retransmissions(runs: Sequence[Run]) -> str:
+    found: Estimate | None = estimate(run.summary["retransmissions"] for run in runs)
+    return NOTHING if found is None else count(round(found.mean))
+
+
+def differences(variants: Sequence[Variant]) -> tuple[list[str], list[Row]]:
+    """Keys in which the variants' scenarios differ, and each one's values: said once, for all loads and seeds."""
+    keys = differing([run for variant in variants for run in variant.runs])
+    if all(variant.label == variant.scheme for variant in variants):
+        keys = [key for key in keys if key != "scheme.name"]  # the label says it
+    return keys, [Row(variant, tuple(_value(variant, key) for key in keys)) for variant in variants]
+
+
+def _value(variant: Variant, key: str) -> str:
+    values = list(dict.fromkeys(shown(run.settings.get(key)) for run in variant.runs))
+    if len(values) == 1:
+        return values[0]
+    by_load = {f"{run.load:g}": shown(run.settings.get(key)) for run in variant.runs if run.load is not None}
+    return "; ".join(f"at {load}: {value}" for load, value in sorted(by_load.items())) or "differs"
+
+
+def common(variants: Sequence[Variant]) -> list[tuple[str, str]]:
+    """Tables of the scenario, and what holds for all runs."""
+    runs = [run for variant in variants for run in variant.runs]
+    different = set(differing(runs))
+    tables: dict[str, list[str]] = {}
+    for key, value in runs[0].settings.items():
+        if key not in different:
+            table, _, name = key.rpartition(".")
+            tables.setdefault(table or "scenario", []).append(f"{name} {shown(value)}")
+    return [(table, ", ".join(values)) for table, values in tables.items()]

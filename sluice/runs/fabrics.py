@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a scenario can run. The choice is made by name; what is not chosen is not imported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from policy.errors import SluiceError
+from policy.fabrics import SIMULATOR, TESTBED
+
+FABRICS = (TESTBED, SIMULATOR)
+
+RunScenario = Callable[..., dict[str, Any]]
+"""(scenario, document, out, report) -> summary, as `run_on_testbed`."""
+
+
+def need_root() -> None:
+    """Raises SluiceError when this is not root."""
+    if os.geteuid() != 0:
+        raise SluiceError("the testbed makes network namespaces and loads BPF: run this as root (sudo)")
+
+
+def runner(on: str) -> RunScenario:
+    """The function that runs a scenario there, and all that it needs being there."""
+    if on == SIMULATOR:
+        from simulator import build
+        from sluice.runs.simulator_run import run_on_simulator
+
+        build.build()
+        return run_on_simulator
+    need_root()
+    from sluice.runs.testbed_run import run_on_testbed
+
+    return run_on_testbed

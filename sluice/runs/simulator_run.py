@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One scenario on the simulator, from the schedule to the bundle: the same files as a run on the testbed has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from policy.fabrics import SIMULATOR
+from policy.graph import Topology
+from policy.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, size_classes
+from policy.scenario import Scenario
+from policy.workload import Workload
+from simulator import build as extension
+from simulator.taps import OUTCOMES, PHASES, SimulationProgress, Taps, ThresholdsMoved
+from sluice.runs.bundle import FLOWS_SCHEMA, BundleWriter, machine_meta
+from sluice.runs.progress import Progress, Report, build_topology, flow_count
+
+PS_PER_US = 10**6
+UNIT_Q20 = 1 << 20
+UNIT_Q16 = 1 << 16
+REASONS = {"killed": "quenched", "unfinished": "not done when the grace was over"}
+
+
+def run_on_simulator(
+    scenario: Scenario,
+    document: Mapping[str, Any],
+    out: Path,
+    report: Report = lambda progress: None,
+) -> dict[str, Any]:
+    """Run a scenario on the fabric simulator and write its bundle; returns the summary."""
+    extension.build()
+    from simulator.run import Simulation
+
+    topology = build_topology(scenario)
+    run_id = f"{scenario.name}-{scenario.seed}"
+    with BundleWriter(out, scenario=document) as bundle:
+        labels: dict[int, str] = {}
+        timeouts = 0
+
+        def add_flows(columns: Mapping[str, Any]) -> None:
+            nonlocal timeouts
+            timeouts += int(columns["timeouts"].sum())
+            bundle.add_flows(_flow_rows(columns, scenario, topology, run_id))
+
+        taps = Taps(
+            flows=add_flows,
+            thresholds=lambda moved: bundle.add_thresholds([_threshold_row(moved)]),
+            senders=lambda at_s, columns: bundle.add_samples(_sample_rows(at_s, columns, run_id, labels)),
+            report=lambda progress: report(_in_flows(progress, flow_count(scenario))),
+        )
+        simulation = Simulation(scenario, topology, taps, labels)
+        simulation.run()
+        meta = {
+            **machine_meta(scenario.seed),
+            "run_id": run_id,
+            "on": SIMULATOR,
+            "start_at": 0.0,
+            "tcp": {"retransmission_timeouts": timeouts},
+            **simulation.totals(),
+        }
+        return bundle.finish(meta=meta, validity_reasons=[])
+
+
+def _in_flows(progress: SimulationProgress, total: int) -> Progress:
+    """For a bar over flows: the time left is told by how fast they have ended so far."""
+    return Progress(progress.ended, total, progress.ended, total)
+
+
+def _scale(scenario: Scenario) -> float:
+    """Of size classes."""
+    return scenario.workload.scale if isinstance(scenario.workload, Workload) else 1.0
+
+
+def _flow_rows(columns: Mapping[str, Any], scenario: Scenario, topology: Topology, run_id: str) -> pa.Table:
+    """What the fabric and the schedule know of flows that have ended, as rows of flows.parquet."""
+    finished = columns["outcome"] == OUTCOMES.index("finished")
+    endless = ~np.isnan(columns["until_s"])
+    fct_us = np.where(finished, columns["fct_ps"] / PS_PER_US, np.nan)
+    fct_us = np.where(endless, columns["fct_ps"] / PS_PER_US, fct_us)
+    ideal_us = np.where(endless, np.nan, columns["ideal_us"])
+    deadline_us = np.where(endless, np.nan, columns["deadline_us"])
+    size_bytes = np.where(endless, columns["delivered_bytes"], columns["bytes"])
+    hosts = np.asarray([host.name for host in topology.hosts])
+    return pa.table(
+        {
+            "id": [f"{run_id}/{number}" for number in columns["number"]],
+            "src": hosts[columns["src"]],
+            "dst": hosts[columns["dst"]],
+            "bytes": size_bytes,
+            "size_class": np.asarray(SIZE_CLASSES)[size_classes(size_bytes, _scale(scenario))],
+            "started_at": columns["start_s"],
+            "fct_us": pa.array(fct_us, from_pandas=True),
+            "ideal_us": pa.array(ideal_us, from_pandas=True),
+            "deadline_us": pa.array(deadline_us, from_pandas=True),
+            "met": pa.array(fct_us <= deadline_us, mask=np.isnan(deadline_us)),
+            "retransmissions": columns["retransmissions"].astype(np.int64),
+            "congestion_control": _constant(scenario.policy.definition.congestion_control, len(finished)),
+            "scheme": _constant(scenario.policy.scheme, len(finished)),
+            "status": np.where(finished | endless, FINISHED, UNFINISHED),
+            "reason": np.asarray([REASONS.get(name, "") for name in OUTCOMES])[columns["outcome"]],
+            "source": np.where(endless, BACKGROUND, SCHEDULED),
+            "slowdown": pa.array(fct_us / ideal_us, from_pandas=True),
+        },
+        schema=FLOWS_SCHEMA,
+    )
+
+
+def _constant(text: str, count: int) -> pa.Array:
+    return pa.array([text] * count)
+
+
+def _threshold_row(moved: ThresholdsMoved) -> dict[str, Any]:
+    return {
+        "at": moved.at_s,
+        "port": moved.port,
+        "policy_version": 1,
+        "thresholds_bytes": list(moved.thresholds_bytes),
+        "flows": moved.flows,
+    }
+
+
+def _sample_rows(
+    at_s: float, columns: Mapping[str, Any], run_id: str, labels: Mapping[int, str]
+) -> list[dict[str, Any]]:
+    """Rows of samples.parquet: what every sender under way says of itself."""
+    return [
+        {
+            "at_s": at_s,
+            "flow": f"{run_id}/{number}",
+            "label": labels.get(number, ""),
+            "acked_bytes": int(columns["acked_bytes"][i]),
+            "cwnd": int(columns["cwnd"][i]),
+            "srtt_us": int(columns["rtt_us"][i]),
+            "phase": PHASES[columns["phase"][i]],
+            "rate_bytes_per_s": int(columns["rate_bytes_per_s"][i]),
+            "alpha": columns["alpha_q20"][i] / UNIT_Q20,
+            "urgency": columns["urgency_q16"][i] / UNIT_Q16,
+            "precedence": columns["precedence_q16"][i] / UNIT_Q16,
+            "decrease": columns["penalty_q20"][i] / UNIT_Q20 / 2,
+        }
+        for i, number in enumerate(columns["id"].tolist())
+    ]

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One scenario on the testbed, from the schedule to the bundle."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hostagent.records import unfinished
+from hostagent.schedule import ScheduledFlow
+from policy.fabrics import TESTBED, check_fabric
+from policy.records import BACKGROUND, WATCHED, FlowRecord
+from policy.scenario import Scenario, scheduled_flows
+from policy.workload import Flow
+from sluice.runs.bundle import machine_meta, write_bundle
+from sluice.runs.progress import Progress, Report, build_topology
+from sluice.runs.stack import Stack, WebSettings
+from sluice.runs.tcp_counters import difference, tcp_counters
+from sluice.runs.validity import RunWatch
+from store import observed
+
+CHECK_S = 0.2
+UNREPORTED = "no record was delivered"
+
+
+def run_on_testbed(
+    scenario: Scenario,
+    document: Mapping[str, Any],
+    out: Path,
+    report: Report = lambda progress: None,
+    store: str | None = None,
+    event_log: Path | None = None,
+) -> dict[str, Any]:
+    """Run a scenario on real switches and real TCP and write its bundle; returns the summary.
+
+    `store` is the URL of a store that outlives the run; `event_log` a file for its events as lines of JSON.
+    """
+    check_fabric(scenario.policy, TESTBED)
+    topology = build_topology(scenario)
+    run_id = f"{scenario.name}-{scenario.seed}-{int(time.time())}"
+    flows = scheduled_flows(scenario, topology, np.random.default_rng(scenario.seed), run_id)
+    _clear(out)
+    web = WebSettings(event_log=event_log)
+    with Stack.start(scenario, topology, out / "run", store=store, web=web) as stack:
+        watch = RunWatch.of(stack.testbed)
+        background = stack.start_background()
+        start_at = stack.start_agents(flows)
+        losses_before, tcp_before = stack.testbed.losses(), tcp_counters(stack.testbed)
+        with watch:
+            follow(stack, flows, start_at, report)
+        background_bps = {f"{b.load.source}-{b.load.to}": b.rate_bps() for b in background}
+        reasons = [*watch.reasons(), *loss_reasons(losses_before, stack.testbed.losses())]
+        reasons += fallback_reasons(stack)
+        stack.stop_agents()
+        records = complete(_records(stack), flows, scenario, start_at)
+        return write_bundle(
+            out,
+            scenario=document,
+            meta={
+                **machine_meta(scenario.seed),
+                "run_id": run_id,
+                "start_at": start_at,
+                "cpu": watch.summary(),
+                "tcp": difference(tcp_before, tcp_counters(stack.testbed)),
+                "background_bps": background_bps,
+            },
+            flows=records,
+            thresholds=stack.thresholds(),
+            samples=stack.samples(),
+            validity_reasons=reasons,
+            flow_samples=stack.flow_samples(),
+            watched=stack.records(WATCHED),
+        )
+
+
+def _clear(out: Path) -> None:
+    """An earlier run's store and summary must not pass for this one's."""
+    (out / "summary.json").unlink(missing_ok=True)
+    shutil.rmtree(out / "run", ignore_errors=True)
+
+
+def follow(stack: Stack, flows: list[Flow], start_at: float, report: Report) -> None:
+    """Until every flow is recorded, or the grace after the last start is over."""
+    last_s = max((flow.until_s or flow.start_s for flow in flows), default=0.0)
+    while True:
+        stack.check()
+        recorded = stack.recorded() + stack.recorded(BACKGROUND)
+        elapsed_s = time.time() - start_at
+        report(Progress(elapsed_s, last_s, recorded, len(flows)))
+        if recorded >= len(flows) or elapsed_s > last_s + stack.scenario.grace_s:
+            return
+        time.sleep(CHECK_S)
+
+
+def _records(stack: Stack) -> list[FlowRecord]:
+    """Of the schedule's flows, the endless ones included."""
+    return stack.records() + stack.records(BACKGROUND)
+
+
+def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
+    """Packets that were lost anywhere but in the emulated queues, by place."""
+    return [
+        f"{after[place] - before.get(place, 0)} packets were lost outside the emulated queues: {place}"
+        for place in after
+        if after[place] > before.get(place, 0)
+    ]
+
+
+def fallback_reasons(stack: Stack) -> list[str]:
+    """What hosts could not do for the scheme: its congestion control, its tags, telling the kernel of flows."""
+    agents = [agent for agent in observed.all_agents(stack.engine) if agent["kind"] == "host"]
+    untold = [agent["name"] for agent in agents if agent["status"].get("flows_untold")]
+    fallen = [agent["name"] for agent in agents if agent["status"].get("fallback")]
+    reasons = [f"the kernel could not be told of flows on {', '.join(untold)}"] if untold else []
+    if fallen:
+        reasons.append(f"no {stack.scenario.policy.definition.congestion_control} on {', '.join(fallen)}")
+    return reasons
+
+
+def complete(
+    records: list[FlowRecord], flows: list[Flow], scenario: Scenario, start_at: float
+) -> list[FlowRecord]:
+    """Every scheduled flow has one record: those that nobody reported are unfinished, not gone.
+
+    `start_at`: epoch second at which the schedule began.
+    """
+    known = {record.id for record in records}
+    missing = [
+        unfinished(
+            ScheduledFlow(**asdict(flow)),
+            UNREPORTED,
+            started_at=start_at + flow.start_s,
+            scheme=scenario.policy.scheme,
+            congestion_control=scenario.policy.definition.congestion_control,
+        )
+        for flow in flows
+        if flow.id not in known
+    ]
+    return sorted([*records, *missing], key=lambda record: record.started_at)

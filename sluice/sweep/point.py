@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One point of a sweep, as a job of its own: python -m sluice.sweep.point DIR NAME"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from policy.errors import SluiceError
+from runtime.command import CommandFailed
+from runtime.process import die_with_parent
+from sluice.runs.fabrics import runner
+from sluice.runs.files import scenario_with
+from sluice.runs.progress import Progress, flow_count
+from sluice.sweep.run import CONFIG
+from sluice.sweep.status import DONE, FAILED, StatusFile
+from sluice.terminal import end_in_order
+
+
+def main(folder: Path, name: str) -> int:
+    """Exit code 0 when the bundle is complete, 2 for what a user can mend; a bug ends with its traceback."""
+    end_in_order()
+    die_with_parent()
+    status = StatusFile(folder, name)
+    try:
+        run(json.loads((folder / CONFIG).read_text()), name, folder / name, status)
+    except (SluiceError, CommandFailed, TimeoutError) as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        status.end(FAILED, str(error))
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BaseException as error:
+        status.end(FAILED, f"{type(error).__name__}: {error}")
+        raise
+    status.end(DONE)
+    return 0
+
+
+def run(config: dict[str, Any], name: str, out: Path, status: StatusFile) -> None:
+    """Run the point `name` of a sweep's configuration into the folder `out`."""
+    os.chdir(config["cwd"])  # files that a scenario names are where the sweep was started
+    scenario, document = scenario_with(config["points"][name]["document"])
+    run_scenario, flows = runner(config["on"]), flow_count(scenario)
+
+    def report(progress: Progress) -> None:
+        status.progress(progress.recorded, flows)
+
+    run_scenario(scenario, document, out, report)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).resolve(), sys.argv[2]))

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The points of a sweep: a scenario with every combination of scheme, load and seed, each checked before anything runs.
+
+A scenario file may say more in its [sweep] table; everything in it is optional:
+
+    [sweep]
+    schemes = ["dctcp", "pias", "pias-10KB"]      # what the command line does not say
+    loads = [0.5, 0.8]
+    seeds = [1, 2, 3]
+    [sweep.scheme.pias]                           # keys of [scheme] for this scheme …
+    queues = 8
+    [sweep.scheme.pias.0.8]                       # … and for one load of it
+    thresholds = ["1327KB", "1940KB", …]
+    [sweep.scheme.pias.transport]                 # keys of another table for this scheme
+    rto_min = "2ms"
+    [sweep.scheme.pias-10KB]                      # a variant: a name of its own, and the scheme that it is
+    name = "pias"
+    thresholds = ["10KB"]
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from policy.errors import FieldError, SluiceError
+from policy.table import Table
+from sluice.runs.files import scenario_with
+from sluice.runs.progress import build_topology
+
+Document = dict[str, Any]
+
+TABLES = ("fabric", "transport", "workload", "deadlines", "simulator")
+"""What a scheme's table in [sweep] may change beside [scheme] itself."""
+AXES = {"seed": "--seeds", "scheme.name": "--schemes", "workload.load": "--loads"}
+
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_WHOLE = re.compile(r"\d+")
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a sweep."""
+
+    scheme: str
+    """A scheme's name, or that of a variant in [sweep.scheme]."""
+    load: float | None
+    """None: the scenario lists its flows, and has no load."""
+    seed: int
+    document: Document
+    """The resolved scenario."""
+
+    @property
+    def name(self) -> str:
+        """The bundle's folder inside the sweep's; names sort as their numbers do."""
+        load = [] if self.load is None else [f"load-{self.load:g}"]
+        return "/".join([self.scheme, *load, f"seed-{self.seed:02d}"])
+
+    @property
+    def digest(self) -> str:
+        """Changes when anything in the resolved scenario does."""
+        text = json.dumps(self.document, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def points(
+    document: Mapping[str, Any],
+    *,
+    schemes: Sequence[str] | None = None,
+    loads: Sequence[float] | None = None,
+    seeds: Sequence[int] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[Point]:
+    """Every combination. An axis that is not given is what the document's [sweep] table says, else the scenario's.
+
+    `settings`: values for all points by key ("fabric.buffer"), over everything else. SluiceError names the point and
+    the key of the first combination that is not a scenario.
+    """
+    sweep = Table("sweep", document.get("sweep", {}))
+    plans = sweep.take("scheme", {})
+    axes = (
+        _axis(schemes, sweep.take("schemes"), _get(document, "scheme.name")),
+        _axis(loads, sweep.take("loads"), _get(document, "workload.load")),
+        _axis(seeds, sweep.take("seeds"), document.get("seed", 1)),
+    )
+    sweep.done()
+    for key in AXES.keys() & (settings or {}).keys():
+        raise SluiceError(f"{key} is an axis of the sweep: give it with {AXES[key]}")
+    base = {key: value for key, value in document.items() if key != "sweep"}
+    found = []
+    for scheme, load, seed in product(*axes):
+        if not _LABEL.fullmatch(str(scheme)):
+            raise FieldError(
+                "scheme", f"{scheme!r} cannot name a folder: letters, digits, '.', '_', '+' and '-'"
+            )
+        resolved = _resolve(base, _plan(plans, scheme), load, seed, settings or {})
+        found.append(Point(scheme, load, seed, resolved))
+    _check(found)
+    return found
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """`table.key=value` as a key and a TOML value; what is not TOML is text: rto_min=2ms needs no quotes."""
+    key, equals, value = text.partition("=")
+    if not equals or not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", key):
+        raise SluiceError(f"--set {text}: must be key=value, as in --set fabric.buffer=240KB")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
+
+
+def _axis(given: Sequence[Any] | None, planned: object, own: object) -> list[Any]:
+    if given is not None:
+        values: Iterable[Any] = given
+    elif planned is not None:
+        if not isinstance(planned, list) or not planned:
+            raise FieldError("sweep", "schemes, loads and seeds must be lists that hold something")
+        values = planned
+    else:
+        values = [own]
+    return list(dict.fromkeys(values))
+
+
+def _plan(plans: object, scheme: str) -> Document:
+    """What [sweep.scheme] says of a scheme; its `name` says which scheme a variant is."""
+    if not isinstance(plans, Mapping) or not isinstance(plans.get(scheme, {}), Mapping):
+        raise FieldError(f"sweep.scheme.{scheme}", "must be a table")
+    return {"name": scheme, **plans.get(scheme, {})}
+
+
+def _resolve(
+    base: Mapping[str, Any], plan: Document, load: float | None, seed: int, settings: Mapping[str, Any]
+) -> Document:
+    """The scenario of one point: the file's, the scheme's plan, the plan for the load, the settings."""
+    resolved: Document = copy.deepcopy(dict(base))
+    resolved["seed"] = seed
+    if load is not None:
+        resolved["workload"] = {**resolved.get("workload", {}), "load": load}
+    if _get(base, "scheme.name") != plan["name"]:
+        resolved["scheme"] = {}  # one scheme's settings mean nothing to another
+    by_load, always = _split(plan)
+    for changes in (always, by_load.get(load, {})):
+        _apply(resolved, changes)
+    for key, value in settings.items():
+        _put(resolved, key, value)
+    return resolved
+
+
+def _split(plan: Document) -> tuple[dict[float | None, Document], Document]:
+    """What holds for single loads, and the rest. TOML reads [sweep.scheme.pias.0.8] as 8 in 0; "0.8" works, too."""
+    by_load: dict[float | None, Document] = {}
+    always: Document = {}
+    for key, value in plan.items():
+        if not _NUMBER.fullmatch(key):
+            always[key] = value
+        elif _WHOLE.fullmatch(key) and value and all(_WHOLE.fullmatch(inner) for inner in value):
+            by_load |= {float(f"{key}.{inner}"): changes for inner, changes in value.items()}
+        else:
+            by_load[float(key)] = value
+    return by_load, always
+
+
+def _apply(resolved: Document, changes: Document) -> None:
+    for key, value in changes.items():
+        table, values = (key, value) if key in TABLES else ("scheme", {key: value})
+        if not isinstance(values, Mapping):
+            raise FieldError(f"sweep.scheme.{resolved['scheme'].get('name', '')}.{key}", "must be a table")
+        resolved[table] = {**resolved.get(table, {}), **values}
+
+
+def _put(resolved: Document, key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    table = resolved
+    for step in path:
+        table = table.setdefault(step, {})
+        if not isinstance(table, dict):
+            raise SluiceError(f"--set {key}: {step} is not a table")
+    table[last] = value
+
+
+def _get(document: Mapping[str, Any], key: str) -> Any:
+    value: Any = document
+    for step in key.split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def _check(found: Iterable[Point]) -> None:
+    """Points that differ by their seed alone are checked once."""
+    seen = set()
+    for point in found:
+        if (point.scheme, point.load) in seen:
+            continue
+        seen.add((point.scheme, point.load))
+        try:
+            build_topology(scenario_with(point.document)[0])
+        except FieldError as error:
+            raise SluiceError(f"{point.name}: {error}") from None

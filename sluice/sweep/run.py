@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the points of a sweep with Snakemake: resumes, shows how far they are, and leaves nothing running."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from policy.errors import SluiceError
+from policy.fabrics import SIMULATOR
+from runtime.process import spawn
+from sluice.runs.bundle import is_complete
+from sluice.runs.fabrics import runner
+from sluice.sweep.points import Point
+from sluice.sweep.status import DONE, FAILED, FOLDER, RUNNING, Status, read_status, remaining_s
+
+SNAKEFILE = Path(__file__).with_name("Snakefile")
+CONFIG = "sweep.json"
+LOG, POINT_LOG = "snakemake.log", "log.txt"
+POLL_S = 0.2
+GRACE_S = 20.0
+"""That a testbed needs at most to take itself down in order."""
+
+
+@dataclass(frozen=True)
+class SweepProgress:
+    """How far a sweep is."""
+
+    points: int
+    finished: int
+    """Bundles that are there, those of earlier calls included."""
+    failed: int
+    running: Mapping[str, Status]
+    remaining_s: float | None
+
+
+@dataclass
+class Outcome:
+    """What became of the points."""
+
+    finished: list[Point] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Name of a point and why it has no bundle."""
+
+
+Report = Callable[[SweepProgress], None]
+
+
+def run_points(
+    points: Sequence[Point],
+    out: Path,
+    *,
+    on: str = SIMULATOR,
+    jobs: int | None = None,
+    report: Report = lambda progress: None,
+) -> Outcome:
+    """Run what is not there yet; a point that fails does not keep the others from running.
+
+    `jobs`: points at a time; None: one a core on the simulator. On the testbed it is one: two would measure each other.
+    KeyboardInterrupt stops what runs and keeps what is finished.
+    """
+    jobs = _jobs(on, jobs)
+    out = out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    with _alone(out):
+        _same_fabric(out, on)
+        waiting = [point for point in points if not is_finished(out, point)]
+        _write_config(out, on, points)
+        if waiting:
+            runner(on)  # what it needs is there, and compiled once, before several want it
+            _forget(out, waiting)
+            _run_snakemake(out, points, waiting, jobs, report)
+    return _outcome(out, points)
+
+
+def is_finished(out: Path, point: Point) -> bool:
+    """Is a whole bundle of this very scenario there?"""
+    bundle = out / point.name
+    try:
+        json.loads((bundle / "summary.json").read_text())
+        return is_complete(bundle, point.document)
+    except (FileNotFoundError, json.JSONDecodeError):
+        return False
+
+
+def _jobs(on: str, jobs: int | None) -> int:
+    if on == SIMULATOR:
+        return jobs or len(os.sched_getaffinity(0))
+    if jobs not in (None, 1):
+        raise SluiceError(
+            "--jobs: on the testbed points run one at a time; two would take each other's CPU time"
+        )
+    return 1
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Two sweeps must not write the same bundles. The kernel opens the lock when its holder dies."""
+    with (out / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SluiceError(f"{out}: another sweep is running in this folder") from None
+        yield
+
+
+def _same_fabric(out: Path, on: str) -> None:
+    try:
+        before = json.loads((out / CONFIG).read_text())["on"]
+    except FileNotFoundError:
+        return
+    if before != on:
+        raise SluiceError(f"{out} holds a sweep on the {before}: give another folder with --out")
+
+
+def _write_config(out: Path, on: str, points: Sequence[Point]) -> None:
+    entries = {
+        point.name: {
+            "scheme": point.scheme,
+            "load": point.load,
+            "seed": point.seed,
+            "digest": point.digest,
+            "document": point.document,
+        }
+        for point in points
+    }
+    fresh = out / f"{CONFIG}.new"
+    fresh.write_text(
+        json.dumps({"on": on, "cwd": str(Path.cwd()), "points": entries}, indent=1, default=str) + "\n"
+    )
+    fresh.replace(out / CONFIG)
+
+
+def _forget(out: Path, waiting: Sequence[Point]) -> None:
+    """Bundles of other scenarios, and how earlier attempts ended, must not pass for this sweep's."""
+    shutil.rmtree(out / FOLDER, ignore_errors=True)
+    for point in waiting:
+        (out / point.name / "summary.json").unlink(missing_ok=True)
+
+
+def _run_snakemake(
+    out: Path, points: Sequence[Point], waiting: Sequence[Point], jobs: int, report: Report
+) -> None:
+    snakemake = spawn(_command(out, waiting, jobs), log_file=out / LOG)
+    try:
+        while snakemake.poll() is None:
+            report(_progress(out, points, waiting, jobs))
+            time.sleep(POLL_S)
+    finally:
+        _end(snakemake)
+    report(_progress(out, points, waiting, jobs))
+
+
+def _command(out: Path, waiting: Sequence[Point], jobs: int) -> list[str]:
+    options: dict[str, Any] = {
+        "--snakefile": SNAKEFILE,
+        "--directory": out,
+        "--configfile": out / CONFIG,
+        "--cores": jobs,
+        "--scheduler": "greedy",
+        "--rerun-triggers": "params",
+    }
+    flags = ["--keep-going", "--rerun-incomplete", "--nolock", "--nocolor"]
+    arguments = [str(word) for option in options.items() for word in option]
+    return [
+        *[sys.executable, "-m", "snakemake", *arguments, *flags, "--"],
+        *[f"{point.name}/summary.json" for point in waiting],
+    ]
+
+
+def _end(snakemake: subprocess.Popen[bytes]) -> None:
+    """As Ctrl-C in its terminal would: the whole group of processes is told, and killed when it takes too long."""
+    if snakemake.poll() is not None:
+        return
+    os.killpg(snakemake.pid, signal.SIGINT)
+    try:
+        snakemake.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(snakemake.pid, signal.SIGKILL)
+        snakemake.wait()
+
+
+def _progress(out: Path, points: Sequence[Point], waiting: Sequence[Point], jobs: int) -> SweepProgress:
+    statuses = {point.name: read_status(out, point.name) for point in waiting}
+    known = {name: status for name, status in statuses.items() if status}
+    ended = [status for status in known.values() if status.state == DONE]
+    failed = [status for status in known.values() if status.state == FAILED]
+    return SweepProgress(
+        points=len(points),
+        finished=len(points) - len(waiting) + len(ended),
+        failed=len(failed),
+        running={name: status for name, status in known.items() if status.state == RUNNING},
+        remaining_s=remaining_s(known.values(), len(waiting) - len(known), jobs),
+    )
+
+
+def _outcome(out: Path, points: Sequence[Point]) -> Outcome:
+    outcome = Outcome()
+    for point in points:
+        if is_finished(out, point):
+            outcome.finished.append(point)
+        else:
+            outcome.failed[point.name] = _reason(out, point.name)
+    return outcome
+
+
+def _reason(out: Path, name: str) -> str:
+    status = read_status(out, name)
+    if status is None:
+        return f"it never started: see {out / LOG}"
+    return status.reason or f"its process ended without a word (killed?): see {out / name / POINT_LOG}"

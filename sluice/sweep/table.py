@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sweep came to: one row a point in sweep.parquet, and a table of schemes and loads for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from policy.records import SIZE_CLASSES
+from sluice.report.figures import estimate
+from sluice.report.numbers import Scale
+from sluice.sweep.points import Point
+
+FILE = "sweep.parquet"
+STATISTICS = ("n", "mean", "p50", "p95", "p99")
+
+Row = dict[str, Any]
+
+COLUMNS = (
+    ("small", "fct_us_small_mean", 1e-3),
+    ("small p99", "fct_us_small_p99", 1e-3),
+    ("medium", "fct_us_medium_mean", 1e-3),
+    ("large", "fct_us_large_mean", 1e-3),
+    ("all", "fct_us_all_mean", 1e-3),
+    ("missed %", "miss_ratio", 100.0),
+)
+"""Heading, column of sweep.parquet, factor from its unit."""
+
+
+def rows(out: Path, points: Iterable[Point]) -> list[Row]:
+    """One row for every point that has a bundle: its place on the axes and the figures of its summary.json."""
+    return [
+        {
+            "scheme": point.scheme,
+            "load": point.load,
+            "seed": point.seed,
+            **figures(json.loads((out / point.name / "summary.json").read_text())),
+            "bundle": point.name,
+        }
+        for point in points
+    ]
+
+
+def figures(summary: Mapping[str, Any]) -> Row:
+    """A summary.json as one row; column names say where each figure comes from (fct_us_small_p99)."""
+    row: Row = {
+        f"{measure}_{group}_{name}": summary[measure][group][name]
+        for measure in ("fct_us", "slowdown")
+        for group in ("all", *SIZE_CLASSES)
+        for name in STATISTICS
+    }
+    deadlines = summary["deadlines"]
+    return row | {
+        "deadlines": deadlines["n"],
+        "missed": deadlines["missed"],
+        "miss_ratio": deadlines["miss_ratio"],
+        "retransmissions": summary["retransmissions"],
+        "unfinished": summary["unfinished"],
+        "valid": summary["valid"]["ok"],
+    }
+
+
+def write(out: Path, table: Sequence[Row]) -> Path:
+    """Write sweep.parquet."""
+    path = out / FILE
+    pq.write_table(pa.Table.from_pylist(list(table)), path)
+    return path
+
+
+def terminal_table(table: Sequence[Row]) -> Table:
+    """Loads and schemes in the order of the sweep; means over the seeds and their standard deviation."""
+    seeds = len({row["seed"] for row in table})
+    over = f", over {seeds} seeds ± standard deviation" if seeds > 1 else ""
+    shown = Table(title=f"mean FCT in ms{over}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    shown.add_column("load", justify="right", no_wrap=True)
+    shown.add_column("scheme", no_wrap=True)
+    for heading, *_ in COLUMNS:
+        shown.add_column(heading, justify="right", no_wrap=True)
+    shown.add_column("", no_wrap=True)
+    last_load: object = None
+    for (load, scheme), runs in _grouped(table):
+        if load != last_load and last_load is not None:
+            shown.add_section()
+        cells = [_cell(runs, column, factor) for _, column, factor in COLUMNS]
+        first = "" if load == last_load else ("–" if load is None else f"{load:g}")
+        shown.add_row(first, scheme, *cells, _doubts(runs))
+        last_load = load
+    return shown
+
+
+def _grouped(table: Sequence[Row]) -> list[tuple[tuple[Any, str], list[Row]]]:
+    loads, schemes = (list(dict.fromkeys(row[axis] for row in table)) for axis in ("load", "scheme"))
+    groups = [
+        ((load, scheme), [row for row in table if (row["load"], row["scheme"]) == (load, scheme)])
+        for load in loads
+        for scheme in schemes
+    ]
+    return [(key, runs) for key, runs in groups if runs]
+
+
+def _cell(runs: Sequence[Row], column: str, factor: float) -> str:
+    return Scale("", factor).show(estimate(row[column] for row in runs))
+
+
+def _doubts(runs: Sequence[Row]) -> str:
+    """What keeps the figures from being the whole truth."""
+    bad, unfinished = sum(not row["valid"] for row in runs), sum(row["unfinished"] for row in runs)
+    found = [f"[bold red]{bad} of {len(runs)} runs not valid[/]"] if bad else []
+    return ", ".join([*found, *([f"{unfinished} flows unfinished"] if unfinished else [])])

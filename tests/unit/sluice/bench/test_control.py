@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bench of the control loop, in small: it measures what it says, and would not let wrong rules pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.bench import control as bench_control
+from sluice.bench.control import SCHEMES, Loop, measure_decoding, measure_loop, most_leaves
+
+
+def test_decoding__is_a_hundred_times_faster_than_os_ken_on_the_same_bytes():
+    for speed in measure_decoding(ports=30).values():
+        assert speed.ours_per_s > 100 * speed.os_ken_per_s
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_loop__polls_moves_rules_and_leaves_the_maps_that_the_controller_tells_of(scheme):
+    """Five switches with 40 ports for two seconds; the maps are compared inside."""
+    loop = measure_loop(scheme, 1, 2.0)
+    assert (loop.ports, loop.switches) == (40, 5)
+    assert 0.5 < loop.kept < 1.1
+    assert loop.rules_per_s > 0
+    assert loop.entries_per_s > 40 * 80 * 10 * 0.5
+
+
+def test_loop__wrong_rules_on_a_switch_are_found(monkeypatch):
+    """The bench is told of other thresholds than those that are installed."""
+    told = bench_control.observed.latest_thresholds
+
+    def other(engine):
+        changes = told(engine)
+        port = next(iter(changes))
+        changes[port] = bench_control.observed.ThresholdChange(
+            0.0, port, 1, tuple(range(1000, 8000, 1000)), 0
+        )
+        return changes
+
+    monkeypatch.setattr(bench_control.observed, "latest_thresholds", other)
+    with pytest.raises(RuntimeError, match="does not hold what its thresholds say"):
+        measure_loop("mlfq-adaptive", 1, 1.0)
+
+
+@pytest.mark.parametrize("true_most", [1, 7, 37, 99])
+def test_most_leaves__finds_the_largest_that_keeps_the_pace_to_a_tenth(monkeypatch, true_most):
+    def kept(_scheme, leaves, _seconds):
+        return Loop(leaves, 1, 1, 1, 1, 1, 1, 1, 1) if leaves <= true_most else None
+
+    monkeypatch.setattr(bench_control, "_kept_loop", kept)
+    found = most_leaves("mlfq-adaptive", 50, 100).ports
+    assert true_most - max(1, true_most // 10) <= found <= true_most
+
+
+def test_most_leaves__none_is_none(monkeypatch):
+    monkeypatch.setattr(bench_control, "_kept_loop", lambda *_: None)
+    assert most_leaves("mlfq-adaptive", 50, 100) is None

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import threading
+import time
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+import pytest
+from rich.console import Console
+
+from policy.desired import Policy
+from sluice import cli
+from sluice.commands.top import picture, snapshots
+from store.desired import put_policy
+from store.engine import open_store
+from store.sanctions import Sanction, put_sanction
+from tests.web.synthetic import Network
+from webui.app import create_app
+from webui.documents import snapshot
+from webui.recent import RecentFlows
+
+
+@pytest.fixture
+def engine(tmp_path):
+    engine = open_store(f"sqlite:///{tmp_path}/store.db")
+    yield engine
+    engine.dispose()
+
+
+class Quiet(WSGIRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def url(engine):
+    """A web process as a thread."""
+    stopping = threading.Event()
+    server = make_server("127.0.0.1", 0, create_app(engine, "token", stopping), handler_class=Quiet)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    stopping.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def drawn(document):
+    console = Console(width=140, no_color=True)
+    with console.capture() as capture:
+        console.print(picture(document))
+    return capture.get()
+
+
+def test_picture__an_empty_store(engine):
+    text = drawn(snapshot(engine, RecentFlows(engine)))
+    assert "no policy" in text
+    assert "controller DOWN, 0/0 switches" in text
+
+
+def test_picture__a_network(engine):
+    network = Network(engine)
+    policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 4})
+    version = put_policy(engine, policy, "test")
+    now = time.time()
+    for second in (2, 1, 0):
+        network.second(now - second, policy, version)
+    network.heartbeats(version, without="h3")
+    document = snapshot(engine, RecentFlows(engine))
+    document["health"]["agents"][0]["alive"] = False
+    document["health"]["agents"][1]["status"]["spool_depth"] = 41
+    text = drawn(document)
+    assert f"policy {version}: mlfq-adaptive (pending)" in text
+    assert "controller up, 6/6 switches" in text
+    assert f"small │ {document['fct']['classes']['small']['n']} " in " ".join(
+        text.replace("│", " │ ").split()
+    )
+    assert f"{document['deadlines']['missed']} of {document['deadlines']['n']} missed" in text
+    assert "41 records wait in spools" in text
+    assert f"silent: {document['health']['agents'][0]['name']}" in text
+    rows = [line.split("│")[1].strip() for line in text.splitlines() if line.startswith("│ s")]
+    ports = [row for row in rows if ":" in row]
+    assert ports == sorted(ports, key=lambda name: [int(part) for part in name[1:].split(":")])
+    assert len(ports) == len(network.topology.ports)
+
+
+def test_picture__a_demoted_host_and_why(engine):
+    sanction = Sanction(
+        port="s1:2",
+        host="h2",
+        flow="TCP 10.0.0.2:40000 > 10.0.0.1:80",
+        tag=0,
+        sent_bytes=2_000_000,
+        limit_bytes=60_000,
+        duration_s=0.4,
+        offences=1,
+        term_s=10.0,
+        since=time.time(),
+    )
+    put_sanction(engine, sanction)
+    text = " ".join(drawn(snapshot(engine, RecentFlows(engine))).split())
+    assert "h2 (s1:2) is demoted since" in text
+    assert "TCP 10.0.0.2:40000 > 10.0.0.1:80 has sent 2 MB under tag 0, an honest flow at most 60 KB" in text
+
+
+def test_top_once__prints_and_ends(engine, url, capsys):
+    put_policy(engine, Policy.from_document({"scheme": "dctcp"}), "test")
+    assert cli.main(["top", "--url", url, "--once"]) == 0
+    assert "policy 1: dctcp" in capsys.readouterr().out
+
+
+def test_top__nobody_answers_is_one_line_with_the_remedy(capsys):
+    assert cli.main(["top", "--url", "http://127.0.0.1:1", "--once"]) == 2
+    said = capsys.readouterr().err
+    assert "sluice demo" in said
+    assert "--url" in said
+
+
+def test_snapshots__one_after_the_other(url):
+    stream = snapshots(url)
+    first, second = next(stream), next(stream)
+    assert second["at"] > first["at"]
+    stream.close()

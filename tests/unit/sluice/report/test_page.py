@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from policy.errors import SluiceError
+from sluice.cli import main
+from sluice.report import write_report
+from sluice.runs.bundle import read_flows
+from tests.unit.sluice.bundles import bundle, document, flow, random_flows, sweep
+
+
+class Page:
+    """A report, parsed as XML: what is not well-formed does not get here."""
+
+    def __init__(self, path) -> None:
+        self.text = path.read_text()
+        self.root = ElementTree.fromstring(self.text)
+
+    def words(self, element) -> str:
+        return " ".join("".join(element.itertext()).split())
+
+    def notices(self) -> str:
+        found = [e for e in self.root.iter("section") if "notice" in e.get("class", "")]
+        return " ".join(map(self.words, found))
+
+    def part(self, title: str):
+        (found,) = [d for d in self.root.iter("details") if self.words(d.find("summary")) == title]
+        return found
+
+    def figures(self, title: str, section: str) -> dict[str, list[str]]:
+        """Cells by label, of one size class's lines of the first table of a part."""
+        for body in self.part(title).find("div/table").findall("tbody"):
+            heading, *rows = body.findall("tr")
+            if self.words(heading).startswith(section):
+                return {
+                    self.words(row.find("th")): [self.words(cell) for cell in row.findall("td")]
+                    for row in rows
+                }
+        raise AssertionError(f"no {section}")
+
+    def unit(self, title: str, section: str) -> str:
+        """Of a size class's lines."""
+        (found,) = [
+            self.words(heading.find("span"))
+            for heading in self.part(title).iterfind("div/table/tbody/tr[@class='section']/th")
+            if self.words(heading).startswith(section)
+        ]
+        return found
+
+    def headings(self) -> list[str]:
+        return [self.words(e) for e in self.root.iter("h3")]
+
+
+def report(tmp_path, *folders, **options) -> Page:
+    write_report(folders, tmp_path / "out" / "report.html", **options)
+    return Page(tmp_path / "out" / "report.html")
+
+
+def number(text: str) -> float:
+    return float(text.replace(" ", ""))
+
+
+def test_report__the_tables_figures_are_those_of_the_flows(tmp_path):
+    folder = bundle(tmp_path / "a", document(), random_flows(1))
+    page = report(tmp_path, folder)
+    flows = read_flows(folder)
+    for group in ("small", "medium", "large"):
+        fct_ms = [row["fct_us"] / 1000 for row in flows if row["size_class"] == group]
+        slowdown = [row["slowdown"] for row in flows if row["size_class"] == group]
+        n, mean, p50, p95, p99, slow_mean, slow_p99 = page.figures("Load 0.5", f"{group} flows")["dctcp"]
+        unit = {"FCT in µs": 1000, "FCT in ms": 1, "FCT in s": 0.001}[page.unit("Load 0.5", f"{group} flows")]
+        expected = [np.mean(fct_ms), *np.percentile(fct_ms, [50, 95, 99])]
+        assert number(n) == len(fct_ms)
+        assert [number(x) for x in (mean, p50, p95, p99)] == pytest.approx(
+            [x * unit for x in expected], rel=0.01
+        )
+        assert number(slow_mean) == pytest.approx(np.mean(slowdown), abs=0.006)
+        assert number(slow_p99) == pytest.approx(np.percentile(slowdown, 99), abs=0.006)
+
+
+def test_report__seeds_are_averaged_with_their_spread(tmp_path):
+    for seed in (1, 2, 3):
+        bundle(tmp_path / f"run{seed}", document(seed=seed), [flow(1, 1000, 1000.0 * seed)])
+    page = report(tmp_path, tmp_path)
+    cells = page.figures("Load 0.5", "small flows")["dctcp"]
+    assert cells[:2] == ["3", "2.00 ± 1.00"]
+    assert "3 finished flows in 3 runs, 3 seeds" in page.text
+
+
+def test_report__ratios_are_to_the_baseline_of_choice(tmp_path):
+    folder = sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5], [1, 2])
+    by_default, chosen = report(tmp_path, folder), report(tmp_path, folder, baseline="pias")
+    assert by_default.figures("Load 0.5", "small flows")["pias"][-1] == "2.00"
+    assert chosen.figures("Load 0.5", "small flows")["dctcp"][-1] == "0.500"
+    with pytest.raises(
+        SluiceError, match="--baseline ucp: no such scheme among these runs; there are dctcp, pias"
+    ):
+        report(tmp_path, folder, baseline="ucp")
+
+
+def test_report__a_sweep_is_shown_against_load(tmp_path):
+    page = report(tmp_path, sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5, 0.8], [1, 2]))
+    assert page.headings()[:2] == ["Completion time against load", "Deadlines against load"]
+    assert "Load 0.5" in page.text
+    assert page.part("Load 0.8").get("open")
+    assert not page.notices()
+
+
+def test_report__a_load_without_the_baseline_has_no_ratios(tmp_path):
+    folder = sweep(tmp_path / "sweep", ["dctcp"], [0.5], [1])
+    sweep(folder, ["pias"], [0.5, 0.8], [1])
+    page = report(tmp_path, folder, baseline="dctcp")
+    assert page.figures("Load 0.8", "small flows")["pias"][-1] == "–"
+    assert page.figures("Load 0.5", "small flows")["dctcp"][-1] == "1.00"
+
+
+def test_report__one_bundle_needs_no_legend_and_no_ratio(tmp_path):
+    page = report(tmp_path, bundle(tmp_path / "a", document(), random_flows(1)))
+    assert len(page.figures("Load 0.5", "all flows")["dctcp"]) == 7
+    assert not [e for e in page.root.iter("ul") if e.get("class") == "legend"]
+    assert page.headings() == ["Distribution of completion times", "Slowdown by flow size", "Completeness"]
+
+
+def test_report__needs_nothing_from_elsewhere(tmp_path):
+    page = report(tmp_path, sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5, 0.8], [1]))
+    assert not re.findall(r"https?:|//[a-z]|@import|<script|<link|src=", page.text)
+    assert page.text.startswith("<!DOCTYPE html>")
+
+
+def test_report__ids_are_unique_and_references_resolve(tmp_path):
+    page = report(tmp_path, sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5, 0.8], [1]))
+    ids = re.findall(r'\bid="([^"]+)"', page.text)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', page.text)) <= {
+        pair for name in ids for pair in ((name, ""), ("", name))
+    }
+
+
+def test_report__unfinished_flows_are_counted_and_said(tmp_path):
+    flows = [*random_flows(1), flow(900, 5000, None, deadline_us=100.0)]
+    page = report(tmp_path, bundle(tmp_path / "a", document(), flows))
+    assert "did not finish: dctcp 1" in page.notices()
+    cells = page.part("Load 0.5").findall(".//table")[-1].find("tbody/tr").findall("td")
+    assert [page.words(cell) for cell in cells] == ["1", "301", "1", "1", "1", "100 %", "0", "yes"]
+
+
+def test_report__nothing_finished(tmp_path):
+    page = report(tmp_path, bundle(tmp_path / "a", document(), [flow(1, 5000, None)]))
+    assert page.figures("Load 0.5", "all flows")["dctcp"] == ["0", *["–"] * 6]
+    assert page.headings() == ["Completeness"]
+
+
+def test_report__a_class_without_flows_is_left_out(tmp_path):
+    page = report(tmp_path, bundle(tmp_path / "a", document(), [flow(1, 5000, 70.0), flow(2, 50_000, 900.0)]))
+    with pytest.raises(AssertionError, match="no medium"):
+        page.figures("Load 0.5", "medium")
+    assert page.figures("Load 0.5", "small")["dctcp"][0] == "2"
+
+
+def test_report__a_class_that_one_scheme_lacks(tmp_path):
+    one = bundle(tmp_path / "a", document("dctcp"), random_flows(1))
+    two = bundle(tmp_path / "b", document("pias"), [flow(1, 5000, 70.0)])
+    assert report(tmp_path, one, two).figures("Load 0.5", "large flows")["pias"] == ["0", *["–"] * 7]
+
+
+def test_report__runs_that_are_not_valid_are_said_first(tmp_path):
+    folder = bundle(tmp_path / "a", document(), random_flows(1), reasons=["the CPU was saturated"])
+    path = tmp_path / "report.html"
+    assert write_report([folder], path)[0] == "1 of 1 runs are not valid"
+    page = Page(path)
+    assert "1 of 1 runs are not valid" in page.notices()
+    assert "the CPU was saturated" in page.notices()
+    assert page.text.index("the CPU was saturated") < page.text.index("<table")
+
+
+def test_report__different_scenarios_are_said_so(tmp_path):
+    one = bundle(tmp_path / "a", document("dctcp"), random_flows(1))
+    two = bundle(tmp_path / "b", document("pias", fabric={"hosts": 8}), random_flows(2))
+    assert (
+        "different scenarios: fabric.topology, fabric.hosts, fabric.host_rate differ"
+        in report(tmp_path, one, two).notices()
+    )
+
+
+def test_report__different_seeds_and_fabrics_are_said_so(tmp_path):
+    one = bundle(tmp_path / "a", document(seed=1), random_flows(1))
+    two = bundle(tmp_path / "b", document(seed=2), random_flows(2), on="testbed")
+    page = report(tmp_path, one, two)
+    assert "not all schemes have the same seeds at load 0.5" in page.notices().lower()
+    assert "simulator and the testbed are side by side" in page.notices()
+    assert set(page.figures("Load 0.5", "all flows")) == {"dctcp (simulator)", "dctcp (testbed)"}
+
+
+def test_report__variants_of_a_scheme_are_told_apart(tmp_path):
+    for size in ("10KB", "1MB"):
+        scheme = {"name": "pias", "thresholds": [size]}
+        bundle(tmp_path / size, document(scheme), random_flows(1))
+    page = report(tmp_path, tmp_path)
+    assert set(page.figures("Load 0.5", "all flows")) == {"pias (thresholds 10KB)", "pias (thresholds 1MB)"}
+    assert "stroke-dasharray" in page.text
+
+
+def test_report__a_sweeps_variants_have_the_names_of_the_sweep(tmp_path):
+    folder = sweep(tmp_path / "sweep", ["dctcp"], [0.5], [1])
+    scheme = {"name": "pias", "queues": 2}
+    bundle(folder / "pias-two/load-0.5/seed-01", document(scheme), random_flows(1))
+    scheme = {"name": "pias", "queues": 4}
+    bundle(folder / "pias-four/load-0.5/seed-01", document(scheme), random_flows(1))
+    assert list(report(tmp_path, folder).figures("Load 0.5", "all flows")) == [
+        "dctcp",
+        "pias-four",
+        "pias-two",
+    ]
+
+
+def test_report__settings_that_follow_the_load_make_one_line(tmp_path):
+    folder = sweep(tmp_path / "sweep", ["dctcp"], [0.5, 0.8], [1])
+    for load, size in ((0.5, "10KB"), (0.8, "20KB")):
+        scheme = {"name": "pias", "thresholds": [size]}
+        bundle(folder / f"pias/load-{load}/seed-01", document(scheme, load=load), random_flows(1))
+    page = report(tmp_path, folder)
+    assert list(page.figures("Load 0.8", "all flows")) == ["dctcp", "pias"]
+    assert "at 0.5: 10KB; at 0.8: 20KB" in page.text
+
+
+def test_report__listed_flows_have_no_load(tmp_path):
+    listed = document()
+    listed["workload"] = {"flow": [{"from": "h1", "to": "h2", "bytes": "5KB"}]}
+    page = report(tmp_path, bundle(tmp_path / "a", listed, [flow(1, 5000, 70.0)]))
+    assert page.figures("All figures", "small")["dctcp"][0] == "1"
+
+
+def test_report__text_from_scenarios_is_text(tmp_path):
+    page = report(tmp_path, bundle(tmp_path / "a", document(name="<b>a & b</b>"), [flow(1, 5000, 70.0)]))
+    assert page.words(page.root.find(".//h1")) == "<b>a & b</b>"
+
+
+def test_report__the_same_runs_give_the_same_page(tmp_path):
+    folder = sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5, 0.8], [1])
+    first, second = (re.sub(r"Sluice report, [^<]*", "", report(tmp_path, folder).text) for _ in range(2))
+    assert first == second
+
+
+def test_compare__says_what_a_folder_lacks(tmp_path, capsys):
+    assert main(["compare", str(tmp_path), "--out", str(tmp_path / "r.html")]) == 2
+    assert "holds no finished run" in capsys.readouterr().err
+
+
+def test_compare__writes_the_page_and_says_the_notices(tmp_path, capsys):
+    folder = bundle(tmp_path / "a", document(), [flow(1, 5000, None)])
+    assert main(["compare", str(folder), "--out", str(tmp_path / "r.html")]) == 0
+    output = capsys.readouterr()
+    assert "did not finish: dctcp 1" in output.err
+    assert str(tmp_path / "r.html") in output.out

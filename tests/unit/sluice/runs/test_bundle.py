@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from experiments.kit.verdict import Claim, conclude, spread
+from experiments.papers.adaptive_thresholds.mismatch_fct import COMPARISONS, VARIANTS
+from policy.records import FlowRecord
+from sluice.runs.bundle import machine_meta, read_flows, read_ports, write_bundle
+from sluice.runs.files import scenario_from_file
+from store.observed import PortSample, ThresholdChange
+
+FLOW = FlowRecord(
+    "r/1", "h1", "h2", 10_000, "small", 1.0, 2000.0, 1000.0, None, None, 3, "cubic", "tcp", "finished"
+)
+LOST = FlowRecord(
+    "r/2", "h1", "h2", 10_000, "small", 2.0, None, 1000.0, 5.0, False, 0, "cubic", "tcp", "unfinished"
+)
+
+
+def test_write_bundle__holds_what_the_run_produced(tmp_path):
+    summary = write_bundle(
+        tmp_path,
+        scenario={"name": "x"},
+        meta=machine_meta(seed=4),
+        flows=[FLOW, LOST],
+        thresholds=[ThresholdChange(2.0, "s1:1", 1, (10_000,), 7)],
+        samples=[PortSample(1.0, "s1:1", (5, 6), (1, 1))],
+        validity_reasons=["the CPU was saturated"],
+    )
+    assert summary["valid"] == {"ok": False, "reasons": ["the CPU was saturated"]}
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    assert json.loads((tmp_path / "meta.json").read_text())["seed"] == 4
+    rows = read_flows(tmp_path)
+    assert [row["slowdown"] for row in rows] == [2.0, None]
+    assert rows[1]["status"] == "unfinished"
+    assert read_ports(tmp_path, "thresholds")[0]["thresholds_bytes"] == [10_000]
+    assert read_ports(tmp_path, "queues")[0]["queue_bytes"] == [5, 6]
+
+
+def test_conclude__exit_code_says_whether_a_claim_failed_unexplained(tmp_path, capsys):
+    good, bad = Claim("a", "b", "c", True), Claim("a", "b", "c", False)
+    assert conclude(tmp_path, "x", [good], {}) == 0
+    assert conclude(tmp_path, "x", [Claim("a", "b", "c", False, "the queue conserves work")], {}) == 0
+    assert "the queue conserves work" in capsys.readouterr().out
+    assert conclude(tmp_path, "x", [good, bad], {}) == 1
+    assert json.loads((tmp_path / "verdict.json").read_text())["claims"][1]["holds"] is False
+
+
+def test_spread__median_and_range():
+    assert spread([0.9, 0.5, 0.7]) == "0.70 (0.50 … 0.90)"
+
+
+def test_mismatch_fct__every_comparison_names_variants():
+    names = {variant.name for variant in VARIANTS}
+    assert {name for c in COMPARISONS for name in (c.better, c.worse)} <= names
+    assert len(names) == len(VARIANTS)
+
+
+def test_demo_scenario__starts_far_from_where_it_should_end():
+    scenario, _ = scenario_from_file(Path("demo"))
+    assert scenario.policy.thresholds[0] == 1_000_000

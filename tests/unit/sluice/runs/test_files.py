@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policy.errors import SluiceError
+from sluice.cli import main
+from sluice.runs.files import (
+    SCENARIOS,
+    load_cdf,
+    load_trace,
+    read_document,
+    scenario_from_file,
+    scenario_with,
+)
+
+
+@pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.toml")), ids=lambda p: p.stem)
+def test_scenario_from_file__scenarios_that_come_along_are_valid(path):
+    scenario, _ = scenario_from_file(path)
+    assert scenario.name == path.stem
+
+
+def test_scenario_from_file__finds_a_scenario_by_name():
+    assert scenario_from_file(Path("paper-mix"))[0].name == "paper-mix"
+
+
+def test_scenario_from_file__names_file_and_key(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text((SCENARIOS / "paper-mix.toml").read_text().replace("load = 0.8", "laod = 0.8"))
+    with pytest.raises(SluiceError, match=r"mine\.toml: workload\.(load|laod)"):
+        scenario_from_file(path)
+
+
+GOOD = """
+name = "mine"
+[fabric]
+topology = "single"
+hosts = 4
+host_rate = "100Mbit"
+[scheme]
+name = "dctcp"
+[workload]
+sizes = "web-search"
+pattern = "many-to-one"
+to = "h1"
+load = 0.8
+flows = 10
+"""
+BAD_CDF = "1 0\n5 0.9\n9 0.5\n10 1\n"
+BAD = {
+    "unknown key": (
+        "load = 0.8",
+        "load = 0.8\nlaod = 0.8",
+        "workload.laod",
+        "there are flow, trace, pattern, sizes, mix, shift, load, interarrival, to, flows, scale",
+    ),
+    "load too high": ("load = 0.8", "load = 1.2", "workload.load", "at most 0.99"),
+    "no load": ("load = 0.8", "", "workload.load", "interarrival"),
+    "unit missing": ('"100Mbit"', '"100"', "fabric.host_rate", 'as in "10Gbit"'),
+    "time without unit": ("load = 0.8", "interarrival = 1", "workload.interarrival", 'as in "20us"'),
+    "CDF not monotone": (
+        '"web-search"',
+        '"{folder}/bad.cdf"',
+        "workload.sizes",
+        "bad.cdf: line 3: sizes and",
+    ),
+    "no such table": ('"web-search"', '"websearch"', "workload.sizes", "known names: aditya"),
+    "no such CDF": ('"web-search"', '"{folder}/none.cdf"', "workload.sizes", "give the path"),
+    "no such trace": ('sizes = "web-search"', 'trace = "none.txt"', "workload.trace", "give the path"),
+    "no such host": ('"h1"', '"h77"', "workload.to", "hosts are h1"),
+    "no such pattern": ('"many-to-one"', '"gossip"', "workload.pattern", "must be one of all-to-all"),
+    "one for all": (
+        'sizes = "web-search"\npattern = "many-to-one"\nto = "h1"',
+        'mix = [{ bytes = "1KB", share = 1.0, from = ["h2"] }]',
+        "workload.load",
+        "give at most 0.24",
+    ),
+    "too many answers": (
+        'sizes = "web-search"\npattern = "many-to-one"',
+        'pattern = "incast"\nfanin = 4\nbytes = "2KB"',
+        "workload.fanin",
+        "at most",
+    ),
+}
+"""What is replaced by what in a good scenario; the key and the remedy that the message names."""
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_scenarios__one_line_with_file_key_and_remedy(case, tmp_path):
+    old, new, key, remedy = BAD[case]
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD)
+    scenario_from_file(path)
+    (tmp_path / "bad.cdf").write_text(BAD_CDF)
+    assert old in GOOD
+    path.write_text(GOOD.replace(old, new.replace("{folder}", str(tmp_path)), 1))
+    with pytest.raises(SluiceError) as caught:
+        scenario_from_file(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith(f"{path}: {key}: ")
+    assert remedy in message
+
+
+def test_load_trace__reads_a_file(tmp_path):
+    path = tmp_path / "trace.txt"
+    path.write_text("5.0 8731 2\n48.0 4774 3\n")
+    assert len(load_trace(str(path))) == 2
+    path.write_text("5.0 8731 2\n48.0 4774\n")
+    with pytest.raises(SluiceError, match=r"workload.trace: .*trace\.txt: line 2"):
+        load_trace(str(path))
+
+
+def test_scenario_with__a_named_scheme_replaces_the_table():
+    scenario, resolved = scenario_with(read_document(Path("paper-mix")), scheme={"name": "tcp"}, seed=9)
+    assert scenario.policy.scheme == "tcp"
+    assert scenario.seed == 9
+    assert resolved["scheme"] == {"name": "tcp"}
+    assert resolved["workload"]["flows"] == 1200
+
+
+def test_scenario_with__other_tables_merge():
+    scenario, _ = scenario_with(read_document(Path("paper-mix")), workload={"flows": 7})
+    assert scenario.workload.flows == 7
+    assert scenario.workload.load == 0.8
+
+
+def test_load_cdf__lists_what_there_is():
+    with pytest.raises(SluiceError, match="web-search"):
+        load_cdf("websearch")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["run", "no-such-scenario", "--out", "x"], ["run", "/dev/null", "--out", "x"]]
+)
+def test_cli__user_errors_are_one_line_and_exit_code_2(arguments, capsys):
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("sluice: ")
+    assert error.count("\n") == 1
+
+
+def test_cli__help_teaches(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "sluice demo --duration 60" in capsys.readouterr().out

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from policy.errors import SluiceError
+from runtime.process import spawn
+from runtime.wait import wait_until
+from sluice.runs.services import Services
+
+
+def test_check__restarts_what_died():
+    services = Services()
+    service = services.start("sleeper", lambda: spawn(["sleep", "600"]))
+    first = service.process
+    first.kill()
+    first.wait()
+    services.check()
+    assert service.process.pid != first.pid
+    assert service.restarts == 1
+    services.stop()
+    assert service.process.returncode is not None
+    assert services.running == []
+
+
+def test_check__gives_up_on_what_keeps_dying():
+    services = Services()
+    service = services.start("broken", lambda: spawn(["false"]))
+
+    def gives_up():
+        service.process.wait()
+        try:
+            services.check()
+        except SluiceError as error:
+            return str(error)
+        return ""
+
+    assert "broken keeps ending" in wait_until(gives_up, "the supervisor gives up")
+
+
+def test_stop__only_those_with_the_prefix():
+    services = Services()
+    for name in ("web", "agent-h1", "agent-h2"):
+        services.start(name, lambda: spawn(["sleep", "600"]))
+    services.stop("agent-")
+    assert [service.name for service in services.running] == ["web"]
+    assert services["web"].process.poll() is None
+    services.stop()
+
+
+def test_check__stays_quiet_while_all_live():
+    services = Services()
+    services.start("sleeper", lambda: spawn(["sleep", "600"]))
+    services.check()
+    assert services["sleeper"].restarts == 0
+    with pytest.raises(StopIteration):
+        services["nobody"]
+    services.stop()
