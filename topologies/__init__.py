@@ -10,6 +10,7 @@ from typing import Any
 
 from policy.errors import FieldError
 from policy.graph import Topology
+from policy.scenario import Scenario, check_topology
 from topologies import dumbbell, leaf_spine, single
 from topologies.parameters import checked
 
@@ -22,4 +23,11 @@ def build(kind: str, **parameters: Any) -> Topology:
         raise FieldError("topology", f"must be one of {', '.join(TOPOLOGIES)}, not {kind!r}")
     module = TOPOLOGIES[kind]
     topology: Topology = module.build(checked(parameters, module.PARAMETERS))
+    return topology
+
+
+def build_topology(scenario: Scenario) -> Topology:
+    """The network of a scenario. FieldError names a bad key of [fabric], or what the scenario misses in the network."""
+    topology = build(scenario.fabric.topology, **scenario.fabric.parameters)
+    check_topology(scenario, topology)
     return topology

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluice.runs.files import SCENARIOS, read_document, scenario_with
-from sluice.runs.progress import build_topology
+from topologies import build_topology
 
 FLOWS = 20_000
 PUBLISHED_FLOWS = 100_000

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One file for each command. Each has `parser()`, its command line, and `execute(arguments)`, its exit code."""

@@ -7,6 +7,7 @@ found by its first process, so it does not matter who started it.
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import signal
@@ -18,11 +19,36 @@ from policy.errors import EnvironmentLacking, FieldError, SluiceError
 from policy.graph import Port, Topology
 from runtime.process import spawn
 from runtime.wait import wait_until
+from sluice.commands.arguments import command_parser
+from sluice.runs.fabrics import need_root
 from topologies.settings import load_start
 
 MODULE = "topologies.inside"
 START_S, END_S = 10.0, 10.0
 _COUNT = re.compile(r"^(\d+) packets? captured", re.MULTILINE)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = command_parser("capture")
+    made.add_argument("port", help="as the dashboard names it: SWITCH:NUMBER, for example s1:2")
+    made.add_argument("--seconds", type=_seconds, default=5.0, help="how long (default: %(default)s)")
+    made.add_argument("--out", type=Path, required=True, help="the file, for tcpdump -r or Wireshark")
+    made.add_argument("--testbed", type=int, metavar="PID", help="which testbed, if several run")
+    return made
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError("must be above 0 and up to 3600")
+    return value
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    need_root()
+    count = capture(arguments.port, arguments.seconds, arguments.out, testbed_pid=arguments.testbed)
+    print(f"{arguments.out}: {count} packets of {arguments.port}")
+    return 0
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import argparse
 import math
+import os
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -22,18 +24,64 @@ from policy.records import WATCHED
 from policy.scenario import Scenario, scheduled_flows
 from policy.units import format_bytes
 from policy.workload import Flow
+from sluice.commands.arguments import add_store, at_least_one, command_parser
 from sluice.runs.bundle import machine_meta, write_bundle
-from sluice.runs.progress import build_topology
+from sluice.runs.fabrics import need_root
+from sluice.runs.files import scenario_from_file
 from sluice.runs.stack import Stack, WebSettings
 from sluice.runs.validity import RunWatch
 from sluice.terminal import console, print_summary, summary_table
 from store import desired, flows, observed
+from topologies import build_topology
+from webui.options import add_retention, retention
 
 ROUND_S = 3600.0
 """An endless demonstration draws its schedule an hour at a time."""
 REFRESH_S = 1.0
 WINDOW_S = 30.0
 DRAIN_S = 3.0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = command_parser("demo")
+    made.add_argument("--scenario", type=Path, default=Path("demo"), help="default: %(default)s")
+    made.add_argument(
+        "--duration",
+        type=float,
+        default=os.environ.get("SLUICE_DEMO_SECONDS") or None,
+        help="seconds (or SLUICE_DEMO_SECONDS); without it, until Ctrl-C",
+    )
+    made.add_argument(
+        "--listen", default="127.0.0.1:8080", help="address of the dashboard (default: %(default)s)"
+    )
+    made.add_argument("--out", type=Path, default=Path("results/demo"), help="default: %(default)s")
+    made.add_argument(
+        "--services",
+        type=Path,
+        metavar="FOLDER",
+        help="use a web process and a controller that already run; FOLDER has their store and sockets",
+    )
+    made.add_argument("--workers", type=at_least_one, default=1, help="web processes (default: %(default)s)")
+    add_store(made)
+    add_retention(made)
+    return made
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    scenario, document = scenario_from_file(arguments.scenario)
+    need_root()
+    if arguments.services and (arguments.store or arguments.event_log):
+        raise SluiceError("--services brings its own store and web process: omit --store and --event-log")
+    return run_demo(
+        scenario,
+        document,
+        arguments.out,
+        listen=arguments.listen,
+        duration_s=arguments.duration,
+        external=arguments.services,
+        store=arguments.store,
+        web=WebSettings(arguments.workers, retention(arguments), arguments.event_log),
+    )
 
 
 def run_demo(

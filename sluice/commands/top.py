@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from policy.errors import SluiceError
 from policy.units import format_bytes
+from sluice.commands.arguments import command_parser
 from sluice.terminal import console
 
 TIMEOUT_S = 10.0
@@ -23,6 +25,19 @@ RETRY_S = 1.0
 WIDTH_IN_SCRIPTS = 120
 
 Snapshot = Mapping[str, Any]
+
+
+def parser() -> argparse.ArgumentParser:
+    made = command_parser("top")
+    made.add_argument(
+        "--url", default="http://127.0.0.1:8080", help="of the web process (default: %(default)s)"
+    )
+    made.add_argument("--once", action="store_true", help="print it once and end, for scripts")
+    return made
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    return run_top(arguments.url, once=arguments.once)
 
 
 def run_top(url: str, *, once: bool) -> int:

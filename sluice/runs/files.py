@@ -12,7 +12,7 @@ from policy.errors import FieldError, SluiceError
 from policy.scenario import Scenario, scenario_from_document
 from policy.sizes import SizeCdf, parse_cdf
 from policy.traces import Trace, parse_trace
-from sluice.runs.progress import build_topology
+from topologies import build_topology
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 WORKLOADS = EXPERIMENTS / "workloads"

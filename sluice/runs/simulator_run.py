@@ -18,7 +18,8 @@ from policy.workload import Workload
 from simulator import build as extension
 from simulator.taps import OUTCOMES, PHASES, SimulationProgress, Taps, ThresholdsMoved
 from sluice.runs.bundle import FLOWS_SCHEMA, BundleWriter, machine_meta
-from sluice.runs.progress import Progress, Report, build_topology, flow_count
+from sluice.runs.progress import Progress, Report, flow_count
+from topologies import build_topology
 
 PS_PER_US = 10**6
 UNIT_Q20 = 1 << 20

@@ -19,11 +19,12 @@ from policy.records import BACKGROUND, WATCHED, FlowRecord
 from policy.scenario import Scenario, scheduled_flows
 from policy.workload import Flow
 from sluice.runs.bundle import machine_meta, write_bundle
-from sluice.runs.progress import Progress, Report, build_topology
+from sluice.runs.progress import Progress, Report
 from sluice.runs.stack import Stack, WebSettings
 from sluice.runs.tcp_counters import difference, tcp_counters
 from sluice.runs.validity import RunWatch
 from store import observed
+from topologies import build_topology
 
 CHECK_S = 0.2
 UNREPORTED = "no record was delivered"

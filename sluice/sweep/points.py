@@ -33,7 +33,7 @@ from typing import Any
 from policy.errors import FieldError, SluiceError
 from policy.table import Table
 from sluice.runs.files import scenario_with
-from sluice.runs.progress import build_topology
+from topologies import build_topology
 
 Document = dict[str, Any]
 

@@ -17,10 +17,10 @@ from policy.records import FINISHED
 from policy.scenario import scheduled_flows
 from runtime.wait import wait_until
 from sluice.runs.files import scenario_with
-from sluice.runs.progress import build_topology
 from sluice.runs.stack import Stack
 from store.flows import all_flows, count_flows
 from tests.net.scenarios import scenario
+from topologies import build_topology
 
 FLOWS = 900
 RECOVERY_S = 5.0

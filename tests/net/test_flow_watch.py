@@ -14,12 +14,12 @@ from policy.records import FINISHED, WATCHED
 from policy.workload import Flow
 from runtime.wait import wait_until
 from sluice.runs.files import scenario_with
-from sluice.runs.progress import build_topology
 from sluice.runs.stack import Stack
 from store.flows import all_flows, count_flows
 from tests.net.scenarios import scenario
 from tests.unit.hostagent.agents import Agents
 from tests.unit.hostagent.namespaces import ADDRESSES
+from topologies import build_topology
 
 FILE_BYTES = 3_000_000
 

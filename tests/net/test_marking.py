@@ -9,10 +9,9 @@ import pytest
 
 from runtime.wait import wait_until
 from sluice.runs.files import scenario_with
-from sluice.runs.progress import build_topology
 from sluice.runs.stack import Stack
 from tests.net.scenarios import scenario
-from topologies import measure
+from topologies import build_topology, measure
 from topologies.measure import Sender
 
 BUFFER_BYTES = 50_000

@@ -6,7 +6,7 @@ from __future__ import annotations
 from simulator.run import Simulation
 from simulator.taps import Taps
 from sluice.runs.files import scenario_with
-from sluice.runs.progress import build_topology
+from topologies import build_topology
 
 DOCUMENT = {
     "name": "loop",

@@ -52,7 +52,7 @@ def scenario(tmp_path) -> Path:
 
 
 def sluice(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "sluice.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "sluice", *map(str, arguments)]
 
 
 def sweep(scenario: Path, out: Path, *options: object) -> subprocess.CompletedProcess[str]:

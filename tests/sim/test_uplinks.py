@@ -8,7 +8,7 @@ import pytest
 from simulator.run import Simulation
 from simulator.taps import Taps
 from sluice.runs.files import scenario_with
-from sluice.runs.progress import build_topology
+from topologies import build_topology
 
 RATE_BPS = 80_000_000
 SIZE_BYTES, HEADER_BYTES = 1000, 66

@@ -26,7 +26,6 @@ from policy.scenario import scheduled_flows
 from policy.workload import Flow
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import read_document, scenario_with
-from sluice.runs.progress import build_topology
 from sluice.runs.stack import Stack
 from sluice.runs.testbed_run import complete, loss_reasons
 from sluice.runs.validity import RunWatch
@@ -34,6 +33,7 @@ from sluice.sweep.points import points
 from sluice.terminal import console, end_in_order
 from store import desired, observed
 from store import flows as flow_store
+from topologies import build_topology
 
 TOUR = Path(__file__).parents[1] / "scheme_tour" / "tour.toml"
 BUSY_PORT = "s1-eth1"

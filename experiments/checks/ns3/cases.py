@@ -14,7 +14,7 @@ from policy.graph import Topology
 from policy.scenario import Scenario, scheduled_batches
 from policy.workload import FlowBatch
 from sluice.runs.files import scenario_with
-from sluice.runs.progress import build_topology
+from topologies import build_topology
 
 LINK_BPS = 10**10
 END_S = 1000.0

@@ -32,10 +32,10 @@ from policy.workload import Flow
 from runtime.wait import wait_until
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
-from sluice.runs.progress import build_topology
 from sluice.runs.stack import Stack
 from sluice.terminal import console, end_in_order
 from store import flows as flow_store
+from topologies import build_topology
 
 FLOWS_PER_S = 6.0
 SIZES_KB = (5, 20, 100, 300)

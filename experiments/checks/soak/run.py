@@ -32,11 +32,11 @@ from policy.scenario import scheduled_flows
 from policy.workload import Flow
 from runtime.wait import wait_until
 from sluice.runs.files import scenario_with
-from sluice.runs.progress import build_topology
 from sluice.runs.stack import Stack
 from sluice.runs.testbed_run import complete
 from sluice.terminal import console, end_in_order
 from store import flows as flow_store
+from topologies import build_topology
 
 HOSTS = 6
 RATE = "10Mbit"

@@ -24,7 +24,7 @@ from experiments.papers.datcp.table import rows
 from policy.scenario import scheduled_flows
 from policy.units import time_ns
 from sluice.runs.files import scenario_with
-from sluice.runs.progress import build_topology
+from topologies import build_topology
 
 DOCUMENTS = {
     "fig08": fig08._document(fig08.cases(SMALL)[2], 1),

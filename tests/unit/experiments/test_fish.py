@@ -13,7 +13,7 @@ from experiments.papers.fish.fig6 import PAPER, SETUPS
 from experiments.papers.fish.fig6 import SCENARIO as SINGLE
 from policy.scenario import scenario_from_document
 from sluice.runs.files import load_cdf, read_document
-from sluice.runs.progress import build_topology
+from topologies import build_topology
 
 
 def scenarios(path, setups, **axes):

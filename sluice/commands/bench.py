@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice bench`: what Sluice costs, ratios side by side."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from sluice.bench.parts import PARTS, run_benchmarks
+from sluice.commands.arguments import command_parser
+
+
+def parser() -> argparse.ArgumentParser:
+    made = command_parser("bench")
+    made.add_argument(
+        "--only", nargs="+", default=[], metavar="PART", help=f"{', '.join(PARTS)} (default: all)"
+    )
+    made.add_argument("--out", type=Path, default=Path("results/bench.json"), help="default: %(default)s")
+    return made
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    return run_benchmarks(arguments.out, arguments.only)

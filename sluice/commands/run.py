@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice run`: one scenario on the testbed or on the simulator."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from policy.errors import SluiceError
+from policy.fabrics import SIMULATOR, TESTBED
+from sluice.commands.arguments import SCENARIO_HELP, add_store, command_parser
+from sluice.runs.fabrics import FABRICS, runner
+from sluice.runs.files import scenario_from_file
+from sluice.terminal import print_summary, progress_bar
+
+
+def parser() -> argparse.ArgumentParser:
+    made = command_parser("run")
+    made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
+    made.add_argument("--on", choices=FABRICS, default=TESTBED, help="where to run it (default: %(default)s)")
+    made.add_argument("--out", type=Path, required=True, help="folder for the bundle")
+    add_store(made)
+    return made
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    scenario, document = scenario_from_file(arguments.scenario)
+    run_scenario = runner(arguments.on)
+    keeping = {"store": arguments.store, "event_log": arguments.event_log}
+    if arguments.on == SIMULATOR and any(keeping.values()):
+        raise SluiceError("a simulated run has no store and no events: omit --store and --event-log")
+    more = keeping if arguments.on == TESTBED else {}
+    with progress_bar(scenario.name) as report:
+        summary = run_scenario(scenario, document, arguments.out, report, **more)
+    print_summary(summary, title=f"{scenario.name}: {scenario.policy.scheme}")
+    print(f"bundle: {arguments.out}")
+    return 0
