@@ -48,7 +48,7 @@ def test_comments_by_language(text: str, language: str, expected: list[tuple[int
     "text",
     [
         "#!/bin/bash\n",
-        "# SPDX-License-Identifier: Apache-2.0\n",
+        "# SPDX-FileType: SOURCE\n",
         "x = 1  # noqa: E402\n",
         "y = 2  # type: ignore[x]\n",
     ],
