@@ -9,7 +9,7 @@ C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/exa
 	$(wildcard experiments/checks/ns3/driver/*.[ch]pp)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages venv bpf fabric frontend gen fmt check test prose bench experiment demo doctor clean
+.PHONY: help setup packages venv bpf fabric frontend gen fmt check test hooks prose bench experiment demo doctor clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -55,6 +55,9 @@ check: setup ## formatting, lint, types, generated files
 
 test: setup ## all tests that this machine allows; the others are named with the reason
 	$(PYTHON) -m pytest $(ARGS)
+
+hooks: venv ## run the fast checks before each commit, and all of them before each push
+	.venv/bin/pre-commit install
 
 prose: venv ## how the prose reads: lengths of sentences, words to avoid, worst files first (ARGS="--worst 40")
 	@$(PYTHON) tools/prose $(ARGS)
