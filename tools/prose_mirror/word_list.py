@@ -39,7 +39,7 @@ WORD_LIST = (
     _entry("nobody", r"nobody(?:'s)?", "no one; no host"),
     _entry("everybody", r"everybody(?:'s)?|somebody(?:'s)?", "every host; some program: name it"),
     _entry("whoever", r"whoever|whichever|whatever|wherever", "any host that; any; all"),
-    _entry("who", r"whom?|he|his|him|himself", "which; it: a flow or a process is a thing"),
+    _entry("he", r"whom|he|his|him|himself", "which; it: a flow or a process is a thing"),
     _entry("shall", r"shall", "must"),
     _entry("is to", r"(?:is|are|was|were|has|have|had) to", "must"),
     _entry("lies", r"lie|lies|lied|liars?", "sends wrong tags"),

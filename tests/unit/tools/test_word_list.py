@@ -29,7 +29,7 @@ def names(text: str) -> list[str]:
         ("Hence it waits.", "hence"),
         ("The end thereof.", "thereof"),
         ("It would else wait.", "else"),
-        ("A flow that he sends.", "who"),
+        ("A flow that he sends.", "he"),
         ("The flows under way.", "under way"),
         ("A flow has begun.", "begun"),
         ("The rule stands.", "stands"),
