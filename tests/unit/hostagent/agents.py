@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real agents on two cabled hosts, reporting to a fake web process: the bench of the net tests."""
+"""Real agents on two cabled hosts that report to a fake web process."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from hostagent.schedule import ScheduledFlow
 from policy.records import FlowRecord
@@ -19,11 +20,11 @@ from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.namespaces import ADDRESSES, HOSTS, Cable
 
 START_DELAY_S = 5.0
-"""From the agents' start to the first flow; loading BPF on a busy machine takes a second or two."""
+"""From the agents' start to the first flow. On a busy machine, loading BPF programs takes up to two seconds."""
 
 
 class Agents:
-    """h1 and h2 with an agent each; the flows' `start_s` counts from `start_at`."""
+    """An agent on h1 and one on h2. The `start_s` of a flow counts from `start_at`."""
 
     def __init__(
         self, *, rate: str | None = None, control: str = "sluice_dctcp", scheme: str = "dctcp"
@@ -57,20 +58,22 @@ class Agents:
         for host in HOSTS:
             self.start_agent(host)
         wait_until(lambda: len({beat["pid"] for beat in self.web.heartbeats}) == 2, "both agents report")
-        assert time.time() < self.start_at, "the machine is too busy: the agents were not up in time"
+        assert time.time() < self.start_at, (
+            "the machine is too busy: the agents started after the first flow's time"
+        )
 
     def start_agent(self, host: str) -> None:
         argv = [sys.executable, "-m", "hostagent", "--name", host, "--interface", f"{host}-eth0"]
         argv += ["--run-dir", str(self.folder / host), "--web", self.web.target, *self._arguments]
         self.processes[host] = self.cable.spawn(host, argv, self.folder / f"{host}.log")
 
-    def status(self, host: str) -> dict:
-        """The agent's newest heartbeat."""
+    def status(self, host: str) -> dict[str, Any]:
+        """Return the agent's newest heartbeat."""
         pid = self.processes[host].pid
         return next((beat for beat in reversed(self.web.heartbeats) if beat["pid"] == pid), {})
 
     def records(self, count: int, timeout_s: float = 40.0) -> dict[str, FlowRecord]:
-        """Wait until the web process has that many."""
+        """Wait until the web process has that many records, and return them by id."""
         wait_until(lambda: len(self.web.records) >= count, f"{count} records", timeout_s=timeout_s)
         return dict(self.web.records)
 
