@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hostagent.schedule import ScheduledFlow
-from policy.records import FINISHED, WATCHED
+from policy.records import FINISHED, WATCHED, FlowRecord
 from policy.workload import Flow
 from runtime.wait import wait_until
 from sluice.runs.files import scenario_with
@@ -31,9 +32,10 @@ def agents():
 
 
 @pytest.fixture
-def file(tmp_path) -> Path:
-    (tmp_path / "file").write_bytes(os.urandom(FILE_BYTES))
-    return tmp_path / "file"
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(FILE_BYTES))
+    return path
 
 
 def serve(agents: Agents, file: Path) -> None:
@@ -56,7 +58,7 @@ def fetch(agents: Agents) -> None:
     agents.cable.exec("h1", ["curl", "-s", "-o", "/dev/null", f"http://{ADDRESSES['h2']}:8000/file"])
 
 
-def watched(agents: Agents) -> list:
+def watched(agents: Agents) -> list[FlowRecord]:
     return [record for record in agents.web.records.values() if record.source == WATCHED]
 
 
@@ -143,9 +145,9 @@ def stack(tmp_path_factory):
         yield stack
 
 
-def living(stack: Stack) -> list[dict]:
+def living(stack: Stack) -> list[dict[str, Any]]:
     stack.check()
-    return stack.get("connections").json()["living"]
+    return list(stack.get("connections").json()["living"])
 
 
 def test_iperf_on_the_testbed_shows_with_its_rate_while_it_runs_and_becomes_a_flow(stack):
