@@ -9,10 +9,8 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hostagent.control import HostControl
 from hostagent.courier import Courier, Couriers
@@ -29,7 +27,8 @@ from hostagent.sender import Sender
 from hostagent.spool import Spool
 from hostagent.traffic import Traffic, Transport
 from hostagent.watch import FlowWatch
-from hostagent.web import Web
+from policy.agents import AgentSettings, HostHeartbeat, reason
+from runtime.http_client import HttpClient
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +64,7 @@ class Agent:
         self._settings = settings
         self._policy_version = 0
         self._realtime = False
-        web = Web(settings.web)
+        web = HttpClient(settings.web)
         self._spool = Spool(settings.run_dir / "spool")
         self._courier = Courier(self._spool, web.post)
         self._loop = Loop()
@@ -150,14 +149,16 @@ class Agent:
 
     # -- called by the reporter's thread
 
-    def _apply(self, wanted: Mapping[str, Any]) -> None:
+    def _apply(self, settings: AgentSettings) -> None:
         """Do what the policy wants, as the answer to a heartbeat says it."""
-        control = wanted.get("congestion_control") or self._control.wanted
-        if control:
-            self._use_control(str(control), str(wanted.get("scheme") or self._traffic.transport.scheme))
+        wanted = settings.host
+        if wanted is not None:
+            self._use_control(wanted.congestion_control, wanted.scheme)
+        elif self._control.wanted:
+            self._use_control(self._control.wanted, self._traffic.transport.scheme)
         self._edge.keep(wanted)
         self._hook.keep()
-        self._policy_version = int(wanted.get("policy_version") or 0)
+        self._policy_version = settings.policy_version
 
     def _use_control(self, name: str, scheme: str) -> None:
         self._control.want(name)
@@ -171,37 +172,39 @@ class Agent:
         self._traffic.transport = transport
         log.info("new connections use %s (scheme %s)", self._control.in_force, scheme)
 
-    def _status(self) -> Mapping[str, Any]:
+    def _status(self) -> HostHeartbeat:
         sent, received = self._traffic.statistics, self._receiver.statistics
-        return {
-            "pid": os.getpid(),
-            "policy_version": self._policy_version,
-            "congestion_control": self._control.in_force,
-            "default_congestion_control": self._control.default,
-            "fallback": bool(self._control.fallback_reason or self._edge.problem),
-            "fallback_reason": "; ".join(filter(None, (self._control.fallback_reason, self._edge.problem))),
-            "hook": self._hook.serves,
-            "hook_problem": self._hook.problem,
-            "tagger": self._edge.attached,
-            "spool_depth": self._spool.depth,
-            "records_refused": self._courier.refused,
-            **self._watch.status(),
-            "flows_started": sent.started,
-            "flows_finished": sent.finished,
-            "flows_unfinished": sent.unfinished,
-            "flows_active": self._traffic.active,
-            "flows_scheduled": len(self._settings.schedule.flows),
-            "schedule_done": self._traffic.done,
-            "flows_received": received.flows,
-            "bytes_received": received.bytes,
-            "retransmissions": sent.retransmissions,
-            "timeouts": sent.timeouts,
-            "realtime": self._realtime,
-            "controls_refused": self._sender.refused_controls,
-            "flows_untold": self._sender.untold,
-            "start_lag_max_us": round(sent.start_lag_max_us),
-            "user_space_mean_us": round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
-        }
+        problems = filter(None, (self._control.fallback_reason, self._edge.problem))
+        fallback_reason = "; ".join(problems)
+        return HostHeartbeat(
+            pid=os.getpid(),
+            policy_version=self._policy_version,
+            congestion_control=self._control.in_force,
+            default_congestion_control=self._control.default,
+            fallback=bool(fallback_reason),
+            fallback_reason=reason(fallback_reason),
+            hook=self._hook.serves,
+            hook_problem=reason(self._hook.problem),
+            tagger=self._edge.attached,
+            spool_depth=self._spool.depth,
+            records_refused=self._courier.refused,
+            watch=self._watch.status(),
+            flows_started=sent.started,
+            flows_finished=sent.finished,
+            flows_unfinished=sent.unfinished,
+            flows_active=self._traffic.active,
+            flows_scheduled=len(self._settings.schedule.flows),
+            schedule_done=self._traffic.done,
+            flows_received=received.flows,
+            bytes_received=received.bytes,
+            retransmissions=sent.retransmissions,
+            timeouts=sent.timeouts,
+            realtime=self._realtime,
+            controls_refused=self._sender.refused_controls,
+            flows_undeclared=self._sender.undeclared,
+            start_lag_max_us=round(sent.start_lag_max_us),
+            user_space_mean_us=round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
+        )
 
 
 def _take_priority() -> bool:

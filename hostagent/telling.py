@@ -11,6 +11,7 @@ from typing import Any
 from hostagent import deadline, tcp
 from hostagent.deadline import FlowFields, FlowState, NoAgent
 from hostagent.schedule import ScheduledFlow
+from policy.controls import PREFIX
 
 HEARD_BYTES = 1_000_000
 """Flows of this size have windows of data to count, whatever the link."""
@@ -59,7 +60,7 @@ def is_heard(sock: socket.socket, flow: ScheduledFlow) -> bool:
 
     So it is when hook and control were loaded from builds that do not share their memory.
     """
-    if flow.bytes < HEARD_BYTES or not tcp.congestion_control(sock).startswith("sluice_"):
+    if flow.bytes < HEARD_BYTES or not tcp.congestion_control(sock).startswith(PREFIX):
         return True
     now = state(sock)
     return now is None or now.windows > 0

@@ -21,7 +21,7 @@ from policy import tags
 from policy.desired import Policy
 from policy.online_thresholds import Choice, delay_model, worthwhile_thresholds
 from policy.port_traffic import Counters, Floats, PortTraffic, flow_sizes, load_of_tags, load_up_to
-from policy.queue_map import queue_map, queue_of_level
+from policy.queue_map import queue_map
 from policy.schemes import ThresholdRule
 from policy.thresholds import Counts, SlidingCounts, percentile_edges
 
@@ -166,5 +166,9 @@ def _before_levels(policy: Policy, traffic: PortTraffic) -> Floats:
     load[:, _ATTAINED] = 0.0
     levels = range(len(policy.thresholds) + 1)
     return np.stack(
-        [load[:, queue_of < queue_of_level(policy, level)].sum(axis=1) for level in levels], axis=1
+        [
+            load[:, queue_of < policy.definition.queue_rule.queue_of_level(level)].sum(axis=1)
+            for level in levels
+        ],
+        axis=1,
     )

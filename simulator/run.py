@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from policy.errors import FieldError
 from policy.graph import Topology
+from policy.needs import Need
 from policy.scenario import Scenario, scheduled_batches
 from policy.workload import FlowBatch
 from simulator import _fabric
@@ -49,8 +50,11 @@ class Simulation:
         scenario, policy = self.scenario, self.scenario.policy
         if scenario.background:
             raise FieldError("background", 'is for the testbed; here use [[workload.flow]] with until = "…"')
-        if policy.definition.congestion_control == "d3" and scenario.simulator.multipath == "per-packet":
-            raise FieldError("simulator.multipath", "d3 reserves rates along one path a flow: use per-flow")
+        if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.multipath == "per-packet":
+            raise FieldError(
+                "simulator.multipath",
+                f"must be per-flow: {policy.scheme} reserves rates along one path of a flow",
+            )
         self.fabric = _fabric.Fabric(
             len(self.topology.hosts),
             len(self.topology.switches),

@@ -19,13 +19,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import requests
-import requests_unixsocket
 from sqlalchemy import Engine
 
 from dataplane.congestion import CongestionControl, ours
@@ -39,6 +38,7 @@ from policy.graph import Topology
 from policy.records import SCHEDULED, FlowRecord
 from policy.scenario import Scenario
 from policy.workload import Flow, by_source
+from runtime.http_client import Answer, HttpClient, ServerAway
 from runtime.process import spawn
 from runtime.wait import wait_until
 from sluice.runs.services import Process, Services
@@ -218,7 +218,7 @@ class Stack:
         self.check()
         try:
             return self.get("health").ok
-        except requests.RequestException:
+        except ServerAway:
             return False
 
     def is_well(self) -> bool:
@@ -226,27 +226,24 @@ class Stack:
         self.check()
         try:
             answer = self.get("health")
-        except requests.RequestException:
+            return bool(answer.ok and answer.json()["status"] == "ok")
+        except ServerAway:
             return False
-        return bool(answer.ok and answer.json()["status"] == "ok")
 
-    def get(self, what: str) -> requests.Response:
-        """GET from the REST API, over the Unix socket."""
-        return self._session().get(self._url(what), timeout=REQUEST_TIMEOUT_S)
+    def get(self, what: str) -> Answer:
+        """GET from the REST API, over the Unix socket. Raises ServerAway."""
+        return self._request("GET", what)
 
-    def put_policy(self, document: Mapping[str, Any]) -> requests.Response:
-        """PUT a policy as a user does, with the token."""
+    def put_policy(self, document: Mapping[str, Any]) -> Answer:
+        """PUT a policy as a user does, with the token. Raises ServerAway."""
         headers = {"Authorization": f"Bearer {self.token}"}
-        return self._session().put(
-            self._url("policy"), json=document, headers=headers, timeout=REQUEST_TIMEOUT_S
-        )
+        return self._request("PUT", "policy", json.dumps(document).encode(), headers)
 
-    def _session(self) -> requests.Session:
-        return requests_unixsocket.Session()  # type: ignore[no-untyped-call]
-
-    def _url(self, what: str) -> str:
-        host = str(self.web_socket).replace("/", "%2F")
-        return f"http+unix://{host}/api/v1/{what}"
+    def _request(
+        self, method: str, what: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        with closing(HttpClient(f"unix:{self.web_socket}", REQUEST_TIMEOUT_S)) as web:
+            return web.request(method, f"/api/v1/{what}", body, headers)
 
     def check(self) -> None:
         """Restart what has died; call this a few times a second."""
@@ -336,9 +333,7 @@ class Stack:
 
     def _all_report(self, names: set[str], since: float) -> bool:
         self.check()
-        return names <= {
-            agent["name"] for agent in observed.all_agents(self.engine) if agent["seen_at"] > since
-        }
+        return names <= {agent.name for agent in observed.all_agents(self.engine) if agent.seen_at > since}
 
     def start_background(self) -> list[BackgroundLoad]:
         """Start the scenario's long flows; they end with the stack."""

@@ -114,11 +114,11 @@ def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[st
 
 
 def fallback_reasons(stack: Stack) -> list[str]:
-    """What hosts could not do for the scheme: its congestion control, its tags, telling the kernel of flows."""
-    agents = [agent for agent in observed.all_agents(stack.engine) if agent["kind"] == "host"]
-    untold = [agent["name"] for agent in agents if agent["status"].get("flows_untold")]
-    fallen = [agent["name"] for agent in agents if agent["status"].get("fallback")]
-    reasons = [f"the kernel could not be told of flows on {', '.join(untold)}"] if untold else []
+    """What hosts could not do for the scheme: its congestion control, its tags, declaring flows to the kernel."""
+    beats = observed.host_heartbeats(stack.engine)
+    undeclared = [name for name, beat in beats.items() if beat.flows_undeclared]
+    fallen = [name for name, beat in beats.items() if beat.fallback]
+    reasons = [f"flows could not be declared to the kernel on {', '.join(undeclared)}"] if undeclared else []
     if fallen:
         reasons.append(f"no {stack.scenario.policy.definition.congestion_control} on {', '.join(fallen)}")
     return reasons

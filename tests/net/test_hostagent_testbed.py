@@ -12,6 +12,9 @@ import pytest
 
 from hostagent.background import BackgroundLoad, Load
 from hostagent.schedule import ScheduledFlow
+from policy.agents import AgentSettings
+from policy.desired import Policy
+from policy.entries import write
 from policy.ideal import ideal_fct_us
 from policy.records import FINISHED
 from policy.tags import attained_tag
@@ -28,7 +31,7 @@ START_DELAY_S = 6.0
 @pytest.fixture
 def web(testbed):
     with FakeWeb(testbed.settings.run_dir / "fake.sock") as server:
-        server.settings = {"policy_version": 1, "congestion_control": "sluice_dctcp", "scheme": "pias"}
+        server.settings = write(AgentSettings.of(1, Policy.from_document({"scheme": "pias"})))
         yield server
 
 
@@ -79,11 +82,11 @@ def test_the_tag_of_each_packet_chooses_its_queue(testbed, run):
     before = testbed.port_counters("s1:1")
     records = run([flow(testbed, i, 0.1 * i, "h2", "h1", 100_000) for i in range(20)])
     after = testbed.port_counters("s1:1")
-    first, second = (after[q]["packets"] - before[q]["packets"] for q in (0, 1))
+    first, second = (after[q].packets - before[q].packets for q in (0, 1))
     again = sum(record.retransmissions for record in records.values())
     assert 20 * 63 <= second <= 20 * 66 + again  # each flow has up to three packets without data
     assert first >= 20 * 9  # and the SYN, and the ACK of the handshake
-    assert all(after[q]["packets"] == before[q]["packets"] for q in range(2, 8))
+    assert all(after[q].packets == before[q].packets for q in range(2, 8))
 
 
 def test_iperf_beside_the_agents_uses_what_the_link_has(testbed, run, web, tmp_path):

@@ -13,7 +13,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hostagent.schedule import ScheduledFlow
+from policy.agents import AgentSettings, HostSettings
+from policy.entries import write
 from policy.records import FlowRecord
+from policy.tags import DEFAULT_IDLE_GAP_NS
 from runtime.wait import wait_until
 from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.namespaces import ADDRESSES, HOSTS, Cable
@@ -30,16 +33,23 @@ class Agents:
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="sluice-"))
         self.web = FakeWeb(self.folder / "web.sock").start()
-        self.web.settings = {
-            "policy_version": 1,
-            "congestion_control": control,
-            "scheme": scheme,
-            "idle_gap_ns": 10_000_000,
-        }
+        self.want(1, control, scheme)
         self.cable = Cable(rate)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.start_at = 0.0
         self._arguments: list[str] = []
+
+    def want(self, version: int, control: str, scheme: str) -> None:
+        """What the web process answers to heartbeats from now on."""
+        host = HostSettings(
+            scheme=scheme,
+            congestion_control=control,
+            tags_deadlines=False,
+            urgent_after_bytes=0,
+            tags_sizes=False,
+            idle_gap_ns=DEFAULT_IDLE_GAP_NS,
+        )
+        self.web.settings = write(AgentSettings(version, host))
 
     def start(
         self,

@@ -3,21 +3,21 @@ from __future__ import annotations
 
 import pytest
 
-from hostagent.web import Answer, Web, WebAway
 from policy.errors import FieldError
+from runtime.http_client import Answer, HttpClient, ServerAway
 
 
 @pytest.mark.parametrize("target", ["", "unix:relative", "https://x", "ftp://x:1", "http://"])
 def test_targets_that_are_none(target):
     with pytest.raises(FieldError, match="--web"):
-        Web(target)
+        HttpClient(target)
 
 
 def test_nobody_listens(tmp_path):
-    with pytest.raises(WebAway):
-        Web(f"unix:{tmp_path}/web.sock").post("/x", b"{}")
+    with pytest.raises(ServerAway):
+        HttpClient(f"unix:{tmp_path}/web.sock").post("/x", b"{}")
 
 
 def test_answer__is_not_json():
-    with pytest.raises(WebAway, match="not JSON"):
-        Answer(200, b"<html>").document()
+    with pytest.raises(ServerAway, match="not JSON"):
+        Answer(200, b"<html>").json()
