@@ -7,7 +7,15 @@ import json
 from dataclasses import replace
 
 from hostagent.schedule import ScheduledFlow
-from policy.records import BACKGROUND, FINISHED, SCHEDULED, UNFINISHED, FlowRecord, size_class
+from policy.records import (
+    BACKGROUND,
+    FINISHED,
+    MAX_REASON,
+    SCHEDULED,
+    UNFINISHED,
+    FlowRecord,
+    size_class,
+)
 
 RESTARTED = "agent restarted"
 AGENT_DOWN = "agent was down at the start time"
@@ -43,7 +51,7 @@ def unfinished(
         congestion_control=congestion_control,
         scheme=scheme,
         status=UNFINISHED,
-        reason=reason[:200],
+        reason=reason[:MAX_REASON],
         source=BACKGROUND if flow.endless else SCHEDULED,
     )
 
@@ -75,7 +83,7 @@ def finished(
 
 def failed(begun: FlowRecord, reason: str, retransmissions: int) -> FlowRecord:
     """Record of a flow that went wrong after it was begun."""
-    return replace(begun, retransmissions=retransmissions, reason=reason[:200])
+    return replace(begun, retransmissions=retransmissions, reason=reason[:MAX_REASON])
 
 
 def to_json(record: FlowRecord) -> str:

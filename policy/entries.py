@@ -15,9 +15,9 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, get_args, get_type_hints
 
-from policy.errors import FieldError
+from policy.errors import FieldError, unknown_key
 from policy.kinds import Kind, Schema
 
 REQUIRED: Final = object()
@@ -42,20 +42,12 @@ class Entry:
     default: Any
     """In the attribute's unit; REQUIRED without one."""
     nullable: bool
-    """Null is allowed. It means the default, or is a value of its own where there is no default."""
+    """Null is allowed, and the key may be left out. Either means the default, or None where there is no default."""
 
-    def read(self, document: Mapping[str, Any], where: str) -> Any:
-        """The value in a document, or the default. Raises FieldError."""
-        value = document.get(self.key)
-        if value is not None:
-            return self.kind.read(f"{where}{self.key}", value)
-        if self.key in document and not self.nullable:
-            raise FieldError(f"{where}{self.key}", f"must be {self.kind.allowed}, not null")
-        if self.default is not REQUIRED:
-            return self.default
-        if self.key not in document:
-            raise FieldError(f"{where}{self.key}", "is missing")
-        return None
+    @property
+    def is_required(self) -> bool:
+        """A document must have the key."""
+        return self.default is REQUIRED and not self.nullable
 
     @property
     def shown_default(self) -> str:
@@ -72,7 +64,10 @@ def entry(
     default: Any = REQUIRED,
     nullable: bool = False,
 ) -> Any:
-    """A field of a document's dataclass. `default` None makes it nullable, too."""
+    """A field of a document's dataclass.
+
+    With a `default`, both the document and the constructor may leave it out. `nullable` lets the document alone.
+    """
     metadata = {
         "kind": kind,
         "help": help,
@@ -109,13 +104,38 @@ def _entries(cls: Any) -> tuple[Entry, ...]:
     )
 
 
+def plain_type(cls: type, name: str) -> type:
+    """The Python type of a field: bool, int, float or str; None is left out."""
+    hint = get_type_hints(cls)[name]
+    found = [part for part in get_args(hint) or (hint,) if part is not type(None)]
+    if len(found) != 1 or found[0] not in (bool, int, float, str):
+        raise TypeError(f"{cls.__name__}.{name} is no plain value but {hint}")
+    plain: type = found[0]
+    return plain
+
+
 def read(cls: type[Document], document: object, where: str = "") -> Document:
     """Check a document. Raises FieldError that names the key as the user wrote it, below `where`."""
     prefix = f"{where}." if where else ""
     if not isinstance(document, Mapping):
         raise FieldError(where or cls.__name__, "must be a table of keys and values")
     refuse_unknown(cls, document, prefix)
-    return cls(**{one.name: one.read(document, prefix) for one in entries(cls)})
+    values = {}
+    for one in entries(cls):
+        value = document.get(one.key)
+        values[one.name] = (
+            _absent(one, document, prefix) if value is None else one.kind.read(prefix + one.key, value)
+        )
+    return cls(**values)
+
+
+def _absent(one: Entry, document: Mapping[str, Any], prefix: str) -> Any:
+    """The value of an entry that a document leaves out or sets to null. Raises FieldError."""
+    if not one.nullable and one.key in document:
+        raise FieldError(prefix + one.key, f"must be {one.kind.allowed}, not null")
+    if one.is_required:
+        raise FieldError(prefix + one.key, "is missing")
+    return None if one.default is REQUIRED else one.default
 
 
 def refuse_unknown(cls: type, document: Mapping[str, Any], prefix: str = "") -> None:
@@ -124,7 +144,7 @@ def refuse_unknown(cls: type, document: Mapping[str, Any], prefix: str = "") -> 
     if not document.keys() <= known:
         key = next(key for key in document if key not in known)
         shown = str(key)[:64]
-        raise FieldError(f"{prefix}{shown}", f"is not a key here; allowed are {', '.join(_in_order(cls))}")
+        raise unknown_key(f"{prefix}{shown}", shown, _in_order(cls))
 
 
 @cache
@@ -155,7 +175,7 @@ def schema(cls: type) -> Schema:
     return {
         "type": "object",
         "properties": {one.key: entry_schema(one) for one in found},
-        "required": [one.key for one in found if one.default is REQUIRED],
+        "required": [one.key for one in found if one.is_required],
         "additionalProperties": False,
     }
 

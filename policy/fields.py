@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from policy.entries import Entry
-from policy.errors import FieldError
+from policy.errors import FieldError, unknown_key
 from policy.framing import MSS_BYTES
 from policy.kinds import Choice, Duration, Flag, Kind, ListOf, Number, OneOfWhole, Schema, Size, Text, Whole
 from policy.marking import DEFAULT_BUFFER_BYTES
@@ -240,7 +240,7 @@ class OverrideTable(Kind):
             raise FieldError(where, f"must be {self.allowed}")
         for key in value:
             if key not in ("ports", "thresholds", "freeze"):
-                raise FieldError(f"{where}.{key}", "is not a key here; allowed are ports, thresholds, freeze")
+                raise unknown_key(f"{where}.{key}", str(key), ("ports", "thresholds", "freeze"))
         fixed, freeze = value.get("thresholds"), value.get("freeze")
         frozen = freeze is not None and Flag().read(f"{where}.freeze", freeze)
         if frozen == (fixed is not None):
@@ -530,7 +530,7 @@ def scheme_of(document: object) -> Scheme:
     known = [field.name for field in POLICY_FIELDS]
     for key in document:
         if key not in known:
-            raise FieldError(str(key), f"is not a policy field; allowed are {', '.join(known)}")
+            raise unknown_key(str(key), str(key), known)
     return scheme_named(document.get("scheme"))
 
 

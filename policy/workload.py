@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from policy.entries import entry
 from policy.framing import (
     FRAME_BYTES,
     HEADER_BYTES,
@@ -25,9 +26,11 @@ from policy.framing import (
 )
 from policy.graph import Topology
 from policy.ideal import IdealTimes, ideal_fct_us
+from policy.kinds import Choice, Duration, Number
 from policy.records import size_class
 from policy.sizes import Mix, MixPart, SizeCdf, parse_cdf
 from policy.traces import Trace, parse_trace
+from policy.units import NS_PER_S
 
 __all__ = [
     "BATCH_FLOWS",
@@ -61,6 +64,8 @@ QUENCH = ("never", "kill", "suspend")
 """What may happen to a flow that cannot make its deadline (Zhang et al., section 3.3)."""
 
 Indices = npt.NDArray[np.uint16]
+
+_TIME_US = Duration(0, 3600 * NS_PER_S, to="us", whole=False)
 
 
 @dataclass(frozen=True)
@@ -163,14 +168,17 @@ class FlowBatch:
 
 @dataclass(frozen=True)
 class Deadlines:
-    """Deadlines from the start of the flow, for a share of the flows."""
+    """The [deadlines] table: deadlines from the start of the flow, for a share of the flows."""
 
-    share: float
-    distribution: str
-    """"uniform" between min and max, or "exponential": of that mean, none below min."""
-    min_us: float
-    max_us: float
-    mean_us: float
+    share: float = entry(Number(0, 1), "Share of the flows that have a deadline.")
+    distribution: str = entry(
+        Choice(("uniform", "exponential")),
+        "uniform between min and max; or exponential with this mean, none below min.",
+        default="uniform",
+    )
+    min_us: float = entry(_TIME_US, "Least deadline.", key="min", default=5_000.0)
+    max_us: float = entry(_TIME_US, "Greatest deadline (uniform).", key="max", default=25_000.0)
+    mean_us: float = entry(_TIME_US, "Mean deadline (exponential).", key="mean", default=15_000.0)
 
     def draw(self, chance: np.random.Generator, time: np.random.Generator, count: int) -> Array:
         """Microseconds; nan for flows without. `chance` says which have one, `time` how long it is."""

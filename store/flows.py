@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, Select, func, select, text
 
+from policy.entries import entries
 from policy.records import FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, FlowRecord
 from policy.schemes import SCHEMES
 from store.bulk import insert_rows
@@ -37,7 +38,7 @@ MOST_COLUMNS = 500_000
 """Flows that figures are made of at most: at 10,000 a second the last 50 s, and some 40 MB."""
 
 _FIGURES = ("sequence", "received_at", "started_at", "fct_us", "size_class", "scheme", "met")
-_NAMES = tuple(field.name for field in fields(FlowRecord))
+_NAMES = tuple(field.name for field in entries(FlowRecord))
 _COLUMNS = [flows.c[name] for name in _NAMES]
 _fields_of = attrgetter(*_NAMES)
 _INTO = f"flows ({', '.join((*_NAMES, 'received_at'))})"

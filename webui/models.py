@@ -7,13 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from policy import names
 from policy.agents import AgentSettings, LivingConnection
 from policy.fields import PolicyFields
+from policy.records import FlowRecord
 from webui.contracts import model_of
 
 EPOCH_MAX_S = 1e11
 Since = Annotated[float, Field(ge=0, le=EPOCH_MAX_S, allow_inf_nan=False)]
-PortId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}:[0-9]{1,9}$")]
+PortId = Annotated[str, Field(pattern=f"^{names.PORT.pattern}$")]
 
 
 class ErrorDetail(BaseModel):
@@ -61,11 +63,11 @@ class ThresholdQuery(PortQuery):
 class FlowQuery(BaseModel):
     limit: int = Field(100, ge=1, le=1000)
     before: int | None = Field(None, ge=0, le=2**53, description="`next` of the page before")
-    scheme: str | None = Field(None, pattern=r"^[A-Za-z0-9._+-]{1,64}$")
+    scheme: str | None = Field(None, pattern=f"^{names.SCHEME.pattern}$")
     size_class: Literal["small", "medium", "large"] | None = None
     status: Literal["finished", "unfinished"] | None = None
-    src: str | None = Field(None, pattern=r"^[A-Za-z0-9._:-]{1,64}$")
-    dst: str | None = Field(None, pattern=r"^[A-Za-z0-9._:-]{1,64}$")
+    src: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
+    dst: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
     source: Literal["scheduled", "watched", "background"] | None = Field(
         None, description="flows of a run's schedule, its endless ones, or connections of other programs"
     )
@@ -87,7 +89,7 @@ class EventsQuery(BaseModel):
 
 
 class AgentPath(BaseModel):
-    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")
+    name: str = Field(pattern=f"^{names.AGENT.pattern}$")
 
 
 # ---- answers
@@ -255,29 +257,10 @@ class SanctionsAnswer(BaseModel):
     sanctions: list[SanctionModel]
 
 
-class FlowModel(BaseModel):
+class FlowModel(model_of(FlowRecord)):  # type: ignore[misc]
+    """A flow record, its place in the order of reception, and when it came."""
+
     sequence: int
-    id: str
-    src: str
-    dst: str
-    bytes: int
-    size_class: str
-    started_at: float
-    fct_us: float | None
-    ideal_us: float | None
-    deadline_us: float | None
-    met: bool | None
-    retransmissions: int | None
-    congestion_control: str
-    scheme: str
-    status: str
-    reason: str
-    source: Literal["scheduled", "watched", "background"]
-    src_port: int | None
-    dst_port: int | None
-    lasted_us: float | None
-    timeouts: int | None
-    srtt_us: float | None
     received_at: float
 
 

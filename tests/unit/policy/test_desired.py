@@ -253,7 +253,7 @@ def test_overrides__none_by_default_and_they_round_trip():
         ({**FIXED, "threshold": 1}, "overrides[0].threshold", "ports, thresholds, freeze"),
         ({"freeze": True}, "overrides[0].ports", "a list of 1 to 1000 values"),
         ({"ports": [], "freeze": True}, "overrides[0].ports", "a list of 1 to 1000 values"),
-        ({"ports": ["s1"], "freeze": True}, "overrides[0].ports", "'s1'"),
+        ({"ports": ["s1"], "freeze": True}, "overrides[0].ports", '"s1"'),
         ({"ports": ["s1:1\n"], "freeze": True}, "overrides[0].ports", "s1:1"),
         ({"ports": [1], "freeze": True}, "overrides[0].ports", "1"),
         ({**FIXED, "thresholds": ["1KB", "2KB"]}, "overrides[0].thresholds", "list of 1"),
