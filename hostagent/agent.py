@@ -22,12 +22,13 @@ from hostagent.receiver import Receiver
 from hostagent.records import STOPPED
 from hostagent.reporter import Reporter
 from hostagent.sampler import Sampler
-from hostagent.schedule import EMPTY, Schedule
+from hostagent.schedule import EMPTY
 from hostagent.sender import Sender
 from hostagent.spool import Spool
 from hostagent.traffic import Traffic, Transport
 from hostagent.watch import FlowWatch
 from policy.agents import AgentSettings, HostHeartbeat, reason
+from policy.schedule import Schedule
 from runtime.http_client import HttpClient
 
 log = logging.getLogger(__name__)

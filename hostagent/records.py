@@ -6,16 +6,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from hostagent.schedule import ScheduledFlow
-from policy.records import (
-    BACKGROUND,
-    FINISHED,
-    MAX_REASON,
-    SCHEDULED,
-    UNFINISHED,
-    FlowRecord,
-    size_class,
-)
+from policy.records import BACKGROUND, FINISHED, MAX_REASON, SCHEDULED, UNFINISHED, FlowRecord, size_class
+from policy.schedule import ScheduledFlow
 
 RESTARTED = "agent restarted"
 AGENT_DOWN = "agent was down at the start time"

@@ -26,9 +26,9 @@ from hostagent import tcp, telling
 from hostagent.deadline import Phase
 from hostagent.loop import READ, WRITE, Loop
 from hostagent.records import QUENCHED, failed, finished, grown
-from hostagent.schedule import ScheduledFlow
 from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
 from policy.records import FlowRecord
+from policy.schedule import ScheduledFlow
 
 _PAYLOAD = memoryview(bytes(256 * 1024))
 _SENDS_PER_WAKE = 4

@@ -10,8 +10,8 @@ from typing import Any
 
 from hostagent import deadline, tcp
 from hostagent.deadline import FlowFields, FlowState, NoAgent
-from hostagent.schedule import ScheduledFlow
 from policy.controls import PREFIX
+from policy.schedule import ScheduledFlow
 
 HEARD_BYTES = 1_000_000
 """Flows of this size have windows of data to count, whatever the link."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from hostagent.journal import Journal, resume
 from hostagent.loop import Loop
 from hostagent.records import RESTARTED, RUN_ENDED, unfinished
-from hostagent.schedule import Schedule
 from hostagent.sender import ActiveFlow, Sender
 from hostagent.spool import Spool
 from policy.records import FINISHED, FlowRecord
+from policy.schedule import Schedule
 
 log = logging.getLogger(__name__)
 

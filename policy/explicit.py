@@ -18,14 +18,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from policy.columns import Array
 from policy.entries import entry, read
 from policy.errors import FieldError, unknown_key
-from policy.framing import Array
+from policy.framing import MIN_FLOW_BYTES
 from policy.graph import Topology
 from policy.ideal import IdealTimes
 from policy.kinds import Choice, Duration, Flag, Number, Size, Text
+from policy.schedule import QUENCH
 from policy.units import NS_PER_S
-from policy.workload import BATCH_FLOWS, MIN_FLOW_BYTES, QUENCH, FlowBatch
+from policy.workload import BATCH_FLOWS, FlowBatch
 
 MAX_IMPORTANCE = 8.0
 """What the kernel takes (dataplane/include/sluice.h)."""

@@ -6,9 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from policy import names
 from policy.entries import entry, read
 from policy.errors import FieldError
@@ -32,12 +29,6 @@ def size_class(size_bytes: int, scale: float = 1.0) -> str:
     if size_bytes <= SMALL_LIMIT_BYTES * scale:
         return "small"
     return "medium" if size_bytes <= MEDIUM_LIMIT_BYTES * scale else "large"
-
-
-def size_classes(sizes_bytes: npt.NDArray[np.integer[Any]], scale: float = 1.0) -> npt.NDArray[np.uint8]:
-    """Indices in SIZE_CLASSES, as `size_class` has it."""
-    limits = (SMALL_LIMIT_BYTES * scale, MEDIUM_LIMIT_BYTES * scale)
-    return np.searchsorted(limits, sizes_bytes, side="left").astype(np.uint8)
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,12 @@ from policy.graph import Topology
 from policy.kinds import Choice, Duration, ListOf, Rate, Size, Text, Whole
 from policy.links import Links
 from policy.marking import DEFAULT_BUFFER_BYTES
+from policy.schedule import ScheduledFlow
 from policy.sizes import Mix
 from policy.static_thresholds import solved
 from policy.traces import Trace
 from policy.units import NS_PER_MS, NS_PER_S, NS_PER_US, US_PER_S
-from policy.workload import BATCH_FLOWS, Flow, FlowBatch, TraceWorkload, Workload, flows_of
+from policy.workload import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload, flows_of
 from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 
 TABLES = ("fabric", "scheme", "transport", "simulator", "workload", "deadlines")
@@ -270,7 +271,7 @@ def scheduled_flows(
     rng: np.random.Generator,
     run_id: str,
     until_s: float = math.inf,
-) -> list[Flow]:
+) -> list[ScheduledFlow]:
     """The same flows as objects; a flow's id tells its place in the run."""
     batches = scheduled_batches(scenario, topology, rng, until_s)
     return flows_of(batches, topology, run_id, scenario.size_scale)

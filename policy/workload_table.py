@@ -14,12 +14,13 @@ from typing import Any
 from policy.entries import TableOf, entry, read
 from policy.errors import FieldError
 from policy.explicit import ExplicitWorkload, explicit_workload
+from policy.framing import MIN_FLOW_BYTES
 from policy.kinds import Choice, Duration, ListOf, Number, Size, Text, Whole
 from policy.patterns import PATTERNS
 from policy.sizes import Mix, MixPart, SizeCdf
 from policy.traces import Trace
 from policy.units import NS_PER_S
-from policy.workload import MIN_FLOW_BYTES, Deadlines, TraceWorkload, Workload
+from policy.workload import Deadlines, TraceWorkload, Workload
 
 LoadCdf = Callable[[str], SizeCdf]
 LoadTrace = Callable[[str], Trace]

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from policy.framing import FRAME_BYTES
 from policy.graph import Port, Topology
-from policy.workload import FRAME_BYTES
 from simulator import _fabric
 
 PS_PER_NS = 1000

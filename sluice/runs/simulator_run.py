@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from policy.columns import size_classes
 from policy.fabrics import SIMULATOR
 from policy.graph import Topology
-from policy.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, size_classes
+from policy.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED
 from policy.scenario import Scenario
 from policy.workload import Workload
 from simulator import build as extension

@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,13 @@ from dataplane.provided import Provided
 from dataplane.sockopt import SocketHook
 from hostagent.background import FIRST_PORT, BackgroundLoad, Load
 from hostagent.sampler import FILE as SAMPLES
+from policy.entries import write
 from policy.errors import EnvironmentLacking
 from policy.fabrics import TESTBED, check_fabric
 from policy.graph import Topology
 from policy.records import SCHEDULED, FlowRecord
 from policy.scenario import Scenario
-from policy.workload import Flow, by_source
+from policy.schedule import Schedule, ScheduledFlow, by_source
 from runtime.http_client import Answer, HttpClient, ServerAway
 from runtime.process import spawn
 from runtime.wait import wait_until
@@ -259,7 +260,7 @@ class Stack:
 
         wait_until(applied, f"the switches stand at policy version {version}", timeout_s=READY_TIMEOUT_S)
 
-    def start_agents(self, flows: Sequence[Flow]) -> float:
+    def start_agents(self, flows: Sequence[ScheduledFlow]) -> float:
         """Start an agent on every host with its part of the schedule; returns the epoch second at which traffic begins.
 
         All agents are ready by then; where they were not, they are started again with more time. TimeoutError when
@@ -290,19 +291,19 @@ class Stack:
         what = "the agents report"
         wait_until(partial(self._all_report, names, since), what, timeout_s=start_at - since - STAND_DOWN_S)
 
-    def _schedule_file(self, host: str, flows: Sequence[Flow]) -> Path:
+    def _schedule_file(self, host: str, flows: Sequence[ScheduledFlow]) -> Path:
         path = self.out / "schedule" / f"{host}.json"
         path.parent.mkdir(exist_ok=True)
-        document = {
-            "connections": self.scenario.transport.connections,
-            "scheme": self.scenario.policy.scheme,
-            "sample_ms": self.scenario.sample_ms,
-            "max_window": self.scenario.transport.max_window,
-            "addresses": {host.name: host.ipv4 for host in self.topology.hosts},
-            "addresses6": {host.name: host.ipv6 for host in self.topology.hosts},
-            "flows": [asdict(flow) for flow in flows],
-        }
-        path.write_text(json.dumps(document))
+        schedule = Schedule(
+            scheme=self.scenario.policy.scheme,
+            connections=self.scenario.transport.connections,
+            sample_ms=self.scenario.sample_ms,
+            max_window=self.scenario.transport.max_window,
+            addresses={host.name: host.ipv4 for host in self.topology.hosts},
+            addresses6={host.name: host.ipv6 for host in self.topology.hosts},
+            flows=tuple(flows),
+        )
+        path.write_text(json.dumps(write(schedule)))
         return path
 
     def _agent_folder(self, name: str) -> Path:

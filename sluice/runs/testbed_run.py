@@ -6,18 +6,16 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hostagent.records import unfinished
-from hostagent.schedule import ScheduledFlow
 from policy.fabrics import TESTBED, check_fabric
 from policy.records import BACKGROUND, WATCHED, FlowRecord
 from policy.scenario import Scenario, scheduled_flows
-from policy.workload import Flow
+from policy.schedule import ScheduledFlow
 from sluice.runs.bundle import machine_meta, write_bundle
 from sluice.runs.progress import Progress, Report
 from sluice.runs.stack import Stack, WebSettings
@@ -86,7 +84,7 @@ def _clear(out: Path) -> None:
     shutil.rmtree(out / "run", ignore_errors=True)
 
 
-def follow(stack: Stack, flows: list[Flow], start_at: float, report: Report) -> None:
+def follow(stack: Stack, flows: list[ScheduledFlow], start_at: float, report: Report) -> None:
     """Until every flow is recorded, or the grace after the last start is over."""
     last_s = max((flow.until_s or flow.start_s for flow in flows), default=0.0)
     while True:
@@ -125,7 +123,7 @@ def fallback_reasons(stack: Stack) -> list[str]:
 
 
 def complete(
-    records: list[FlowRecord], flows: list[Flow], scenario: Scenario, start_at: float
+    records: list[FlowRecord], flows: list[ScheduledFlow], scenario: Scenario, start_at: float
 ) -> list[FlowRecord]:
     """Every scheduled flow has one record: those that nobody reported are unfinished, not gone.
 
@@ -134,7 +132,7 @@ def complete(
     known = {record.id for record in records}
     missing = [
         unfinished(
-            ScheduledFlow(**asdict(flow)),
+            flow,
             UNREPORTED,
             started_at=start_at + flow.start_s,
             scheme=scenario.policy.scheme,

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hostagent.schedule import ScheduledFlow
 from policy.records import FINISHED, WATCHED
-from policy.workload import Flow
+from policy.schedule import ScheduledFlow
 from runtime.wait import wait_until
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
@@ -137,7 +136,9 @@ def stack(tmp_path_factory):
     checked, _ = scenario_with(document)
     topology = build_topology(checked)
     with Stack.start(checked, topology, tmp_path_factory.mktemp("watched")) as stack:
-        flows = [Flow(f"run/{i}", 0.05 * i, "h3", "h4", 10_000, "small", 2000.0, None) for i in range(10)]
+        flows = [
+            ScheduledFlow(f"run/{i}", 0.05 * i, "h3", "h4", 10_000, "small", 2000.0, None) for i in range(10)
+        ]
         stack.start_agents(flows)
         stack.start_background()
         yield stack

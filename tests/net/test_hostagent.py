@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from hostagent.background import BackgroundLoad, Load
-from hostagent.schedule import ScheduledFlow
 from policy.records import FINISHED, UNFINISHED
+from policy.schedule import ScheduledFlow
 from policy.tags import attained_tag
 from runtime.wait import wait_until
 from tests.unit.hostagent.agents import Agents

@@ -11,12 +11,12 @@ from dataclasses import asdict
 import pytest
 
 from hostagent.background import BackgroundLoad, Load
-from hostagent.schedule import ScheduledFlow
 from policy.agents import AgentSettings
 from policy.desired import Policy
 from policy.entries import write
 from policy.ideal import ideal_fct_us
 from policy.records import FINISHED
+from policy.schedule import ScheduledFlow
 from policy.tags import attained_tag
 from runtime.process import stop
 from runtime.wait import wait_until

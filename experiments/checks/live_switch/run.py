@@ -24,7 +24,7 @@ from experiments.kit.verdict import Claim, conclude
 from policy.errors import SluiceError
 from policy.records import FINISHED, FlowRecord
 from policy.scenario import scheduled_flows
-from policy.workload import Flow
+from policy.schedule import ScheduledFlow
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import read_document, scenario_with
 from sluice.runs.stack import Stack
@@ -230,7 +230,7 @@ def _look(stack: Stack, switch: Switch, elapsed_s: float) -> None:
         switch.hosts_s = elapsed_s
 
 
-def _wait_for_records(stack: Stack, flows: Sequence[Flow], start_at: float, ends_s: float) -> None:
+def _wait_for_records(stack: Stack, flows: Sequence[ScheduledFlow], start_at: float, ends_s: float) -> None:
     wanted = len(_finite(flows))
     while time.time() < start_at + ends_s + stack.scenario.grace_s:
         stack.check()
@@ -239,7 +239,7 @@ def _wait_for_records(stack: Stack, flows: Sequence[Flow], start_at: float, ends
         time.sleep(LOOK_S)
 
 
-def _finite(flows: Sequence[Flow]) -> list[Flow]:
+def _finite(flows: Sequence[ScheduledFlow]) -> list[ScheduledFlow]:
     return [flow for flow in flows if flow.until_s is None]
 
 

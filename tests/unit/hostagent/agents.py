@@ -12,10 +12,10 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from hostagent.schedule import ScheduledFlow
 from policy.agents import AgentSettings, HostSettings
 from policy.entries import write
 from policy.records import FlowRecord
+from policy.schedule import ScheduledFlow
 from policy.tags import DEFAULT_IDLE_GAP_NS
 from runtime.wait import wait_until
 from tests.unit.hostagent.fake_web import FakeWeb

@@ -98,7 +98,7 @@ def test_a_bad_record_is_put_aside_and_the_others_arrive(web, tmp_path):
     assert set(web.records) == {f"run/{i}" for i in range(40)} - {"run/17", "run/30"}
     assert courier.refused == 2
     quarantine = (tmp_path / "quarantine.jsonl").read_text()
-    assert "src: must be text" in quarantine
+    assert "src: must be a host" in quarantine
     assert len(quarantine.splitlines()) == 2
     assert spool.depth == 0
 
