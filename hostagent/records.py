@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from policy.records import BACKGROUND, FINISHED, MAX_REASON, SCHEDULED, UNFINISHED, FlowRecord, size_class
 from policy.schedule import ScheduledFlow
+from policy.units import NS_PER_S, NS_PER_US
 
 RESTARTED = "agent restarted"
 AGENT_DOWN = "agent was down at the start time"
@@ -60,10 +61,10 @@ def finished(
 
     `begun` is its record so far. On one machine the clock is one; on several they must be disciplined (PTP).
     """
-    fct_us = (arrived_ns - started_ns) / 1000
+    fct_us = (arrived_ns - started_ns) / NS_PER_US
     record = replace(
         begun,
-        started_at=started_ns / 1e9,
+        started_at=started_ns / NS_PER_S,
         retransmissions=retransmissions,
         congestion_control=congestion_control,
     )

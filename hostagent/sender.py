@@ -29,10 +29,11 @@ from hostagent.records import QUENCHED, failed, finished, grown
 from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
 from policy.records import FlowRecord
 from policy.schedule import ScheduledFlow
+from policy.units import NS_PER_MS
 
 _PAYLOAD = memoryview(bytes(256 * 1024))
 _SENDS_PER_WAKE = 4
-QUENCH_LOOK_NS = 20 * 10**6
+QUENCH_LOOK_NS = 20 * NS_PER_MS
 ENDLESS_UNSENT_BYTES = 128 * 1024
 """An endless flow ends when this much, at most, has followed what its program wrote last."""
 

@@ -23,6 +23,7 @@ from hostagent.wire import PORT
 from policy.agents import LivingConnection, WatchStatus, reason
 from policy.errors import EnvironmentLacking
 from policy.records import FINISHED, UNFINISHED, WATCHED, FlowRecord, size_class
+from policy.units import NS_PER_S
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ def to_record(connection: Connection, host: Host, scheme: str) -> FlowRecord | N
         **host.ends(connection),
         bytes=size_bytes,
         size_class=size_class(size_bytes),
-        started_at=(host.epoch_ns + connection.start_ns) / 1e9,
+        started_at=(host.epoch_ns + connection.start_ns) / NS_PER_S,
         fct_us=None if finished_ns is None else (finished_ns - connection.start_ns) / 1000,
         ideal_us=None,
         deadline_us=deadline_us,
@@ -171,8 +172,8 @@ def living_connection(connection: Connection, rate_bps: int, host: Host) -> Livi
         **host.ends(connection),
         bytes=carried_bytes(connection),
         rate_bps=rate_bps,
-        started_at=(host.epoch_ns + connection.start_ns) / 1e9,
-        deadline_at=None if deadline_ns is None else (host.epoch_ns + deadline_ns) / 1e9,
+        started_at=(host.epoch_ns + connection.start_ns) / NS_PER_S,
+        deadline_at=None if deadline_ns is None else (host.epoch_ns + deadline_ns) / NS_PER_S,
         retransmissions=connection.retransmissions if sending else None,
         congestion_control=connection.congestion_control if sending else _UNKNOWN,
         srtt_us=connection.srtt_us,

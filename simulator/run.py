@@ -17,17 +17,16 @@ from policy.errors import FieldError
 from policy.graph import Topology
 from policy.needs import Need
 from policy.scenario import Scenario, scheduled_batches
+from policy.units import PS_PER_MS, PS_PER_S, PS_PER_US
 from policy.workload import FlowBatch
 from simulator import _fabric
-from simulator.layout import PS_PER_S, lay_out, near_ps
+from simulator.layout import lay_out, near_ps
 from simulator.ledger import Ledger
 from simulator.policy_loop import PolicyLoop
 from simulator.ports import port_maker
 from simulator.taps import Columns, SimulationProgress, Taps, no_results
 from simulator.transport import transport_settings
 
-PS_PER_US = 10**6
-PS_PER_MS = 10**9
 NEVER_PS = 2**62
 SLICE_EVENTS = 1_000_000
 """Between two looks at what has ended, and at Ctrl-C."""

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Engine, Select, func, select, text
 from policy.entries import entries
 from policy.records import FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, FlowRecord
 from policy.schemes import SCHEMES
+from policy.units import US_PER_S
 from store.bulk import insert_rows
 from store.order import one_after_another
 from store.schema import flows
@@ -116,7 +117,7 @@ def count_records(tally: Tally, records: Iterable[FlowRecord]) -> None:
         scheme = record.scheme if record.scheme in SCHEMES else OTHER_SCHEME
         kinds.setdefault((scheme, record.size_class, record.source), []).append(record)
     for (scheme, size_class, source), those in kinds.items():
-        finished = [record.fct_us / 1e6 for record in those if record.fct_us is not None]
+        finished = [record.fct_us / US_PER_S for record in those if record.fct_us is not None]
         for status, count in ((FINISHED, len(finished)), (UNFINISHED, len(those) - len(finished))):
             tally.count(FLOWS, count, source=source, scheme=scheme, status=status)
         if source == SCHEDULED:
@@ -163,7 +164,7 @@ class FlowColumns:
         fct_us = np.array(fct, dtype=np.float64)
         classes = {name: place for place, name in enumerate(SIZE_CLASSES)}
         schemes = {name: place for place, name in enumerate(dict.fromkeys(scheme))}
-        finished = np.array(started, dtype=np.float64) + fct_us / 1e6
+        finished = np.array(started, dtype=np.float64) + fct_us / US_PER_S
         return cls(
             at=np.where(np.isnan(fct_us), np.array(received, dtype=np.float64), finished),
             fct_us=fct_us,

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hostagent.background import BackgroundLoad, Load
+from policy.framing import MSS_BYTES
 from policy.records import FINISHED, UNFINISHED
 from policy.schedule import ScheduledFlow
 from policy.tags import attained_tag
@@ -26,8 +27,6 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
     pytest.mark.skipif(not Path("/sys/kernel/btf/vmlinux").exists(), reason="this kernel has no BTF"),
 ]
-
-MSS_BYTES = 1448
 
 
 def flow(number: int, start_s: float, size_bytes: int = 10_000) -> ScheduledFlow:

@@ -208,7 +208,9 @@ def test_checkpoints__journal_and_spool_stay_small(tmp_path, monkeypatch):
     monkeypatch.setattr("hostagent.traffic.CHECKPOINT_LINES", 20)
     flows = [flow(i, 0.001 * i) for i in range(200)]
     bench = Bench(tmp_path, schedule(*flows))
-    kept = [0]  # flows that are under way at the last checkpoint stay in the journal, however slow the machine is
+    kept = [
+        0
+    ]  # flows that are under way at the last checkpoint stay in the journal, however slow the machine is
     checkpoint = bench.traffic._checkpoint
 
     def counted(before=None):
