@@ -112,12 +112,12 @@ def test_a_connection_lives_on_while_the_agent_is_restarted(agents):
     agents.start()
     argv = ["iperf", "-c", ADDRESSES["h2"], "-p", "5100", "-b", "20M", "-t", "60"]
     client = agents.cable.spawn("h1", argv, Path("/dev/null"))
-    before = wait_until(lambda: agents.status("h1")["watch"]["connections"], "it shows while it lives")
+    before = wait_until(lambda: agents.connections("h1"), "it shows while it lives")
     agents.processes["h1"].send_signal(signal.SIGKILL)
     agents.processes["h1"].wait()
     agents.start_agent("h1")
     again = wait_until(
-        lambda: [c for c in agents.status("h1")["watch"]["connections"] if c["rate_bps"]], "it shows again"
+        lambda: [c for c in agents.connections("h1") if c["rate_bps"]], "it shows again"
     )
     assert [(c["src"], c["src_port"], c["dst_port"]) for c in before + again] == [
         ("h1", before[0]["src_port"], 5100)
