@@ -17,11 +17,13 @@ from dataplane import build
 from dataplane.libbpf import ATTACH_STRUCT_OPS, failure, ffi, forget_messages, lib
 from dataplane.loader import BpfObject, kernel_has_struct_ops_links, open_object
 from dataplane.provided import Provided
+from policy import controls
+from policy.controls import PREFIX
 
 log = logging.getLogger(__name__)
 
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-_PREFIX, _PROGRAM = "sluice_", "cc_"
+_PROGRAM = "cc_"
 
 
 def available() -> list[str]:
@@ -30,8 +32,8 @@ def available() -> list[str]:
 
 
 def ours() -> list[str]:
-    """The congestion controls of this project: one for each program cc_…"""
-    return [_PREFIX + name.removeprefix(_PROGRAM) for name in build.names() if name.startswith(_PROGRAM)]
+    """Kernel names of the congestion controls of this project: each has a BPF program cc_NAME."""
+    return [control.kernel_name for control in controls.ours()]
 
 
 def register_congestion_control(name: str, object_file: Path | None = None) -> CongestionControl:
@@ -49,8 +51,8 @@ class CongestionControl(Provided):
     """Our interest in a congestion control. Connections that use one of ours go on with it when we take it back."""
 
     def __init__(self, name: str, object_file: Path | None = None) -> None:
-        if not name.startswith(_PREFIX):
-            raise ValueError(f"{name} is not one of ours: they are called {_PREFIX}…")
+        if not name.startswith(PREFIX):
+            raise ValueError(f"{name} is not one of ours: they are called {PREFIX}…")
         super().__init__(f"congestion control {name}")
         self.name, self._object_file = name, object_file
 
@@ -70,7 +72,7 @@ class _Registration:
     @classmethod
     def make(cls, name: str, object_file: Path | None) -> _Registration | None:
         """None when another process was quicker."""
-        loaded = open_object(object_file or build.ensure(_PROGRAM + name.removeprefix(_PREFIX)))
+        loaded = open_object(object_file or build.ensure(_PROGRAM + name.removeprefix(PREFIX)))
         forget_messages()
         handle = lib().bpf_map__attach_struct_ops(loaded.map_handle(name))
         if handle == ffi.NULL:

@@ -20,6 +20,7 @@ from dataplane import flow_queues, iterators
 from dataplane.flow_queues import QUEUES, SUB_QUEUES
 from dataplane.libbpf import ATTACH_RAW_TRACEPOINT
 from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
+from policy.agents import QueueCounters
 from policy.errors import FieldError, SluiceError
 from policy.marking import PHANTOM_PERCENT
 
@@ -99,22 +100,6 @@ class PortSettings:
         backlog = (self.rate_bps, self.mark_bytes or 0, self.buffer_bytes, self.mark_max_bytes or 0)
         phantom = (phantom_rate_bps, self.phantom_mark_bytes or 0)
         return struct.pack(_SETTINGS, *backlog, *phantom, self.release_ns, self.sub_queues or 0)
-
-
-@dataclass(frozen=True)
-class QueueCounters:
-    """Of one queue of a port since its program was attached."""
-
-    packets: int
-    """Passed on, marked or not."""
-    bytes: int
-    """Of those, with the Ethernet header."""
-    marked: int
-    """Set to CE here."""
-    dropped: int
-    """Beyond the buffer."""
-    not_markable: int
-    """Due for a mark, but not ECN-capable, or CE already."""
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Mapping
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hostagent.control import HostControl
 from hostagent.courier import Courier, Couriers
@@ -24,16 +23,20 @@ from hostagent.receiver import Receiver
 from hostagent.records import STOPPED
 from hostagent.reporter import Reporter
 from hostagent.sampler import Sampler
-from hostagent.schedule import EMPTY, Schedule
+from hostagent.schedule import EMPTY, start_in
 from hostagent.sender import Sender
 from hostagent.spool import Spool
 from hostagent.traffic import Traffic, Transport
 from hostagent.watch import FlowWatch
-from hostagent.web import Web
+from policy.agents import AgentSettings, HostHeartbeat, reason
+from policy.schedule import Schedule
+from policy.units import NS_PER_MS
+from runtime.http_client import HttpClient
 
 log = logging.getLogger(__name__)
 
 GRACE_S = 10.0
+_LOOK_NS = 20 * NS_PER_MS
 _SWITCH_INTERVAL_S = 0.0005
 """The reporter's thread may hold up the traffic's thread for this long, not for Python's usual 5 ms."""
 
@@ -47,8 +50,8 @@ class Settings:
     run_dir: Path
     web: str
     schedule: Schedule = EMPTY
-    start_at: float = 0.0
-    """Epoch second at which the schedule begins."""
+    start_file: Path | None = None
+    """Holds the epoch second at which the schedule begins, as soon as the runner knows it. None: at once."""
     congestion_control: str | None = None
     """Until the web process says what the policy wants; None: the namespace's default."""
     use_bpf: bool = True
@@ -65,7 +68,7 @@ class Agent:
         self._settings = settings
         self._policy_version = 0
         self._realtime = False
-        web = Web(settings.web)
+        web = HttpClient(settings.web)
         self._spool = Spool(settings.run_dir / "spool")
         self._courier = Courier(self._spool, web.post)
         self._loop = Loop()
@@ -106,9 +109,7 @@ class Agent:
             if self._settings.congestion_control:
                 self._use_control(self._settings.congestion_control, self._settings.schedule.scheme)
             self._watch.begin()
-            self._traffic.begin(self._settings.start_at)
-            if self._sampler is not None:
-                self._sampler.begin(self._traffic.epoch_ns)
+            self._await_start()
             self._reporter.start()
             self._realtime = self._settings.realtime and _take_priority()
             gc.freeze()  # the schedule lives as long as we do: no collection needs to walk it
@@ -117,6 +118,17 @@ class Agent:
             self._leave()
         if self._reporter.error is not None:
             raise self._reporter.error
+
+    def _await_start(self) -> None:
+        """Begin the schedule once its start is known; look again in a moment until then."""
+        file = self._settings.start_file
+        start_at = time.time() if file is None else start_in(file)
+        if start_at is None:
+            self._loop.call_at(time.monotonic_ns() + _LOOK_NS, self._await_start)
+            return
+        self._traffic.begin(start_at)
+        if self._sampler is not None:
+            self._sampler.begin(self._traffic.epoch_ns)
 
     def _make_sampler(self, settings: Settings) -> Sampler | None:
         interval_ms = settings.schedule.sample_ms
@@ -150,14 +162,16 @@ class Agent:
 
     # -- called by the reporter's thread
 
-    def _apply(self, wanted: Mapping[str, Any]) -> None:
+    def _apply(self, settings: AgentSettings) -> None:
         """Do what the policy wants, as the answer to a heartbeat says it."""
-        control = wanted.get("congestion_control") or self._control.wanted
-        if control:
-            self._use_control(str(control), str(wanted.get("scheme") or self._traffic.transport.scheme))
+        wanted = settings.host
+        if wanted is not None:
+            self._use_control(wanted.congestion_control, wanted.scheme)
+        elif self._control.wanted:
+            self._use_control(self._control.wanted, self._traffic.transport.scheme)
         self._edge.keep(wanted)
         self._hook.keep()
-        self._policy_version = int(wanted.get("policy_version") or 0)
+        self._policy_version = settings.policy_version
 
     def _use_control(self, name: str, scheme: str) -> None:
         self._control.want(name)
@@ -171,37 +185,39 @@ class Agent:
         self._traffic.transport = transport
         log.info("new connections use %s (scheme %s)", self._control.in_force, scheme)
 
-    def _status(self) -> Mapping[str, Any]:
+    def _status(self) -> HostHeartbeat:
         sent, received = self._traffic.statistics, self._receiver.statistics
-        return {
-            "pid": os.getpid(),
-            "policy_version": self._policy_version,
-            "congestion_control": self._control.in_force,
-            "default_congestion_control": self._control.default,
-            "fallback": bool(self._control.fallback_reason or self._edge.problem),
-            "fallback_reason": "; ".join(filter(None, (self._control.fallback_reason, self._edge.problem))),
-            "hook": self._hook.serves,
-            "hook_problem": self._hook.problem,
-            "tagger": self._edge.attached,
-            "spool_depth": self._spool.depth,
-            "records_refused": self._courier.refused,
-            **self._watch.status(),
-            "flows_started": sent.started,
-            "flows_finished": sent.finished,
-            "flows_unfinished": sent.unfinished,
-            "flows_active": self._traffic.active,
-            "flows_scheduled": len(self._settings.schedule.flows),
-            "schedule_done": self._traffic.done,
-            "flows_received": received.flows,
-            "bytes_received": received.bytes,
-            "retransmissions": sent.retransmissions,
-            "timeouts": sent.timeouts,
-            "realtime": self._realtime,
-            "controls_refused": self._sender.refused_controls,
-            "flows_untold": self._sender.untold,
-            "start_lag_max_us": round(sent.start_lag_max_us),
-            "user_space_mean_us": round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
-        }
+        problems = filter(None, (self._control.fallback_reason, self._edge.problem))
+        fallback_reason = "; ".join(problems)
+        return HostHeartbeat(
+            pid=os.getpid(),
+            policy_version=self._policy_version,
+            congestion_control=self._control.in_force,
+            default_congestion_control=self._control.default,
+            fallback=bool(fallback_reason),
+            fallback_reason=reason(fallback_reason),
+            hook=self._hook.serves,
+            hook_problem=reason(self._hook.problem),
+            tagger=self._edge.attached,
+            spool_depth=self._spool.depth,
+            records_refused=self._courier.refused,
+            watch=self._watch.status(),
+            flows_started=sent.started,
+            flows_finished=sent.finished,
+            flows_unfinished=sent.unfinished,
+            flows_active=self._traffic.active,
+            flows_scheduled=len(self._settings.schedule.flows),
+            schedule_done=self._traffic.done,
+            flows_received=received.flows,
+            bytes_received=received.bytes,
+            retransmissions=sent.retransmissions,
+            timeouts=sent.timeouts,
+            realtime=self._realtime,
+            controls_refused=self._sender.refused_controls,
+            flows_undeclared=self._sender.undeclared,
+            start_lag_max_us=round(sent.start_lag_max_us),
+            user_space_mean_us=round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
+        )
 
 
 def _take_priority() -> bool:

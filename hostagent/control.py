@@ -9,13 +9,11 @@ from pathlib import Path
 
 from dataplane.congestion import CongestionControl, available
 from hostagent import tcp
+from policy.controls import LAST_RESORT, PREFIX, fallback_of
 from policy.errors import EnvironmentLacking
-from policy.schemes import SCHEMES
 
 log = logging.getLogger(__name__)
 
-OURS = "sluice_"
-LAST_RESORT = "cubic"
 _DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 """Of the network namespace of whoever opens it."""
 
@@ -49,7 +47,7 @@ class HostControl:
 
     def restore(self) -> None:
         """Leave the namespace as it was found. A default of ours was left by a killed agent: that goes too."""
-        _set_default(LAST_RESORT if self._before.startswith(OURS) else self._before)
+        _set_default(LAST_RESORT if self._before.startswith(PREFIX) else self._before)
         self._release()
 
     def _release(self) -> None:
@@ -66,7 +64,7 @@ class HostControl:
         return name
 
     def _require(self, name: str) -> None:
-        if name.startswith(OURS):
+        if name.startswith(PREFIX):
             if not self._use_bpf:
                 raise EnvironmentLacking("BPF is switched off")
             if self._registered is None:
@@ -82,12 +80,6 @@ class HostControl:
             log.warning("no %s: %s", name, reason)
         self.fallback_reason = reason
         return next((other for other in (fallback_of(name), LAST_RESORT) if _usable(other)), "reno")
-
-
-def fallback_of(control: str) -> str:
-    """The kernel's own control that the schemes name in place of this one."""
-    named = (scheme.fallback_control for scheme in SCHEMES.values() if scheme.congestion_control == control)
-    return next(named, LAST_RESORT)
 
 
 def _usable(name: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hostagent.spool import Spool, body_of
-from hostagent.web import Answer, WebAway
+from runtime.http_client import Answer, ServerAway
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ class Delivery(Protocol):
     """What the reporter asks to deliver something."""
 
     def deliver(self) -> bool:
-        """Deliver one batch; False when there is none. Raises WebAway."""
+        """Deliver one batch; False when there is none. Raises ServerAway."""
         ...
 
 
@@ -34,7 +34,7 @@ class Couriers:
         self._couriers = couriers
 
     def deliver(self) -> bool:
-        """One batch of each; False when nobody had one. Raises WebAway."""
+        """One batch of each; False when nobody had one. Raises ServerAway."""
         delivered = [courier.deliver() for courier in self._couriers]
         return any(delivered)
 
@@ -49,7 +49,7 @@ class Courier:
         """Records put aside because the web process refused them."""
 
     def deliver(self) -> bool:
-        """Deliver one batch; False when there is none. Raises WebAway."""
+        """Deliver one batch; False when there is none. Raises ServerAway."""
         batch = self._spool.next_batch()
         if batch is None:
             return False
@@ -63,7 +63,7 @@ class Courier:
         if answer.ok:
             return
         if answer.status not in _REFUSED:
-            raise WebAway(f"it answers {answer.status} to flow records")
+            raise ServerAway(f"it answers {answer.status} to flow records")
         if len(lines) == 1:
             self._spool.quarantine(lines[0], f"{answer.status} {answer.body[:500].decode(errors='replace')}")
             self.refused += 1

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from dataplane.tagger import DEFAULT_SETTINGS, Tagger, TagSettings
+from policy.agents import HostSettings
 from policy.errors import EnvironmentLacking
 
 log = logging.getLogger(__name__)
@@ -42,16 +41,11 @@ class EdgeTagger:
         self._tagger.attach(self._interface)
         self.attached = True
 
-    def keep(self, wanted: Mapping[str, Any]) -> None:
-        """Set what the policy wants, if it has changed, and attach again if somebody has removed the filter."""
+    def keep(self, wanted: HostSettings | None) -> None:
+        """Set what the policy wants, if it has changed. Attach again if somebody has removed the filter."""
         if self._tagger is None:
             return
-        settings = TagSettings(
-            idle_gap_ns=wanted.get("idle_gap_ns") or self._set.idle_gap_ns,
-            deadlines=bool(wanted.get("tags_deadlines")),
-            urgent_after_bytes=wanted.get("urgent_after_bytes") or 0,
-            sizes=bool(wanted.get("tags_sizes")),
-        )
+        settings = self._set if wanted is None else _tag_settings(wanted)
         if settings != self._set:
             self._tagger.set(settings)
             self._set = settings
@@ -67,3 +61,12 @@ class EdgeTagger:
             self._tagger.close()
             self._tagger = None
         self.attached = False
+
+
+def _tag_settings(wanted: HostSettings) -> TagSettings:
+    return TagSettings(
+        idle_gap_ns=wanted.idle_gap_ns,
+        deadlines=wanted.tags_deadlines,
+        urgent_after_bytes=wanted.urgent_after_bytes,
+        sizes=wanted.tags_sizes,
+    )

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hostagent.records import AGENT_DOWN, to_json, unfinished
-from hostagent.schedule import Schedule
 from policy.errors import EnvironmentLacking, FieldError, SluiceError
 from policy.records import FlowRecord
+from policy.schedule import Schedule
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ import socket
 import time
 from collections.abc import Callable
 
+from policy.units import NS_PER_S
+
 Handler = Callable[[int], None]
 
 READ = select.EPOLLIN
@@ -79,7 +81,7 @@ class Loop:
     def _wait(self) -> None:
         timeout_s = _MAX_WAIT_S
         if self._timers:
-            timeout_s = min(max(0.0, (self._timers[0][0] - time.monotonic_ns()) / 1e9), timeout_s)
+            timeout_s = min(max(0.0, (self._timers[0][0] - time.monotonic_ns()) / NS_PER_S), timeout_s)
         if timeout_s:
             # select() on the epoll file, because its timeout counts microseconds.
             select.select([self._epoll.fileno()], [], [], timeout_s)

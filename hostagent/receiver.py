@@ -19,6 +19,7 @@ from hostagent import tcp
 from hostagent.loop import READ, Loop
 from hostagent.wire import HEADER_BYTES, PORT, BadMessage, Header, Notice
 from policy.errors import EnvironmentLacking
+from policy.framing import MSS_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +27,6 @@ _BACKLOG = 1024
 _KEEPALIVE_S = 30
 _READ_BYTES = 1 << 20
 _READS_PER_WAKE = 8
-MSS_BYTES = 1448
-"""TCP payload of a full segment with time stamps on a 1500-byte MTU."""
 
 
 @dataclass

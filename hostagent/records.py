@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from hostagent.schedule import ScheduledFlow
-from policy.records import BACKGROUND, FINISHED, SCHEDULED, UNFINISHED, FlowRecord, size_class
+from policy.records import BACKGROUND, FINISHED, MAX_REASON, SCHEDULED, UNFINISHED, FlowRecord, size_class
+from policy.schedule import ScheduledFlow
+from policy.units import NS_PER_S, NS_PER_US
 
 RESTARTED = "agent restarted"
 AGENT_DOWN = "agent was down at the start time"
@@ -43,7 +44,7 @@ def unfinished(
         congestion_control=congestion_control,
         scheme=scheme,
         status=UNFINISHED,
-        reason=reason[:200],
+        reason=reason[:MAX_REASON],
         source=BACKGROUND if flow.endless else SCHEDULED,
     )
 
@@ -60,10 +61,10 @@ def finished(
 
     `begun` is its record so far. On one machine the clock is one; on several they must be disciplined (PTP).
     """
-    fct_us = (arrived_ns - started_ns) / 1000
+    fct_us = (arrived_ns - started_ns) / NS_PER_US
     record = replace(
         begun,
-        started_at=started_ns / 1e9,
+        started_at=started_ns / NS_PER_S,
         retransmissions=retransmissions,
         congestion_control=congestion_control,
     )
@@ -75,7 +76,7 @@ def finished(
 
 def failed(begun: FlowRecord, reason: str, retransmissions: int) -> FlowRecord:
     """Record of a flow that went wrong after it was begun."""
-    return replace(begun, retransmissions=retransmissions, reason=reason[:200])
+    return replace(begun, retransmissions=retransmissions, reason=reason[:MAX_REASON])
 
 
 def to_json(record: FlowRecord) -> str:

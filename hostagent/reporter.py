@@ -10,11 +10,13 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from hostagent.courier import Delivery
-from hostagent.web import Web, WebAway
+from policy.agents import AgentSettings, HostHeartbeat, heartbeat_document
+from policy.entries import read
+from policy.errors import FieldError
+from runtime.http_client import HttpClient, ServerAway
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +25,14 @@ DELIVERY_S = 0.5
 FIRST_RETRY_S, LAST_RETRY_S = 0.25, 2.0
 DRAIN_S = 2.5
 """How long a stopping agent tries to deliver; what is left waits in the spool."""
+
+
+def _settings(answer: object) -> AgentSettings:
+    """The answer to a heartbeat. Raises ServerAway: a web process of another version may be about to be replaced."""
+    try:
+        return read(AgentSettings, answer)
+    except FieldError as error:
+        raise ServerAway(f"its settings are of another version than this agent ({error})") from None
 
 
 class Reporter(threading.Thread):
@@ -34,10 +44,10 @@ class Reporter(threading.Thread):
     def __init__(
         self,
         name: str,
-        web: Web,
+        web: HttpClient,
         courier: Delivery,
-        status: Callable[[], Mapping[str, Any]],
-        apply: Callable[[Mapping[str, Any]], None],
+        status: Callable[[], HostHeartbeat],
+        apply: Callable[[AgentSettings], None],
         failed: Callable[[], None],
         collect: Callable[[], None] = lambda: None,
     ) -> None:
@@ -81,7 +91,7 @@ class Reporter(threading.Thread):
                     pass
                 self._present()
                 self._stopping.wait(min(DELIVERY_S, max(0.0, next_heartbeat - time.monotonic())))
-            except WebAway as away:
+            except ServerAway as away:
                 self._absent(away)
                 self._stopping.wait(self._retry_s)
                 self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
@@ -94,20 +104,17 @@ class Reporter(threading.Thread):
                 if not self._courier.deliver():
                     self._heartbeat()
                     return
-            except WebAway:
+            except ServerAway:
                 time.sleep(FIRST_RETRY_S)  # between two tries; the loop ends by its own deadline
 
     def _heartbeat(self) -> None:
-        body = json.dumps({"kind": "host", **self._status()}).encode()
+        body = json.dumps(heartbeat_document(self._status())).encode()
         answer = self._web.post(self._path, body)
         if not answer.ok:
-            raise WebAway(
+            raise ServerAway(
                 f"it answers {answer.status} to the heartbeat: {answer.body[:200].decode(errors='replace')}"
             )
-        wanted = answer.document()
-        if not isinstance(wanted, Mapping):
-            raise WebAway("the answer to the heartbeat is not an object")
-        self._apply(wanted)
+        self._apply(_settings(answer.json()))
 
     def _present(self) -> None:
         self._retry_s = FIRST_RETRY_S
@@ -115,7 +122,7 @@ class Reporter(threading.Thread):
             log.info("the web process answers again")
             self._away = False
 
-    def _absent(self, away: WebAway) -> None:
+    def _absent(self, away: ServerAway) -> None:
         if not self._away:
             log.warning("the web process is away (%s): going on with what there is, trying again", away)
             self._away = True

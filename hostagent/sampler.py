@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hostagent.loop import Loop
 from hostagent.sender import Sender
+from policy.units import NS_PER_MS, NS_PER_S
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ class Sampler:
     def __init__(self, loop: Loop, sender: Sender, folder: Path, interval_ms: int) -> None:
         self._loop = loop
         self._sender = sender
-        self._interval_ns = interval_ms * 10**6
+        self._interval_ns = interval_ms * NS_PER_MS
         folder.mkdir(parents=True, exist_ok=True)
         self._file = os.open(folder / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
@@ -42,7 +43,7 @@ class Sampler:
     def _take(self) -> None:
         lines = []
         for connection in self._sender.active.values():
-            at_s = (time.monotonic_ns() - self._epoch_ns) / 1e9
+            at_s = (time.monotonic_ns() - self._epoch_ns) / NS_PER_S
             if sample := connection.sample():
                 lines.append(json.dumps({"at_s": round(at_s, 6), **sample}))
         if lines:

@@ -26,13 +26,14 @@ from hostagent import tcp, telling
 from hostagent.deadline import Phase
 from hostagent.loop import READ, WRITE, Loop
 from hostagent.records import QUENCHED, failed, finished, grown
-from hostagent.schedule import ScheduledFlow
 from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
 from policy.records import FlowRecord
+from policy.schedule import ScheduledFlow
+from policy.units import NS_PER_MS
 
 _PAYLOAD = memoryview(bytes(256 * 1024))
 _SENDS_PER_WAKE = 4
-QUENCH_LOOK_NS = 20 * 10**6
+QUENCH_LOOK_NS = 20 * NS_PER_MS
 ENDLESS_UNSENT_BYTES = 128 * 1024
 """An endless flow ends when this much, at most, has followed what its program wrote last."""
 
@@ -70,7 +71,7 @@ class Sender:
         """By sequence number."""
         self.refused_controls = 0
         """Connections that took the namespace's default because their congestion control was not registered."""
-        self.untold = 0
+        self.undeclared = 0
         """Flows that the kernel was to be told of, but nobody on this machine listened, or the control did not hear."""
 
     def start(self, active: ActiveFlow, address: str, congestion_control: str | None) -> None:
@@ -155,7 +156,7 @@ class Outgoing:
             return
         self._told = telling.tell(self._sock, active.flow)
         if wishes and not self._told:
-            self._sender.untold += 1
+            self._sender.undeclared += 1
         if self._told and active.flow.quench == "kill":
             self._loop.call_at(time.monotonic_ns() + QUENCH_LOOK_NS, partial(self._look, active))
 
@@ -272,7 +273,7 @@ class Outgoing:
         timeouts = (info.timeouts or 0) - (self._before.timeouts or 0)
         self._before = info
         if self._told and not telling.is_heard(self._sock, active.flow):
-            self._sender.untold += 1
+            self._sender.undeclared += 1
         self._release(active)
         if self._fin:
             self.drop()

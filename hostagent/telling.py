@@ -10,7 +10,9 @@ from typing import Any
 
 from hostagent import deadline, tcp
 from hostagent.deadline import FlowFields, FlowState, NoAgent
-from hostagent.schedule import ScheduledFlow
+from policy.controls import PREFIX
+from policy.schedule import ScheduledFlow
+from policy.units import US_PER_S
 
 HEARD_BYTES = 1_000_000
 """Flows of this size have windows of data to count, whatever the link."""
@@ -33,9 +35,9 @@ def tell(sock: socket.socket, flow: ScheduledFlow) -> bool:
 def _fields(flow: ScheduledFlow) -> FlowFields:
     fields = FlowFields()
     if flow.deadline_us is not None:
-        fields["deadline_s"] = flow.deadline_us / 1e6
+        fields["deadline_s"] = flow.deadline_us / US_PER_S
         if flow.elapsed_us is not None:
-            fields["elapsed_s"] = flow.elapsed_us / 1e6
+            fields["elapsed_s"] = flow.elapsed_us / US_PER_S
         if not flow.endless:
             fields["size_bytes"], fields["quench"] = flow.bytes, flow.quench
     elif flow.size_known:
@@ -59,7 +61,7 @@ def is_heard(sock: socket.socket, flow: ScheduledFlow) -> bool:
 
     So it is when hook and control were loaded from builds that do not share their memory.
     """
-    if flow.bytes < HEARD_BYTES or not tcp.congestion_control(sock).startswith("sluice_"):
+    if flow.bytes < HEARD_BYTES or not tcp.congestion_control(sock).startswith(PREFIX):
         return True
     now = state(sock)
     return now is None or now.windows > 0

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from hostagent.journal import Journal, resume
 from hostagent.loop import Loop
 from hostagent.records import RESTARTED, RUN_ENDED, unfinished
-from hostagent.schedule import Schedule
 from hostagent.sender import ActiveFlow, Sender
 from hostagent.spool import Spool
 from policy.records import FINISHED, FlowRecord
+from policy.schedule import Schedule
+from policy.units import NS_PER_S
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class Traffic:
     def begin(self, start_at: float) -> None:
         """Close what an earlier process left open and run the schedule from `start_at`, a second of the epoch."""
         self._start_at = start_at
-        self._epoch_ns = round(start_at * 1e9) - (time.time_ns() - time.monotonic_ns())
+        self._epoch_ns = round(start_at * NS_PER_S) - (time.time_ns() - time.monotonic_ns())
         resumption = resume(self._journal.past(), self._schedule, start_at, self._spool.ids(), time.time())
         for record in resumption.records:
             self._keep(record)
@@ -90,7 +91,7 @@ class Traffic:
         self._sender.abandon(reason)
 
     def _due_ns(self, start_s: float) -> int:
-        return self._epoch_ns + round(start_s * 1e9)
+        return self._epoch_ns + round(start_s * NS_PER_S)
 
     def _plan_next(self) -> None:
         if self._next < len(self._schedule.flows):

@@ -20,8 +20,10 @@ from typing import Any
 from dataplane.watch import Connection, Watch
 from hostagent.spool import Spool
 from hostagent.wire import PORT
+from policy.agents import LivingConnection, WatchStatus, reason
 from policy.errors import EnvironmentLacking
 from policy.records import FINISHED, UNFINISHED, WATCHED, FlowRecord, size_class
+from policy.units import NS_PER_S
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +107,7 @@ def to_record(connection: Connection, host: Host, scheme: str) -> FlowRecord | N
         **host.ends(connection),
         bytes=size_bytes,
         size_class=size_class(size_bytes),
-        started_at=(host.epoch_ns + connection.start_ns) / 1e9,
+        started_at=(host.epoch_ns + connection.start_ns) / NS_PER_S,
         fct_us=None if finished_ns is None else (finished_ns - connection.start_ns) / 1000,
         ideal_us=None,
         deadline_us=deadline_us,
@@ -161,21 +163,21 @@ class Rates:
         return rated
 
 
-def living_document(connection: Connection, rate_bps: int, host: Host) -> dict[str, Any]:
-    """What a heartbeat tells of a connection that lives."""
+def living_connection(connection: Connection, rate_bps: int, host: Host) -> LivingConnection:
+    """What a heartbeat says of a connection that lives."""
     sending = is_sender(connection)
     deadline_ns = connection.told_deadline_ns if sending else None
-    return {
-        "id": host.identity(connection),
+    return LivingConnection(
+        id=host.identity(connection),
         **host.ends(connection),
-        "bytes": carried_bytes(connection),
-        "rate_bps": rate_bps,
-        "started_at": (host.epoch_ns + connection.start_ns) / 1e9,
-        "deadline_at": None if deadline_ns is None else (host.epoch_ns + deadline_ns) / 1e9,
-        "retransmissions": connection.retransmissions if sending else None,
-        "congestion_control": connection.congestion_control if sending else _UNKNOWN,
-        "srtt_us": connection.srtt_us,
-    }
+        bytes=carried_bytes(connection),
+        rate_bps=rate_bps,
+        started_at=(host.epoch_ns + connection.start_ns) / NS_PER_S,
+        deadline_at=None if deadline_ns is None else (host.epoch_ns + deadline_ns) / NS_PER_S,
+        retransmissions=connection.retransmissions if sending else None,
+        congestion_control=connection.congestion_control if sending else _UNKNOWN,
+        srtt_us=connection.srtt_us,
+    )
 
 
 class FlowWatch:
@@ -244,21 +246,21 @@ class FlowWatch:
     def _concerns_us(self, connection: Connection) -> bool:
         return (str(connection.remote), connection.remote_port) != self._ignored()
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> WatchStatus:
         """For the heartbeat: what lives now, what was lost."""
         if self._watch is None:
-            return {"watching": False, "watch_problem": self.problem}
+            return WatchStatus(watching=False, problem=reason(self.problem))
         living = [c for c in self._watch.live() if self._concerns_us(c) and self._host.is_told_here(c)]
         rated = sorted(self._rates.look(living), key=lambda pair: (-pair[1], pair[0].cookie))
         losses = self._watch.losses()
-        return {
-            "watching": True,
-            "watch_problem": self.problem,
-            "connections_recorded": self.recorded,
-            "connections_lost": losses.records + losses.connections,
-            "connections_living": len(living),
-            "connections": [living_document(c, rate, self._host) for c, rate in rated[:MOST_SHOWN]],
-        }
+        return WatchStatus(
+            watching=True,
+            problem=reason(self.problem),
+            recorded=self.recorded,
+            lost=losses.records + losses.connections,
+            living=len(living),
+            connections=tuple(living_connection(c, rate, self._host) for c, rate in rated[:MOST_SHOWN]),
+        )
 
     def end(self) -> None:
         """Idempotent."""

@@ -21,9 +21,10 @@ from policy import tags
 from policy.desired import Policy
 from policy.online_thresholds import Choice, delay_model, worthwhile_thresholds
 from policy.port_traffic import Counters, Floats, PortTraffic, flow_sizes, load_of_tags, load_up_to
-from policy.queue_map import queue_map, queue_of_level
+from policy.queue_map import queue_map
 from policy.schemes import ThresholdRule
 from policy.thresholds import Counts, SlidingCounts, percentile_edges
+from policy.units import NS_PER_MS, NS_PER_S
 
 _PACKETS, _BYTES, _COMPLETED = range(3)
 _ATTAINED = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
@@ -70,7 +71,7 @@ class Adaptation:
         self._policy = policy
         self._rates_bps = np.asarray([rate or 1 for rate in rates_bps], np.float64)
         self._rate_unknown = np.asarray([rate is None for rate in rates_bps], bool)
-        self._window = SlidingCounts(policy.window_ms * 1_000_000)
+        self._window = SlidingCounts(policy.window_ms * NS_PER_MS)
         self.edges: Choice = edges_of(start if start is not None else [policy.thresholds] * len(rates_bps))
         """Thresholds in force as indices of tags.EDGES_BYTES, shape (P, thresholds)."""
         self.held: Mask = np.zeros(len(rates_bps), bool)
@@ -79,7 +80,7 @@ class Adaptation:
     def adopt(self, policy: Policy) -> None:
         """Go on under a policy of the same scheme and queues: with its window, and with what has been seen."""
         self._policy = policy
-        self._window.window_ns = policy.window_ms * 1_000_000
+        self._window.window_ns = policy.window_ms * NS_PER_MS
 
     def observe(self, now_ns: int, counters: PortCounters) -> None:
         """Take the counters as they stand now. The first are a baseline."""
@@ -143,7 +144,7 @@ class Adaptation:
             packets=grown[:, _PACKETS],
             bytes=grown[:, _BYTES],
             completed=grown[:, _COMPLETED],
-            seconds=np.full(len(grown), self._window.covered_ns / 1e9),
+            seconds=np.full(len(grown), self._window.covered_ns / NS_PER_S),
             rate_bps=self._rates_bps,
         )
 
@@ -166,5 +167,9 @@ def _before_levels(policy: Policy, traffic: PortTraffic) -> Floats:
     load[:, _ATTAINED] = 0.0
     levels = range(len(policy.thresholds) + 1)
     return np.stack(
-        [load[:, queue_of < queue_of_level(policy, level)].sum(axis=1) for level in levels], axis=1
+        [
+            load[:, queue_of < policy.definition.queue_rule.queue_of_level(level)].sum(axis=1)
+            for level in levels
+        ],
+        axis=1,
     )

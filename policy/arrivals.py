@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from policy.framing import Array
+from policy.columns import Array
 from policy.graph import Topology
 from policy.ideal import edge_ports
 from policy.sizes import Mix, SizeCdf, mean_wire_bytes

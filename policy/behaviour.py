@@ -1,37 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a switch port does but for its map: marking, buffer, shares of the link, a queue for each flow."""
+"""What a switch port does apart from its queue map: marking, buffer, shares of the link, flow queues."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields
 
-from policy.marking import PortMarking
+from policy.entries import entry
+from policy.kinds import ListOf, Number, Whole
+from policy.marking import MAX_BACKLOG_BYTES, PortMarking
+from policy.units import NS_PER_S
 
 
 @dataclass(frozen=True)
 class PortBehaviour(PortMarking):
-    """The same for every port, but for the marking between switches. The names are those of heartbeat answers."""
+    """The same for every port, except for the marking between switches."""
 
-    core_mark_bytes: int | None = None
-    """`mark_bytes` of the ports between switches; None: as everywhere."""
-    shares: tuple[float, ...] | None = None
-    """The part of the link that each queue is sure of; the rest goes top down. None: all of it."""
-    sub_queues: int | None = None
-    """Flow queues in each priority (dataplane/laws/dqs.h); None: a priority is one queue."""
-    release_ns: int | None = None
-    """For so long an empty flow queue stays its flow's."""
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> PortBehaviour:
-        """Of an answer or a file that has these names among others; what it lacks is None, but for the buffer."""
-        found = cls(**{f.name: document[f.name] for f in fields(cls) if f.name in document})
-        return replace(found, shares=None if found.shares is None else tuple(found.shares))
+    core_mark_bytes: int | None = entry(
+        Whole(1, MAX_BACKLOG_BYTES, "bytes"),
+        "mark_bytes of the ports between switches. Null: as everywhere.",
+        default=None,
+    )
+    shares: tuple[float, ...] | None = entry(
+        ListOf(Number(0, 1), shortest=1, longest=8),
+        "Part of the link that each queue is sure of. Null: strict priorities.",
+        default=None,
+    )
+    sub_queues: int | None = entry(
+        Whole(1, 32),
+        "Flow queues in each priority (dataplane/laws/dqs.h). Null: a priority is one queue.",
+        default=None,
+    )
+    release_ns: int | None = entry(
+        Whole(0, 60 * NS_PER_S, "ns"),
+        "How long an empty flow queue stays reserved for its flow.",
+        default=None,
+    )
 
     def marking(self, *, edge: bool) -> PortMarking:
         """Of a port to a host (`edge`), or of one to another switch."""
-        own = {f.name: getattr(self, f.name) for f in fields(PortMarking)}
+        own = {field.name: getattr(self, field.name) for field in fields(PortMarking)}
         if not edge and self.core_mark_bytes is not None:
             own["mark_bytes"] = self.core_mark_bytes
         return PortMarking(**own)

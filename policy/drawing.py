@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from policy.arrivals import Poisson, arrival_rate_per_s
+from policy.columns import Array
 from policy.errors import FieldError
-from policy.framing import Array
 from policy.graph import Topology
 from policy.ideal import IdealTimes
 from policy.offered import check_offered

@@ -10,6 +10,9 @@ Bugs are not in this tree: they raise what Python raises and end the process.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
+
 
 class SluiceError(Exception):
     """Base of every error whose message is written for the user."""
@@ -22,6 +25,13 @@ class FieldError(SluiceError):
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
+
+
+def unknown_key(where: str, key: str, known: Sequence[str]) -> FieldError:
+    """The error of a key that a document cannot have. `where` is the key's full path."""
+    near = get_close_matches(key, known, n=1)
+    guess = f"did you mean {near[0]}? " if near else ""
+    return FieldError(where, f"is not a key here; {guess}Allowed are {', '.join(known)}")
 
 
 class EnvironmentLacking(SluiceError):

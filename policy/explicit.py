@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads that name every flow: who sends what to whom, from when on, until when it should be done.
+"""Workloads that list every flow: who sends what to whom, from when on, until when it should be done.
 
 [[workload.flow]]
 from = "h2"
 to = "h1"
 bytes = "10MB"            # or until = "8s": endless, sent until that time of the run
-start = "1s"              # of the run; 0 by default
-deadline = "4s"           # from the flow's start; an endless flow gets its urgency from it
-size_known = true         # whether its program tells how much it sends; with a deadline it always does
-elapsed = "1s"            # with a deadline: how long before its start the flow had begun, waiting in its program
-importance = 2            # against 1 of a standard flow; with importance_share, its share of the precedence
-importance_share = 0.5
-quench = "kill"           # of a flow that cannot meet its deadline; or "suspend", or "never" (the default)
-label = "urgent"          # for samples and plots
+start = "1s"
+deadline = "4s"
+label = "urgent"
 """
 
 from __future__ import annotations
@@ -23,38 +18,71 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from policy import units
-from policy.errors import FieldError
-from policy.framing import Array
+from policy.columns import Array
+from policy.entries import entry, read
+from policy.errors import FieldError, unknown_key
+from policy.framing import MIN_FLOW_BYTES
 from policy.graph import Topology
 from policy.ideal import IdealTimes
-from policy.table import Table
-from policy.workload import BATCH_FLOWS, MIN_FLOW_BYTES, QUENCH, FlowBatch
+from policy.kinds import Choice, Duration, Flag, Number, Size, Text
+from policy.schedule import QUENCH
+from policy.units import NS_PER_S
+from policy.workload import BATCH_FLOWS, FlowBatch
 
 MAX_IMPORTANCE = 8.0
 """What the kernel takes (dataplane/include/sluice.h)."""
-MAX_LABEL = 64
+
+_HOST = Text(longest=64, what="the name of a host")
+_START = Duration(0, 3600 * NS_PER_S, to="s", whole=False)
+_TIME_US = Duration(1, 3600 * NS_PER_S, to="us", whole=False)
 
 
 @dataclass(frozen=True)
 class ExplicitFlow:
-    """One [[workload.flow]]. Times in seconds from the start of the run, but for the deadline."""
+    """A [[workload.flow]] table. Times are from the start of the run, except for the deadline."""
 
-    source: str
-    to: str
-    start_s: float
-    bytes: int | None
-    """None: endless, until `until_s`."""
-    until_s: float | None
-    deadline_us: float | None
-    """From the flow's start."""
-    elapsed_us: float | None
-    """How long before its start the flow had begun."""
-    importance: float | None
-    importance_share: float | None
-    quench: str
-    label: str
-    size_known: bool = False
+    source: str = entry(_HOST, "Sending host.", key="from")
+    to: str = entry(_HOST, "Receiving host.")
+    start_s: float = entry(_START, "Start of the flow.", key="start", default=0.0)
+    bytes: int | None = entry(Size(MIN_FLOW_BYTES, 10**13), "Size of the flow.", default=None)
+    until_s: float | None = entry(
+        _START, "Instead of bytes: an endless flow, sent until then.", key="until", default=None
+    )
+    deadline_us: float | None = entry(
+        _TIME_US,
+        "From the flow's start. An endless flow gets its urgency from it.",
+        key="deadline",
+        default=None,
+    )
+    declared_size: bool | None = entry(
+        Flag(),
+        "Whether the program declares the size. By default only with a deadline, and then always.",
+        key="size_known",
+        default=None,
+    )
+    elapsed_us: float | None = entry(
+        _TIME_US,
+        "With a deadline: how long before its start the flow had begun, waiting in its program.",
+        key="elapsed",
+        default=None,
+    )
+    importance: float | None = entry(
+        Number(0.001, MAX_IMPORTANCE), "Against 1 of a standard flow.", default=None
+    )
+    importance_share: float | None = entry(
+        Number(0, 1), "Share of the importance in the precedence; its urgency has the rest.", default=None
+    )
+    quench: str = entry(
+        Choice(QUENCH), "What happens to a flow that cannot meet its deadline.", default="never"
+    )
+    label: str = entry(Text(longest=64), "Name for samples and plots.", default="")
+
+    @property
+    def size_known(self) -> bool:
+        """Declared by default where there is a deadline: a rate that is just enough follows from both."""
+        if self.declared_size is not None:
+            return self.declared_size
+        return self.bytes is not None and self.deadline_us is not None
 
 
 @dataclass(frozen=True)
@@ -62,93 +90,40 @@ class ExplicitWorkload:
     flows: tuple[ExplicitFlow, ...]
 
 
-def explicit_workload(table: Table) -> ExplicitWorkload:
-    """Read a [workload] that has `flow` tables. FieldError names the key."""
-    entries = table.need("flow")
+def explicit_workload(table: Mapping[str, object]) -> ExplicitWorkload:
+    """Read a [workload] that has `flow` tables. Raises FieldError that names the key."""
+    for key in table:
+        if key != "flow":
+            raise unknown_key(f"workload.{key}", str(key), ("flow",))
+    entries = table["flow"]
     if not isinstance(entries, list) or not entries:
-        raise FieldError(table.name("flow"), "must be a list of tables: [[workload.flow]]")
-    flows = tuple(_flow(Table(f"{table.name('flow')}[{i}]", entry)) for i, entry in enumerate(entries))
-    table.done()
-    return ExplicitWorkload(flows)
+        raise FieldError("workload.flow", "must be a list of tables: [[workload.flow]]")
+    return ExplicitWorkload(tuple(_flow(f"workload.flow[{i}]", given) for i, given in enumerate(entries)))
 
 
-def _flow(table: Table) -> ExplicitFlow:
-    start_s = table.time_ns("start", "0s") / 1e9
-    size_bytes, until_s = _extent(table, start_s)
-    importance, importance_share = _importance(table)
-    deadline_us = _time_us(table, "deadline")
-    flow = ExplicitFlow(
-        source=table.text("from"),
-        to=table.text("to"),
-        start_s=start_s,
-        bytes=size_bytes,
-        until_s=until_s,
-        deadline_us=deadline_us,
-        elapsed_us=_time_us(table, "elapsed"),
-        importance=importance,
-        importance_share=importance_share,
-        quench=table.one_of("quench", "never", QUENCH),
-        label=table.text("label") if table.has("label") else "",
-        size_known=_size_known(table, size_bytes, deadline_us),
-    )
-    table.done()
-    _check(table, flow)
-    return flow
+def _flow(where: str, table: object) -> ExplicitFlow:
+    flow = read(ExplicitFlow, table, where)
 
+    def refuse(key: str, problem: str) -> FieldError:
+        return FieldError(f"{where}.{key}", problem)
 
-def _time_us(table: Table, key: str) -> float | None:
-    return table.time_ns(key, None) / 1000 if table.has(key) else None
-
-
-def _size_known(table: Table, flow_bytes: int | None, deadline_us: float | None) -> bool:
-    """Told by default where there is a deadline: a rate that is just enough follows from both."""
-    value = table.take("size_known", flow_bytes is not None and deadline_us is not None)
-    if not isinstance(value, bool):
-        raise FieldError(table.name("size_known"), f"must be true or false, not {value!r}")
-    if value and flow_bytes is None:
-        raise FieldError(table.name("size_known"), "is for flows with bytes: an endless flow has no size")
-    if not value and flow_bytes is not None and deadline_us is not None:
-        raise FieldError(
-            table.name("size_known"), "cannot be false with a deadline: such flows tell their size"
-        )
-    return value
-
-
-def _extent(table: Table, start_s: float) -> tuple[int | None, float | None]:
-    """Bytes or the time until which an endless flow is sent."""
-    if table.has("bytes") == table.has("until"):
-        raise FieldError(table.name("bytes"), 'give either bytes, or until = "8s" for an endless flow')
-    if table.has("until"):
-        until_s = table.time_ns("until", None) / 1e9
-        if until_s <= start_s:
-            raise FieldError(table.name("until"), "must lie after start")
-        return None, until_s
-    size_bytes = units.size_bytes(table.name("bytes"), table.need("bytes"))
-    if size_bytes < MIN_FLOW_BYTES:
-        raise FieldError(table.name("bytes"), f"must be at least {MIN_FLOW_BYTES} B")
-    return size_bytes, None
-
-
-def _importance(table: Table) -> tuple[float | None, float | None]:
-    if table.has("importance") != table.has("importance_share"):
-        raise FieldError(table.name("importance_share"), "goes with importance: give both or neither")
-    if not table.has("importance"):
-        return None, None
-    importance = table.number("importance", None, 0.001, MAX_IMPORTANCE)
-    return importance, table.number("importance_share", None, 0.0, 1.0)
-
-
-def _check(table: Table, flow: ExplicitFlow) -> None:
+    if (flow.bytes is None) == (flow.until_s is None):
+        raise refuse("bytes", 'give either bytes, or until = "8s" for an endless flow')
+    if flow.until_s is not None and flow.until_s <= flow.start_s:
+        raise refuse("until", "must lie after start")
+    if (flow.importance is None) != (flow.importance_share is None):
+        raise refuse("importance_share", "goes with importance: give both or neither")
+    if flow.size_known and flow.bytes is None:
+        raise refuse("size_known", "is for flows with bytes: an endless flow has no size")
+    if not flow.size_known and flow.bytes is not None and flow.deadline_us is not None:
+        raise refuse("size_known", "cannot be false with a deadline: such flows declare their size")
     if flow.source == flow.to:
-        raise FieldError(table.name("to"), "must be another host than from")
-    if flow.deadline_us is not None and flow.deadline_us <= 0:
-        raise FieldError(table.name("deadline"), "must be above zero")
+        raise refuse("to", "must be another host than from")
     if flow.elapsed_us is not None and flow.deadline_us is None:
-        raise FieldError(table.name("elapsed"), "is for flows with a deadline only")
+        raise refuse("elapsed", "is for flows with a deadline only")
     if flow.quench != "never" and (flow.deadline_us is None or flow.until_s is not None):
-        raise FieldError(table.name("quench"), "is for flows with bytes and a deadline only")
-    if len(flow.label) > MAX_LABEL:
-        raise FieldError(table.name("label"), f"must have at most {MAX_LABEL} characters")
+        raise refuse("quench", "is for flows with bytes and a deadline only")
+    return flow
 
 
 def explicit_batches(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from policy.desired import Policy
 from policy.errors import FieldError
-from policy.schemes import Need
+from policy.needs import Need
 
 TESTBED = "testbed"
 SIMULATOR = "simulator"

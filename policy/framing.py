@@ -3,11 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-
 MSS_BYTES = 1448
 """TCP payload of a full segment with time stamps on a 1500-byte MTU."""
 FRAME_BYTES = 1514
@@ -18,11 +13,3 @@ WIRE_PER_PAYLOAD = FRAME_BYTES / MSS_BYTES
 
 MIN_FLOW_BYTES = 64
 """Flows are at least this long: room for the header that travels in front of the payload."""
-
-Array = npt.NDArray[np.float64]
-
-
-def wire_bytes(size_bytes: npt.NDArray[Any]) -> Array:
-    """Bytes on a link of flows of these sizes, each segment with its headers."""
-    wire: Array = size_bytes + HEADER_BYTES * np.ceil(size_bytes / MSS_BYTES)
-    return wire

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from policy.framing import HEADER_BYTES, MSS_BYTES, Array, wire_bytes
+from policy.columns import Array, wire_bytes
+from policy.framing import HEADER_BYTES, MSS_BYTES
 from policy.graph import Port, Topology
 
 Indices = npt.NDArray[Any]

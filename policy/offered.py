@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from policy.arrivals import arrival_rate_per_s
+from policy.columns import Array
 from policy.errors import FieldError
-from policy.framing import Array
 from policy.graph import Topology
 from policy.ideal import edge_ports
 from policy.sizes import Mix, SizeCdf, mean_wire_bytes

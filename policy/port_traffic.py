@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy import tags
+from policy.framing import HEADER_BYTES, MSS_BYTES
 
 Floats = npt.NDArray[np.float64]
 Counters = npt.NDArray[np.int64]
@@ -33,10 +34,6 @@ EDGES: Floats = np.asarray(tags.EDGES_BYTES, np.float64)
 _FROM: Floats = np.concatenate([[0.0], EDGES[:-1]])
 _ATTAINED = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
 
-MSS_BYTES = 1448
-"""Payload of a full packet: TCP with time stamps, MTU 1500."""
-HEADER_BYTES = 66
-"""Ethernet, IPv4, TCP with time stamps; of IPv6 20 more, which count as payload then."""
 FIN_SHARE = 0.5
 
 TYPICAL_BYTES: Floats = np.sqrt(np.maximum(_FROM, EDGES[0] / 4) * EDGES)

@@ -18,11 +18,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-_S = 1_000_000_000
-WATCH_NS = 5 * _S
-FIRST_TERM_NS = 5 * _S
-LONGEST_TERM_NS = 320 * _S
-FORGET_NS = 600 * _S
+from policy.units import NS_PER_S
+
+WATCH_NS = 5 * NS_PER_S
+FIRST_TERM_NS = 5 * NS_PER_S
+LONGEST_TERM_NS = 320 * NS_PER_S
+FORGET_NS = 600 * NS_PER_S
 
 
 class Treatment(IntEnum):
@@ -50,7 +51,7 @@ class Conduct:
 
     @property
     def term_s(self) -> float:
-        return self.term_ns / _S
+        return self.term_ns / NS_PER_S
 
     def suspected(self, now_ns: int) -> Conduct:
         if self.treatment is Treatment.DEMOTED:

@@ -1,45 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scenario: one TOML document that the testbed and the simulator both run. Unknown keys are errors.
 
-This module turns the parsed tables into checked values; reading files is for the caller, who passes `load_cdf`.
+This module turns the parsed tables into checked values. The caller reads the files and passes `load_cdf`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from policy import units
 from policy.desired import Policy
 from policy.drawing import check_random, random_batches
-from policy.errors import FieldError
+from policy.entries import TableOf, entries, entry, read
+from policy.errors import FieldError, unknown_key
 from policy.explicit import ExplicitWorkload, explicit_batches
 from policy.graph import Topology
+from policy.kinds import Choice, Duration, ListOf, Rate, Size, Text, Whole
+from policy.links import Links
+from policy.marking import DEFAULT_BUFFER_BYTES
+from policy.schedule import ScheduledFlow
 from policy.sizes import Mix
 from policy.static_thresholds import solved
-from policy.table import Table
 from policy.traces import Trace
-from policy.workload import BATCH_FLOWS, Flow, FlowBatch, TraceWorkload, Workload, flows_of
+from policy.units import NS_PER_MS, NS_PER_S, NS_PER_US, US_PER_S
+from policy.workload import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload, flows_of
 from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 
-CONNECTIONS = ("new", "persistent")
-RECOVERIES = ("linux", "plain")
-LATE = ("urgent", "plain")
-LINKS = ("real", "emulated")
-MARK_BY = ("port", "queue", "ahead")
-MULTIPATH = ("per-flow", "per-packet")
-UPLINKS = ("fabric", "free", "unshaped")
-MIN_SAMPLE_MS = 10
-MAX_RTO_US = 120_000_000
-RTO_INITIAL = "1s"
+TABLES = ("fabric", "scheme", "transport", "simulator", "workload", "deadlines")
+"""The tables of a scenario, beside its own keys."""
+
+RTO_INITIAL_US = US_PER_S
 """RFC 6298, section 2: before a connection's first round trip has been measured."""
 
-_RATES = ("host_rate", "core_rate")
-_DELAYS = ("link_delay", "host_delay")
+_TIMEOUT = Duration(NS_PER_US, 120 * NS_PER_S, to="us")
+_HOST = Text(pattern=r"[^\x00]+", longest=64, what="the name of a host")
 
 
 @dataclass(frozen=True)
@@ -48,22 +46,48 @@ class Fabric:
 
     topology: str
     parameters: Mapping[str, Any]
+    """Keys of `policy.links.Links` by their attributes; keys of the topology itself as they are."""
     buffer_bytes: int
 
 
 @dataclass(frozen=True)
+class FabricKeys(Links):
+    """The keys of [fabric] that do not depend on the topology."""
+
+    topology: str = entry(Text(longest=64), "Kind of network: single, dumbbell or leaf-spine.")
+    buffer_bytes: int = entry(
+        Size(1, 10**12),
+        "What a port buffers over all its queues. [scheme] may say another buffer.",
+        key="buffer",
+        default=DEFAULT_BUFFER_BYTES,
+    )
+
+
+@dataclass(frozen=True)
 class Transport:
-    initial_window: int
-    """Packets."""
-    rto_min_us: int
-    connections: str
-    """"new": a connection a flow; "persistent": flows share connections."""
-    max_window: int | None = None
-    """Packets that a sender has under way at most; None: as its congestion control says."""
+    """The [transport] table: the TCP of every host."""
+
+    initial_window: int = entry(Whole(1, 1000, "packets"), "First window of a connection.", default=10)
+    rto_min_us: int = entry(
+        _TIMEOUT,
+        "Least retransmission timeout. The testbed takes whole milliseconds, the simulator microseconds.",
+        key="rto_min",
+        default=10_000,
+    )
+    connections: str = entry(
+        Choice(("new", "persistent")),
+        "new: one connection for each flow. persistent: flows to one destination share connections.",
+        default="new",
+    )
+    max_window: int | None = entry(
+        Whole(1, 100_000, "packets"),
+        "The most packets that a sender has in flight. By default, as its congestion control says.",
+        default=None,
+    )
 
     @property
     def rto_min_ms(self) -> int:
-        """As a kernel takes it; FieldError when that is not what the scenario says."""
+        """As a kernel takes it. Raises FieldError if the scenario's value is not whole milliseconds."""
         milliseconds, rest_us = divmod(self.rto_min_us, 1000)
         if rest_us or not milliseconds:
             raise FieldError(
@@ -78,40 +102,92 @@ class Transport:
 class SimulatorSettings:
     """The [simulator] table: what a testbed has by nature. The testbed ignores it."""
 
-    multipath: str = "per-flow"
-    """"per-flow": equal-cost links by a hash of the flow; "per-packet": its packets take them in turn."""
-    duplicate_threshold: int = 3
-    """Packets beyond a gap until it counts as lost; 0: only timeouts tell."""
-    recovery: str = "linux"
-    """"linux": lost retransmissions and tails are found by RACK-TLP (RFC 8985), which learns how far packets overtake
-    each other, a needless reduction is taken back (Eifel), and the timeout exceeds the round trip by the least one;
-    "plain": all that waits for the timeout of RFC 6298 or is not done, as in ns-2 and ns-3."""
-    packets_per_ack: int = 1
-    ack_delay_ns: int = 500_000
-    """An ACK waits so long for a further packet, at most."""
-    rto_initial_us: int = 1_000_000
-    """Retransmission timeout before the first round trip was measured."""
-    uplink: str = "fabric"
-    """"fabric": a host's own port queues, marks and drops as a switch's does; "free": it serialises, no more;
-    "unshaped": it takes no time, the first queue is the switch's."""
-    links: str = "real"
-    """"real": a packet takes its time on the link; "emulated": a token bucket as on the testbed (policy/emulation.py),
-    which lets packets go at once while it has credit, and a virtual queue marks and bounds."""
-    late: str = "urgent"
-    """"urgent": past its deadline a flow goes on as the most urgent; "plain": as one without a deadline."""
-    mark_by: str = "port"
-    """The backlog that marks: "port": all that waits in the port, as on the testbed; "queue": in the packet's queue;
-    "ahead": in the queues that are served no later than the packet's."""
+    multipath: str = entry(
+        Choice(("per-flow", "per-packet")),
+        "Equal-cost links. per-flow: chosen by a hash of the flow. per-packet: packets take them in turn.",
+        default="per-flow",
+    )
+    duplicate_threshold: int = entry(
+        Whole(0, 10**6, "packets"),
+        "Packets beyond a gap until it counts as lost. 0: only timeouts find losses.",
+        default=3,
+    )
+    recovery: str = entry(
+        Choice(("linux", "plain")),
+        "linux: RACK-TLP (RFC 8985) finds lost retransmissions and tails, and learns how far packets overtake each"
+        " other; Eifel undoes needless reductions. plain: RFC 6298 alone, as in ns-2 and ns-3. By default linux, or"
+        " plain with duplicate_threshold = 0.",
+        default="linux",
+    )
+    packets_per_ack: int = entry(Whole(1, 64), "Packets that one ACK acknowledges.", default=1)
+    ack_delay_ns: int = entry(
+        Duration(1, NS_PER_S), "How long an ACK waits for another packet.", key="ack_delay", default=500_000
+    )
+    rto_initial_us: int = entry(
+        _TIMEOUT,
+        "Timeout before the first round trip was measured. By default 1 s, or rto_min with persistent connections.",
+        key="rto_initial",
+        default=RTO_INITIAL_US,
+    )
+    uplink: str = entry(
+        Choice(("fabric", "free", "unshaped")),
+        "A host's own port. fabric: it queues, marks and drops as a switch port. free: it only serialises. unshaped:"
+        " it takes no time, so the first queue is the switch's.",
+        default="fabric",
+    )
+    links: str = entry(
+        Choice(("real", "emulated")),
+        "real: a packet takes its time on the link. emulated: a token bucket and a virtual queue, as on the testbed"
+        " (policy/emulation.py).",
+        default="real",
+    )
+    late: str = entry(
+        Choice(("urgent", "plain")),
+        "A flow past its deadline. urgent: it continues as the most urgent. plain: as one without a deadline.",
+        default="urgent",
+    )
+    mark_by: str = entry(
+        Choice(("port", "queue", "ahead")),
+        "The backlog that marks. port: all of the port, as on the testbed. queue: the packet's own queue. ahead: the"
+        " queues that are served no later than the packet's.",
+        default="port",
+    )
 
 
 @dataclass(frozen=True)
 class Background:
-    """A long flow that runs beside the workload and is not part of the result: iperf on the testbed."""
+    """A [[background]] table: a long flow beside the workload, iperf on the testbed. It is not part of the result."""
 
-    source: str
-    to: str
-    rate_bps: int | None
-    """None: as much as it gets."""
+    source: str = entry(_HOST, "Sending host.", key="from")
+    to: str = entry(_HOST, "Receiving host.")
+    rate_bps: int | None = entry(
+        Rate(1, 10**12), "Rate of the flow. By default, as much as it gets.", key="rate", default=None
+    )
+
+
+@dataclass(frozen=True)
+class ScenarioKeys:
+    """The keys at the top of a scenario, apart from its tables."""
+
+    name: str = entry(
+        Text(pattern=r"[^/\x00]+", longest=200, what="text without a slash"), "Name of the scenario."
+    )
+    seed: int = entry(Whole(0, 2**63), "Seed of everything that is drawn at random.", default=1)
+    sample_ms: int | None = entry(
+        Duration(10 * NS_PER_MS, 60 * NS_PER_S, to="ms"),
+        "Time between two samples of every flow (rate, alpha, urgency, precedence). By default, no samples.",
+        key="sample",
+        default=None,
+    )
+    grace_s: float = entry(
+        Duration(0, 3600 * NS_PER_S, to="s", whole=False),
+        "How long after the last start a flow may still finish.",
+        key="grace",
+        default=10.0,
+    )
+    background: tuple[Background, ...] = entry(
+        ListOf(TableOf(Background)), "Long flows beside the workload.", default=()
+    )
 
 
 @dataclass(frozen=True)
@@ -124,9 +200,7 @@ class Scenario:
     workload: AnyWorkload
     background: tuple[Background, ...] = ()
     sample_ms: int | None = None
-    """Time between two samples of every flow under way (how its TCP fares); None: no samples are taken."""
     grace_s: float = 10.0
-    """After the last flow's start, or the last endless one's end: what is not finished then is unfinished."""
     simulator: SimulatorSettings = field(default_factory=SimulatorSettings)
 
     @property
@@ -143,34 +217,33 @@ def no_traces(name: str) -> Trace:
 def scenario_from_document(
     document: Mapping[str, Any], load_cdf: LoadCdf, load_trace: LoadTrace = no_traces
 ) -> Scenario:
-    """Check a parsed scenario. Raises FieldError naming the key ("workload.load") and what is allowed."""
-    top = Table("", document)
-    name = top.need("name")
-    if not isinstance(name, str) or not name or "/" in name:
-        raise FieldError("name", "must be text without a slash")
-    seed = top.whole("seed", 1, 0, 2**63)
-    fabric = _fabric(Table("fabric", top.need("fabric")))
-    scheme = top.need("scheme")
-    transport = _transport(Table("transport", top.take("transport", {})))
-    simulator = _simulator(Table("simulator", top.take("simulator", {})), transport)
-    workload = workload_from(
-        Table("workload", top.need("workload")), top.take("deadlines"), load_cdf, load_trace
-    )
-    policy = _policy(scheme, fabric, workload)
-    background = _background(top.take("background", []))
-    sample_ms = _sample_ms(top) if top.has("sample") else None
-    grace_s = top.time_ns("grace", "10s") / 1e9
-    top.done()
+    """Check a parsed scenario. Raises FieldError that names the key ("workload.load") and what is allowed."""
+    rest = {key: value for key, value in document.items() if key not in TABLES}
+    for table in ("fabric", "scheme", "workload"):
+        if table not in document:
+            raise FieldError(table, "is missing")
+    known = [*(one.key for one in entries(ScenarioKeys)), *TABLES]
+    for key in rest:
+        if key not in known:
+            raise unknown_key(str(key), str(key), known)
+    top = read(ScenarioKeys, rest)
+    fabric = _fabric(document["fabric"])
+    transport = read(Transport, document.get("transport", {}), "transport")
+    simulator = _simulator(document.get("simulator", {}), transport)
+    workload = workload_from(document["workload"], document.get("deadlines"), load_cdf, load_trace)
+    policy = _policy(document["scheme"], fabric, workload)
     return Scenario(
-        name, seed, fabric, policy, transport, workload, background, sample_ms, grace_s, simulator
+        name=top.name,
+        seed=top.seed,
+        fabric=fabric,
+        policy=policy,
+        transport=transport,
+        workload=workload,
+        background=top.background,
+        sample_ms=top.sample_ms,
+        grace_s=top.grace_s,
+        simulator=simulator,
     )
-
-
-def _sample_ms(top: Table) -> int:
-    interval_ms = top.time_ns("sample", None) // 10**6
-    if not MIN_SAMPLE_MS <= interval_ms <= 60_000:
-        raise FieldError("sample", f'must be from {MIN_SAMPLE_MS} ms to 60 s, as in "100ms"')
-    return interval_ms
 
 
 def scheduled_batches(
@@ -198,7 +271,7 @@ def scheduled_flows(
     rng: np.random.Generator,
     run_id: str,
     until_s: float = math.inf,
-) -> list[Flow]:
+) -> list[ScheduledFlow]:
     """The same flows as objects; a flow's id tells its place in the run."""
     batches = scheduled_batches(scenario, topology, rng, until_s)
     return flows_of(batches, topology, run_id, scenario.size_scale)
@@ -211,18 +284,15 @@ def check_topology(scenario: Scenario, topology: Topology) -> None:
         check_random(scenario.workload, topology)
 
 
-def _fabric(table: Table) -> Fabric:
-    topology = table.need("topology")
-    buffer_bytes = units.size_bytes(table.name("buffer"), table.take("buffer", "360KB"))
-    parameters: dict[str, Any] = {}
-    for key, value in table.left.items():
-        if key in _RATES:
-            parameters[f"{key}_bps"] = units.rate_bps(table.name(key), value)
-        elif key in _DELAYS:
-            parameters[f"{key}_ns"] = units.time_ns(table.name(key), value)
-        else:
-            parameters[key] = value
-    return Fabric(topology, parameters, buffer_bytes)
+def _fabric(table: object) -> Fabric:
+    """The keys of the topology itself are checked when it is built."""
+    if not isinstance(table, Mapping):
+        raise FieldError("fabric", "must be a table")
+    known = {one.key for one in entries(FabricKeys)}
+    keys = read(FabricKeys, {key: value for key, value in table.items() if key in known}, "fabric")
+    links = {one.name: getattr(keys, one.name) for one in entries(Links) if one.key in table}
+    own = {key: value for key, value in table.items() if key not in known}
+    return Fabric(keys.topology, {**own, **links}, keys.buffer_bytes)
 
 
 def _policy(table: object, fabric: Fabric, workload: AnyWorkload) -> Policy:
@@ -240,57 +310,15 @@ def _policy(table: object, fabric: Fabric, workload: AnyWorkload) -> Policy:
         raise FieldError(field, error.problem) from None
 
 
-def _transport(table: Table) -> Transport:
-    transport = Transport(
-        initial_window=table.whole("initial_window", 10, 1, 1000),
-        rto_min_us=_timeout_us(table, "rto_min", "10ms"),
-        connections=table.one_of("connections", "new", CONNECTIONS),
-        max_window=table.whole("max_window", None, 1, 100_000) if table.has("max_window") else None,
-    )
-    table.done()
-    return transport
-
-
-def _timeout_us(table: Table, key: str, default: str) -> int:
-    timeout_us, rest_ns = divmod(table.time_ns(key, default), 1000)
-    if rest_ns or not 1 <= timeout_us <= MAX_RTO_US:
-        raise FieldError(table.name(key), 'must be whole microseconds up to 2min, as in "250us"')
-    return timeout_us
-
-
-def _simulator(table: Table, transport: Transport) -> SimulatorSettings:
+def _simulator(table: object, transport: Transport) -> SimulatorSettings:
     """A persistent connection has measured its round trip before the run: its timeout starts at the least one."""
-    initial = RTO_INITIAL if transport.connections == "new" else f"{transport.rto_min_us}us"
-    threshold = table.whole("duplicate_threshold", 3, 0, 10**6)
-    settings = SimulatorSettings(
-        multipath=table.one_of("multipath", "per-flow", MULTIPATH),
-        duplicate_threshold=threshold,
-        recovery=table.one_of("recovery", "linux" if threshold else "plain", RECOVERIES),
-        packets_per_ack=table.whole("packets_per_ack", 1, 1, 64),
-        ack_delay_ns=table.time_ns("ack_delay", "0.5ms"),
-        rto_initial_us=_timeout_us(table, "rto_initial", initial),
-        uplink=table.one_of("uplink", "fabric", UPLINKS),
-        links=table.one_of("links", "real", LINKS),
-        late=table.one_of("late", "urgent", LATE),
-        mark_by=table.one_of("mark_by", "port", MARK_BY),
-    )
-    if settings.ack_delay_ns <= 0:
-        raise FieldError(table.name("ack_delay"), "must be above zero")
-    table.done()
+    settings = read(SimulatorSettings, table, "simulator")
+    given = table if isinstance(table, Mapping) else {}
+    if "recovery" not in given and not settings.duplicate_threshold:
+        settings = replace(settings, recovery="plain")
+    if "rto_initial" not in given and transport.connections == "persistent":
+        settings = replace(settings, rto_initial_us=transport.rto_min_us)
     return settings
-
-
-def _background(tables: object) -> tuple[Background, ...]:
-    if not isinstance(tables, list):
-        raise FieldError("background", 'must be a list of { from = "h2", to = "h1" }')
-    flows = []
-    for index, entry in enumerate(tables):
-        table = Table(f"background[{index}]", entry)
-        rate = table.take("rate")
-        rate_bps = None if rate is None else units.rate_bps(table.name("rate"), rate)
-        flows.append(Background(str(table.need("from")), str(table.need("to")), rate_bps))
-        table.done()
-    return tuple(flows)
 
 
 def check_hosts(scenario: Scenario, hosts: Collection[str]) -> None:

@@ -15,8 +15,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from policy.columns import Array, wire_bytes
 from policy.errors import FieldError
-from policy.framing import MIN_FLOW_BYTES, Array, wire_bytes
+from policy.framing import MIN_FLOW_BYTES
 
 Parts = npt.NDArray[np.int64]
 

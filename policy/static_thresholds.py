@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from policy.desired import MAX_THRESHOLD_BYTES, demotions_of
 from policy.errors import FieldError
+from policy.fields import MAX_THRESHOLD_BYTES, demotions_of
 from policy.online_thresholds import DelayModel, best_thresholds, delay_model
 from policy.port_traffic import EDGES, TYPICAL_BYTES, FlowSizes
 from policy.sizes import Sizes, scaled_bytes

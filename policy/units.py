@@ -11,6 +11,16 @@ from decimal import Decimal
 
 from policy.errors import FieldError
 
+US_PER_S = 10**6
+NS_PER_US = 10**3
+NS_PER_MS = 10**6
+NS_PER_S = 10**9
+PS_PER_NS = 10**3
+PS_PER_US = 10**6
+PS_PER_MS = 10**9
+PS_PER_S = 10**12
+BITS_PER_BYTE = 8
+
 PACKET_BYTES = 1500
 """What "pkt" means wherever a paper counts buffers and marking thresholds in packets: one full Ethernet payload."""
 

@@ -2,93 +2,34 @@
 """Workloads: which flow starts when, from whom to whom, how big, and until when it should be done.
 
 A schedule is drawn from a seeded generator in batches of columns, so that a million flows take a second and no more
-memory than one batch; the testbed's agents (as `Flow` objects) and the simulator (as columns) run the same flows.
+memory than one batch. The testbed's agents run the same flows (as ScheduledFlow) as the simulator (as columns).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from policy.framing import (
-    FRAME_BYTES,
-    HEADER_BYTES,
-    MIN_FLOW_BYTES,
-    MSS_BYTES,
-    WIRE_PER_PAYLOAD,
-    Array,
-    wire_bytes,
-)
+from policy.columns import Array
+from policy.entries import entry
 from policy.graph import Topology
-from policy.ideal import IdealTimes, ideal_fct_us
+from policy.ideal import IdealTimes
+from policy.kinds import Choice, Duration, Number
 from policy.records import size_class
-from policy.sizes import Mix, MixPart, SizeCdf, parse_cdf
-from policy.traces import Trace, parse_trace
-
-__all__ = [
-    "BATCH_FLOWS",
-    "FRAME_BYTES",
-    "HEADER_BYTES",
-    "MIN_FLOW_BYTES",
-    "MSS_BYTES",
-    "QUENCH",
-    "WIRE_PER_PAYLOAD",
-    "Deadlines",
-    "Flow",
-    "FlowBatch",
-    "IdealTimes",
-    "Mix",
-    "MixPart",
-    "SizeCdf",
-    "Trace",
-    "TraceWorkload",
-    "Workload",
-    "by_source",
-    "flows_of",
-    "ideal_fct_us",
-    "parse_cdf",
-    "parse_trace",
-    "wire_bytes",
-]
+from policy.schedule import QUENCH, ScheduledFlow
+from policy.sizes import Mix, SizeCdf
+from policy.traces import Trace
+from policy.units import NS_PER_S
 
 BATCH_FLOWS = 4096
 
-QUENCH = ("never", "kill", "suspend")
-"""What may happen to a flow that cannot make its deadline (Zhang et al., section 3.3)."""
-
 Indices = npt.NDArray[np.uint16]
 
-
-@dataclass(frozen=True)
-class Flow:
-    """One scheduled flow. Times: `start_s` from the start of the run, the others in microseconds."""
-
-    id: str
-    start_s: float
-    src: str
-    dst: str
-    bytes: int
-    """Of an endless flow: the least that it sends."""
-    size_class: str
-    ideal_us: float
-    """FCT of this flow alone in the network."""
-    deadline_us: float | None
-    elapsed_us: float | None = None
-    """How long before its start the flow had begun, waiting in its program; with a deadline."""
-    until_s: float | None = None
-    """From the start of the run: until then an endless flow is sent."""
-    importance: float | None = None
-    """Of a standard flow: 1."""
-    importance_share: float | None = None
-    """Share of the importance in the flow's precedence; its urgency has the rest."""
-    quench: str = "never"
-    label: str = ""
-    size_known: bool = False
-    """The program tells how much it will send."""
+_TIME_US = Duration(0, 3600 * NS_PER_S, to="us", whole=False)
 
 
 @dataclass(frozen=True)
@@ -163,14 +104,17 @@ class FlowBatch:
 
 @dataclass(frozen=True)
 class Deadlines:
-    """Deadlines from the start of the flow, for a share of the flows."""
+    """The [deadlines] table: deadlines from the start of the flow, for a share of the flows."""
 
-    share: float
-    distribution: str
-    """"uniform" between min and max, or "exponential": of that mean, none below min."""
-    min_us: float
-    max_us: float
-    mean_us: float
+    share: float = entry(Number(0, 1), "Share of the flows that have a deadline.")
+    distribution: str = entry(
+        Choice(("uniform", "exponential")),
+        "uniform between min and max; or exponential with this mean, none below min.",
+        default="uniform",
+    )
+    min_us: float = entry(_TIME_US, "Least deadline.", key="min", default=5_000.0)
+    max_us: float = entry(_TIME_US, "Greatest deadline (uniform).", key="max", default=25_000.0)
+    mean_us: float = entry(_TIME_US, "Mean deadline (exponential).", key="mean", default=15_000.0)
 
     def draw(self, chance: np.random.Generator, time: np.random.Generator, count: int) -> Array:
         """Microseconds; nan for flows without. `chance` says which have one, `time` how long it is."""
@@ -222,15 +166,15 @@ class TraceWorkload:
 
 def flows_of(
     batches: Iterable[FlowBatch], topology: Topology, run_id: str, size_scale: float = 1.0
-) -> list[Flow]:
+) -> list[ScheduledFlow]:
     """The flows of batches as objects; `size_scale` is that of the limits of the size classes."""
     names = [host.name for host in topology.hosts]
     return [flow for batch in batches for flow in _flows(batch, names, run_id, size_scale)]
 
 
-def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: float) -> list[Flow]:
+def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: float) -> list[ScheduledFlow]:
     return [
-        Flow(
+        ScheduledFlow(
             id=f"{run_id}/{batch.first + i}",
             start_s=row["start_s"],
             src=names[row["src"]],
@@ -261,11 +205,3 @@ def _rows(batch: FlowBatch) -> Iterator[dict[str, Any]]:
 
 def _known(value: float) -> float | None:
     return None if value != value else value
-
-
-def by_source(flows: Sequence[Flow]) -> Mapping[str, list[Flow]]:
-    """The part of the schedule that each host sends."""
-    grouped: dict[str, list[Flow]] = {}
-    for flow in flows:
-        grouped.setdefault(flow.src, []).append(flow)
-    return grouped

@@ -1,189 +1,256 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The [workload] and [deadlines] tables of a scenario, checked. Files are read by the caller's functions."""
+"""The [workload] and [deadlines] tables of a scenario, checked. Files are read by the caller's functions.
+
+A workload is random flows, an incast, a trace, or a list of all its flows. Each of the four has a table of keys here;
+the keys of a listed flow are in `policy/explicit.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from policy import units
+from policy.entries import TableOf, entry, read
 from policy.errors import FieldError
 from policy.explicit import ExplicitWorkload, explicit_workload
+from policy.framing import MIN_FLOW_BYTES
+from policy.kinds import Choice, Duration, ListOf, Number, Size, Text, Whole
 from policy.patterns import PATTERNS
 from policy.sizes import Mix, MixPart, SizeCdf
-from policy.table import Table
 from policy.traces import Trace
-from policy.workload import MIN_FLOW_BYTES, Deadlines, TraceWorkload, Workload
+from policy.units import NS_PER_S
+from policy.workload import Deadlines, TraceWorkload, Workload
 
 LoadCdf = Callable[[str], SizeCdf]
 LoadTrace = Callable[[str], Trace]
 AnyWorkload = Workload | TraceWorkload | ExplicitWorkload
 
 MAX_LOAD = 0.99
-MAX_FLOWS = 10**9
-MAX_FANIN = 65_534
+
+_HOST = Text(longest=64, what="the name of a host")
+_FILE = Text(longest=4096)
+_FLOW_SIZE = Size(MIN_FLOW_BYTES, 10**13)
+_FLOWS = Whole(1, 10**9)
+_SCALE = entry(Number(1e-6, 1e6), "Factor of all sizes, and of the limits of the size classes.", default=1.0)
 
 
-def workload_from(table: Table, deadlines: object, load_cdf: LoadCdf, load_trace: LoadTrace) -> AnyWorkload:
-    """FieldError names the key."""
-    if table.has("flow"):
+@dataclass(frozen=True)
+class Load(Number):
+    """Part of a link's rate."""
+
+    def read(self, where: str, value: object) -> float:
+        if type(value) in (int, float) and value >= 1:  # type: ignore[operator]
+            raise FieldError(
+                where,
+                f"must be below 1, not {value!r}: a link that is offered more than it carries queues without end; "
+                f"give at most {MAX_LOAD}, or interarrival for a burst",
+            )
+        return super().read(where, value)
+
+
+_LOAD = Load(0.001, MAX_LOAD)
+_GAP = Duration(1, 3600 * NS_PER_S, to="s", whole=False)
+
+
+@dataclass(frozen=True)
+class MixKeys:
+    """One part of a mix of sizes."""
+
+    share: float = entry(Number(0, 1), "Share of the flows; the shares of a mix add up to 1.")
+    bytes: int | None = entry(_FLOW_SIZE, "One size for all flows of the part.", default=None)
+    sizes: str | None = entry(_FILE, "Or a distribution of sizes.", default=None)
+    sources: tuple[str, ...] = entry(
+        ListOf(_HOST), "Hosts that send this part. By default all.", key="from", default=()
+    )
+
+
+@dataclass(frozen=True)
+class ShiftKeys:
+    """Other sizes from some point of a run on."""
+
+    at: float = entry(Number(0, 1), "Fraction of the flows after which the sizes change.", default=0.5)
+    sizes: str | None = entry(_FILE, "A distribution of sizes.", default=None)
+    mix: tuple[MixKeys, ...] = entry(ListOf(TableOf(MixKeys), shortest=1), "Or a mix of sizes.", default=())
+
+
+@dataclass(frozen=True)
+class CommonKeys:
+    """What random flows and incasts share."""
+
+    flows: int = entry(_FLOWS, "Flows of the run.")
+    pattern: str = entry(Choice(PATTERNS), "Who sends to whom.", default="all-to-all")
+    to: str | None = entry(
+        _HOST, "The one receiver. many-to-one needs it; with incast, any host asks without it.", default=None
+    )
+    load: float | None = entry(
+        _LOAD,
+        "Load of the host links, frame overhead included; with many-to-one, of the receiver's link.",
+        default=None,
+    )
+    interarrival_s: float | None = entry(
+        _GAP,
+        "Instead of load: mean time between two starts; with incast, between two requests.",
+        key="interarrival",
+        default=None,
+    )
+    scale: float = _SCALE
+    size_known: float = entry(
+        Number(0, 1), "Share of the flows without deadline whose programs declare the size.", default=0.0
+    )
+
+
+@dataclass(frozen=True)
+class RandomKeys(CommonKeys):
+    """Random flows: patterns all-to-all, many-to-one and permutation."""
+
+    sizes: str | None = entry(
+        _FILE, "A distribution: a name in experiments/workloads, or a .cdf file.", default=None
+    )
+    mix: tuple[MixKeys, ...] = entry(
+        ListOf(TableOf(MixKeys), shortest=1), "Or a mix of sizes and distributions.", default=()
+    )
+    shift: ShiftKeys | None = entry(TableOf(ShiftKeys), "Other sizes from some point on.", default=None)
+
+
+@dataclass(frozen=True)
+class IncastKeys(CommonKeys):
+    """Pattern incast: many hosts answer one at the same time."""
+
+    fanin: int | None = entry(Whole(1, 65_534), "Hosts that answer a request. Needed.", default=None)
+    bytes: int | None = entry(_FLOW_SIZE, "Size of each answer.", default=None)
+    total: int | None = entry(Size(1, 10**13), "Or size of all answers to a request together.", default=None)
+
+
+@dataclass(frozen=True)
+class TraceKeys:
+    """The flows of a trace, all to one receiver."""
+
+    trace: str = entry(_FILE, 'A file of lines "ms KB sender".')
+    to: str = entry(_HOST, "The receiver.")
+    flows: int | None = entry(_FLOWS, "Only the first flows of the trace. By default all.", default=None)
+    scale: float = _SCALE
+    size_known: float = entry(
+        Number(0, 1), "Share of the flows without deadline whose programs declare the size.", default=0.0
+    )
+
+
+def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trace: LoadTrace) -> AnyWorkload:
+    """Read a [workload]. Raises FieldError that names the key."""
+    if not isinstance(table, Mapping):
+        raise FieldError("workload", "must be a table")
+    if "flow" in table:
         if deadlines is not None:
-            raise FieldError("deadlines", "is for random flows; each [[workload.flow]] says its own")
+            raise FieldError("deadlines", "is for random flows; each [[workload.flow]] has its own deadline")
         return explicit_workload(table)
-    given = None if deadlines is None else _deadlines(Table("deadlines", deadlines))
-    workload = _trace(table, given, load_trace) if table.has("trace") else _random(table, given, load_cdf)
-    table.done()
-    return workload
+    given = None if deadlines is None else _deadlines(deadlines)
+    if "trace" in table:
+        return _trace(read(TraceKeys, table, "workload"), given, load_trace)
+    return _random(table, given, load_cdf)
 
 
-def _trace(table: Table, deadlines: Deadlines | None, load_trace: LoadTrace) -> TraceWorkload:
-    trace = load_trace(table.text("trace"))
+def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) -> TraceWorkload:
+    trace = load_trace(keys.trace)
+    if keys.flows is not None and keys.flows > len(trace):
+        raise FieldError(
+            "workload.flows", f"must be at most {len(trace)}, the flows of the trace, not {keys.flows}"
+        )
     return TraceWorkload(
         trace=trace,
-        to=table.text("to"),
-        flows=table.whole("flows", len(trace), 1, len(trace)),
-        scale=_scale(table),
+        to=keys.to,
+        flows=keys.flows or len(trace),
+        scale=keys.scale,
         deadlines=deadlines,
-        size_known=_size_known(table),
+        size_known=keys.size_known,
     )
 
 
-def _random(table: Table, deadlines: Deadlines | None, load_cdf: LoadCdf) -> Workload:
-    pattern = table.one_of("pattern", "all-to-all", PATTERNS)
-    if pattern == "incast":
-        fanin = table.whole("fanin", None, 1, MAX_FANIN)
-        sizes: SizeCdf | Mix = _answers(table, fanin)
-        shift = None
+def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: LoadCdf) -> Workload:
+    keys: IncastKeys | RandomKeys
+    if table.get("pattern") == "incast":
+        keys = read(IncastKeys, table, "workload")
+        fanin, shift = _fanin(keys), None
+        sizes: SizeCdf | Mix = _answers(keys)
     else:
-        fanin, sizes = 1, _sizes(table, load_cdf)
-        shift = _shift(table, load_cdf)
-    load, interarrival_s = _arrivals(table)
+        keys = read(RandomKeys, table, "workload")
+        fanin, sizes = 1, _sizes(keys, "workload", load_cdf)
+        shift = keys.shift
+    _check_arrivals(keys)
+    _check_receiver(keys)
     return Workload(
         sizes=sizes,
-        pattern=pattern,
-        to=_receiver(table, pattern),
-        load=load,
-        flows=table.whole("flows", None, 1, MAX_FLOWS),
-        scale=_scale(table),
-        shift_at=shift[0] if shift else None,
-        shifted=shift[1] if shift else None,
+        pattern=keys.pattern,
+        to=keys.to,
+        load=keys.load,
+        flows=keys.flows,
+        scale=keys.scale,
+        shift_at=shift.at if shift else None,
+        shifted=_sizes(shift, "workload.shift", load_cdf) if shift else None,
         deadlines=deadlines,
-        interarrival_s=interarrival_s,
+        interarrival_s=keys.interarrival_s,
         fanin=fanin,
-        size_known=_size_known(table),
+        size_known=keys.size_known,
     )
 
 
-def _scale(table: Table) -> float:
-    return table.number("scale", 1.0, 1e-6, 1e6)
-
-
-def _size_known(table: Table) -> float:
-    return table.number("size_known", 0.0, 0.0, 1.0)
-
-
-def _receiver(table: Table, pattern: str) -> str | None:
-    """The one receiver: many-to-one needs it, incast may have one."""
-    if pattern == "many-to-one" and not table.has("to"):
+def _check_receiver(keys: CommonKeys) -> None:
+    if keys.pattern == "many-to-one" and keys.to is None:
+        raise FieldError("workload.to", 'is missing: pattern many-to-one needs its receiver, as in to = "h1"')
+    if keys.pattern not in ("many-to-one", "incast") and keys.to is not None:
         raise FieldError(
-            table.name("to"), 'is missing: pattern many-to-one needs its receiver, as in to = "h1"'
+            "workload.to",
+            f"names the receiver of patterns many-to-one and incast; omit it for {keys.pattern}",
         )
-    if pattern not in ("many-to-one", "incast") and table.has("to"):
-        raise FieldError(
-            table.name("to"), f"names the receiver of patterns many-to-one and incast; drop it for {pattern}"
-        )
-    return table.text("to") if table.has("to") else None
 
 
-def _arrivals(table: Table) -> tuple[float | None, float | None]:
-    """The load, or the mean time between two starts in seconds."""
-    if table.has("load") == table.has("interarrival"):
+def _check_arrivals(keys: CommonKeys) -> None:
+    if (keys.load is None) == (keys.interarrival_s is None):
         raise FieldError(
-            table.name("load"),
+            "workload.load",
             'give either load (of the links, as in 0.8) or interarrival (mean time between starts, as in "0.1ms")',
         )
-    if table.has("interarrival"):
-        interarrival_ns = table.time_ns("interarrival", None)
-        if interarrival_ns <= 0:
-            raise FieldError(table.name("interarrival"), "must be above zero")
-        return None, interarrival_ns / 1e9
-    load = table.left["load"]
-    if isinstance(load, int | float) and not isinstance(load, bool) and load >= 1:
-        raise FieldError(
-            table.name("load"),
-            f"must be below 1, not {load!r}: a link that is offered more than it carries queues without end; "
-            f"give at most {MAX_LOAD}, or interarrival for a burst",
-        )
-    return table.number("load", None, 0.001, MAX_LOAD), None
 
 
-def _answers(table: Table, fanin: int) -> Mix:
+def _fanin(keys: IncastKeys) -> int:
+    if keys.fanin is None:
+        raise FieldError("workload.fanin", "is missing: an incast needs the number of its senders")
+    return keys.fanin
+
+
+def _answers(keys: IncastKeys) -> Mix:
     """What each of an incast's senders answers: `bytes` each, or its part of `total`."""
-    if table.has("bytes") == table.has("total"):
+    if (keys.bytes is None) == (keys.total is None):
         raise FieldError(
-            table.name("bytes"),
+            "workload.bytes",
             'give either bytes (of each answer, as in "20KB") or total (of all answers to a request)',
         )
-    key = "bytes" if table.has("bytes") else "total"
-    size_bytes = units.size_bytes(table.name(key), table.need(key))
-    if key == "total":
-        size_bytes = -(-size_bytes // fanin)
-    if size_bytes < MIN_FLOW_BYTES:
-        raise FieldError(table.name(key), f"must come to at least {MIN_FLOW_BYTES} B for each sender")
+    size_bytes = keys.bytes if keys.total is None else -(-keys.total // _fanin(keys))
+    if size_bytes is None or size_bytes < MIN_FLOW_BYTES:
+        raise FieldError("workload.total", f"must come to at least {MIN_FLOW_BYTES} B for each sender")
     return Mix((MixPart(size_bytes, 1.0, ()),))
 
 
-def _shift(table: Table, load_cdf: LoadCdf) -> tuple[float, SizeCdf | Mix] | None:
-    if not table.has("shift"):
-        return None
-    shift = Table(table.name("shift"), table.take("shift"))
-    found = shift.number("at", 0.5, 0.0, 1.0), _sizes(shift, load_cdf)
-    shift.done()
-    return found
+def _sizes(keys: RandomKeys | ShiftKeys, where: str, load_cdf: LoadCdf) -> SizeCdf | Mix:
+    if (keys.sizes is None) == (not keys.mix):
+        raise FieldError(f"{where}.sizes", "give either sizes (a table's name or a CDF file) or a mix")
+    if keys.sizes is not None:
+        return load_cdf(keys.sizes)
+    if abs(sum(part.share for part in keys.mix) - 1) > 1e-6:
+        raise FieldError(f"{where}.mix", "shares must add up to 1")
+    return Mix(tuple(_mix_part(part, f"{where}.mix[{i}]", load_cdf) for i, part in enumerate(keys.mix)))
 
 
-def _sizes(table: Table, load_cdf: LoadCdf) -> SizeCdf | Mix:
-    if table.has("sizes") == table.has("mix"):
-        raise FieldError(table.name("sizes"), "give either sizes (a table's name or a CDF file) or a mix")
-    if table.has("sizes"):
-        return load_cdf(table.text("sizes"))
-    mix = table.take("mix")
-    if not isinstance(mix, list) or not mix:
-        raise FieldError(table.name("mix"), 'must be a list of { bytes = "10KB", share = 0.8 }')
-    parts = tuple(_mix_part(Table(f"{table.name('mix')}[{i}]", part), load_cdf) for i, part in enumerate(mix))
-    if abs(sum(part.share for part in parts) - 1) > 1e-6:
-        raise FieldError(table.name("mix"), "shares must add up to 1")
-    return Mix(parts)
-
-
-def _mix_part(table: Table, load_cdf: LoadCdf) -> MixPart:
-    sources = table.take("from", [])
-    if not isinstance(sources, list) or not all(isinstance(name, str) for name in sources):
-        raise FieldError(table.name("from"), 'must be a list of host names, as in ["h2", "h3"]')
-    if table.has("bytes") == table.has("sizes"):
+def _mix_part(keys: MixKeys, where: str, load_cdf: LoadCdf) -> MixPart:
+    if (keys.bytes is None) == (keys.sizes is None):
         raise FieldError(
-            table.name("bytes"), "give either bytes (one size) or sizes (a table's name or a CDF file)"
+            f"{where}.bytes", "give either bytes (one size) or sizes (a table's name or a CDF file)"
         )
-    cdf = load_cdf(table.text("sizes")) if table.has("sizes") else None
-    size_bytes = None if cdf else units.size_bytes(table.name("bytes"), table.need("bytes"))
-    if size_bytes is not None and size_bytes < MIN_FLOW_BYTES:
-        raise FieldError(table.name("bytes"), f"must be at least {MIN_FLOW_BYTES} B")
-    part = MixPart(size_bytes, table.number("share", None, 0.0, 1.0), tuple(sources), cdf)
-    table.done()
-    return part
+    cdf = None if keys.sizes is None else load_cdf(keys.sizes)
+    return MixPart(keys.bytes, keys.share, keys.sources, cdf)
 
 
-def _deadlines(table: Table) -> Deadlines:
-    def time_us(key: str, default: str) -> float:
-        return table.time_ns(key, default) / 1000
-
-    deadlines = Deadlines(
-        share=table.number("share", None, 0.0, 1.0),
-        distribution=table.one_of("distribution", "uniform", ("uniform", "exponential")),
-        min_us=time_us("min", "5ms"),
-        max_us=time_us("max", "25ms"),
-        mean_us=time_us("mean", "15ms"),
-    )
+def _deadlines(table: object) -> Deadlines:
+    deadlines = read(Deadlines, table, "deadlines")
     if deadlines.min_us > deadlines.max_us:
         raise FieldError("deadlines.min", "must not exceed deadlines.max")
-    table.done()
     return deadlines

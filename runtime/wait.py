@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 def wait_until(
-    condition: Callable[[], T], what: str, *, timeout_s: float = 10.0, interval_s: float = 0.02
+    condition: Callable[[], T | None], what: str, *, timeout_s: float = 10.0, interval_s: float = 0.02
 ) -> T:
-    """Poll `condition` until it is true and return its value; TimeoutError naming `what` after `timeout_s`."""
+    """Poll `condition` until it is true and return its value. Raises TimeoutError naming `what` after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while True:
         value = condition()

@@ -7,12 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from policy.framing import FRAME_BYTES
 from policy.graph import Port, Topology
-from policy.workload import FRAME_BYTES
+from policy.units import PS_PER_NS, PS_PER_S
 from simulator import _fabric
-
-PS_PER_NS = 1000
-PS_PER_S = 10**12
 
 MakePort = Callable[[Port, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
 """From a link, and whether its host's own port is meant, to what the port does."""

@@ -11,8 +11,9 @@ from policy.adaptation import Adaptation, PortCounters
 from policy.desired import Policy
 from policy.graph import Topology
 from policy.queue_map import queue_map
+from policy.units import PS_PER_NS, PS_PER_S
 from simulator import _fabric
-from simulator.layout import PS_PER_NS, PS_PER_S, Layout
+from simulator.layout import Layout
 from simulator.taps import ThresholdsMoved
 
 

@@ -7,6 +7,7 @@ from policy.desired import Policy
 from policy.emulation import HOST_BURST_BYTES, port_burst_bytes
 from policy.graph import Port
 from policy.marking import PHANTOM_PERCENT, PortMarking
+from policy.needs import Need
 from policy.scenario import SimulatorSettings
 from policy.schemes import QueueRule
 from simulator import _fabric
@@ -31,7 +32,7 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
             settings.bps = UNSHAPED_BPS if simulator.uplink == "unshaped" else 0
             return settings, _fabric.Discipline()
         settings.buffer_bytes = policy.buffer
-        settings.grants_rates = policy.definition.congestion_control == "d3"
+        settings.grants_rates = Need.EXPLICIT_RATES in policy.needs
         settings.mark_by = _fabric.MarkBy[simulator.mark_by]
         settings.count_tags = not of_host and policy.definition.threshold_rule.adapts
         _mark(settings, policy.port_marking if link.edge else policy.core_marking, link.rate_bps)

@@ -15,18 +15,18 @@ import numpy.typing as npt
 
 from policy.errors import FieldError
 from policy.graph import Topology
+from policy.needs import Need
 from policy.scenario import Scenario, scheduled_batches
+from policy.units import PS_PER_MS, PS_PER_S, PS_PER_US
 from policy.workload import FlowBatch
 from simulator import _fabric
-from simulator.layout import PS_PER_S, lay_out, near_ps
+from simulator.layout import lay_out, near_ps
 from simulator.ledger import Ledger
 from simulator.policy_loop import PolicyLoop
 from simulator.ports import port_maker
 from simulator.taps import Columns, SimulationProgress, Taps, no_results
 from simulator.transport import transport_settings
 
-PS_PER_US = 10**6
-PS_PER_MS = 10**9
 NEVER_PS = 2**62
 SLICE_EVENTS = 1_000_000
 """Between two looks at what has ended, and at Ctrl-C."""
@@ -49,8 +49,11 @@ class Simulation:
         scenario, policy = self.scenario, self.scenario.policy
         if scenario.background:
             raise FieldError("background", 'is for the testbed; here use [[workload.flow]] with until = "…"')
-        if policy.definition.congestion_control == "d3" and scenario.simulator.multipath == "per-packet":
-            raise FieldError("simulator.multipath", "d3 reserves rates along one path a flow: use per-flow")
+        if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.multipath == "per-packet":
+            raise FieldError(
+                "simulator.multipath",
+                f"must be per-flow: {policy.scheme} reserves rates along one path of a flow",
+            )
         self.fabric = _fabric.Fabric(
             len(self.topology.hosts),
             len(self.topology.switches),

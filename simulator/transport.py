@@ -3,29 +3,11 @@
 
 from __future__ import annotations
 
+from policy.framing import FRAME_BYTES, MSS_BYTES
 from policy.scenario import Scenario
-from policy.schemes import Marking
-from policy.workload import FRAME_BYTES, MSS_BYTES
+from policy.schemes import Marking, Scheme
+from policy.units import PS_PER_NS, PS_PER_US
 from simulator import _fabric
-
-PS_PER_US = 10**6
-PS_PER_NS = 1000
-
-CONTROLS = {
-    "sluice_dctcp": _fabric.Control.dctcp,
-    "sluice_ucp": _fabric.Control.ucp,
-    "sluice_d2tcp": _fabric.Control.d2tcp,
-    "sluice_datcp": _fabric.Control.datcp,
-    "sluice_mcp": _fabric.Control.mcp,
-    "cubic": _fabric.Control.cubic,
-    "reno": _fabric.Control.reno,
-    "pfabric": _fabric.Control.pfabric,
-    "d3": _fabric.Control.d3,
-}
-"""By the name that the scheme gives; those of the kernel have the same laws compiled in."""
-
-STANDARD_ECHO = ("sluice_datcp", "reno", "cubic")
-"""Controls whose receivers echo marks as RFC 3168 has it; the others' echo the mark of each packet."""
 
 NO_WINDOW_BOUND = 10_000
 """Packets: beyond what any buffer here takes."""
@@ -34,10 +16,9 @@ NO_WINDOW_BOUND = 10_000
 def transport_settings(scenario: Scenario) -> _fabric.TransportSettings:
     """The same for every flow of the run."""
     scheme, transport, simulator = scenario.policy.definition, scenario.transport, scenario.simulator
-    control = scheme.congestion_control
     settings = _fabric.TransportSettings()
-    settings.control = CONTROLS[control]
-    settings.echo = _echo(control, scheme.marking)
+    settings.control = _fabric.Control[scheme.control.name]
+    settings.echo = _echo(scheme)
     settings.payload_bytes = MSS_BYTES
     settings.header_bytes = FRAME_BYTES - MSS_BYTES
     settings.initial_window = transport.initial_window
@@ -56,7 +37,7 @@ def transport_settings(scenario: Scenario) -> _fabric.TransportSettings:
     return settings
 
 
-def _echo(control: str, marking: Marking) -> _fabric.Echo:
-    if marking is Marking.NONE:
+def _echo(scheme: Scheme) -> _fabric.Echo:
+    if scheme.marking is Marking.NONE:
         return _fabric.Echo.none
-    return _fabric.Echo.standard if control in STANDARD_ECHO else _fabric.Echo.exact
+    return _fabric.Echo[scheme.control.echo.value]

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, Select, func, select, text
 
+from policy.entries import entries
 from policy.records import FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, FlowRecord
 from policy.schemes import SCHEMES
+from policy.units import US_PER_S
 from store.bulk import insert_rows
 from store.order import one_after_another
 from store.schema import flows
@@ -37,7 +39,7 @@ MOST_COLUMNS = 500_000
 """Flows that figures are made of at most: at 10,000 a second the last 50 s, and some 40 MB."""
 
 _FIGURES = ("sequence", "received_at", "started_at", "fct_us", "size_class", "scheme", "met")
-_NAMES = tuple(field.name for field in fields(FlowRecord))
+_NAMES = tuple(field.name for field in entries(FlowRecord))
 _COLUMNS = [flows.c[name] for name in _NAMES]
 _fields_of = attrgetter(*_NAMES)
 _INTO = f"flows ({', '.join((*_NAMES, 'received_at'))})"
@@ -115,7 +117,7 @@ def count_records(tally: Tally, records: Iterable[FlowRecord]) -> None:
         scheme = record.scheme if record.scheme in SCHEMES else OTHER_SCHEME
         kinds.setdefault((scheme, record.size_class, record.source), []).append(record)
     for (scheme, size_class, source), those in kinds.items():
-        finished = [record.fct_us / 1e6 for record in those if record.fct_us is not None]
+        finished = [record.fct_us / US_PER_S for record in those if record.fct_us is not None]
         for status, count in ((FINISHED, len(finished)), (UNFINISHED, len(those) - len(finished))):
             tally.count(FLOWS, count, source=source, scheme=scheme, status=status)
         if source == SCHEDULED:
@@ -162,7 +164,7 @@ class FlowColumns:
         fct_us = np.array(fct, dtype=np.float64)
         classes = {name: place for place, name in enumerate(SIZE_CLASSES)}
         schemes = {name: place for place, name in enumerate(dict.fromkeys(scheme))}
-        finished = np.array(started, dtype=np.float64) + fct_us / 1e6
+        finished = np.array(started, dtype=np.float64) + fct_us / US_PER_S
         return cls(
             at=np.where(np.isnan(fct_us), np.array(received, dtype=np.float64), finished),
             fct_us=fct_us,

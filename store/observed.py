@@ -10,6 +10,9 @@ from typing import Any
 
 from sqlalchemy import Engine, Select, Table, delete, func, select
 
+from policy.agents import Heartbeat, HostHeartbeat, heartbeat_from
+from policy.entries import write
+from policy.errors import FieldError
 from store.desired import insert_for
 from store.order import one_after_another
 from store.schema import agents, events, port_samples, sanctions, switches, thresholds
@@ -46,9 +49,22 @@ def put_switch(engine: Engine, dpid: int, name: str, *, connected: bool, policy_
         connection.execute(statement.on_conflict_do_update(index_elements=["dpid"], set_=values))
 
 
-def put_agent(engine: Engine, name: str, kind: str, status: Mapping[str, Any]) -> None:
-    """An agent's heartbeat."""
-    values = {"name": name, "kind": kind, "status": dict(status), "seen_at": time.time()}
+@dataclass(frozen=True)
+class AgentRow:
+    """An agent, and its newest heartbeat."""
+
+    name: str
+    seen_at: float
+    heartbeat: Heartbeat
+
+    @property
+    def kind(self) -> str:
+        return self.heartbeat.KIND
+
+
+def put_agent(engine: Engine, name: str, heartbeat: Heartbeat) -> None:
+    """Keep an agent's heartbeat in place of the one before."""
+    values = {"name": name, "kind": heartbeat.KIND, "status": write(heartbeat), "seen_at": time.time()}
     with engine.begin() as connection:
         statement = insert_for(connection, agents).values(**values)
         connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
@@ -82,8 +98,27 @@ def all_switches(engine: Engine) -> list[Mapping[str, Any]]:
     return _all(engine, select(switches).order_by(switches.c.dpid))
 
 
-def all_agents(engine: Engine) -> list[Mapping[str, Any]]:
-    return _all(engine, select(agents).order_by(agents.c.name))
+def all_agents(engine: Engine) -> list[AgentRow]:
+    """Every agent by name.
+
+    Left out is an agent whose last heartbeat another version of Sluice wrote; its next heartbeat replaces the row.
+    """
+    rows = _all(engine, select(agents).order_by(agents.c.name))
+    found = [(row, _heartbeat(row)) for row in rows]
+    return [AgentRow(row["name"], row["seen_at"], beat) for row, beat in found if beat is not None]
+
+
+def _heartbeat(row: Mapping[str, Any]) -> Heartbeat | None:
+    try:
+        return heartbeat_from({"kind": row["kind"], **row["status"]})
+    except FieldError:
+        return None
+
+
+def host_heartbeats(engine: Engine) -> dict[str, HostHeartbeat]:
+    """The newest heartbeat of every host's agent, by name."""
+    beats = {row.name: row.heartbeat for row in all_agents(engine)}
+    return {name: beat for name, beat in beats.items() if isinstance(beat, HostHeartbeat)}
 
 
 def recent_events(engine: Engine, since: float, limit: int = 500) -> list[Mapping[str, Any]]:

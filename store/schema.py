@@ -8,6 +8,8 @@ Times are seconds of the Unix epoch.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -20,8 +22,10 @@ from sqlalchemy import (
     String,
     Table,
 )
+from sqlalchemy.types import TypeEngine
 
-from policy.records import SCHEDULED
+from policy.entries import Entry, entries, plain_type
+from policy.records import FlowRecord
 
 metadata = MetaData()
 
@@ -30,6 +34,27 @@ _Number = BigInteger().with_variant(Integer, "sqlite")
 
 RETIRED_INDEXES = ("thresholds_by_port", "port_samples_by_port", "flows_by_reception")
 """Of earlier versions; dropped when a store is opened."""
+
+_SQL_TYPES: dict[type, type[TypeEngine[Any]]] = {int: BigInteger, float: Float, bool: Boolean, str: String}
+
+
+def record_columns() -> list[Column[Any]]:
+    """A column for each field of a flow record."""
+    return [_record_column(field) for field in entries(FlowRecord)]
+
+
+def _record_column(field: Entry) -> Column[Any]:
+    python_type = plain_type(FlowRecord, field.name)
+    column_type = Integer if field.name.endswith("_port") else _SQL_TYPES[python_type]
+    default = field.default if field.name == "source" else None  # for rows of stores that lacked the column
+    return Column(
+        field.name,
+        column_type,
+        nullable=field.nullable,
+        unique=field.name == "id" or None,
+        server_default=default,
+    )
+
 
 policies = Table(
     "policies",
@@ -107,31 +132,11 @@ flows = Table(
     "flows",
     metadata,
     Column("sequence", _Number, primary_key=True, autoincrement=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("src", String, nullable=False),
-    Column("dst", String, nullable=False),
-    Column("bytes", BigInteger, nullable=False),
-    Column("size_class", String, nullable=False),
-    Column("started_at", Float, nullable=False),
-    Column("fct_us", Float),
-    Column("ideal_us", Float),
-    Column("deadline_us", Float),
-    Column("met", Boolean),
-    Column("retransmissions", BigInteger),
-    Column("congestion_control", String, nullable=False),
-    Column("scheme", String, nullable=False),
-    Column("status", String, nullable=False),
-    Column("reason", String, nullable=False),
-    Column("source", String, nullable=False, server_default=SCHEDULED),
-    Column("src_port", Integer),
-    Column("dst_port", Integer),
-    Column("lasted_us", Float),
-    Column("timeouts", BigInteger),
-    Column("srtt_us", Float),
+    *record_columns(),
     Column("received_at", Float, nullable=False),
     Index("flows_by_source", "source", "received_at"),
 )
-"""All but `sequence` and `received_at` is policy.records.FlowRecord."""
+"""A policy.records.FlowRecord, its place in the order of reception, and when it came."""
 
 events = Table(
     "events",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks: as graphs (one file a topology) and as real switches and hosts on this machine (testbed.py).
 
-Adding a topology: one file with KIND, PARAMETERS and build(values), and one line in TOPOLOGIES.
+Adding a topology: one file with KIND, Parameters and build(values), and one line in TOPOLOGIES.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ from policy.errors import FieldError
 from policy.graph import Topology
 from policy.scenario import Scenario, check_topology
 from topologies import dumbbell, leaf_spine, single
-from topologies.parameters import checked
+from topologies.checking import checked
 
 TOPOLOGIES = {module.KIND: module for module in (single, dumbbell, leaf_spine)}
 
 
 def build(kind: str, **parameters: Any) -> Topology:
-    """The graph of a topology. Raises FieldError naming an unknown kind or parameter, or a value out of range."""
+    """The graph of a topology. Raises FieldError that names an unknown kind or parameter, or a value out of range."""
     if kind not in TOPOLOGIES:
         raise FieldError("topology", f"must be one of {', '.join(TOPOLOGIES)}, not {kind!r}")
     module = TOPOLOGIES[kind]
-    topology: Topology = module.build(checked(parameters, module.PARAMETERS))
+    topology: Topology = module.build(checked(module.Parameters, parameters))
     return topology
 
 
 def build_topology(scenario: Scenario) -> Topology:
-    """The network of a scenario. FieldError names a bad key of [fabric], or what the scenario misses in the network."""
-    topology = build(scenario.fabric.topology, **scenario.fabric.parameters)
+    """The network of a scenario. FieldError names a bad key of [fabric], or what the network lacks for the scenario."""
+    try:
+        topology = build(scenario.fabric.topology, **scenario.fabric.parameters)
+    except FieldError as error:
+        raise FieldError(f"fabric.{error.field}", error.problem) from None
     check_topology(scenario, topology)
     return topology

@@ -281,7 +281,7 @@ def measure_marking(bed: Testbed) -> Check:
         sender = Sender("h2", to, tags=(1,), ecn=2, for_s=1.0)
         got = measure.transmit(bed, "h1", [sender, Sender("h3", to, tags=(2,), ecn=0, for_s=1.0)])
         after = bed.port_counters("s1:1")
-        marked = after[1]["marked"] - before[1]["marked"]
+        marked = after[1].marked - before[1].marked
         ce = {tag: got.tos.get(tag << 2 | 3, 0) for tag in (1, 2)}
         if not marked or ce != {1: marked, 2: 0}:
             raise SluiceError(

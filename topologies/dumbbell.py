@@ -3,24 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
+from policy.entries import entry
 from policy.graph import Topology, host, switch
-from topologies.parameters import LINK_PARAMETERS, Parameter
+from policy.kinds import Whole
+from policy.links import Links
 from topologies.wiring import core_link, host_link
 
 KIND = "dumbbell"
-PARAMETERS = (Parameter("left", 2, 1, 500), Parameter("right", 2, 1, 500), *LINK_PARAMETERS)
 
 
-def build(values: Mapping[str, int]) -> Topology:
-    """From checked parameters."""
+@dataclass(frozen=True, kw_only=True)
+class Parameters(Links):
+    left: int = entry(Whole(1, 500), "Hosts at the first switch.", default=2)
+    right: int = entry(Whole(1, 500), "Hosts at the second switch.", default=2)
+
+
+def build(values: Parameters) -> Topology:
     s1, s2 = switch(1), switch(2)
-    left, right = values["left"], values["right"]
+    left, right = values.left, values.right
     hosts = tuple(host(i) for i in range(1, left + right + 1))
     ports = (
         *(host_link(s1, number, h, values) for number, h in enumerate(hosts[:left], start=1)),
         *(host_link(s2, number, h, values) for number, h in enumerate(hosts[left:], start=1)),
         *core_link(s1, left + 1, s2, right + 1, values),
     )
-    return Topology(KIND, hosts, (s1, s2), ports, dict(values))
+    return Topology(KIND, hosts, (s1, s2), ports, asdict(values))

@@ -6,24 +6,26 @@ Leaf i has its hosts on ports 1 … H and spine j on port H + j; spine j has lea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
+from policy.entries import entry
 from policy.graph import Topology, host, switch
-from topologies.parameters import LINK_PARAMETERS, Parameter
+from policy.kinds import Whole
+from policy.links import Links
 from topologies.wiring import core_link, host_link
 
 KIND = "leaf-spine"
-PARAMETERS = (
-    Parameter("leaves", 4, 1, 64),
-    Parameter("spines", 2, 1, 64),
-    Parameter("hosts_per_leaf", 2, 1, 500),
-    *LINK_PARAMETERS,
-)
 
 
-def build(values: Mapping[str, int]) -> Topology:
-    """From checked parameters."""
-    n_leaves, n_spines, per_leaf = values["leaves"], values["spines"], values["hosts_per_leaf"]
+@dataclass(frozen=True, kw_only=True)
+class Parameters(Links):
+    leaves: int = entry(Whole(1, 64), "Leaf switches.", default=4)
+    spines: int = entry(Whole(1, 64), "Spine switches.", default=2)
+    hosts_per_leaf: int = entry(Whole(1, 500), "Hosts at each leaf switch.", default=2)
+
+
+def build(values: Parameters) -> Topology:
+    n_leaves, n_spines, per_leaf = values.leaves, values.spines, values.hosts_per_leaf
     leaves = [switch(i) for i in range(1, n_leaves + 1)]
     spines = [switch(n_leaves + j) for j in range(1, n_spines + 1)]
     hosts = [host(i) for i in range(1, n_leaves * per_leaf + 1)]
@@ -35,4 +37,4 @@ def build(values: Mapping[str, int]) -> Topology:
     for i, leaf in enumerate(leaves, start=1):
         for j, spine in enumerate(spines, start=1):
             ports += core_link(leaf, per_leaf + j, spine, i, values)
-    return Topology(KIND, tuple(hosts), (*leaves, *spines), tuple(ports), dict(values))
+    return Topology(KIND, tuple(hosts), (*leaves, *spines), tuple(ports), asdict(values))

@@ -8,26 +8,36 @@ second it looks at every port in any case. Without the web process it goes on wi
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import select
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from dataplane.port import PortProgram, PortSettings
+from policy.agents import AgentSettings, PortHeartbeat, heartbeat_document
 from policy.behaviour import PortBehaviour
-from policy.errors import SluiceError
+from policy.entries import read, write
+from policy.errors import FieldError, SluiceError
 from policy.graph import Port, Topology
 from runtime.command import CommandFailed
+from runtime.http_client import HttpClient, ServerAway
 from topologies import commands, ovs
-from topologies.heartbeat import post_heartbeat
-from topologies.settings import Settings, check_behaviour, load_start, port_settings, read_json, write_json
+from topologies.settings import (
+    Settings,
+    check_behaviour,
+    last_report,
+    load_start,
+    port_settings,
+    read_json,
+    write_json,
+)
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +45,7 @@ NAME = "port-agent"
 LOOK_S = 0.1
 RECONCILE_S = 1.0
 HEARTBEAT_S = 1.0
+WEB_TIMEOUT_S = 2.0
 
 _RTMGRP_LINK, _RTMGRP_TC = 1, 8
 
@@ -105,7 +116,7 @@ class PortAgent:
         log.info("%s", behaviour)
 
     def read_behaviour_file(self) -> None:
-        """Take up what was written there since the last look."""
+        """Apply what was written there since the last look."""
         try:
             written_ns = self.settings.behaviour_file.stat().st_mtime_ns
         except FileNotFoundError:
@@ -115,44 +126,43 @@ class PortAgent:
         self.behaviour_file_ns = written_ns
         asked = read_json(self.settings.behaviour_file)
         if asked:
-            self.set_behaviour(PortBehaviour.from_document(asked))
+            self.set_behaviour(read(PortBehaviour, asked))
 
-    def obey(self, answer: Mapping[str, Any]) -> None:
-        """Take up the answer to a heartbeat; before the first policy there is no buffer in it, and nothing to do."""
-        self.policy_version = answer.get("policy_version", self.policy_version)
-        if answer.get("buffer_bytes"):
-            self.set_behaviour(PortBehaviour.from_document(answer))
+    def obey(self, wanted: AgentSettings) -> None:
+        """Apply the answer to a heartbeat. Before the first policy it asks for nothing."""
+        self.policy_version = wanted.policy_version
+        if wanted.ports is not None:
+            self.set_behaviour(wanted.ports)
 
-    def state(self) -> dict[str, Any]:
-        """For whoever waits for a change of ours."""
-        return {
-            "pid": os.getpid(),
-            **asdict(self.behaviour),
-            "shares_stand": self.shares_stand,
-            "policy_version": self.policy_version,
-            "attached": dict(self.attached),
-        }
+    def state(self) -> PortHeartbeat:
+        """The heartbeat without counters: what others wait for after a change."""
+        return PortHeartbeat(
+            pid=os.getpid(),
+            policy_version=self.policy_version,
+            behaviour=self.behaviour,
+            shares_stand=self.shares_stand,
+            attached=dict(self.attached),
+            at=0.0,
+            ports={},
+            late_ns={},
+        )
 
-    def report(self) -> dict[str, Any]:
-        """The heartbeat: state, and by port id counters of each queue, and how late the port was.
-
-        `at` is CLOCK_MONOTONIC, the machine's.
-        """
+    def report(self) -> PortHeartbeat:
+        """The heartbeat: state, counters of each queue, and how late each port was."""
         ports = [port for port in self.graph.ports if port.interface in self.attached]
-        return {
-            "kind": "port",
-            **self.state(),
-            "at": time.monotonic(),
-            "ports": {port.id: [asdict(q) for q in self.program.counters(port.interface)] for port in ports},
-            "late_ns": {port.id: self.program.late_ns(port.interface) for port in ports},
-        }
+        return replace(
+            self.state(),
+            at=time.monotonic(),
+            ports={port.id: self.program.counters(port.interface) for port in ports},
+            late_ns={port.id: self.program.late_ns(port.interface) for port in ports},
+        )
 
 
 def run(agent: PortAgent) -> None:
     """Until the process is ended."""
-    web = Path(agent.settings.web.removeprefix("unix:")) if agent.settings.web else None
+    web = HttpClient(agent.settings.web, WEB_TIMEOUT_S) if agent.settings.web else None
     next_look = next_report = 0.0
-    said: dict[str, Any] = {}
+    said: PortHeartbeat | None = None
     with listen_to_kernel() as changes:
         while True:
             if _wait(changes, LOOK_S) or time.monotonic() >= next_look:
@@ -162,10 +172,23 @@ def run(agent: PortAgent) -> None:
             if agent.state() == said and time.monotonic() < next_report:
                 continue
             report = agent.report()
-            write_json(agent.settings.port_agent_file, report)
+            write_json(agent.settings.port_agent_file, write(report))
             said, next_report = agent.state(), time.monotonic() + HEARTBEAT_S
-            if web:
-                agent.obey(post_heartbeat(web, NAME, report) or {})
+            wanted = ask(web, report) if web else None
+            if wanted is not None:
+                agent.obey(wanted)
+
+
+def ask(web: HttpClient, report: PortHeartbeat) -> AgentSettings | None:
+    """Send a heartbeat and return what the policy wants; None if the web process is away or refuses."""
+    try:
+        answer = web.post(f"/api/v1/agents/{NAME}", json.dumps(heartbeat_document(report)).encode())
+        return read(AgentSettings, answer.json()) if answer.ok else None
+    except ServerAway:
+        return None
+    except FieldError as error:
+        log.warning("the settings of the web process are of another version than this agent: %s", error)
+        return None
 
 
 def listen_to_kernel() -> socket.socket:
@@ -203,9 +226,9 @@ def _tool(settings: Settings, argv: list[str]) -> str:
 
 
 def last_behaviour(settings: Settings) -> PortBehaviour:
-    """What an agent before this one last said; the testbed's own for the first."""
-    said = read_json(settings.port_agent_file)
-    return PortBehaviour.from_document(said) if said else settings.behaviour
+    """The behaviour that an agent before this one reported last; the testbed's own for the first agent."""
+    report = last_report(settings)
+    return settings.behaviour if report is None else report.behaviour
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ from typing import Any
 
 from dataplane.flow_queues import SUB_QUEUES
 from dataplane.port import PortSettings
+from policy.agents import PortHeartbeat
 from policy.behaviour import PortBehaviour
+from policy.entries import read
 from policy.errors import FieldError
 from policy.graph import Port, Topology
 
@@ -103,7 +105,7 @@ def load_start(path: Path) -> tuple[Settings, Topology]:
     values = document["settings"]
     for name in ("run_dir", "log_dir"):
         values[name] = Path(values[name])
-    values["behaviour"] = PortBehaviour.from_document(values["behaviour"])
+    values["behaviour"] = read(PortBehaviour, values["behaviour"])
     known = {field.name for field in fields(Settings)}
     return Settings(**{k: values[k] for k in known}), Topology.from_document(document["topology"])
 
@@ -123,3 +125,9 @@ def read_json(path: Path) -> dict[str, Any] | None:
         return None
     document: dict[str, Any] = json.loads(text)
     return document
+
+
+def last_report(settings: Settings) -> PortHeartbeat | None:
+    """What the port agent reported last; None before its first report."""
+    document = read_json(settings.port_agent_file)
+    return read(PortHeartbeat, document) if document else None

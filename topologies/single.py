@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
+from policy.entries import entry
 from policy.graph import Topology, host, switch
-from topologies.parameters import LINK_PARAMETERS, Parameter
+from policy.kinds import Whole
+from policy.links import Links
 from topologies.wiring import host_link
 
 KIND = "single"
-PARAMETERS = (Parameter("hosts", 4, 2, 1000), *LINK_PARAMETERS)
 
 
-def build(values: Mapping[str, int]) -> Topology:
-    """From checked parameters."""
+@dataclass(frozen=True, kw_only=True)
+class Parameters(Links):
+    hosts: int = entry(Whole(2, 1000), "Hosts at the switch.", default=4)
+
+
+def build(values: Parameters) -> Topology:
     s1 = switch(1)
-    hosts = tuple(host(i) for i in range(1, values["hosts"] + 1))
+    hosts = tuple(host(i) for i in range(1, values.hosts + 1))
     ports = tuple(host_link(s1, number, h, values) for number, h in enumerate(hosts, start=1))
-    return Topology(KIND, hosts, (s1,), ports, dict(values))
+    return Topology(KIND, hosts, (s1,), ports, asdict(values))

@@ -18,21 +18,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from policy.agents import PortHeartbeat, QueueCounters
 from policy.behaviour import PortBehaviour
+from policy.entries import write
 from policy.errors import EnvironmentLacking, SluiceError
 from policy.graph import Topology
 from policy.marking import DEFAULT_BUFFER_BYTES
+from policy.units import BITS_PER_BYTE, NS_PER_S
 from runtime.command import run
 from runtime.process import spawn
 from runtime.wait import wait_until
 from topologies import losses, ovs, processes
 from topologies.delays import delay_warnings
-from topologies.settings import Settings, check_behaviour, read_json, write_json
+from topologies.settings import Settings, check_behaviour, last_report, read_json, write_json
 
 log = logging.getLogger(__name__)
 
@@ -200,42 +202,44 @@ class Testbed:
         FieldError when it is not possible: nothing is changed.
         """
         check_behaviour(behaviour)
-        wanted = asdict(behaviour)
-        write_json(self.settings.behaviour_file, wanted)
+        write_json(self.settings.behaviour_file, write(behaviour))
         wait_until(lambda: self._stands(behaviour), "the ports do what they are told")
 
     def _stands(self, wanted: PortBehaviour) -> bool:
         standing = self.port_agent_state()
-        return PortBehaviour.from_document(standing) == wanted and bool(standing.get("shares_stand"))
+        return standing.behaviour == wanted and standing.shares_stand
 
-    def port_agent_state(self) -> dict[str, Any]:
-        """What the port agent last said: what ports do, which are attached, how often it had to attach."""
-        return read_json(self.settings.port_agent_file) or {}
+    def port_agent_state(self) -> PortHeartbeat:
+        """What the port agent reported last. Waits for its first report."""
+        return wait_until(lambda: last_report(self.settings), "the port agent reports")
 
-    def port_counters(self, port_id: str) -> list[dict[str, int]]:
-        """By queue, what the port program has counted until now at least: packets, bytes, marked, dropped, …
+    def port_counters(self, port_id: str) -> tuple[QueueCounters, ...]:
+        """By queue, what the port program has counted until now at least.
 
         The port agent writes it once a second: this waits for the next time.
         """
-        counters: list[dict[str, int]] = self._next_port_report()["ports"][port_id]
-        return counters
+        return self._next_port_report().ports[port_id]
 
     def port_service(self) -> dict[str, PortService]:
         """By port id, since the port program is there. Waits as `port_counters` does."""
         report = self._next_port_report()
         return {
             port.id: PortService(
-                busy_s=8 * sum(queue["bytes"] for queue in report["ports"][port.id]) / port.rate_bps,
-                late_s=report["late_ns"][port.id] / 1e9,
+                busy_s=BITS_PER_BYTE * sum(queue.bytes for queue in report.ports[port.id]) / port.rate_bps,
+                late_s=report.late_ns[port.id] / NS_PER_S,
             )
             for port in self.topology.ports
-            if port.id in report["ports"]
+            if port.id in report.ports
         }
 
-    def _next_port_report(self) -> dict[str, Any]:
+    def _next_port_report(self) -> PortHeartbeat:
         called_at = time.monotonic()
-        wait_until(lambda: self.port_agent_state().get("at", 0.0) > called_at, "the port agent reports")
-        return self.port_agent_state()
+
+        def newer() -> PortHeartbeat | None:
+            report = self.port_agent_state()
+            return report if report.at > called_at else None
+
+        return wait_until(newer, "the port agent reports")
 
     def crash(self, service: str) -> None:
         """kill -9 one of `pids`; the testbed starts it again (`wait_restarted`)."""

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from sqlalchemy import Engine
 
+from policy.agents import Heartbeat, HostHeartbeat
 from policy.desired import Policy
+from policy.entries import Entry, write
 from policy.fabrics import TESTBED, refusal
+from policy.fields import scheme_fields
 from policy.graph import Topology
 from policy.schemes import Scheme
 from store.desired import PolicyVersion, current_policy, current_topology, current_version
 from store.observed import (
+    AgentRow,
     ThresholdChange,
     all_agents,
     all_switches,
@@ -26,8 +30,7 @@ from store.observed import (
 )
 from store.sanctions import all_sanctions
 from webui import __version__, figures
-from webui.connections import FIELD, ended_connections, living_connections, lost_connections
-from webui.models import AgentSettings
+from webui.connections import ended_connections, living_connections, lost_connections
 from webui.recent import RecentFlows
 
 AGENT_LATE_S = 5.0
@@ -35,8 +38,6 @@ AGENT_LATE_S = 5.0
 CONTROLLER_LATE_S = 5.0
 """A controller that has written nothing for this long counts as away; it samples the ports about every second."""
 RATE_WINDOW_S = 10.0
-
-_SETTING_NAMES = tuple(name for name in AgentSettings.model_fields if name != "policy_version")
 
 
 def scheme_document(scheme: Scheme) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def scheme_document(scheme: Scheme) -> dict[str, Any]:
         "paper": scheme.paper,
         "congestion_control": scheme.congestion_control,
         "threshold_rule": scheme.threshold_rule.value,
-        "queue_rule": scheme.queue_rule.value,
+        "queue_rule": scheme.queue_rule.label,
         "marking": scheme.marking.value,
         "queues": scheme.queues,
         "thresholds_bytes": list(scheme.thresholds_bytes),
@@ -55,6 +56,22 @@ def scheme_document(scheme: Scheme) -> dict[str, Any]:
         "tags_sizes": scheme.tags_sizes,
         "colour": scheme.colour,
         "refused": refusal(Policy.from_document({"scheme": scheme.name}), TESTBED),
+        "fields": [field_document(field) for field in scheme_fields(scheme)],
+    }
+
+
+def field_document(field: Entry) -> dict[str, Any]:
+    """A policy field, for the form of the dashboard."""
+    return {
+        "name": field.name,
+        "title": field.title,
+        "kind": field.kind.name,
+        "unit": field.kind.unit,
+        "allowed": field.kind.allowed,
+        "low": getattr(field.kind, "low", None),
+        "high": getattr(field.kind, "high", None),
+        "default": field.default,
+        "help": field.help,
     }
 
 
@@ -78,24 +95,6 @@ def _state(version: PolicyVersion, newest_version: int) -> str:
 def current_policy_document(engine: Engine) -> dict[str, Any] | None:
     current = current_policy(engine)
     return policy_document(current, current.version) if current else None
-
-
-def agent_settings(version: int, policy: Policy | None) -> dict[str, Any]:
-    """What an agent sets on its host or ports; every value None before the first policy."""
-    if policy is None:
-        return {"policy_version": version, **dict.fromkeys(_SETTING_NAMES)}
-    scheme = policy.definition
-    return {
-        "policy_version": version,
-        "scheme": policy.scheme,
-        "congestion_control": scheme.congestion_control,
-        "fallback_control": scheme.fallback_control,
-        "tags_deadlines": scheme.tags_deadlines,
-        "urgent_after_bytes": policy.urgent_after,
-        "tags_sizes": scheme.tags_sizes,
-        **asdict(policy.port_behaviour),
-        "idle_gap_ns": policy.idle_gap_ms * 1_000_000,
-    }
 
 
 def threshold_document(change: ThresholdChange) -> dict[str, Any]:
@@ -146,7 +145,7 @@ def health_document(engine: Engine, now: float, topology: Topology | None) -> di
         "store": {"reachable": True, "kind": engine.dialect.name},
         "versions": {"sluice": __version__, "policy": current_version(engine)},
         "controller": controller,
-        "agents": [without_connections(agent) for agent in agents],
+        "agents": agents,
     }
 
 
@@ -175,29 +174,32 @@ def _switch(row: Mapping[str, Any], now: float, controller_alive: bool) -> dict[
     }
 
 
-def agent_document(row: Mapping[str, Any], now: float) -> dict[str, Any]:
-    age_s = now - row["seen_at"]
+def agent_document(row: AgentRow, now: float) -> dict[str, Any]:
+    age_s = now - row.seen_at
     return {
-        "name": row["name"],
-        "kind": row["kind"],
+        "name": row.name,
+        "kind": row.kind,
         "alive": age_s < AGENT_LATE_S,
         "age_s": round(age_s, 3),
-        "status": row["status"],
+        "status": _status_document(row.heartbeat),
     }
 
 
-def without_connections(agent: dict[str, Any]) -> dict[str, Any]:
-    """Every agent's connections are told in one place, see connections_document."""
-    return {**agent, "status": {name: value for name, value in agent["status"].items() if name != FIELD}}
+def _status_document(heartbeat: Heartbeat) -> dict[str, Any]:
+    """The heartbeat without its connections, which connections_document shows for all agents together."""
+    if isinstance(heartbeat, HostHeartbeat):
+        heartbeat = replace(heartbeat, watch=replace(heartbeat.watch, connections=()))
+    return write(heartbeat)
 
 
 def connections_document(engine: Engine, now: float) -> dict[str, Any]:
-    """TCP connections of programs that are no part of a schedule."""
-    agents = [agent_document(row, now) for row in all_agents(engine)]
+    """TCP connections of programs that are not part of a schedule."""
+    alive = [row.heartbeat for row in all_agents(engine) if now - row.seen_at < AGENT_LATE_S]
+    beats = [beat for beat in alive if isinstance(beat, HostHeartbeat)]
     return {
-        "living": living_connections(agents),
+        "living": living_connections(beats),
         "ended": ended_connections(engine, now),
-        "lost": lost_connections(agents),
+        "lost": lost_connections(beats),
     }
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeGuard
 
 from flask import Blueprint, Response
 from prometheus_client import CollectorRegistry, generate_latest
@@ -23,8 +22,9 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 from sqlalchemy import Engine
 
+from policy.agents import HostHeartbeat
 from store.desired import current_policy, current_topology
-from store.observed import all_agents, latest_thresholds, newest_port_samples
+from store.observed import AgentRow, all_agents, latest_thresholds, newest_port_samples
 from store.sanctions import Sanction, all_sanctions
 from store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
 from webui import __version__
@@ -143,28 +143,26 @@ def _port_families(engine: Engine) -> Iterator[Family]:
     yield from (sent, packets, thresholds, capacity)
 
 
-_PORT_COUNTERS = {
-    "marked": ("sluice_queue_marked_packets", "Packets that the port program has marked (ECN)"),
-    "dropped": ("sluice_queue_dropped_packets", "Packets beyond the port's buffer"),
-}
-"""In the port agent's heartbeat, by port and queue."""
-
-
-def _agent_families(agents: Iterable[Mapping[str, Any]], now: float) -> Iterator[Family]:
+def _agent_families(agents: Iterable[AgentRow], now: float) -> Iterator[Family]:
     up = GaugeMetricFamily("sluice_agent_up", "An agent has been heard within 5 s", labels=["agent", "kind"])
     spool = GaugeMetricFamily("sluice_spool_records", "Flow records that wait for delivery", labels=["agent"])
-    ports = {
-        field: CounterMetricFamily(name, text, labels=["port", "queue"])
-        for field, (name, text) in _PORT_COUNTERS.items()
-    }
+    labels = ["port", "queue"]
+    marked = CounterMetricFamily(
+        "sluice_queue_marked_packets", "Packets that the port program has marked (ECN)", labels=labels
+    )
+    dropped = CounterMetricFamily(
+        "sluice_queue_dropped_packets", "Packets beyond the port's buffer", labels=labels
+    )
     for agent in agents:
-        up.add_metric([agent["name"], agent["kind"]], now - agent["seen_at"] < AGENT_LATE_S)
-        depth = agent["status"].get("spool_depth")
-        if _is_number(depth):
-            spool.add_metric([agent["name"]], depth)
-        if agent["kind"] == "port":
-            _add_port_counters(ports, agent["status"].get("ports"))
-    yield from (up, spool, *ports.values())
+        up.add_metric([agent.name, agent.kind], now - agent.seen_at < AGENT_LATE_S)
+        if isinstance(agent.heartbeat, HostHeartbeat):
+            spool.add_metric([agent.name], agent.heartbeat.spool_depth)
+            continue
+        for port, queues in agent.heartbeat.ports.items():
+            for queue, counters in enumerate(queues):
+                marked.add_metric([port, str(queue)], counters.marked)
+                dropped.add_metric([port, str(queue)], counters.dropped)
+    yield from (up, spool, marked, dropped)
 
 
 def _sanction_family(sanctions: Iterable[Sanction]) -> Family:
@@ -174,17 +172,3 @@ def _sanction_family(sanctions: Iterable[Sanction]) -> Family:
     for sanction in sanctions:
         demoted.add_metric([sanction.host, sanction.port], 1)
     return demoted
-
-
-def _add_port_counters(families: Mapping[str, CounterMetricFamily], ports: object) -> None:
-    """A heartbeat is what somebody sent: what is not a table of numbers is left out."""
-    for port, queues in ports.items() if isinstance(ports, Mapping) else ():
-        for queue, counters in enumerate(queues if isinstance(queues, list) else ()):
-            for field, family in families.items():
-                value = counters.get(field) if isinstance(counters, Mapping) else None
-                if _is_number(value):
-                    family.add_metric([str(port), str(queue)], value)
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)

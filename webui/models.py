@@ -7,11 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from webui.connections import LivingConnection
+from policy import names
+from policy.agents import AgentSettings, LivingConnection
+from policy.fields import PolicyFields
+from policy.records import FlowRecord
+from webui.contracts import model_of
 
 EPOCH_MAX_S = 1e11
 Since = Annotated[float, Field(ge=0, le=EPOCH_MAX_S, allow_inf_nan=False)]
-PortId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}:[0-9]{1,9}$")]
+PortId = Annotated[str, Field(pattern=f"^{names.PORT.pattern}$")]
 
 
 class ErrorDetail(BaseModel):
@@ -59,11 +63,11 @@ class ThresholdQuery(PortQuery):
 class FlowQuery(BaseModel):
     limit: int = Field(100, ge=1, le=1000)
     before: int | None = Field(None, ge=0, le=2**53, description="`next` of the page before")
-    scheme: str | None = Field(None, pattern=r"^[A-Za-z0-9._+-]{1,64}$")
+    scheme: str | None = Field(None, pattern=f"^{names.SCHEME.pattern}$")
     size_class: Literal["small", "medium", "large"] | None = None
     status: Literal["finished", "unfinished"] | None = None
-    src: str | None = Field(None, pattern=r"^[A-Za-z0-9._:-]{1,64}$")
-    dst: str | None = Field(None, pattern=r"^[A-Za-z0-9._:-]{1,64}$")
+    src: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
+    dst: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
     source: Literal["scheduled", "watched", "background"] | None = Field(
         None, description="flows of a run's schedule, its endless ones, or connections of other programs"
     )
@@ -85,7 +89,7 @@ class EventsQuery(BaseModel):
 
 
 class AgentPath(BaseModel):
-    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")
+    name: str = Field(pattern=f"^{names.AGENT.pattern}$")
 
 
 # ---- answers
@@ -97,28 +101,8 @@ class OverrideModel(BaseModel):
     freeze: bool = Field(False, description="the ports keep the thresholds that are in force")
 
 
-class PolicyModel(BaseModel):
-    scheme: str
-    queues: int
-    thresholds: list[int]
-    percentiles: list[float]
-    window_ms: int
-    interval_ms: int
-    min_flows: int
-    mark_at: int | None
-    mark_at_core: int | None
-    mark_min: int | None
-    mark_max: int | None
-    buffer: int
-    shares: list[float] | None
-    flow_queues: bool
-    sub_queues: int | None
-    release: int | None = Field(description="nanoseconds")
-    urgent_after: int | None
-    untagged_queue: int
-    idle_gap_ms: int
-    tag_burst: int | None = Field(description="bytes that leave a host under one tag; 0: nobody is demoted")
-    overrides: list[OverrideModel] = Field(description="the last one that names a port decides about it")
+class PolicyModel(model_of(PolicyFields, overrides=list[OverrideModel])):  # type: ignore[misc]
+    """A policy with all of its fields."""
 
 
 class PolicyVersionModel(BaseModel):
@@ -133,6 +117,22 @@ class PolicyVersionModel(BaseModel):
 class PolicyAnswer(BaseModel):
     current: PolicyVersionModel | None
     history: list[PolicyVersionModel]
+
+
+class FieldModel(BaseModel):
+    """One field of a policy, as documents of one scheme have it."""
+
+    name: str
+    title: str = Field(description="label of the form")
+    kind: str = Field(
+        description="integer, number, boolean, choice, size, duration, or a list of one of them"
+    )
+    unit: str = Field(description="of the default and the bounds; empty without one")
+    allowed: str = Field(description='in words, as it follows "must be"')
+    low: float | None
+    high: float | None
+    default: Any
+    help: str
 
 
 class SchemeModel(BaseModel):
@@ -150,6 +150,7 @@ class SchemeModel(BaseModel):
     tags_sizes: bool
     colour: str
     refused: str | None = Field(description="why this network cannot carry out the scheme's defaults")
+    fields: list[FieldModel] = Field(description="the policy fields that the scheme uses")
 
 
 class SchemesAnswer(BaseModel):
@@ -256,29 +257,10 @@ class SanctionsAnswer(BaseModel):
     sanctions: list[SanctionModel]
 
 
-class FlowModel(BaseModel):
+class FlowModel(model_of(FlowRecord)):  # type: ignore[misc]
+    """A flow record, its place in the order of reception, and when it came."""
+
     sequence: int
-    id: str
-    src: str
-    dst: str
-    bytes: int
-    size_class: str
-    started_at: float
-    fct_us: float | None
-    ideal_us: float | None
-    deadline_us: float | None
-    met: bool | None
-    retransmissions: int | None
-    congestion_control: str
-    scheme: str
-    status: str
-    reason: str
-    source: Literal["scheduled", "watched", "background"]
-    src_port: int | None
-    dst_port: int | None
-    lasted_us: float | None
-    timeouts: int | None
-    srtt_us: float | None
     received_at: float
 
 
@@ -287,8 +269,12 @@ class FlowsAnswer(BaseModel):
     next: int | None
 
 
+class LivingConnectionModel(model_of(LivingConnection)):  # type: ignore[misc]
+    """A TCP connection of any program while it lives."""
+
+
 class ConnectionsAnswer(BaseModel):
-    living: list[LivingConnection] = Field(description="the fastest first")
+    living: list[LivingConnectionModel] = Field(description="the fastest first")
     ended: list[FlowModel] = Field(description="those recorded within the last minute, the newest first")
     lost: int = Field(description="connections that the watches have missed")
 
@@ -350,26 +336,5 @@ class FlowsAccepted(BaseModel):
     known: int = Field(ge=0, description="records that had been delivered before")
 
 
-class AgentSettings(BaseModel):
-    """What the agent is to set, from the current policy; null before the first."""
-
-    policy_version: int
-    scheme: str | None
-    congestion_control: str | None
-    fallback_control: str | None
-    tags_deadlines: bool | None
-    urgent_after_bytes: int | None = Field(
-        description="deadline flows are tagged as any others until they have sent this much"
-    )
-    tags_sizes: bool | None
-    mark_bytes: int | None
-    mark_max_bytes: int | None
-    phantom_mark_bytes: int | None
-    buffer_bytes: int | None
-    core_mark_bytes: int | None = Field(description="K of ports between switches; null: as everywhere")
-    shares: list[float] | None = Field(
-        description="part of the link that each queue is sure of; null: strict"
-    )
-    sub_queues: int | None = Field(description="flow queues in each priority; null: none")
-    release_ns: int | None = Field(description="for so long an empty flow queue stays its flow's")
-    idle_gap_ns: int | None
+class AgentSettingsModel(model_of(AgentSettings)):  # type: ignore[misc]
+    """What the current policy wants of an agent. Before the first policy, host and ports are null."""

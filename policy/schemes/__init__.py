@@ -16,7 +16,7 @@ from policy.schemes.mlfq_adaptive import MLFQ_ADAPTIVE
 from policy.schemes.pfabric import PFABRIC
 from policy.schemes.pias import PIAS
 from policy.schemes.pias_ucp import PIAS_UCP
-from policy.schemes.scheme import Marking, Need, QueueRule, Scheme, ThresholdRule
+from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 from policy.schemes.sluice import SLUICE
 from policy.schemes.tcp import TCP
 from policy.schemes.tcp_priority import TCP_PRIORITY
@@ -30,7 +30,7 @@ _ALL = (
 
 SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in _ALL}
 
-__all__ = ["SCHEMES", "Marking", "Need", "QueueRule", "Scheme", "ThresholdRule", "scheme_named"]
+__all__ = ["SCHEMES", "Marking", "QueueRule", "Scheme", "ThresholdRule", "scheme_named"]
 
 
 def scheme_named(name: object, field: str = "scheme") -> Scheme:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 from policy.schemes.two_level import THRESHOLDS_BYTES
 
@@ -10,8 +11,7 @@ AEMON = Scheme(
     name="aemon",
     title="Aemon",
     paper="Wang, Xu, Liu, APNet 2017",
-    congestion_control="sluice_ucp",
-    fallback_control="dctcp",
+    control=controls.UCP,
     threshold_rule=ThresholdRule.STATIC,
     queue_rule=QueueRule.TWO_LEVEL,
     marking=Marking.PORT,

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 D2TCP = Scheme(
     name="d2tcp",
     title="D²TCP",
     paper="Vamanan et al., SIGCOMM 2012",
-    congestion_control="sluice_d2tcp",
-    fallback_control="dctcp",
+    control=controls.D2TCP,
     threshold_rule=ThresholdRule.NONE,
     queue_rule=QueueRule.SINGLE,
     marking=Marking.PORT,

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from policy.schemes.scheme import Marking, Need, QueueRule, Scheme, ThresholdRule
+from policy import controls
+from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 D3 = Scheme(
     name="d3",
     title="D³",
     paper="Wilson et al., SIGCOMM 2011",
-    congestion_control="d3",
-    fallback_control="reno",
+    control=controls.D3,
     threshold_rule=ThresholdRule.NONE,
     queue_rule=QueueRule.SINGLE,
     marking=Marking.NONE,
@@ -18,5 +18,4 @@ D3 = Scheme(
     thresholds_bytes=(),
     colour="#99ddff",
     marks_bytes=(),
-    needs=frozenset({Need.EXPLICIT_RATES}),
 )

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 DATCP = Scheme(
     name="datcp",
     title="DATCP",
     paper="Zhang et al., deadline-aware TCP",
-    congestion_control="sluice_datcp",
-    # A flow of precedence 1 adds one packet a window and halves on an echo: that is Reno, which every kernel has.
-    fallback_control="reno",
+    control=controls.DATCP,
     threshold_rule=ThresholdRule.NONE,
     queue_rule=QueueRule.SINGLE,
     marking=Marking.RED,

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 DCTCP = Scheme(
     name="dctcp",
     title="DCTCP",
     paper="Alizadeh et al., SIGCOMM 2010; RFC 8257",
-    congestion_control="sluice_dctcp",
-    fallback_control="dctcp",
+    control=controls.DCTCP,
     threshold_rule=ThresholdRule.NONE,
     queue_rule=QueueRule.SINGLE,
     marking=Marking.PORT,

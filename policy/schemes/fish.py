@@ -7,6 +7,7 @@ the first keeps 2 %, 14 % in all, which leaves the small flows where strict prio
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.pias import PIAS
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
@@ -14,8 +15,7 @@ FISH = Scheme(
     name="fish",
     title="FISH",
     paper="Zhang, Hu, flow scheduling policy for burst traffic; Hu et al., INFOCOM 2007 (DQS)",
-    congestion_control="sluice_dctcp",
-    fallback_control="dctcp",
+    control=controls.DCTCP,
     threshold_rule=ThresholdRule.STATIC,
     queue_rule=QueueRule.MLFQ,
     marking=Marking.PORT,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 from policy.units import PACKET_BYTES
 
@@ -10,8 +11,7 @@ HULL = Scheme(
     name="hull",
     title="HULL, without pacers",
     paper="Alizadeh et al., NSDI 2012",
-    congestion_control="sluice_dctcp",
-    fallback_control="dctcp",
+    control=controls.DCTCP,
     threshold_rule=ThresholdRule.NONE,
     queue_rule=QueueRule.SINGLE,
     marking=Marking.PHANTOM,

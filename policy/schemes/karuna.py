@@ -7,6 +7,7 @@ classes: all flows of a class share the queue of its largest. Not here: the agin
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.pias import PIAS
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
@@ -15,8 +16,7 @@ KARUNA = Scheme(
     title="Karuna",
     paper="Chen, Chen, Bai, Alizadeh, SIGCOMM 2016",
     # A flow without a deadline runs as under DCTCP.
-    congestion_control="sluice_mcp",
-    fallback_control="dctcp",
+    control=controls.MCP,
     threshold_rule=ThresholdRule.STATIC,
     queue_rule=QueueRule.SIEVE,
     marking=Marking.PORT,

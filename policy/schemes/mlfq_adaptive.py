@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 MLFQ_ADAPTIVE = Scheme(
     name="mlfq-adaptive",
     title="Adaptive MLFQ",
     paper="Gutiérrez, Barcellos, Branch, DYNA 85(206), 2018",
-    congestion_control="sluice_dctcp",
-    fallback_control="dctcp",
+    control=controls.DCTCP,
     threshold_rule=ThresholdRule.PERCENTILE,
     queue_rule=QueueRule.MLFQ,
     marking=Marking.PORT,

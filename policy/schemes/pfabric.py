@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from policy.schemes.scheme import Marking, Need, QueueRule, Scheme, ThresholdRule
+from policy import controls
+from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 PFABRIC = Scheme(
     name="pfabric",
     title="pFabric",
     paper="Alizadeh et al., SIGCOMM 2013",
-    congestion_control="pfabric",
-    fallback_control="reno",
+    control=controls.PFABRIC,
     threshold_rule=ThresholdRule.NONE,
     queue_rule=QueueRule.SHORTEST_FIRST,
     marking=Marking.NONE,
@@ -18,5 +18,4 @@ PFABRIC = Scheme(
     thresholds_bytes=(),
     colour="#ee3377",
     marks_bytes=(),
-    needs=frozenset({Need.SHORTEST_FIRST}),
 )

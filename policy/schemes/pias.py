@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 PIAS = Scheme(
     name="pias",
     title="PIAS",
     paper="Bai et al., NSDI 2015",
-    congestion_control="sluice_dctcp",
-    fallback_control="dctcp",
+    control=controls.DCTCP,
     threshold_rule=ThresholdRule.STATIC,
     queue_rule=QueueRule.MLFQ,
     marking=Marking.PORT,

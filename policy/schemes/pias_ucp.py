@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.pias import PIAS
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
@@ -10,8 +11,7 @@ PIAS_UCP = Scheme(
     name="pias+ucp",
     title="PIAS + UCP",
     paper="Wang, Xu, Liu, APNet 2017 (ablation)",
-    congestion_control="sluice_ucp",
-    fallback_control="dctcp",
+    control=controls.UCP,
     threshold_rule=ThresholdRule.STATIC,
     queue_rule=QueueRule.MLFQ,
     marking=Marking.PORT,

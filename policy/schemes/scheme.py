@@ -6,7 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from policy.controls import Control
+from policy.needs import Need
+from policy.queue_rules import QueueRule
 from policy.units import PACKET_BYTES
+
+__all__ = ["Marking", "QueueRule", "Scheme", "ThresholdRule"]
 
 
 class ThresholdRule(StrEnum):
@@ -26,44 +31,6 @@ class ThresholdRule(StrEnum):
         return self in (ThresholdRule.PERCENTILE, ThresholdRule.ONLINE)
 
 
-class QueueRule(StrEnum):
-    """How a tag becomes a queue (policy/queue_map.py)."""
-
-    SINGLE = "single"
-    SHORTEST_FIRST = "shortest-first"
-    """One queue, out of which the flow with the fewest bytes to go is served (pFabric)."""
-    BY_SIZE = "by-size"
-    """A queue for each class of known sizes; flows of unknown size share the last."""
-    MLFQ = "mlfq"
-    """Multi-level feedback: queue i+1 once the flow has sent more than threshold i."""
-    SIEVE = "sieve"
-    """Deadline flows in queue 0; below, known sizes by their size, and unknown ones as MLFQ (Karuna)."""
-    TWO_LEVEL = "two-level"
-    """2LPS: pairs of queues; the first of a pair as MLFQ, the second by the urgency of deadline flows (Aemon)."""
-
-    def demotions(self, queues: int) -> int:
-        """How many demotion thresholds so many queues have."""
-        match self:
-            case QueueRule.MLFQ:
-                return queues - 1
-            case QueueRule.SIEVE:
-                return queues - 2
-            case QueueRule.TWO_LEVEL:
-                return queues // 2 - 1
-            case _:
-                return 0
-
-    def allows(self, queues: int) -> bool:
-        """Whether the rule can be carried out with so many queues."""
-        match self:
-            case QueueRule.SIEVE:
-                return queues >= 2
-            case QueueRule.TWO_LEVEL:
-                return queues >= 2 and queues % 2 == 0
-            case _:
-                return queues >= 1
-
-
 class Marking(StrEnum):
     """When a port sets ECN congestion experienced."""
 
@@ -76,16 +43,6 @@ class Marking(StrEnum):
     """When a phantom queue, which drains more slowly than the link, exceeds its threshold."""
 
 
-class Need(StrEnum):
-    """What a policy asks of a fabric beyond eight strict priorities that mark: in words, for the refusal."""
-
-    FLOW_QUEUES = "flow queues"
-    SHARES = "bandwidth shares"
-    CORE_MARKING = "a marking threshold of their own for core links"
-    SHORTEST_FIRST = "queues that serve the shortest remaining flow first"
-    EXPLICIT_RATES = "explicit rates from the switches"
-
-
 @dataclass(frozen=True)
 class Scheme:
     """A composition; nothing scheme-specific exists outside these values."""
@@ -93,10 +50,8 @@ class Scheme:
     name: str
     title: str
     paper: str
-    congestion_control: str
-    """TCP_CONGESTION name that the agents select."""
-    fallback_control: str
-    """The kernel's own control that the agents use, and say so, where struct_ops is missing."""
+    control: Control
+    """The congestion control that hosts use."""
     threshold_rule: ThresholdRule
     queue_rule: QueueRule
     marking: Marking
@@ -120,8 +75,17 @@ class Scheme:
     """By default, the share of the link that every queue below the first keeps; 0: strict priorities."""
     min_flows: int = 5
     """By default, thresholds are adjusted when so many flows have completed in the window."""
-    needs: frozenset[Need] = frozenset()
-    """What a fabric must be able to do whatever the policy's fields say."""
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What a fabric must be able to do, whatever the policy's fields say."""
+        asked = (self.control.needs, self.queue_rule.needs)
+        return frozenset(need for need in asked if need is not None)
+
+    @property
+    def congestion_control(self) -> str:
+        """TCP_CONGESTION name that agents select, as records and settings tell it."""
+        return self.control.kernel_name
 
     @property
     def simulator_only(self) -> bool:

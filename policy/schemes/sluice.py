@@ -7,14 +7,14 @@ the three go together. Every queue below the first keeps 1 % of the link, so tha
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 SLUICE = Scheme(
     name="sluice",
     title="Sluice",
     paper="this project; after Wang, Xu, Liu, APNet 2017, and Zhang, Hu (FISH)",
-    congestion_control="sluice_ucp",
-    fallback_control="dctcp",
+    control=controls.UCP,
     threshold_rule=ThresholdRule.ONLINE,
     queue_rule=QueueRule.TWO_LEVEL,
     marking=Marking.PORT,

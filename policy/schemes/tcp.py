@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 TCP = Scheme(
     name="tcp",
     title="TCP",
     paper="RFC 9438 (CUBIC)",
-    congestion_control="cubic",
-    fallback_control="cubic",
+    control=controls.CUBIC,
     threshold_rule=ThresholdRule.NONE,
     queue_rule=QueueRule.SINGLE,
     marking=Marking.NONE,

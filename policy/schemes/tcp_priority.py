@@ -8,14 +8,14 @@ proportion" (Zhang et al., Fig. 12), is scheme `datcp` with `importance_share = 
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 TCP_PRIORITY = Scheme(
     name="tcp-priority",
     title="TCP, priority by class",
     paper="RFC 9438 (CUBIC); IEEE 802.1Q priorities",
-    congestion_control="cubic",
-    fallback_control="cubic",
+    control=controls.CUBIC,
     threshold_rule=ThresholdRule.NONE,
     queue_rule=QueueRule.BY_SIZE,
     marking=Marking.NONE,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 from policy.schemes.two_level import THRESHOLDS_BYTES
 
@@ -10,8 +11,7 @@ TWO_LEVEL_DCTCP = Scheme(
     name="2lps+dctcp",
     title="2LPS + DCTCP",
     paper="Wang, Xu, Liu, APNet 2017 (ablation)",
-    congestion_control="sluice_dctcp",
-    fallback_control="dctcp",
+    control=controls.DCTCP,
     threshold_rule=ThresholdRule.STATIC,
     queue_rule=QueueRule.TWO_LEVEL,
     marking=Marking.PORT,

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
+from policy import controls
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 UCP = Scheme(
     name="ucp",
     title="UCP",
     paper="Wang, Xu, Liu, APNet 2017",
-    congestion_control="sluice_ucp",
-    fallback_control="dctcp",
+    control=controls.UCP,
     threshold_rule=ThresholdRule.NONE,
     queue_rule=QueueRule.SINGLE,
     marking=Marking.PORT,

@@ -14,7 +14,6 @@ keep its pace?
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import os
 import select
@@ -35,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from policy.errors import SluiceError
+from runtime.http_client import UnixConnection
 from runtime.postgres import PostgresServer
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
@@ -48,6 +48,7 @@ AGENTS = 20
 DASHBOARDS = 20
 DELIVERIES_PER_S = 2
 READY_S = 60.0
+REQUEST_TIMEOUT_S = 30.0
 LOOP_SCHEME = "mlfq-adaptive"
 LOOP_LEAVES = 3
 STORES = ("sqlite", "postgresql")
@@ -160,7 +161,7 @@ def _answers(folder: Path, process: subprocess.Popen[bytes]) -> bool:
     if process.poll() is not None:
         raise SluiceError(f"the web process ended:\n{(folder / 'web.log').read_text(errors='replace')}")
     try:
-        connection = UnixConnection(folder / "web.sock")
+        connection = UnixConnection(folder / "web.sock", REQUEST_TIMEOUT_S)
         connection.request("GET", "/api/v1/health")
         return connection.getresponse().status == 200
     except OSError:
@@ -200,16 +201,6 @@ def _memory_mib(process: subprocess.Popen[bytes]) -> float:
 
 
 # ── The agents' process ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=30)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.connect(str(self._path))
 
 
 _RECORD = (
@@ -253,7 +244,7 @@ class Agent:
         return f"[{','.join(records)}]".encode()
 
     def run(self) -> None:
-        connection = UnixConnection(self.path)
+        connection = UnixConnection(self.path, REQUEST_TIMEOUT_S)
         due = time.monotonic() + self.number / (AGENTS * DELIVERIES_PER_S)
         while due < self.until:
             body = self.body()

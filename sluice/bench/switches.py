@@ -37,8 +37,9 @@ from controller.policing import LOW_TAGS
 from controller.wire import Frame, Framer
 from policy import tags
 from policy.desired import Policy
+from policy.framing import HEADER_BYTES, MSS_BYTES
 from policy.graph import Topology
-from policy.port_traffic import HEADER_BYTES, MSS_BYTES, TYPICAL_BYTES
+from policy.port_traffic import TYPICAL_BYTES
 from policy.queue_map import queue_map
 from runtime.wait import wait_until
 from sluice.runs.files import load_cdf

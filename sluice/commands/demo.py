@@ -22,8 +22,8 @@ from policy.graph import Topology
 from policy.metrics import summarise
 from policy.records import WATCHED
 from policy.scenario import Scenario, scheduled_flows
+from policy.schedule import ScheduledFlow
 from policy.units import format_bytes
-from policy.workload import Flow
 from sluice.commands.arguments import add_store, at_least_one, command_parser
 from sluice.runs.bundle import machine_meta, write_bundle
 from sluice.runs.fabrics import need_root
@@ -162,7 +162,7 @@ def _rounds(stack: Stack, scenario: Scenario, topology: Topology, duration_s: fl
         number += 1
 
 
-def _watch_round(stack: Stack, part: Sequence[Flow], round_s: float, number: int) -> None:
+def _watch_round(stack: Stack, part: Sequence[ScheduledFlow], round_s: float, number: int) -> None:
     start_at = stack.start_agents(part)
     end = start_at + round_s + DRAIN_S
     with Live(console=console, refresh_per_second=2, transient=True) as live:

@@ -24,8 +24,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from policy.entries import entries, plain_type
 from policy.metrics import FlowFigures, summarise, summarise_watched
-from policy.records import SCHEDULED, SIZE_CLASSES, FlowRecord
+from policy.records import ONLY_IF_WATCHED, SCHEDULED, SIZE_CLASSES, FlowRecord
 from store.observed import PortSample, ThresholdChange
 
 _LIBRARIES = ("os-ken", "numpy", "sqlalchemy", "pyroute2")
@@ -43,28 +44,19 @@ _PORTS_SCHEMA = pa.schema(
     ]
 )
 
+_ARROW_TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
+
 FLOWS_SCHEMA = pa.schema(
     [
-        ("id", pa.string()),
-        ("src", pa.string()),
-        ("dst", pa.string()),
-        ("bytes", pa.int64()),
-        ("size_class", pa.string()),
-        ("started_at", pa.float64()),
-        ("fct_us", pa.float64()),
-        ("ideal_us", pa.float64()),
-        ("deadline_us", pa.float64()),
-        ("met", pa.bool_()),
-        ("retransmissions", pa.int64()),
-        ("congestion_control", pa.string()),
-        ("scheme", pa.string()),
-        ("status", pa.string()),
-        ("reason", pa.string()),
-        ("source", pa.string()),
+        *(
+            (field.name, _ARROW_TYPES[plain_type(FlowRecord, field.name)])
+            for field in entries(FlowRecord)
+            if field.name not in ONLY_IF_WATCHED
+        ),
         ("slowdown", pa.float64()),
     ]
 )
-
+"""A flow record without what only watched flows have, and its slowdown."""
 
 SAMPLES_SCHEMA = pa.schema(
     [

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from policy.columns import size_classes
 from policy.fabrics import SIMULATOR
 from policy.graph import Topology
-from policy.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, size_classes
+from policy.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED
 from policy.scenario import Scenario
+from policy.units import PS_PER_US
 from policy.workload import Workload
 from simulator import build as extension
 from simulator.taps import OUTCOMES, PHASES, SimulationProgress, Taps, ThresholdsMoved
@@ -21,7 +23,6 @@ from sluice.runs.bundle import FLOWS_SCHEMA, BundleWriter, machine_meta
 from sluice.runs.progress import Progress, Report, flow_count
 from topologies import build_topology
 
-PS_PER_US = 10**6
 UNIT_Q20 = 1 << 20
 UNIT_Q16 = 1 << 16
 REASONS = {"killed": "quenched", "unfinished": "not done when the grace was over"}

@@ -19,13 +19,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import requests
-import requests_unixsocket
 from sqlalchemy import Engine
 
 from dataplane.congestion import CongestionControl, ours
@@ -33,12 +32,15 @@ from dataplane.provided import Provided
 from dataplane.sockopt import SocketHook
 from hostagent.background import FIRST_PORT, BackgroundLoad, Load
 from hostagent.sampler import FILE as SAMPLES
+from hostagent.schedule import write_start
+from policy.entries import write
 from policy.errors import EnvironmentLacking
 from policy.fabrics import TESTBED, check_fabric
 from policy.graph import Topology
 from policy.records import SCHEDULED, FlowRecord
 from policy.scenario import Scenario
-from policy.workload import Flow, by_source
+from policy.schedule import Schedule, ScheduledFlow, by_source
+from runtime.http_client import Answer, HttpClient, ServerAway
 from runtime.process import spawn
 from runtime.wait import wait_until
 from sluice.runs.services import Process, Services
@@ -54,10 +56,9 @@ log = logging.getLogger(__name__)
 
 READY_TIMEOUT_S = 30.0
 REQUEST_TIMEOUT_S = 10.0
-AGENT_LEADS = (1, 2, 4)
-"""Multiples of the usual time that agents get to start, one attempt each."""
-STAND_DOWN_S = 1.0
-"""An attempt is called off this long before traffic would begin: not one flow of it may be recorded."""
+AGENTS_TIMEOUT_S = 60.0
+START_LEAD_S = 0.3
+"""From the moment at which all agents are ready to the first flow: each of them has read the start by then."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,7 @@ class Stack:
         self.check()
         try:
             return self.get("health").ok
-        except requests.RequestException:
+        except ServerAway:
             return False
 
     def is_well(self) -> bool:
@@ -226,27 +227,24 @@ class Stack:
         self.check()
         try:
             answer = self.get("health")
-        except requests.RequestException:
+            return bool(answer.ok and answer.json()["status"] == "ok")
+        except ServerAway:
             return False
-        return bool(answer.ok and answer.json()["status"] == "ok")
 
-    def get(self, what: str) -> requests.Response:
-        """GET from the REST API, over the Unix socket."""
-        return self._session().get(self._url(what), timeout=REQUEST_TIMEOUT_S)
+    def get(self, what: str) -> Answer:
+        """GET from the REST API, over the Unix socket. Raises ServerAway."""
+        return self._request("GET", what)
 
-    def put_policy(self, document: Mapping[str, Any]) -> requests.Response:
-        """PUT a policy as a user does, with the token."""
+    def put_policy(self, document: Mapping[str, Any]) -> Answer:
+        """PUT a policy as a user does, with the token. Raises ServerAway."""
         headers = {"Authorization": f"Bearer {self.token}"}
-        return self._session().put(
-            self._url("policy"), json=document, headers=headers, timeout=REQUEST_TIMEOUT_S
-        )
+        return self._request("PUT", "policy", json.dumps(document).encode(), headers)
 
-    def _session(self) -> requests.Session:
-        return requests_unixsocket.Session()  # type: ignore[no-untyped-call]
-
-    def _url(self, what: str) -> str:
-        host = str(self.web_socket).replace("/", "%2F")
-        return f"http+unix://{host}/api/v1/{what}"
+    def _request(
+        self, method: str, what: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        with closing(HttpClient(f"unix:{self.web_socket}", REQUEST_TIMEOUT_S)) as web:
+            return web.request(method, f"/api/v1/{what}", body, headers)
 
     def check(self) -> None:
         """Restart what has died; call this a few times a second."""
@@ -262,50 +260,41 @@ class Stack:
 
         wait_until(applied, f"the switches stand at policy version {version}", timeout_s=READY_TIMEOUT_S)
 
-    def start_agents(self, flows: Sequence[Flow]) -> float:
-        """Start an agent on every host with its part of the schedule; returns the epoch second at which traffic begins.
+    def start_agents(self, flows: Sequence[ScheduledFlow]) -> float:
+        """Start an agent on every host with its part of the schedule. Traffic begins once all of them report.
 
-        All agents are ready by then; where they were not, they are started again with more time. TimeoutError when
-        even the last attempt was too slow.
+        Returns the epoch second at which it begins. Raises TimeoutError if an agent does not report.
         """
         parts = by_source(flows)
-        schedules = {
-            host.name: self._schedule_file(host.name, parts.get(host.name, []))
-            for host in self.topology.hosts
-        }
-        for lead_s in (lead * (3.0 + 0.4 * len(schedules)) + STAND_DOWN_S for lead in AGENT_LEADS):
-            start_at = time.time() + lead_s
-            for name, path in schedules.items():
-                self.services.start(f"agent-{name}", partial(self._spawn_agent, name, path, start_at))
-            try:
-                self._wait_agents(set(schedules), start_at)
-            except TimeoutError:
-                log.warning(
-                    "the agents were not ready within %.0f s: starting them again with more time", lead_s
-                )
-                self.stop_agents()
-            else:
-                return start_at
-        raise TimeoutError(f"the agents do not report: see their logs in {self.out / 'log'}")
-
-    def _wait_agents(self, names: set[str], start_at: float) -> None:
+        self._start_file.unlink(missing_ok=True)
         since = time.time()
-        what = "the agents report"
-        wait_until(partial(self._all_report, names, since), what, timeout_s=start_at - since - STAND_DOWN_S)
+        for host in self.topology.hosts:
+            schedule = self._schedule_file(host.name, parts.get(host.name, []))
+            self.services.start(f"agent-{host.name}", partial(self._spawn_agent, host.name, schedule))
+        names = {host.name for host in self.topology.hosts}
+        what = f"the agents report (their logs are in {self.out / 'log'})"
+        wait_until(partial(self._all_report, names, since), what, timeout_s=AGENTS_TIMEOUT_S)
+        start_at = time.time() + START_LEAD_S
+        write_start(self._start_file, start_at)
+        return start_at
 
-    def _schedule_file(self, host: str, flows: Sequence[Flow]) -> Path:
+    @property
+    def _start_file(self) -> Path:
+        return self.out / "start"
+
+    def _schedule_file(self, host: str, flows: Sequence[ScheduledFlow]) -> Path:
         path = self.out / "schedule" / f"{host}.json"
         path.parent.mkdir(exist_ok=True)
-        document = {
-            "connections": self.scenario.transport.connections,
-            "scheme": self.scenario.policy.scheme,
-            "sample_ms": self.scenario.sample_ms,
-            "max_window": self.scenario.transport.max_window,
-            "addresses": {host.name: host.ipv4 for host in self.topology.hosts},
-            "addresses6": {host.name: host.ipv6 for host in self.topology.hosts},
-            "flows": [asdict(flow) for flow in flows],
-        }
-        path.write_text(json.dumps(document))
+        schedule = Schedule(
+            scheme=self.scenario.policy.scheme,
+            connections=self.scenario.transport.connections,
+            sample_ms=self.scenario.sample_ms,
+            max_window=self.scenario.transport.max_window,
+            addresses={host.name: host.ipv4 for host in self.topology.hosts},
+            addresses6={host.name: host.ipv6 for host in self.topology.hosts},
+            flows=tuple(flows),
+        )
+        path.write_text(json.dumps(write(schedule)))
         return path
 
     def _agent_folder(self, name: str) -> Path:
@@ -319,15 +308,15 @@ class Stack:
         lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
         return sorted(map(json.loads, lines), key=lambda sample: float(sample["at_s"]))
 
-    def _spawn_agent(self, name: str, schedule: Path, start_at: float) -> Process:
+    def _spawn_agent(self, name: str, schedule: Path) -> Process:
         host = self.topology.host_by_name[name]
         argv = [sys.executable, "-m", "hostagent", "--name", name, "--interface", host.interface]
         argv += ["--run-dir", str(self._agent_folder(name)), "--web", f"unix:{self.web_socket}"]
         argv += [
             "--schedule",
             str(schedule),
-            "--start-at",
-            repr(start_at),
+            "--start-file",
+            str(self._start_file),
             "--grace",
             str(self.scenario.grace_s),
         ]
@@ -336,9 +325,7 @@ class Stack:
 
     def _all_report(self, names: set[str], since: float) -> bool:
         self.check()
-        return names <= {
-            agent["name"] for agent in observed.all_agents(self.engine) if agent["seen_at"] > since
-        }
+        return names <= {agent.name for agent in observed.all_agents(self.engine) if agent.seen_at > since}
 
     def start_background(self) -> list[BackgroundLoad]:
         """Start the scenario's long flows; they end with the stack."""

@@ -6,18 +6,16 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hostagent.records import unfinished
-from hostagent.schedule import ScheduledFlow
 from policy.fabrics import TESTBED, check_fabric
 from policy.records import BACKGROUND, WATCHED, FlowRecord
 from policy.scenario import Scenario, scheduled_flows
-from policy.workload import Flow
+from policy.schedule import ScheduledFlow
 from sluice.runs.bundle import machine_meta, write_bundle
 from sluice.runs.progress import Progress, Report
 from sluice.runs.stack import Stack, WebSettings
@@ -86,7 +84,7 @@ def _clear(out: Path) -> None:
     shutil.rmtree(out / "run", ignore_errors=True)
 
 
-def follow(stack: Stack, flows: list[Flow], start_at: float, report: Report) -> None:
+def follow(stack: Stack, flows: list[ScheduledFlow], start_at: float, report: Report) -> None:
     """Until every flow is recorded, or the grace after the last start is over."""
     last_s = max((flow.until_s or flow.start_s for flow in flows), default=0.0)
     while True:
@@ -114,18 +112,18 @@ def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[st
 
 
 def fallback_reasons(stack: Stack) -> list[str]:
-    """What hosts could not do for the scheme: its congestion control, its tags, telling the kernel of flows."""
-    agents = [agent for agent in observed.all_agents(stack.engine) if agent["kind"] == "host"]
-    untold = [agent["name"] for agent in agents if agent["status"].get("flows_untold")]
-    fallen = [agent["name"] for agent in agents if agent["status"].get("fallback")]
-    reasons = [f"the kernel could not be told of flows on {', '.join(untold)}"] if untold else []
+    """What hosts could not do for the scheme: its congestion control, its tags, declaring flows to the kernel."""
+    beats = observed.host_heartbeats(stack.engine)
+    undeclared = [name for name, beat in beats.items() if beat.flows_undeclared]
+    fallen = [name for name, beat in beats.items() if beat.fallback]
+    reasons = [f"flows could not be declared to the kernel on {', '.join(undeclared)}"] if undeclared else []
     if fallen:
         reasons.append(f"no {stack.scenario.policy.definition.congestion_control} on {', '.join(fallen)}")
     return reasons
 
 
 def complete(
-    records: list[FlowRecord], flows: list[Flow], scenario: Scenario, start_at: float
+    records: list[FlowRecord], flows: list[ScheduledFlow], scenario: Scenario, start_at: float
 ) -> list[FlowRecord]:
     """Every scheduled flow has one record: those that nobody reported are unfinished, not gone.
 
@@ -134,7 +132,7 @@ def complete(
     known = {record.id for record in records}
     missing = [
         unfinished(
-            ScheduledFlow(**asdict(flow)),
+            flow,
             UNREPORTED,
             started_at=start_at + flow.start_s,
             scheme=scenario.policy.scheme,

@@ -30,8 +30,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from policy.entries import entry, read
 from policy.errors import FieldError, SluiceError
-from policy.table import Table
+from policy.kinds import ListOf, Number, Text, Whole
 from sluice.runs.files import scenario_with
 from topologies import build_topology
 
@@ -39,6 +40,23 @@ Document = dict[str, Any]
 
 TABLES = ("fabric", "transport", "workload", "deadlines", "simulator")
 """What a scheme's table in [sweep] may change beside [scheme] itself."""
+
+
+@dataclass(frozen=True)
+class SweepKeys:
+    """The [sweep] table of a scenario, apart from [sweep.scheme]."""
+
+    schemes: tuple[str, ...] | None = entry(
+        ListOf(Text(longest=64), shortest=1), "Schemes, or variants of [sweep.scheme].", default=None
+    )
+    loads: tuple[float, ...] | None = entry(
+        ListOf(Number(0.001, 0.99), shortest=1), "Loads of the host links.", default=None
+    )
+    seeds: tuple[int, ...] | None = entry(
+        ListOf(Whole(0, 2**63), shortest=1), "Seeds; one run for each.", default=None
+    )
+
+
 AXES = {"seed": "--seeds", "scheme.name": "--schemes", "workload.load": "--loads"}
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
@@ -84,14 +102,12 @@ def points(
     `settings`: values for all points by key ("fabric.buffer"), over everything else. SluiceError names the point and
     the key of the first combination that is not a scenario.
     """
-    sweep = Table("sweep", document.get("sweep", {}))
-    plans = sweep.take("scheme", {})
+    plans, planned = _read_sweep(document.get("sweep", {}))
     axes = (
-        _axis(schemes, sweep.take("schemes"), _get(document, "scheme.name")),
-        _axis(loads, sweep.take("loads"), _get(document, "workload.load")),
-        _axis(seeds, sweep.take("seeds"), document.get("seed", 1)),
+        _axis(schemes, planned.schemes, _get(document, "scheme.name")),
+        _axis(loads, planned.loads, _get(document, "workload.load")),
+        _axis(seeds, planned.seeds, document.get("seed", 1)),
     )
-    sweep.done()
     for key in AXES.keys() & (settings or {}).keys():
         raise SluiceError(f"{key} is an axis of the sweep: give it with {AXES[key]}")
     base = {key: value for key, value in document.items() if key != "sweep"}
@@ -118,16 +134,17 @@ def setting(text: str) -> tuple[str, Any]:
         return key, value
 
 
-def _axis(given: Sequence[Any] | None, planned: object, own: object) -> list[Any]:
-    if given is not None:
-        values: Iterable[Any] = given
-    elif planned is not None:
-        if not isinstance(planned, list) or not planned:
-            raise FieldError("sweep", "schemes, loads and seeds must be lists that hold something")
-        values = planned
-    else:
-        values = [own]
-    return list(dict.fromkeys(values))
+def _read_sweep(table: object) -> tuple[object, SweepKeys]:
+    """The plans for single schemes, which no table of keys can describe, and the rest."""
+    if not isinstance(table, Mapping):
+        raise FieldError("sweep", "must be a table")
+    rest = {key: value for key, value in table.items() if key != "scheme"}
+    return table.get("scheme", {}), read(SweepKeys, rest, "sweep")
+
+
+def _axis(given: Sequence[Any] | None, planned: Sequence[Any] | None, own: object) -> list[Any]:
+    values = given if given is not None else planned
+    return list(dict.fromkeys([own] if values is None else values))
 
 
 def _plan(plans: object, scheme: str) -> Document:

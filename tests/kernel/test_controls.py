@@ -20,6 +20,7 @@ from dataplane.port import PortSettings
 from dataplane.sockopt import Attachment
 from dataplane.windows import HAS_DEADLINE, HAS_SIZE, KEPT, SLOW_START, Window, WindowLog
 from hostagent.deadline import FlowFields, Phase, state, tell
+from policy.units import NS_PER_US
 from tests.kernel.bottleneck import PORT, RATE_BPS, Dumbbell, Flows, bottleneck, delivered, flows
 from tests.kernel.controls import PROGRAMS, private_build, private_name
 from tests.kernel.htb import sent_and_backlog_bytes
@@ -27,7 +28,6 @@ from tests.kernel.lab import Namespace
 
 RAMP = PortSettings(RATE_BPS, mark_bytes=80_000, mark_max_bytes=120_000, buffer_bytes=200_000)
 DATCP = "cc_datcp"
-NS_PER_US = 1000
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ CORE, EDGE = "s1:3", "s1:1"
 
 
 def marked(bed, port):
-    return sum(queue["marked"] for queue in bed.port_counters(port))
+    return sum(queue.marked for queue in bed.port_counters(port))
 
 
 def test_only_the_ports_whose_threshold_is_exceeded_mark(start_testbed):

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from hostagent.schedule import ScheduledFlow
 from policy.records import FINISHED, WATCHED, FlowRecord
-from policy.workload import Flow
+from policy.schedule import ScheduledFlow
 from runtime.wait import wait_until
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
@@ -82,8 +81,8 @@ def test_curl_is_recorded_once_by_who_sent_the_data_and_the_schedule_is_not(agen
     assert record.lasted_us is not None
     assert 0 < record.fct_us <= record.lasted_us < 20e6
     assert record.congestion_control == "sluice_dctcp"
-    assert agents.status("h2")["watching"] is True
-    assert agents.status("h2")["connections_lost"] == 0
+    assert agents.status("h2")["watch"]["watching"] is True
+    assert agents.status("h2")["watch"]["lost"] == 0
 
 
 def test_records_wait_while_the_web_process_is_away_and_an_agent_is_killed(agents, file):
@@ -115,13 +114,11 @@ def test_a_connection_lives_on_while_the_agent_is_restarted(agents):
     agents.start()
     argv = ["iperf", "-c", ADDRESSES["h2"], "-p", "5100", "-b", "20M", "-t", "60"]
     client = agents.cable.spawn("h1", argv, Path("/dev/null"))
-    before = wait_until(lambda: agents.status("h1").get("connections"), "it shows while it lives")
+    before = wait_until(lambda: agents.connections("h1"), "it shows while it lives")
     agents.processes["h1"].send_signal(signal.SIGKILL)
     agents.processes["h1"].wait()
     agents.start_agent("h1")
-    again = wait_until(
-        lambda: [c for c in agents.status("h1").get("connections", []) if c["rate_bps"]], "it shows again"
-    )
+    again = wait_until(lambda: [c for c in agents.connections("h1") if c["rate_bps"]], "it shows again")
     assert [(c["src"], c["src_port"], c["dst_port"]) for c in before + again] == [
         ("h1", before[0]["src_port"], 5100)
     ] * 2
@@ -139,7 +136,9 @@ def stack(tmp_path_factory):
     checked, _ = scenario_with(document)
     topology = build_topology(checked)
     with Stack.start(checked, topology, tmp_path_factory.mktemp("watched")) as stack:
-        flows = [Flow(f"run/{i}", 0.05 * i, "h3", "h4", 10_000, "small", 2000.0, None) for i in range(10)]
+        flows = [
+            ScheduledFlow(f"run/{i}", 0.05 * i, "h3", "h4", 10_000, "small", 2000.0, None) for i in range(10)
+        ]
         stack.start_agents(flows)
         stack.start_background()
         yield stack

@@ -16,7 +16,7 @@ import pytest
 from dataplane import congestion
 from dataplane.build import KERNEL_BTF
 from dataplane.sockopt import answers, cgroup_root
-from hostagent.control import fallback_of
+from policy.controls import fallback_of
 from policy.errors import EnvironmentLacking
 from runtime import command
 from runtime.process import stop

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from hostagent.background import BackgroundLoad, Load
-from hostagent.schedule import ScheduledFlow
+from policy.framing import MSS_BYTES
 from policy.records import FINISHED, UNFINISHED
+from policy.schedule import ScheduledFlow
 from policy.tags import attained_tag
 from runtime.wait import wait_until
 from tests.unit.hostagent.agents import Agents
@@ -25,8 +26,6 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
     pytest.mark.skipif(not Path("/sys/kernel/btf/vmlinux").exists(), reason="this kernel has no BTF"),
 ]
-
-MSS_BYTES = 1448
 
 
 def flow(number: int, start_s: float, size_bytes: int = 10_000) -> ScheduledFlow:
@@ -147,7 +146,7 @@ def test_a_new_policy_rules_new_connections():
     with Agents() as agents:
         agents.start(flow(1, 0.0), flow(2, 6.0), flow(3, 6.1))
         agents.records(1)
-        agents.web.settings |= {"congestion_control": "cubic", "scheme": "tcp", "policy_version": 2}
+        agents.want(2, "cubic", "tcp")
         wait_until(lambda: agents.status("h1").get("policy_version") == 2, "h1 has the policy")
         wait_until(lambda: agents.status("h2").get("policy_version") == 2, "h2 has the policy")
         records = agents.records(3)

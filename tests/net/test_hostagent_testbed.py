@@ -11,9 +11,13 @@ from dataclasses import asdict
 import pytest
 
 from hostagent.background import BackgroundLoad, Load
-from hostagent.schedule import ScheduledFlow
+from hostagent.schedule import write_start
+from policy.agents import AgentSettings
+from policy.desired import Policy
+from policy.entries import write
 from policy.ideal import ideal_fct_us
 from policy.records import FINISHED
+from policy.schedule import ScheduledFlow
 from policy.tags import attained_tag
 from runtime.process import stop
 from runtime.wait import wait_until
@@ -22,13 +26,12 @@ from tests.unit.hostagent.fake_web import FakeWeb
 
 HOSTS = ("h1", "h2", "h3")
 SPLIT_BYTES = 10_000
-START_DELAY_S = 6.0
 
 
 @pytest.fixture
 def web(testbed):
     with FakeWeb(testbed.settings.run_dir / "fake.sock") as server:
-        server.settings = {"policy_version": 1, "congestion_control": "sluice_dctcp", "scheme": "pias"}
+        server.settings = write(AgentSettings.of(1, Policy.from_document({"scheme": "pias"})))
         yield server
 
 
@@ -43,12 +46,16 @@ def run(testbed, web, tmp_path):
         addresses = {host.name: host.ipv4 for host in testbed.topology.hosts}
         document = {"scheme": "pias", "addresses": addresses, "flows": [asdict(f) for f in flows]}
         schedule.write_text(json.dumps(document))
-        start_at = time.time() + START_DELAY_S
+        start_file = tmp_path / "start"
+        web.heartbeats.clear()
         for host in HOSTS:
             argv = [sys.executable, "-m", "hostagent", "--name", host, "--interface", f"{host}-eth0"]
             argv += ["--run-dir", str(tmp_path / host), "--web", web.target]
-            argv += ["--schedule", str(schedule), "--start-at", repr(start_at)]
+            argv += ["--schedule", str(schedule), "--start-file", str(start_file)]
             agents.append(testbed.spawn(host, argv, log_file=tmp_path / f"{host}.log"))
+        reporting = lambda: {beat["pid"] for beat in web.heartbeats}  # noqa: E731
+        wait_until(lambda: len(reporting()) == len(HOSTS), "the agents report", timeout_s=60)
+        write_start(start_file, time.time() + 0.5)
         wait_until(lambda: len(web.records) >= len(flows), "all records", timeout_s=60)
         assert {record.status for record in web.records.values()} == {FINISHED}
         return web.records
@@ -79,11 +86,11 @@ def test_the_tag_of_each_packet_chooses_its_queue(testbed, run):
     before = testbed.port_counters("s1:1")
     records = run([flow(testbed, i, 0.1 * i, "h2", "h1", 100_000) for i in range(20)])
     after = testbed.port_counters("s1:1")
-    first, second = (after[q]["packets"] - before[q]["packets"] for q in (0, 1))
+    first, second = (after[q].packets - before[q].packets for q in (0, 1))
     again = sum(record.retransmissions for record in records.values())
     assert 20 * 63 <= second <= 20 * 66 + again  # each flow has up to three packets without data
     assert first >= 20 * 9  # and the SYN, and the ACK of the handshake
-    assert all(after[q]["packets"] == before[q]["packets"] for q in range(2, 8))
+    assert all(after[q].packets == before[q].packets for q in range(2, 8))
 
 
 def test_iperf_beside_the_agents_uses_what_the_link_has(testbed, run, web, tmp_path):

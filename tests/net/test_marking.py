@@ -43,7 +43,9 @@ def stack(tmp_path_factory):
 
 def totals(bed):
     counters = bed.port_counters("s1:1")
-    return {name: sum(queue[name] for queue in counters) for name in ("packets", "marked", "dropped")}
+    return {
+        name: sum(getattr(queue, name) for queue in counters) for name in ("packets", "marked", "dropped")
+    }
 
 
 def marked_share(bed):
@@ -57,10 +59,10 @@ def marked_share(bed):
 def use(stack, document):
     """PUT a policy; wait until the port agent says that it stands."""
     answer = stack.put_policy(document)
-    assert answer.ok, answer.text
+    assert answer.ok, answer.body
     version = answer.json()["version"]
     wait_until(
-        lambda: stack.testbed.port_agent_state()["policy_version"] >= version,
+        lambda: stack.testbed.port_agent_state().policy_version >= version,
         f"the ports have {document}",
         timeout_s=TAKES_OVER_S,
     )
@@ -75,15 +77,15 @@ def test_from_dctcp_to_datcp__the_ramp_marks_some(stack):
     """A frame counts 1446 B with its priority tag: an admitted one finds at most 48.6 KB, and a probability of 0.68.
     Were 45.5 KB a single threshold still, more than that would be marked."""
     use(stack, {"scheme": "datcp", "buffer": BUFFER_BYTES, "mark_min": 45_500, "mark_max": 49_999})
-    state = stack.testbed.port_agent_state()
-    assert (state["mark_bytes"], state["mark_max_bytes"]) == (45_500, 49_999)
+    state = stack.testbed.port_agent_state().behaviour
+    assert (state.mark_bytes, state.mark_max_bytes) == (45_500, 49_999)
     assert 0.1 < marked_share(stack.testbed) < 0.72
 
 
 def test_from_datcp_to_hull__the_phantom_queue_marks_a_link_that_is_full(stack):
     use(stack, {"scheme": "hull", "buffer": BUFFER_BYTES, "mark_at": "10KB"})
-    state = stack.testbed.port_agent_state()
-    assert (state["mark_bytes"], state["mark_max_bytes"], state["phantom_mark_bytes"]) == (None, None, 10_000)
+    state = stack.testbed.port_agent_state().behaviour
+    assert (state.mark_bytes, state.mark_max_bytes, state.phantom_mark_bytes) == (None, None, 10_000)
     wait_until(lambda: marked_share(stack.testbed) > 0.95, "nearly all is marked", timeout_s=TAKES_OVER_S)
 
 

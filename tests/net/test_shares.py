@@ -145,7 +145,7 @@ def test_flow_queues__survive_a_new_port_agent_and_a_new_ovs_vswitchd(unequal):
         if service == "ovs-vswitchd":
             install(unequal, queue_of_tag=lambda tag: 3)
         assert all_classes(unequal) == before
-        assert unequal.port_agent_state()["sub_queues"] == 8, "it goes on with what stood"
+        assert unequal.port_agent_state().behaviour.sub_queues == 8, "it goes on with what stood"
         time.sleep(SETTLED_S)
         assert 0.45 < part_of_h3(unequal) < 0.55, service
 

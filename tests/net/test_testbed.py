@@ -170,7 +170,7 @@ def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected(start_testbed
         names = [host.name for host in bed.topology.hosts]
         for source, to in zip(names, names[3:] + names[:3], strict=True):
             bed.exec(source, ["ping", "-c", "1", "-W", "2", bed.topology.host_by_name[to].ipv6])
-        assert set(bed.port_agent_state()["attached"]) == {port.interface for port in bed.topology.ports}
+        assert set(bed.port_agent_state().attached) == {port.interface for port in bed.topology.ports}
 
 
 def test_leaf_spine__a_hop_is_fast_however_many_ports_there_are(start_testbed):

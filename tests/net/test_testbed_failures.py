@@ -69,7 +69,7 @@ def test_port_agent_killed__the_program_stays_and_a_new_agent_takes_over(bed):
     bed.wait_restarted("port-agent", 1)
     bed.set_marking(20_000)
     measure.transmit(bed, "h1", [Sender("h2", "10.0.0.1", tags=(5,), count=30)])
-    assert bed.port_counters("s1:1")[5]["packets"] == 30, "the new agent's program counts"
+    assert bed.port_counters("s1:1")[5].packets == 30, "the new agent's program counts"
 
 
 def test_ovsdb_server_killed__configuration_is_back(bed):
@@ -81,18 +81,18 @@ def test_ovsdb_server_killed__configuration_is_back(bed):
 
 def test_the_hook_removed__the_agent_attaches_again(bed):
     """Open vSwitch does that when policing of a port is set."""
-    began = bed.port_agent_state()["attached"]["s1-eth1"]
+    began = bed.port_agent_state().attached["s1-eth1"]
     begin = time.monotonic()
     bed.exec(None, ["tc", "qdisc", "del", "dev", "s1-eth1", "clsact"])
     wait_until(lambda: attached(bed, "s1-eth1"), "the program is on the port again", interval_s=0.005)
     assert time.monotonic() - begin < 0.5, "it hears of it, and does not wait for its next look"
-    wait_until(lambda: bed.port_agent_state()["attached"]["s1-eth1"] == began + 1, "the agent says so")
+    wait_until(lambda: bed.port_agent_state().attached["s1-eth1"] == began + 1, "the agent says so")
 
 
 def test_port_agent__works_with_a_web_process_that_is_away(start_testbed, tmp_path):
     with start_testbed("single", parameters={"hosts": 2}, web=f"unix:{tmp_path}/web.sock") as bed:
         bed.set_marking(12_345, 67_890)
-        assert bed.port_agent_state()["mark_bytes"] == 12_345
+        assert bed.port_agent_state().behaviour.mark_bytes == 12_345
 
 
 def test_start__a_failure_is_said_and_nothing_stays(tmp_path, monkeypatch):

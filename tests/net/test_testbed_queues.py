@@ -37,9 +37,9 @@ def test_the_port_program_counts_the_same(testbed):
     before = testbed.port_counters("s1:1")
     measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", tags=(6,), size_bytes=958, count=40)])
     after = testbed.port_counters("s1:1")
-    assert after[6]["packets"] - before[6]["packets"] == 40
-    assert after[6]["bytes"] - before[6]["bytes"] == 40 * 1000
-    assert after[6]["dropped"] == before[6]["dropped"]
+    assert after[6].packets - before[6].packets == 40
+    assert after[6].bytes - before[6].bytes == 40 * 1000
+    assert after[6].dropped == before[6].dropped
 
 
 def round_trips_ms(bed, tag, count=60):
@@ -97,11 +97,11 @@ def test_marking__what_can_be_marked_is_and_arrives_so(testbed):
     got = measure.transmit(testbed, "h1", senders)
     after = testbed.port_counters("s1:1")
     testbed.set_marking(None)
-    marked = after[1]["marked"] - before[1]["marked"]
+    marked = after[1].marked - before[1].marked
     assert marked > 100
     assert got.tos[1 << 2 | 3] == marked
-    assert after[2]["marked"] == before[2]["marked"]
-    assert after[2]["not_markable"] - before[2]["not_markable"] > 100
+    assert after[2].marked == before[2].marked
+    assert after[2].not_markable - before[2].not_markable > 100
 
 
 def test_marking__none_below_the_threshold(testbed):
@@ -136,8 +136,8 @@ def test_buffer__bounds_the_waiting_time(testbed):
     got = measure.transmit(testbed, "h1", senders)
     after = testbed.port_counters("s1:1")
     testbed.set_marking(None)
-    dropped = after[1]["dropped"] - before[1]["dropped"]
-    assert after[1]["packets"] - before[1]["packets"] == got.packets
+    dropped = after[1].dropped - before[1].dropped
+    assert after[1].packets - before[1].packets == got.packets
     sent = sum(int(measure.log_of(testbed, host).read_text().split()[-1]) for host in ("h2", "h3"))
     assert sent == got.packets + dropped, "every packet is either delivered or counted as dropped"
     assert dropped > 0.3 * sent

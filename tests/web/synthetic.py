@@ -32,6 +32,7 @@ from store.observed import (
     put_switch,
 )
 from store.schema import applied, flows, policies
+from tests.kit.heartbeats import host_heartbeat, port_heartbeat
 
 LEAVES, SPINES, HOSTS_PER_LEAF = 4, 2, 4
 RATE_BPS = 20_000_000
@@ -135,10 +136,10 @@ class Network:
             put_switch(self.engine, node.dpid, node.name, connected=True, policy_version=version)
         for node in self.topology.hosts:
             if node.name != without:
-                put_agent(self.engine, node.name, "host", {"policy_version": version, "flows": self.number})
-        put_agent(
-            self.engine, "ports", "port", {"policy_version": version, "ports": len(self.topology.ports)}
-        )
+                put_agent(
+                    self.engine, node.name, host_heartbeat(policy_version=version, flows_received=self.number)
+                )
+        put_agent(self.engine, "ports", port_heartbeat(policy_version=version))
 
 
 HISTORY = (

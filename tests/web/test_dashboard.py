@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 import requests
@@ -12,6 +13,7 @@ from policy.desired import Policy
 from runtime.wait import wait_until
 from store.desired import mark_applied, put_policy
 from store.sanctions import Sanction, lift_sanction, put_sanction
+from tests.kit.heartbeats import LIVING, document, watching
 from tests.web.conftest import PATIENCE_S, TOKEN
 
 pytestmark = pytest.mark.web
@@ -305,7 +307,7 @@ def test_other_programs_connections_show_while_they_live_and_when_they_have_ende
         "cubic",
         "",
     ]
-    deliver(server, "agents/h3", LIVING_HEARTBEAT | {"connections": [], "connections_lost": 4})
+    deliver(server, "agents/h3", document(watching(lost=4)))
     deliver(server, "flows", [WATCHED_FLOW])
     until(page, "document.querySelector('#watched tr[data-state=ended]') !== null")
     assert page.locator("#watched tr").count() == 1
@@ -317,26 +319,7 @@ def test_other_programs_connections_show_while_they_live_and_when_they_have_ende
     assert kpi(page, "misses") == "–", "the figures are of scheduled flows"
 
 
-LIVING_HEARTBEAT = {
-    "kind": "host",
-    "watching": True,
-    "connections": [
-        {
-            "id": "watched/0123456789ab/7.1000",
-            "src": "h3",
-            "src_port": 40_000,
-            "dst": "fd00::7",
-            "dst_port": 443,
-            "bytes": 5_000_000,
-            "rate_bps": 80_000_000,
-            "started_at": 1e9,
-            "deadline_at": None,
-            "retransmissions": 3,
-            "congestion_control": "cubic",
-            "srtt_us": 250.0,
-        }
-    ],
-}
+LIVING_HEARTBEAT = document(watching(replace(LIVING, src="h3", dst="fd00::7")))
 WATCHED_FLOW = {
     "id": "watched/0123456789ab/7.1000",
     "src": "h3",

@@ -19,6 +19,7 @@ from runtime.process import spawn, stop
 from runtime.wait import wait_until
 from store.desired import mark_applied, put_policy
 from store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SWITCH_CONNECTS, Tally, flush
+from tests.kit.heartbeats import document, port_heartbeat, queue_counters
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S
 
@@ -55,9 +56,9 @@ def second(network, server):
         batch = [record(f"g{next(number)}"), record(f"g{next(number)}", **late)]
         for body in (batch, batch, [{}]):
             requests.post(f"{server.url}/api/v1/flows", json=body, timeout=PATIENCE_S)
-        counters = [{"marked": next(number), "dropped": next(number)}]
-        status = {"kind": "port", "ports": {"s1:1": counters}, "spool_depth": 3}
-        requests.post(f"{server.url}/api/v1/agents/port-agent", json=status, timeout=PATIENCE_S)
+        counters = queue_counters(marked=next(number), dropped=next(number))
+        beat = document(port_heartbeat(ports={"s1:1": (counters,)}))
+        requests.post(f"{server.url}/api/v1/agents/port-agent", json=beat, timeout=PATIENCE_S)
 
     return live
 

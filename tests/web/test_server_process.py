@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import random
 import signal
@@ -13,8 +14,8 @@ import time
 
 import pytest
 import requests
-import requests_unixsocket
 
+from runtime.http_client import HttpClient, ServerAway
 from runtime.wait import wait_until
 from store.flows import all_flows
 from tests.unit.webui.records import record
@@ -69,15 +70,15 @@ def test_sigterm__ends_in_order_though_dashboards_listen(server, listeners):
         assert not thread.is_alive()
 
 
-def deliver(session, url, batch, until):
+def deliver(client, batch, until):
     """As an agent does: again and again until it is acknowledged."""
     while time.monotonic() < until:
         try:
-            answer = session.post(f"{url}/api/v1/flows", json=batch, timeout=10)
-        except requests.RequestException:
+            answer = client.post("/api/v1/flows", json.dumps(batch).encode())
+        except ServerAway:
             time.sleep(0.05)
             continue
-        assert answer.status_code == 200, answer.text
+        assert answer.status == 200, answer.body
         return
     raise TimeoutError("a batch was never acknowledged")
 
@@ -85,14 +86,13 @@ def deliver(session, url, batch, until):
 def test_kill_9__amid_deliveries_no_record_is_lost_or_doubled(server, engine):
     senders, batches, size = 4, 60, 40
     until = time.monotonic() + 3 * PATIENCE_S
-    url = "http+unix://" + str(server.socket_path).replace("/", "%2F")
     failures = []
 
     def send(sender):
         try:
-            session = requests_unixsocket.Session()
+            client = HttpClient(f"unix:{server.socket_path}", 10)
             for batch in range(batches):
-                deliver(session, url, [record(f"{sender}.{batch}.{i}") for i in range(size)], until)
+                deliver(client, [record(f"{sender}.{batch}.{i}") for i in range(size)], until)
         except Exception as error:
             failures.append(error)
 

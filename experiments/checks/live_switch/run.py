@@ -21,9 +21,10 @@ import numpy as np
 from experiments.kit.both_fabrics import schemes_of_testbed
 from experiments.kit.port_gaps import PortGaps
 from experiments.kit.verdict import Claim, conclude
+from policy.errors import SluiceError
 from policy.records import FINISHED, FlowRecord
 from policy.scenario import scheduled_flows
-from policy.workload import Flow
+from policy.schedule import ScheduledFlow
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import read_document, scenario_with
 from sluice.runs.stack import Stack
@@ -200,7 +201,8 @@ def _switch_through(
         _look_until(stack, done, start_at, due)
         at_s = time.time() - start_at
         answer = stack.put_policy(policies[scheme])
-        answer.raise_for_status()
+        if not answer.ok:
+            raise SluiceError(f"scheme {scheme} was refused: {answer.body.decode(errors='replace')}")
         done.append(Switch(scheme, answer.json()["version"], at_s))
         console.print(f"{done[-1].at_s:6.1f} s  {scheme}")
     _look_until(stack, done, start_at, start_at + LEAD_S + every_s * len(order))
@@ -221,14 +223,14 @@ def _look(stack: Stack, switch: Switch, elapsed_s: float) -> None:
     if switch.switches_s is None and newest and newest.version >= switch.version and newest.applied_at:
         switch.switches_s = elapsed_s
     ports = stack.testbed.port_agent_state()
-    if switch.ports_s is None and ports["policy_version"] >= switch.version and ports["shares_stand"]:
+    if switch.ports_s is None and ports.policy_version >= switch.version and ports.shares_stand:
         switch.ports_s = elapsed_s
-    hosts = [agent for agent in observed.all_agents(stack.engine) if agent["kind"] == "host"]
-    if switch.hosts_s is None and all(a["status"].get("policy_version", 0) >= switch.version for a in hosts):
+    hosts = observed.host_heartbeats(stack.engine).values()
+    if switch.hosts_s is None and all(beat.policy_version >= switch.version for beat in hosts):
         switch.hosts_s = elapsed_s
 
 
-def _wait_for_records(stack: Stack, flows: Sequence[Flow], start_at: float, ends_s: float) -> None:
+def _wait_for_records(stack: Stack, flows: Sequence[ScheduledFlow], start_at: float, ends_s: float) -> None:
     wanted = len(_finite(flows))
     while time.time() < start_at + ends_s + stack.scenario.grace_s:
         stack.check()
@@ -237,7 +239,7 @@ def _wait_for_records(stack: Stack, flows: Sequence[Flow], start_at: float, ends
         time.sleep(LOOK_S)
 
 
-def _finite(flows: Sequence[Flow]) -> list[Flow]:
+def _finite(flows: Sequence[ScheduledFlow]) -> list[ScheduledFlow]:
     return [flow for flow in flows if flow.until_s is None]
 
 

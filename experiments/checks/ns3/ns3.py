@@ -17,9 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from policy.errors import EnvironmentLacking
+from policy.framing import FRAME_BYTES, MSS_BYTES
 from policy.graph import Port, Topology
 from policy.scenario import Scenario
-from policy.workload import FRAME_BYTES, MSS_BYTES, FlowBatch
+from policy.workload import FlowBatch
 
 VERSION = "3.44.post0"
 LIBRARIES = ("core", "network", "internet", "point-to-point", "traffic-control", "stats")

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from policy.records import SIZE_CLASSES, size_classes
+from policy.columns import size_classes
+from policy.records import SIZE_CLASSES
 
 OURS, NS3 = "#0b6e99", "#d9730d"
 

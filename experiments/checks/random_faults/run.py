@@ -28,7 +28,7 @@ from experiments.kit.port_gaps import Gap, PortGaps
 from experiments.kit.verdict import Claim, conclude
 from policy.records import FINISHED, FlowRecord
 from policy.scenario import scheduled_flows
-from policy.workload import Flow
+from policy.schedule import ScheduledFlow
 from runtime.wait import wait_until
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
@@ -163,7 +163,7 @@ def _wait_until(stack: Stack, due: float) -> None:
         time.sleep(max(0.0, min(0.05, due - time.time())))
 
 
-def _wait_for_records(stack: Stack, flows: Sequence[Flow], start_at: float) -> None:
+def _wait_for_records(stack: Stack, flows: Sequence[ScheduledFlow], start_at: float) -> None:
     """Those of the flows that an agent lost with its life come when the agent stops."""
     end = start_at + flows[-1].start_s + stack.scenario.grace_s
     while stack.recorded() < len(flows) and time.time() < end:

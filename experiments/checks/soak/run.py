@@ -29,7 +29,7 @@ from experiments.checks.soak.machine import Machine, kernel_complaints, settled
 from experiments.kit.verdict import Claim, conclude
 from policy.records import FINISHED, FlowRecord
 from policy.scenario import scheduled_flows
-from policy.workload import Flow
+from policy.schedule import ScheduledFlow
 from runtime.wait import wait_until
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
@@ -173,7 +173,7 @@ def _storages_after() -> int:
 
 def _disturb(
     stack: Stack,
-    flows: Sequence[Flow],
+    flows: Sequence[ScheduledFlow],
     start_at: float,
     arguments: argparse.Namespace,
     rng: np.random.Generator,
@@ -217,7 +217,7 @@ def _put(stack: Stack, document: dict[str, Any]) -> bool:
         return False
 
 
-def _look(flows: Sequence[Flow], start_at: float, events: Events) -> None:
+def _look(flows: Sequence[ScheduledFlow], start_at: float, events: Events) -> None:
     now_s = time.time() - start_at
     active = sum(flow.start_s <= now_s < flow.start_s + SEGMENT_S for flow in flows)
     events.active.append(active)

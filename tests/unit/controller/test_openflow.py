@@ -30,7 +30,7 @@ from controller.pipeline import (
 )
 from controller.wire import Framer
 from policy import tags
-from policy.queue_map import mlfq_map
+from policy.queue_rules import mlfq_map
 from policy.sanctions import Treatment
 from tests.unit.controller.networks import leaf_spine
 from tests.unit.controller.test_wire import flow_entry

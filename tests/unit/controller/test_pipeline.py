@@ -22,7 +22,7 @@ from controller.pipeline import (
     switch_rules,
 )
 from policy import tags
-from policy.queue_map import mlfq_map
+from policy.queue_rules import mlfq_map
 from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet, Sent
 from tests.unit.controller.networks import leaf_spine, single
 

@@ -6,6 +6,7 @@ import os
 import pytest
 
 from dataplane import build
+from policy import controls
 from policy.errors import EnvironmentLacking
 
 
@@ -26,6 +27,11 @@ def tree(tmp_path, monkeypatch):
 
 def test_names__every_program_has_an_entry():
     assert {"tag", "port", "cc_dctcp"} <= set(build.names())
+
+
+def test_names__every_control_of_ours_has_its_program():
+    programs = {name for name in build.names() if name.startswith("cc_")}
+    assert programs == {f"cc_{control.name}" for control in controls.ours()}
 
 
 def test_is_stale__only_when_an_input_is_newer(tree):

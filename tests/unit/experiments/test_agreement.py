@@ -7,7 +7,7 @@ import numpy as np
 
 from experiments.checks.agreement.compare import Pair, Side, claims, settling_claim, table
 from experiments.checks.agreement.fabrics import idle_document, on_simulator, same_flows
-from policy.workload import MSS_BYTES
+from policy.framing import MSS_BYTES
 from sluice.runs.files import scenario_with
 
 

@@ -13,14 +13,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hostagent.schedule import ScheduledFlow
+from hostagent.schedule import write_start
+from policy.agents import AgentSettings, HostSettings
+from policy.entries import write
 from policy.records import FlowRecord
+from policy.schedule import ScheduledFlow
+from policy.tags import DEFAULT_IDLE_GAP_NS
 from runtime.wait import wait_until
 from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.namespaces import ADDRESSES, HOSTS, Cable
 
-START_DELAY_S = 5.0
-"""From the agents' start to the first flow. On a busy machine, loading BPF programs takes up to two seconds."""
+REPORT_TIMEOUT_S = 60.0
+START_LEAD_S = 0.5
+"""From the moment at which both agents report to the first flow."""
 
 
 class Agents:
@@ -31,16 +36,23 @@ class Agents:
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="sluice-"))
         self.web = FakeWeb(self.folder / "web.sock").start()
-        self.web.settings = {
-            "policy_version": 1,
-            "congestion_control": control,
-            "scheme": scheme,
-            "idle_gap_ns": 10_000_000,
-        }
+        self.want(1, control, scheme)
         self.cable = Cable(rate)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.start_at = 0.0
         self._arguments: list[str] = []
+
+    def want(self, version: int, control: str, scheme: str) -> None:
+        """What the web process answers to heartbeats from now on."""
+        host = HostSettings(
+            scheme=scheme,
+            congestion_control=control,
+            tags_deadlines=False,
+            urgent_after_bytes=0,
+            tags_sizes=False,
+            idle_gap_ns=DEFAULT_IDLE_GAP_NS,
+        )
+        self.web.settings = write(AgentSettings(version, host))
 
     def start(
         self,
@@ -53,14 +65,18 @@ class Agents:
         schedule = self.folder / "schedule.json"
         document = {"connections": connections, "scheme": scheme, "addresses": ADDRESSES}
         schedule.write_text(json.dumps(document | {"flows": [asdict(f) for f in flows]}))
-        self.start_at = time.time() + START_DELAY_S
-        self._arguments = ["--schedule", str(schedule), "--start-at", repr(self.start_at), *arguments]
+        start_file = self.folder / "start"
+        start_file.unlink(missing_ok=True)
+        self._arguments = ["--schedule", str(schedule), "--start-file", str(start_file), *arguments]
         for host in HOSTS:
             self.start_agent(host)
-        wait_until(lambda: len({beat["pid"] for beat in self.web.heartbeats}) == 2, "both agents report")
-        assert time.time() < self.start_at, (
-            "the machine is too busy: the agents started after the first flow's time"
+        wait_until(
+            lambda: len({beat["pid"] for beat in self.web.heartbeats}) == 2,
+            "both agents report",
+            timeout_s=REPORT_TIMEOUT_S,
         )
+        self.start_at = time.time() + START_LEAD_S
+        write_start(start_file, self.start_at)
 
     def start_agent(self, host: str) -> None:
         argv = [sys.executable, "-m", "hostagent", "--name", host, "--interface", f"{host}-eth0"]
@@ -71,6 +87,10 @@ class Agents:
         """Return the agent's newest heartbeat."""
         pid = self.processes[host].pid
         return next((beat for beat in reversed(self.web.heartbeats) if beat["pid"] == pid), {})
+
+    def connections(self, host: str) -> list[dict[str, Any]]:
+        """Return the connections of other programs, from the newest heartbeat of the agent."""
+        return list(self.status(host).get("watch", {}).get("connections", []))
 
     def records(self, count: int, timeout_s: float = 40.0) -> dict[str, FlowRecord]:
         """Wait until the web process has that many records, and return them by id."""

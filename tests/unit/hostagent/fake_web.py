@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+from policy.agents import NO_SETTINGS
+from policy.entries import write
 from policy.errors import FieldError
 from policy.records import FlowRecord
 
@@ -25,7 +27,7 @@ class FakeWeb:
         self.records: dict[str, FlowRecord] = {}
         self.deliveries: Counter[str] = Counter()
         self.heartbeats: list[dict[str, Any]] = []
-        self.settings: dict[str, Any] = {}
+        self.settings: Any = write(NO_SETTINGS)
         self.lose_answers = 0.0
         """Share of the requests that are carried out and then not answered."""
         self.refuse_requests = 0.0

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from hostagent.records import unfinished
-from hostagent.schedule import Schedule, ScheduledFlow
 from policy.records import FlowRecord
+from policy.schedule import Schedule, ScheduledFlow
 
 
 def flow(
@@ -15,7 +15,8 @@ def flow(
 
 
 def schedule(*flows: ScheduledFlow, persistent: bool = False, address: str = "127.0.0.1") -> Schedule:
-    return Schedule(tuple(flows), {"h2": address}, persistent, "dctcp")
+    connections = "persistent" if persistent else "new"
+    return Schedule("dctcp", connections, addresses={"h2": address}, flows=tuple(flows))
 
 
 def record(number: int, reason: str = "test") -> FlowRecord:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from hostagent import control
-from hostagent.control import HostControl, fallback_of
+from hostagent.control import HostControl
+from policy.controls import fallback_of
 from policy.errors import EnvironmentLacking
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from hostagent.courier import Courier
 from hostagent.spool import Spool
-from hostagent.web import Web, WebAway
+from runtime.http_client import HttpClient, ServerAway
 from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.flows import record
 
@@ -34,7 +34,7 @@ def test_delivers_once_when_all_goes_well(web, tmp_path):
     spool = Spool(tmp_path)
     for number in range(700):
         spool.append(record(number))
-    deliver_all(Courier(spool, Web(web.target).post))
+    deliver_all(Courier(spool, HttpClient(web.target).post))
     assert len(web.deliveries) == 700
     assert set(web.deliveries.values()) == {1}
 
@@ -45,7 +45,7 @@ def test_every_record_arrives_whatever_dies(web, tmp_path, seed):
     rng = random.Random(seed)
     web.refuse_requests = web.lose_answers = 0.2
     spool, number = Spool(tmp_path, segment_bytes=2000), 0
-    courier = Courier(spool, Web(web.target).post)
+    courier = Courier(spool, HttpClient(web.target).post)
     for _ in range(150):
         for _ in range(rng.randrange(4)):
             spool.append(record(number))
@@ -56,7 +56,7 @@ def test_every_record_arrives_whatever_dies(web, tmp_path, seed):
             with newest.open("ab") as file:
                 file.write(b'{"id":"torn')
             spool = Spool(tmp_path, segment_bytes=2000)
-            courier = Courier(spool, Web(web.target).post)
+            courier = Courier(spool, HttpClient(web.target).post)
         elif act < 0.2:
             web.stop()
             web.start()
@@ -64,7 +64,7 @@ def test_every_record_arrives_whatever_dies(web, tmp_path, seed):
             spool.forget_before(spool.rotate())
         try:
             courier.deliver()
-        except WebAway:
+        except ServerAway:
             continue
     web.refuse_requests = web.lose_answers = 0.0
     deliver_all(courier)
@@ -77,8 +77,8 @@ def test_web_away__says_so_and_keeps_the_records(web, tmp_path):
     spool = Spool(tmp_path)
     spool.append(record(1))
     web.stop()
-    courier = Courier(spool, Web(web.target).post)
-    with pytest.raises(WebAway):
+    courier = Courier(spool, HttpClient(web.target).post)
+    with pytest.raises(ServerAway):
         courier.deliver()
     assert spool.depth == 1
     web.start()
@@ -93,12 +93,12 @@ def test_a_bad_record_is_put_aside_and_the_others_arrive(web, tmp_path):
     segment = tmp_path / "segment-00000001.jsonl"
     text = segment.read_text().replace('"run/17","src":"h1"', '"run/17","src":"h 1"')
     segment.write_text(text.replace('{"id":"run/30"', '{id:"run/30"'))
-    courier = Courier(spool, Web(web.target).post)
+    courier = Courier(spool, HttpClient(web.target).post)
     deliver_all(courier)
     assert set(web.records) == {f"run/{i}" for i in range(40)} - {"run/17", "run/30"}
     assert courier.refused == 2
     quarantine = (tmp_path / "quarantine.jsonl").read_text()
-    assert "src: must be text" in quarantine
+    assert "src: must be a host" in quarantine
     assert len(quarantine.splitlines()) == 2
     assert spool.depth == 0
 
@@ -107,9 +107,9 @@ def test_a_bad_record_is_put_aside_and_the_others_arrive(web, tmp_path):
 def test_a_service_that_is_not_well_loses_nothing(web, tmp_path, status):
     spool = Spool(tmp_path)
     spool.append(record(1))
-    courier = Courier(spool, Web(web.target).post)
+    courier = Courier(spool, HttpClient(web.target).post)
     web.flow_status = status
-    with pytest.raises(WebAway, match=str(status)):
+    with pytest.raises(ServerAway, match=str(status)):
         courier.deliver()
     web.flow_status = None
     deliver_all(courier)

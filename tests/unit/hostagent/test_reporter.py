@@ -12,17 +12,23 @@ import pytest
 from hostagent.courier import Courier
 from hostagent.reporter import LAST_RETRY_S, Reporter
 from hostagent.spool import Spool
-from hostagent.web import Web
+from policy.agents import AgentSettings
+from policy.desired import Policy
+from policy.entries import write
+from runtime.http_client import HttpClient
 from runtime.wait import wait_until
+from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.flows import record
+
+SETTINGS = AgentSettings.of(3, Policy.from_document({"scheme": "tcp"}))
 
 
 @pytest.fixture
 def web():
     folder = Path(tempfile.mkdtemp(prefix="sluice-"))  # a short name: socket paths end at 107 bytes
     server = FakeWeb(folder / "web.sock")
-    server.settings = {"congestion_control": "cubic"}
+    server.settings = write(SETTINGS)
     yield server
     server.stop()
     shutil.rmtree(folder)
@@ -35,12 +41,12 @@ class Bench:
         self.spool = Spool(folder)
         self.applied: list[Any] = []
         self.failures = 0
-        client = Web(web.target)
+        client = HttpClient(web.target)
         self.reporter = Reporter(
             "h1",
             client,
             Courier(self.spool, client.post),
-            lambda: {"pid": 7},
+            host_heartbeat,
             apply or self.applied.append,
             self._failed,
         )
@@ -54,8 +60,8 @@ def test_heartbeats_carry_the_status_and_their_answers_are_applied(web, tmp_path
     bench.reporter.start()
     wait_until(lambda: len(bench.applied) >= 2, "two heartbeats")
     bench.reporter.finish()
-    assert web.heartbeats[0] == {"kind": "host", "pid": 7}
-    assert bench.applied[0] == {"congestion_control": "cubic"}
+    assert web.heartbeats[0] == document(host_heartbeat())
+    assert bench.applied[0] == SETTINGS
 
 
 def test_records_are_delivered_while_it_runs_and_when_it_ends(web, tmp_path):

@@ -48,7 +48,7 @@ def test_tell__the_next_flow_on_a_connection_does_not_inherit(tmp_path, kernel):
     bench = Bench(tmp_path, schedule(URGENT, plain, flow(3, 0.4), persistent=True))
     bench.run()
     assert kernel == [{"size_bytes": 50_000, "deadline_s": 2.5, "quench": "kill"}, {}, {}]
-    assert bench.sender.untold == 0
+    assert bench.sender.undeclared == 0
 
 
 def test_tell__an_endless_flow_gets_its_urgency_from_a_deadline_and_no_size(tmp_path, kernel):
@@ -66,7 +66,7 @@ def test_nobody_listens__flows_run_untold_and_are_counted(tmp_path, monkeypatch)
     bench = Bench(tmp_path, schedule(URGENT, flow(3)))
     records = bench.run()
     assert {record.status for record in records.values()} == {FINISHED}
-    assert bench.sender.untold == 1
+    assert bench.sender.undeclared == 1
 
 
 def test_killed__the_sender_notices_and_resets(tmp_path, kernel, monkeypatch):
@@ -96,7 +96,7 @@ def test_unheard__a_long_flow_without_a_window_counts_as_untold(
     monkeypatch.setattr(tcp, "congestion_control", lambda sock: "sluice_datcp")
     bench = Bench(tmp_path, schedule(replace(URGENT, bytes=2_000_000), replace(URGENT, id="run/2")))
     bench.run()
-    assert bench.sender.untold == untold  # of the short one nothing can be said
+    assert bench.sender.undeclared == untold  # of the short one nothing can be said
 
 
 def test_sample__no_rate_would_do_is_null():

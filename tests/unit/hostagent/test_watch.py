@@ -19,9 +19,10 @@ from hostagent.watch import (
     Host,
     Rates,
     is_sender,
-    living_document,
+    living_connection,
     to_record,
 )
+from policy.agents import WatchStatus
 from policy.errors import EnvironmentLacking
 from policy.records import FINISHED, UNFINISHED, WATCHED, FlowRecord
 
@@ -176,10 +177,10 @@ def test_rates__from_one_look_to_the_next():
     assert rates.look([second]) == [(second, 8000)], "forgotten, so counted from its start"
 
 
-def test_living_document__is_plain():
-    document = living_document(upload(told_start_ns=1, told_deadline_ns=7 * 10**9), 5000, H1)
-    assert document["deadline_at"] == 1_700_000_007.0
-    assert (document["src"], document["dst"], document["rate_bps"]) == ("h1", "h2", 5000)
+def test_living_connection__has_the_epochs_times():
+    living = living_connection(upload(told_start_ns=1, told_deadline_ns=7 * 10**9), 5000, H1)
+    assert living.deadline_at == 1_700_000_007.0
+    assert (living.src, living.dst, living.rate_bps) == ("h1", "h2", 5000)
 
 
 class FakeWatch:
@@ -270,13 +271,12 @@ def test_status__shows_the_fastest_and_counts_all(fake):
     watch.begin()
     fake[0].lives = [upload(cookie=i, sent_bytes=1000 * (i + 1)) for i in range(100)] + [DOWNLOAD]
     status = watch.status()
-    assert status["connections_living"] == 100
-    assert status["connections_lost"] == 3
-    assert len(status["connections"]) == MOST_SHOWN
-    assert status["connections"][0]["bytes"] == 100_000
+    assert (status.living, status.lost) == (100, 3)
+    assert len(status.connections) == MOST_SHOWN
+    assert status.connections[0].bytes == 100_000
     watch.end()
     assert not fake[0].open
-    assert watch.status() == {"watching": False, "watch_problem": ""}
+    assert watch.status() == WatchStatus(watching=False)
 
 
 def test_begin__a_kernel_that_cannot_is_told_and_no_error(monkeypatch):
@@ -287,10 +287,9 @@ def test_begin__a_kernel_that_cannot_is_told_and_no_error(monkeypatch):
     watch = flow_watch()
     watch.begin()
     watch.collect()
-    assert watch.status() == {
-        "watching": False,
-        "watch_problem": "connections are not watched: no ring buffers here",
-    }
+    assert watch.status() == WatchStatus(
+        watching=False, problem="connections are not watched: no ring buffers here"
+    )
 
 
 def test_begin__without_bpf_there_is_none(fake):

@@ -2,20 +2,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import pytest
 
 from policy.behaviour import PortBehaviour
 from policy.desired import Policy
+from policy.entries import read, write
 from policy.marking import PortMarking
 from policy.schemes import SCHEMES
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_from_document__survives_json(name):
+def test_read__survives_json(name):
     behaviour = Policy.from_document({"scheme": name}).port_behaviour
-    assert PortBehaviour.from_document(json.loads(json.dumps(asdict(behaviour)))) == behaviour
+    assert read(PortBehaviour, json.loads(json.dumps(write(behaviour)))) == behaviour
 
 
 def test_marking__the_edge_and_the_core():

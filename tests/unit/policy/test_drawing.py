@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import topologies
+from policy.columns import wire_bytes
 from policy.drawing import check_random, random_batches
 from policy.errors import FieldError
-from policy.framing import wire_bytes
+from policy.sizes import Mix, MixPart, SizeCdf
 from policy.traces import parse_trace
-from policy.workload import Deadlines, Mix, MixPart, SizeCdf, TraceWorkload, Workload, flows_of
+from policy.workload import Deadlines, TraceWorkload, Workload, flows_of
 from tests.unit.policy.networks import RATE_BPS, star
 
 PAPER_MIX = Mix((MixPart(10_000, 0.8, ("h3",)), MixPart(1_000_000, 0.2, ("h2", "h4"))))

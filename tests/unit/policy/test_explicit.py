@@ -7,7 +7,6 @@ import pytest
 from policy.errors import FieldError
 from policy.explicit import ExplicitWorkload, explicit_batches, explicit_workload
 from policy.scenario import check_hosts, scenario_from_document, scheduled_flows
-from policy.table import Table
 from policy.workload import flows_of
 from tests.unit.policy.networks import star
 
@@ -40,7 +39,7 @@ def read(*flows, **tables):
 
 
 def test_explicit__every_key_reaches_the_schedule():
-    workload = explicit_workload(Table("workload", {"flow": [URGENT, ENDLESS]}))
+    workload = explicit_workload({"flow": [URGENT, ENDLESS]})
     endless, urgent = flows_of(explicit_batches(workload, star()), star(), "run")
     assert (endless.id, endless.start_s, endless.until_s, endless.label) == ("run/0", 0.0, 8.0, "")
     assert (urgent.id, urgent.src, urgent.dst, urgent.bytes) == ("run/1", "h2", "h1", 10**7)
@@ -68,7 +67,7 @@ def test_scenario__explicit_flows_are_drawn_without_chance():
 
 def test_explicit__the_same_batches_in_other_sizes():
     flows = [URGENT | {"start": f"{(7 * i) % 10}s", "label": f"f{i}"} for i in range(20)]
-    workload = explicit_workload(Table("workload", {"flow": flows}))
+    workload = explicit_workload({"flow": flows})
     whole = flows_of(explicit_batches(workload, star()), star(), "run")
     assert flows_of(explicit_batches(workload, star(), batch_flows=3), star(), "run") == whole
     assert [flow.start_s for flow in whole] == sorted(flow.start_s for flow in whole)

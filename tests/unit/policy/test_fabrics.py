@@ -6,7 +6,8 @@ import pytest
 from policy.desired import Policy
 from policy.errors import FieldError
 from policy.fabrics import SIMULATOR, TESTBED, check_fabric, missing, refusal
-from policy.schemes import SCHEMES, Need
+from policy.needs import Need
+from policy.schemes import SCHEMES
 
 
 def policy(scheme, **fields):

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import topologies
+from policy.columns import wire_bytes
 from policy.drawing import random_batches
 from policy.errors import FieldError
-from policy.framing import wire_bytes
 from policy.offered import check_offered, offered_loads
-from policy.workload import Mix, MixPart, Workload
+from policy.sizes import Mix, MixPart
+from policy.workload import Workload
 from tests.unit.policy.networks import star
 
 SIZES = Mix((MixPart(10_000, 0.75, ()), MixPart(100_000, 0.25, ())))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from policy.errors import FieldError
 from policy.patterns import derangement, distinct, make_pattern
-from policy.workload import Mix, MixPart, Workload
+from policy.sizes import Mix, MixPart
+from policy.workload import Workload
 from tests.unit.policy.networks import star
 
 ONE_SIZE = Mix((MixPart(10_000, 1.0, ()),))

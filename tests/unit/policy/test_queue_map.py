@@ -9,16 +9,8 @@ from hypothesis import strategies as st
 
 from policy import tags
 from policy.desired import Policy
-from policy.queue_map import (
-    by_size_map,
-    changed,
-    mlfq_map,
-    queue_map,
-    queue_of_level,
-    sieve_map,
-    two_level_map,
-    urgency_levels,
-)
+from policy.queue_map import changed, queue_map
+from policy.queue_rules import by_size_map, mlfq_map, sieve_map, two_level_map, urgency_levels
 from policy.schemes import SCHEMES
 
 thresholds = st.lists(st.integers(1, 10**9), min_size=1, max_size=7).map(sorted)
@@ -60,7 +52,9 @@ def test_queue_of_level__is_where_the_map_puts_flows_that_have_passed_so_many_th
         queues = queue_map(policy, tags.EDGES_BYTES[3::4][: len(policy.thresholds)])
         levels = range(len(policy.thresholds) + 1)
         beyond_the_first_packet = queues[ATTAINED][1:]
-        assert sorted(set(beyond_the_first_packet)) == [queue_of_level(policy, level) for level in levels]
+        assert sorted(set(beyond_the_first_packet)) == [
+            policy.definition.queue_rule.queue_of_level(level) for level in levels
+        ]
 
 
 def test_queue_map__one_queue_for_schemes_without_thresholds():

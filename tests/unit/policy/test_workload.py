@@ -4,7 +4,9 @@ from __future__ import annotations
 import numpy as np
 
 from policy.drawing import random_batches
-from policy.workload import Deadlines, Mix, MixPart, Workload, by_source, flows_of
+from policy.schedule import by_source
+from policy.sizes import Mix, MixPart
+from policy.workload import Deadlines, Workload, flows_of
 from tests.unit.policy.networks import star
 
 WORKLOAD = Workload(

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import time
 
+from sqlalchemy import update
+
 from store.observed import (
     PortSample,
     ThresholdChange,
@@ -13,6 +15,7 @@ from store.observed import (
     all_switches,
     events_after,
     forget_processes,
+    host_heartbeats,
     last_sample_at,
     latest_thresholds,
     newest_events,
@@ -23,14 +26,27 @@ from store.observed import (
     recent_events,
     threshold_history,
 )
+from store.schema import agents
+from tests.kit.heartbeats import host_heartbeat, port_heartbeat
 
 
 def test_put__one_row_a_switch_and_an_agent(engine):
     for connected in (True, False):
         put_switch(engine, 2**63 - 1, "s1", connected=connected, policy_version=None)
-        put_agent(engine, "h1", "host", {"n": int(connected)})
+        put_agent(engine, "h1", host_heartbeat(flows_active=int(connected)))
     assert [(row["dpid"], row["connected"]) for row in all_switches(engine)] == [(2**63 - 1, False)]
-    assert [(row["name"], row["status"]) for row in all_agents(engine)] == [("h1", {"n": 0})]
+    assert [(row.name, row.heartbeat) for row in all_agents(engine)] == [
+        ("h1", host_heartbeat(flows_active=0))
+    ]
+
+
+def test_all_agents__a_row_of_another_version_is_left_out(engine):
+    put_agent(engine, "h1", host_heartbeat())
+    put_agent(engine, "ports", port_heartbeat())
+    with engine.begin() as connection:
+        connection.execute(update(agents).where(agents.c.name == "h1").values(status={"flows": 3}))
+    assert [(row.name, row.kind) for row in all_agents(engine)] == [("ports", "port")]
+    assert host_heartbeats(engine) == {}
 
 
 def test_events__by_id_in_order(engine):
@@ -70,6 +86,6 @@ def test_port_samples__history_and_the_newest_of_each_port(engine):
 
 def test_forget_processes__switches_and_agents_of_an_earlier_run(engine):
     put_switch(engine, 1, "s1", connected=True, policy_version=1)
-    put_agent(engine, "h1", "host", {})
+    put_agent(engine, "h1", host_heartbeat())
     forget_processes(engine)
     assert all_switches(engine) == all_agents(engine) == []

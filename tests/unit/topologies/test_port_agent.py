@@ -7,21 +7,30 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
 import topologies
-from dataplane.port import PortSettings, QueueCounters
+from dataplane.port import PortSettings
+from policy.agents import (
+    NO_SETTINGS,
+    AgentSettings,
+    QueueCounters,
+    heartbeat_document,
+    heartbeat_from,
+)
 from policy.behaviour import PortBehaviour
 from policy.desired import Policy
+from policy.entries import write
 from policy.errors import FieldError, SluiceError
 from policy.graph import Topology
 from policy.schemes import SCHEMES
 from runtime.command import CommandFailed
+from runtime.http_client import Answer, ServerAway
 from topologies import commands
-from topologies.port_agent import PortAgent, last_behaviour
+from topologies.port_agent import PortAgent, ask, last_behaviour
 from topologies.settings import Settings, write_json
-from webui.documents import agent_settings
 
 
 @dataclass
@@ -138,14 +147,14 @@ def test_set_behaviour__impossible_values_change_nothing(agent):
 
 
 def test_obey__before_the_first_policy_there_is_nothing_to_do(agent):
-    agent.obey({"policy_version": 0, "mark_bytes": None, "buffer_bytes": None})
+    agent.obey(NO_SETTINGS)
     assert agent.behaviour == PortBehaviour(None, 100_000)
 
 
 def test_obey__a_policy_without_marking_ends_marking(agent):
-    agent.obey({"policy_version": 3, "mark_bytes": 97_500, "buffer_bytes": 360_000})
+    agent.obey(AgentSettings(3, ports=PortBehaviour(97_500)))
     assert (agent.behaviour.mark_bytes, agent.policy_version) == (97_500, 3)
-    agent.obey({"policy_version": 4, "mark_bytes": None, "buffer_bytes": 360_000})
+    agent.obey(AgentSettings(4, ports=PortBehaviour()))
     assert (agent.behaviour.mark_bytes, agent.policy_version) == (None, 4)
 
 
@@ -156,7 +165,7 @@ def test_obey__another_way_of_marking_replaces_the_one_before(agent):
         policy = Policy.from_document(
             {"scheme": name, **({"mark_at": f"{threshold}pkt"} if threshold else {})}
         )
-        agent.obey(agent_settings(7, policy))
+        agent.obey(AgentSettings.of(7, policy))
         port = agent.program.on["s1-eth1"]
         assert {
             "dctcp": (97_500, None, None),
@@ -170,20 +179,43 @@ def test_obey__another_way_of_marking_replaces_the_one_before(agent):
 @pytest.mark.parametrize("name", SCHEMES)
 def test_obey__every_scheme_is_possible_on_a_port(agent, name):
     agent.reconcile()
-    agent.obey(agent_settings(1, Policy.from_document({"scheme": name})))
+    agent.obey(AgentSettings.of(1, Policy.from_document({"scheme": name})))
     marks = agent.behaviour.mark_bytes is not None or agent.behaviour.phantom_mark_bytes is not None
     assert marks == (SCHEMES[name].marking != "none")
 
 
-def test_obey__no_answer_changes_nothing(agent):
-    agent.obey({"policy_version": 3, "mark_bytes": 97_500, "buffer_bytes": 360_000})
-    agent.obey({})
-    assert (agent.behaviour, agent.policy_version) == (PortBehaviour(97_500, 360_000), 3)
+class FakeWeb:
+    """Answers every heartbeat in the same way."""
+
+    def __init__(self, answer: Answer | None) -> None:
+        self.answer = answer
+        self.heard: list[Any] = []
+
+    def post(self, path: str, body: bytes) -> Answer:
+        self.heard.append((path, json.loads(body)))
+        if self.answer is None:
+            raise ServerAway("nobody listens")
+        return self.answer
+
+
+def test_ask__sends_the_heartbeat_and_reads_the_settings(agent):
+    wanted = AgentSettings.of(7, Policy.from_document({"scheme": "fish"}))
+    web: Any = FakeWeb(Answer(200, json.dumps(write(wanted)).encode()))
+    assert ask(web, agent.report()) == wanted
+    assert web.heard == [("/api/v1/agents/port-agent", heartbeat_document(agent.report()) | {"at": ANY})]
+
+
+@pytest.mark.parametrize(
+    "answer", [None, Answer(404, b"{}"), Answer(200, b"<html>"), Answer(200, b'{"version": 7}')]
+)
+def test_ask__no_usable_answer_is_none(agent, answer):
+    web: Any = FakeWeb(answer)
+    assert ask(web, agent.report()) is None
 
 
 def test_read_behaviour_file__once_for_each_time_it_is_written(agent):
     agent.reconcile()
-    write_json(agent.settings.behaviour_file, {"mark_bytes": 5_000, "buffer_bytes": 50_000})
+    write_json(agent.settings.behaviour_file, write(PortBehaviour(5_000, 50_000)))
     agent.read_behaviour_file()
     assert agent.behaviour.mark_bytes == 5_000
     agent.set_behaviour(PortBehaviour(6_000, 50_000))
@@ -191,19 +223,13 @@ def test_read_behaviour_file__once_for_each_time_it_is_written(agent):
     assert agent.behaviour.mark_bytes == 6_000
 
 
-def test_report__kind_and_counters_by_port_and_queue(agent):
+def test_report__counters_by_port_and_queue(agent):
     agent.reconcile()
     report = agent.report()
-    assert report["kind"] == "port"
-    assert set(report["ports"]) == {"s1:1", "s1:2", "s2:1", "s2:2"}
-    assert report["ports"]["s1:1"][7] == {
-        "packets": 1,
-        "bytes": 2,
-        "marked": 3,
-        "dropped": 4,
-        "not_markable": 5,
-    }
-    assert report["late_ns"] == dict.fromkeys(report["ports"], 6)
+    assert set(report.ports) == {"s1:1", "s1:2", "s2:1", "s2:2"}
+    assert report.ports["s1:1"][7] == QueueCounters(1, 2, 3, 4, 5)
+    assert report.late_ns == dict.fromkeys(report.ports, 6)
+    assert heartbeat_from(json.loads(json.dumps(heartbeat_document(report)))) == report
 
 
 def test_reconcile__flow_queues_come_before_the_program_that_chooses_among_them(agent):
@@ -214,23 +240,23 @@ def test_reconcile__flow_queues_come_before_the_program_that_chooses_among_them(
 def test_obey__a_core_port_has_a_threshold_of_its_own(agent):
     agent.reconcile()
     agent.obey(
-        agent_settings(
+        AgentSettings.of(
             1, Policy.from_document({"scheme": "dctcp", "mark_at": "9pkt", "mark_at_core": "65pkt"})
         )
     )
     marks = {name: settings.mark_bytes for name, settings in agent.program.on.items()}
     assert marks == {"s1-eth1": 13_500, "s1-eth2": 97_500, "s2-eth1": 13_500, "s2-eth2": 97_500}
-    agent.obey(agent_settings(2, Policy.from_document({"scheme": "dctcp", "mark_at": "9pkt"})))
+    agent.obey(AgentSettings.of(2, Policy.from_document({"scheme": "dctcp", "mark_at": "9pkt"})))
     assert {settings.mark_bytes for settings in agent.program.on.values()} == {13_500}
 
 
 def test_obey__flow_queues_as_many_as_there_are(agent):
     agent.reconcile()
-    agent.obey(agent_settings(1, Policy.from_document({"scheme": "fish", "release": "3ms"})))
+    agent.obey(AgentSettings.of(1, Policy.from_document({"scheme": "fish", "release": "3ms"})))
     assert {(s.sub_queues, s.release_ns) for s in agent.program.on.values()} == {(8, 3_000_000)}
-    agent.obey(agent_settings(2, Policy.from_document({"scheme": "fish", "sub_queues": 4})))
+    agent.obey(AgentSettings.of(2, Policy.from_document({"scheme": "fish", "sub_queues": 4})))
     assert {s.sub_queues for s in agent.program.on.values()} == {4}
-    agent.obey(agent_settings(3, Policy.from_document({"scheme": "pias"})))
+    agent.obey(AgentSettings.of(3, Policy.from_document({"scheme": "pias"})))
     assert {s.sub_queues for s in agent.program.on.values()} == {None}
 
 
@@ -240,29 +266,29 @@ def test_obey__shares_of_each_ports_own_rate_in_one_transaction(agent):
     policy = Policy.from_document(
         {"scheme": "pias", "queues": 2, "thresholds": ["10KB"], "shares": [0.9, 0.1]}
     )
-    agent.obey(agent_settings(1, policy))
+    agent.obey(AgentSettings.of(1, policy))
     assert agent.ovs.transactions == 1
     assert [agent.ovs.min_rate["s1-eth1", q] for q in range(3)] == [9_000_000, 1_000_000, 12_000]
     assert [agent.ovs.min_rate["s1-eth2", q] for q in range(3)] == [18_000_000, 2_000_000, 12_000]
-    agent.obey(agent_settings(2, Policy.from_document({"scheme": "pias"})))
+    agent.obey(AgentSettings.of(2, Policy.from_document({"scheme": "pias"})))
     assert set(agent.ovs.min_rate.values()) == {12_000}
-    assert agent.state()["shares_stand"]
+    assert agent.state().shares_stand
 
 
 def test_obey__shares_that_cannot_be_set_are_set_later(agent):
     agent.reconcile()
     agent.ovs.away = True
-    agent.obey(agent_settings(1, Policy.from_document({"scheme": "sluice"})))
-    assert not agent.state()["shares_stand"]
+    agent.obey(AgentSettings.of(1, Policy.from_document({"scheme": "sluice"})))
+    assert not agent.state().shares_stand
     agent.ovs.away = False
     agent.reconcile()
-    assert agent.state()["shares_stand"]
+    assert agent.state().shares_stand
     assert agent.ovs.min_rate["s1-eth1", 0] == 9_300_000
 
 
 def test_last_behaviour__a_new_agent_goes_on_with_what_stands(agent):
     assert last_behaviour(agent.settings) == PortBehaviour()
     agent.reconcile()
-    agent.obey(agent_settings(1, Policy.from_document({"scheme": "sluice"})))
-    write_json(agent.settings.port_agent_file, agent.report())
+    agent.obey(AgentSettings.of(1, Policy.from_document({"scheme": "sluice"})))
+    write_json(agent.settings.port_agent_file, write(agent.report()))
     assert last_behaviour(agent.settings) == agent.behaviour

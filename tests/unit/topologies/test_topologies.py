@@ -83,10 +83,10 @@ def test_delays__a_host_link_has_both():
         ("dumbbell", {"left": 0}, "left"),
         ("dumbbell", {"right": -1}, "right"),
         ("leaf-spine", {"spines": 0}, "spines"),
-        ("leaf-spine", {"host_rate_bps": 0}, "host_rate_bps"),
-        ("leaf-spine", {"core_rate_bps": 10**15}, "core_rate_bps"),
-        ("leaf-spine", {"link_delay_ns": -1}, "link_delay_ns"),
-        ("leaf-spine", {"host_delay_ns": None}, "host_delay_ns"),
+        ("leaf-spine", {"host_rate_bps": 0}, "host_rate"),
+        ("leaf-spine", {"core_rate_bps": 10**15}, "core_rate"),
+        ("leaf-spine", {"link_delay_ns": -1}, "link_delay"),
+        ("leaf-spine", {"host_delay_ns": None}, "host_delay"),
     ],
 )
 def test_build__refuses_and_names_the_field(kind, parameters, field):

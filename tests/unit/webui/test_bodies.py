@@ -5,6 +5,7 @@ import io
 
 import pytest
 
+from policy.agents import MAX_HEARTBEAT_BYTES
 from webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES, parse_json
 from webui.errors import ApiError
 
@@ -78,7 +79,7 @@ class Unread(io.RawIOBase):
     ("method", "path", "limit"),
     [
         ("PUT", "/api/v1/policy", MAX_BODY_BYTES),
-        ("POST", "/api/v1/agents/h1", MAX_BODY_BYTES),
+        ("POST", "/api/v1/agents/h1", MAX_HEARTBEAT_BYTES),
         ("POST", "/api/v1/flows", MAX_FLOWS_BODY_BYTES),
     ],
 )

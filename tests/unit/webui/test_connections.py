@@ -2,59 +2,51 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import update
 
+from policy.entries import write
 from policy.records import FlowRecord
 from store.flows import add_flows
 from store.schema import agents, flows
+from tests.kit.heartbeats import LIVING, document, host_heartbeat, watching
 from tests.unit.webui.records import record
 
-LIVING = {
-    "id": "watched/0123456789ab/7.1000",
-    "src": "h1",
-    "src_port": 40_000,
-    "dst": "192.0.2.9",
-    "dst_port": 443,
-    "bytes": 5_000_000,
-    "rate_bps": 80_000_000,
-    "started_at": 1e9,
-    "deadline_at": None,
-    "retransmissions": 3,
-    "congestion_control": "cubic",
-    "srtt_us": 250.0,
-}
 WATCHED = {"source": "watched", "ideal_us": None, "src_port": 40_000, "dst_port": 443, "lasted_us": 3e6}
 
 
-def beat(client, name, *connections, **status):
-    body = {"kind": "host", "connections": list(connections), **status}
-    return client.post(f"/api/v1/agents/{name}", json=body)
+def beat(client, name, *connections, lost=0):
+    return client.post(f"/api/v1/agents/{name}", json=document(watching(*connections, lost=lost)))
 
 
 def test_living_connections_of_all_agents__the_fastest_first(client):
-    assert beat(client, "h1", LIVING, connections_lost=2).status_code == 200
-    slow = LIVING | {
-        "id": "watched/0123456789ab/8.1",
-        "rate_bps": 5,
-        "retransmissions": None,
-        "srtt_us": None,
-    }
-    fast = LIVING | {"id": "watched/0123456789ab/9.1", "rate_bps": 10**9, "dst": "fd00::2"}
-    assert beat(client, "h2", slow, fast, connections_lost=1).status_code == 200
+    assert beat(client, "h1", LIVING, lost=2).status_code == 200
+    slow = replace(LIVING, id="watched/0123456789ab/8.1", rate_bps=5, retransmissions=None, srtt_us=None)
+    fast = replace(LIVING, id="watched/0123456789ab/9.1", rate_bps=10**9, dst="fd00::2")
+    assert beat(client, "h2", slow, fast, lost=1).status_code == 200
     answer = client.get("/api/v1/connections").json
     assert [c["id"][-3:] for c in answer["living"]] == ["9.1", "000", "8.1"]
-    assert answer["living"][1] == LIVING
+    assert answer["living"][1] == write(LIVING)
     assert answer["lost"] == 3
-    assert all("connections" not in agent["status"] for agent in client.get("/api/v1/health").json["agents"])
+    agents = client.get("/api/v1/health").json["agents"]
+    assert all(agent["status"]["watch"]["connections"] == [] for agent in agents)
 
 
 def test_the_connections_of_an_agent_that_is_away_are_not_shown(client, engine):
-    beat(client, "h1", LIVING, connections_lost=5)
+    beat(client, "h1", LIVING, lost=5)
     with engine.begin() as connection:
         connection.execute(update(agents).values(seen_at=time.time() - 60))
     assert client.get("/api/v1/connections").json == {"living": [], "ended": [], "lost": 0}
+
+
+def beat_with(client, connections):
+    """The status code and the field of a heartbeat with these documents for connections."""
+    body = document(host_heartbeat())
+    body["watch"]["connections"] = connections
+    answer = client.post("/api/v1/agents/h1", json=body)
+    return answer.status_code, answer.json.get("error", {}).get("field")
 
 
 @pytest.mark.parametrize(
@@ -65,20 +57,20 @@ def test_the_connections_of_an_agent_that_is_away_are_not_shown(client, engine):
         {"src": "<script>"},
         {"dst_port": 0},
         {"bytes": -1},
+        {"bytes": 10**400},
         {"colour": "red"},
         {"started_at": None},
     ],
 )
 def test_a_heartbeat_with_a_bad_connection_is_a_422(client, change):
-    answer = beat(client, "h1", LIVING, LIVING | change)
-    assert answer.status_code == 422
-    assert answer.json["error"]["field"] == f"connections.1.{next(iter(change))}"
+    found = beat_with(client, [write(LIVING), write(LIVING) | change])
+    assert found == (422, f"watch.connections[1].{next(iter(change))}")
     assert client.get("/api/v1/health").json["agents"] == []
 
 
-@pytest.mark.parametrize("told", ["x", {"a": 1}, [1], [LIVING] * 101])
-def test_a_heartbeat_with_something_else_for_connections_is_a_422(client, told):
-    assert client.post("/api/v1/agents/h1", json={"kind": "host", "connections": told}).status_code == 422
+@pytest.mark.parametrize("connections", ["x", {"a": 1}, [1], [write(LIVING)] * 101])
+def test_a_heartbeat_with_something_else_for_connections_is_a_422(client, connections):
+    assert beat_with(client, connections)[0] == 422
 
 
 def test_what_has_ended_is_a_flow_and_no_part_of_the_figures(client, engine):

@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from policy.desired import Policy
 from store.desired import put_policy
 from store.totals import FLOW_SECONDS, METRICS, RULES_CHANGED, Tally, flush
+from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.records import record
 from tests.web.synthetic import Network
 from webui.services import EXTENSION
@@ -73,11 +74,9 @@ def test_metrics__the_network(client, engine):
     version = put_policy(engine, policy, "test")
     network.second(time.time(), policy, version)
     network.heartbeats(version, without="h3")
-    status = {
-        "ports": {"s1:1": [{"marked": 3, "dropped": 1}, {"marked": "many"}, None], "s1:2": 7},
-        "spool_depth": 12,
-    }
-    client.post("/api/v1/agents/ports", json={"kind": "port", **status})
+    ports = {"s1:1": (queue_counters(marked=3, dropped=1),)}
+    client.post("/api/v1/agents/ports", json=document(port_heartbeat(ports=ports)))
+    client.post("/api/v1/agents/h1", json=document(host_heartbeat(spool_depth=12)))
     found = scrape(client)
     assert found["sluice_switches_connected"] == found["sluice_switches_expected"] == {(): 6.0}
     assert found["sluice_controller_up"] == {(): 1.0}
@@ -90,7 +89,7 @@ def test_metrics__the_network(client, engine):
     assert found["sluice_port_capacity_bytes_per_second"][(("port", "s1:1"),)] == 20e6 / 8
     assert found["sluice_agent_up"][("agent", "h1"), ("kind", "host")] == 1
     assert (("agent", "h3"), ("kind", "host")) not in found["sluice_agent_up"]
-    assert found["sluice_spool_records"][(("agent", "ports"),)] == 12
+    assert found["sluice_spool_records"][(("agent", "h1"),)] == 12
     assert found["sluice_queue_marked_packets_total"] == {(("port", "s1:1"), ("queue", "0")): 3.0}
 
 

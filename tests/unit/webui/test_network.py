@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 
 import pytest
 from sqlalchemy import text
 
+from policy.agents import MAX_HEARTBEAT_BYTES
 from policy.desired import Policy
+from policy.entries import write
 from policy.schemes import SCHEMES
 from store.desired import put_policy, put_topology
 from store.observed import (
@@ -22,6 +23,7 @@ from store.observed import (
     put_agent,
     put_switch,
 )
+from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.web.synthetic import leaf_spine
 
 
@@ -37,7 +39,7 @@ def everyone(engine):
     put_topology(engine, leaf_spine())
     for node in leaf_spine().switches:
         put_switch(engine, node.dpid, node.name, connected=True, policy_version=1)
-    put_agent(engine, "h1", "host", {"flows": 3})
+    put_agent(engine, "h1", host_heartbeat(flows_received=3))
 
 
 def test_health__ok_when_all_are_there(client, engine):
@@ -45,7 +47,7 @@ def test_health__ok_when_all_are_there(client, engine):
     health = client.get("/api/v1/health").json
     assert health["status"] == "ok"
     assert (health["controller"]["connected"], health["controller"]["expected"]) == (6, 6)
-    assert health["agents"][0]["status"] == {"flows": 3}
+    assert health["agents"][0]["status"]["flows_received"] == 3
     assert 0 <= health["agents"][0]["age_s"] < 60
 
 
@@ -145,64 +147,87 @@ def test_ports__bad_queries_are_a_422(client, path, query):
     assert client.get(f"/api/v1/{path}?{query}").status_code == 422
 
 
+def beat(client, heartbeat, name="h1"):
+    answer = client.post(f"/api/v1/agents/{name}", json=document(heartbeat))
+    assert answer.status_code == 200, answer.text
+    return answer.json
+
+
 def test_heartbeat__before_the_first_policy_there_is_nothing_to_set(client):
-    answer = client.post("/api/v1/agents/h1", json={"kind": "host"})
-    assert answer.json["policy_version"] == 0
-    assert set(answer.json.values()) == {0, None}
+    assert beat(client, host_heartbeat()) == {"policy_version": 0, "host": None, "ports": None}
 
 
 def test_heartbeat__answers_what_the_policy_wants(client, engine):
     put_policy(engine, Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "idle_gap_ms": 5}), "test")
-    answer = client.post("/api/v1/agents/h1", json={"kind": "host", "flows": 5}).json
-    assert answer == {
+    assert beat(client, host_heartbeat(flows_received=5)) == {
         "policy_version": 1,
-        "scheme": "pias",
-        "congestion_control": "sluice_dctcp",
-        "fallback_control": "dctcp",
-        "tags_deadlines": False,
-        "urgent_after_bytes": None,
-        "tags_sizes": False,
-        "mark_bytes": 30_000,
-        "mark_max_bytes": None,
-        "phantom_mark_bytes": None,
-        "buffer_bytes": 360_000,
-        "core_mark_bytes": None,
-        "shares": None,
-        "sub_queues": None,
-        "release_ns": None,
-        "idle_gap_ns": 5_000_000,
+        "host": {
+            "scheme": "pias",
+            "congestion_control": "sluice_dctcp",
+            "tags_deadlines": False,
+            "urgent_after_bytes": 0,
+            "tags_sizes": False,
+            "idle_gap_ns": 5_000_000,
+        },
+        "ports": {
+            "mark_bytes": 30_000,
+            "buffer_bytes": 360_000,
+            "mark_max_bytes": None,
+            "phantom_mark_bytes": None,
+            "core_mark_bytes": None,
+            "shares": None,
+            "sub_queues": None,
+            "release_ns": None,
+        },
     }
-    assert all_agents(engine)[0]["status"] == {"flows": 5}
-    put_policy(engine, Policy.from_document({"scheme": "tcp"}), "test")
-    answer = client.post("/api/v1/agents/ports", json={"kind": "port"}).json
-    assert (answer["congestion_control"], answer["mark_bytes"]) == ("cubic", None)
-    put_policy(
-        engine, Policy.from_document({"scheme": "datcp", "mark_min": "9KB", "mark_max": "15KB"}), "test"
-    )
-    answer = client.post("/api/v1/agents/ports", json={"kind": "port"}).json
-    assert (answer["mark_bytes"], answer["mark_max_bytes"], answer["phantom_mark_bytes"]) == (
-        9_000,
-        15_000,
-        None,
-    )
+    assert [row.heartbeat for row in all_agents(engine)] == [host_heartbeat(flows_received=5)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "control", "marks"),
+    [
+        ({"scheme": "tcp"}, "cubic", (None, None)),
+        ({"scheme": "datcp", "mark_min": "9KB", "mark_max": "15KB"}, "sluice_datcp", (9_000, 15_000)),
+    ],
+)
+def test_heartbeat__of_a_port_agent(client, engine, policy, control, marks):
+    put_policy(engine, Policy.from_document(policy), "test")
+    answer = beat(client, port_heartbeat(), "ports")
+    assert answer["host"]["congestion_control"] == control
+    assert (answer["ports"]["mark_bytes"], answer["ports"]["mark_max_bytes"]) == marks
 
 
 def test_heartbeat__answers_what_ports_do_beyond_marking(client, engine):
     fish = {"scheme": "fish", "queues": 2, "thresholds": ["1MB"], "mark_at_core": "250pkt", "sub_queues": 4}
     put_policy(engine, Policy.from_document(fish), "test")
-    answer = client.post("/api/v1/agents/h1", json={"kind": "host"}).json
-    assert (answer["core_mark_bytes"], answer["shares"]) == (375_000, [0.98, 0.02])
-    assert (answer["sub_queues"], answer["release_ns"]) == (4, 1_000_000)
+    ports = beat(client, host_heartbeat())["ports"]
+    assert (ports["core_mark_bytes"], ports["shares"]) == (375_000, [0.98, 0.02])
+    assert (ports["sub_queues"], ports["release_ns"]) == (4, 1_000_000)
 
 
-def test_heartbeat__says_what_the_schemes_tags_carry(client, engine, monkeypatch):
-    tagging = dataclasses.replace(SCHEMES["d2tcp"], tags_deadlines=True)
-    monkeypatch.setitem(SCHEMES, "d2tcp", tagging)
-    put_policy(engine, Policy.from_document({"scheme": "d2tcp"}), "test")
-    answer = client.post("/api/v1/agents/h1", json={"kind": "host"}).json
-    assert (answer["tags_deadlines"], answer["urgent_after_bytes"], answer["tags_sizes"]) == (True, 0, False)
+def test_heartbeat__says_what_the_schemes_tags_carry(client, engine):
     put_policy(engine, Policy.from_document({"scheme": "aemon", "urgent_after": "50KB"}), "test")
-    assert client.post("/api/v1/agents/h1", json={"kind": "host"}).json["urgent_after_bytes"] == 50_000
+    host = beat(client, host_heartbeat())["host"]
+    assert (host["tags_deadlines"], host["urgent_after_bytes"], host["tags_sizes"]) == (True, 50_000, False)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("spool_depth", 10**400), ("spool_depth", -1), ("spool_depth", "3"), ("colour", "red"), ("pid", None)],
+)
+def test_heartbeat__a_bad_or_missing_key_is_named(client, engine, key, value):
+    body = document(host_heartbeat(), **{key: value})
+    answer = client.post("/api/v1/agents/h1", data=json.dumps(body), content_type="application/json")
+    assert (answer.status_code, answer.json["error"]["field"]) == (422, key)
+    assert all_agents(engine) == []
+
+
+def test_heartbeat__is_bounded(client):
+    ports = {f"s1:{number}": [queue_counters()] * 8 for number in range(1025)}
+    body = json.dumps(document(port_heartbeat(), ports=[write(c) for c in ports["s1:1"]]))
+    assert client.post("/api/v1/agents/p", data=body, content_type="application/json").status_code == 422
+    body = json.dumps(document(host_heartbeat())) + " " * MAX_HEARTBEAT_BYTES
+    assert client.post("/api/v1/agents/p", data=body, content_type="application/json").status_code == 413
 
 
 @pytest.mark.parametrize("body", [{}, {"kind": "router"}, {"kind": ["host"]}, [], None, "host"])
@@ -214,7 +239,7 @@ def test_heartbeat__without_a_kind_is_a_422(client, engine, body):
 
 @pytest.mark.parametrize("name", ["a%20b", "x" * 65, "%00", "%F0%9F%98%80"])
 def test_heartbeat__bad_names_are_a_422(client, name):
-    assert client.post(f"/api/v1/agents/{name}", json={"kind": "host"}).status_code == 422
+    assert client.post(f"/api/v1/agents/{name}", json=document(host_heartbeat())).status_code == 422
 
 
 @pytest.mark.parametrize(

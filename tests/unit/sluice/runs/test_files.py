@@ -49,13 +49,14 @@ to = "h1"
 load = 0.8
 flows = 10
 """
+GOOD_RANDOM = GOOD[GOOD.index("sizes =") : GOOD.index("flows")]
 BAD_CDF = "1 0\n5 0.9\n9 0.5\n10 1\n"
 BAD = {
     "unknown key": (
         "load = 0.8",
         "load = 0.8\nlaod = 0.8",
         "workload.laod",
-        "there are flow, trace, pattern, sizes, mix, shift, load, interarrival, to, flows, scale",
+        "did you mean load?",
     ),
     "load too high": ("load = 0.8", "load = 1.2", "workload.load", "at most 0.99"),
     "no load": ("load = 0.8", "", "workload.load", "interarrival"),
@@ -69,9 +70,9 @@ BAD = {
     ),
     "no such table": ('"web-search"', '"websearch"', "workload.sizes", "known names: aditya"),
     "no such CDF": ('"web-search"', '"{folder}/none.cdf"', "workload.sizes", "give the path"),
-    "no such trace": ('sizes = "web-search"', 'trace = "none.txt"', "workload.trace", "give the path"),
+    "no such trace": (GOOD_RANDOM, 'trace = "none.txt"\nto = "h1"\n', "workload.trace", "give the path"),
     "no such host": ('"h1"', '"h77"', "workload.to", "hosts are h1"),
-    "no such pattern": ('"many-to-one"', '"gossip"', "workload.pattern", "must be one of all-to-all"),
+    "no such pattern": ('"many-to-one"', '"gossip"', "workload.pattern", 'must be one of "all-to-all"'),
     "one for all": (
         'sizes = "web-search"\npattern = "many-to-one"\nto = "h1"',
         'mix = [{ bytes = "1KB", share = 1.0, from = ["h2"] }]',

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from policy.records import UNFINISHED
-from policy.workload import Flow
+from policy.schedule import ScheduledFlow
 from runtime.wait import wait_until
 from sluice.runs.files import scenario_from_file
 from sluice.runs.tcp_counters import difference
@@ -16,7 +16,7 @@ from sluice.runs.testbed_run import complete, loss_reasons
 from sluice.runs.validity import RunWatch, lateness
 from topologies.testbed import PortService
 
-FLOW = Flow("r/1", 0.5, "h1", "h2", 10_000, "small", 1000.0, 5000.0)
+FLOW = ScheduledFlow("r/1", 0.5, "h1", "h2", 10_000, "small", 1000.0, 5000.0)
 
 
 def watch(machine, waiting_bytes=(), *, service=dict):

@@ -156,7 +156,7 @@ def test_points__errors_name_the_point_and_the_key(axes, message):
     ("plan", "message"),
     [
         ("[sweep]\nload = [0.5]", r"sweep\.load"),
-        ("[sweep]\nloads = 0.5", "must be lists"),
+        ("[sweep]\nloads = 0.5", "must be a list"),
         ("[sweep]\nscheme = 3", r"sweep\.scheme\.dctcp: must be a table"),
         ("[sweep.scheme.dctcp]\ntransport = 3", r"sweep\.scheme\.dctcp\.transport: must be a table"),
         ("[sweep.scheme.dctcp]\nmark = 3", r"scheme\.mark"),

@@ -5,14 +5,14 @@ import json
 import socketserver
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from topologies.heartbeat import post_heartbeat
+from runtime.http_client import Answer, HttpClient, ServerAway
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -50,25 +50,34 @@ def web(folder: Path, monkeypatch: pytest.MonkeyPatch, **attributes: Any) -> Ite
             thread.join()
 
 
-def test_the_status_is_posted_and_the_answer_returned(tmp_path, monkeypatch):
+def post(folder: Path) -> Answer:
+    with closing(HttpClient(f"unix:{folder}/web.sock", 2)) as client:
+        return client.post("/api/v1/agents/port-agent", b'{"kind": "port"}')
+
+
+def test_post__the_body_is_sent_and_the_answer_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with web(tmp_path, monkeypatch) as handler:
-        assert post_heartbeat(tmp_path / "web.sock", "port-agent", {"kind": "port"}) == {"policy_version": 7}
+        assert post(tmp_path).json() == {"policy_version": 7}
     assert handler.heard == [("/api/v1/agents/port-agent", {"kind": "port"})]
 
 
-def test_a_path_longer_than_a_socket_name_may_be(tmp_path, monkeypatch):
+def test_post__a_path_longer_than_a_socket_name_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / ("x" * 120)
     folder.mkdir()
     with web(folder, monkeypatch):
-        assert post_heartbeat(folder / "web.sock", "port-agent", {"kind": "port"}) is not None
+        assert post(folder).ok
 
 
-def test_away_is_none(tmp_path):
-    assert post_heartbeat(tmp_path / "web.sock", "port-agent", {}) is None
-    assert post_heartbeat(tmp_path / "missing" / "web.sock", "port-agent", {}) is None
+@pytest.mark.parametrize("folder", [".", "missing"])
+def test_post__nobody_listens(tmp_path: Path, folder: str) -> None:
+    with pytest.raises(ServerAway):
+        post(tmp_path / folder)
 
 
-@pytest.mark.parametrize("attributes", [{"status": 503}, {"answer": b"<html>"}])
-def test_refused_or_garbled_is_none(tmp_path, monkeypatch, attributes):
-    with web(tmp_path, monkeypatch, **attributes):
-        assert post_heartbeat(tmp_path / "web.sock", "port-agent", {}) is None
+def test_post__a_server_that_cannot_serve_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with web(tmp_path, monkeypatch, status=503), pytest.raises(ServerAway, match="503"):
+        post(tmp_path)

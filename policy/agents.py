@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What agents and the web process say to each other: heartbeats, and the settings that answer them.
+
+Both ends read and write these documents through `policy.entries`, so a key that one end renames is an error at the
+other. Every number, text and list is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from policy import names
+from policy.behaviour import PortBehaviour
+from policy.desired import Policy
+from policy.entries import TableOf, entry, read, write
+from policy.errors import FieldError
+from policy.kinds import Flag, ListOf, MapOf, Number, Text, Whole
+from policy.units import NS_PER_MS
+
+MAX_HEARTBEAT_BYTES = 500_000
+"""Of its JSON."""
+MAX_CONNECTIONS = 100
+MAX_PORTS = 1024
+MAX_QUEUES = 8
+
+_COUNT = Whole(0, 2**63 - 1)
+_BYTES = Whole(0, 2**63 - 1, "bytes")
+_VERSION = Whole(0, 2**53)
+_PID = Whole(1, 2**31)
+_TCP_PORT = Whole(1, 65_535)
+_EPOCH_S = Number(0, 1e11, "s")
+_REASON = Text(longest=1000)
+
+
+def reason(text: str) -> str:
+    """A text for a heartbeat: cut to what one may hold."""
+    return text.replace("\x00", "")[:1000]
+
+
+# ── Settings: the answer to a heartbeat ────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    """What the policy wants of a host."""
+
+    scheme: str = entry(names.SCHEME, "Scheme of the policy, for flow records.")
+    congestion_control: str = entry(names.AGENT, "TCP_CONGESTION name for new connections.")
+    tags_deadlines: bool = entry(Flag(), "Deadline flows carry their urgency in the tag.")
+    urgent_after_bytes: int = entry(_BYTES, "They do so once they have sent this much.")
+    tags_sizes: bool = entry(Flag(), "Flows of known size carry their size class in the tag.")
+    idle_gap_ns: int = entry(
+        Whole(1, 2**53, "ns"), "A flow ends when its direction sends no data for this long."
+    )
+
+    @classmethod
+    def of(cls, policy: Policy) -> HostSettings:
+        scheme = policy.definition
+        return cls(
+            scheme=policy.scheme,
+            congestion_control=scheme.congestion_control,
+            tags_deadlines=scheme.tags_deadlines,
+            urgent_after_bytes=policy.urgent_after or 0,
+            tags_sizes=scheme.tags_sizes,
+            idle_gap_ns=policy.idle_gap_ms * NS_PER_MS,
+        )
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """What the current policy wants of an agent. Before the first policy it wants nothing."""
+
+    policy_version: int = entry(_VERSION, "Version of the policy; 0 before the first.")
+    host: HostSettings | None = entry(TableOf(HostSettings), "For agents on hosts.", default=None)
+    ports: PortBehaviour | None = entry(TableOf(PortBehaviour), "For agents on switch ports.", default=None)
+
+    @classmethod
+    def of(cls, version: int, policy: Policy) -> AgentSettings:
+        return cls(version, HostSettings.of(policy), policy.port_behaviour)
+
+
+NO_SETTINGS = AgentSettings(0)
+
+# ── Heartbeats ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class LivingConnection:
+    """A TCP connection of any program while it lives, reported by the host that sends most of its data."""
+
+    id: str = entry(names.FLOW_ID, "Of the flow record to come.")
+    src: str = entry(names.ENDPOINT, "Where the data comes from.")
+    src_port: int = entry(_TCP_PORT, "TCP port there.")
+    dst: str = entry(names.ENDPOINT, "Where the data goes to.")
+    dst_port: int = entry(_TCP_PORT, "TCP port there.")
+    bytes: int = entry(_BYTES, "Payload so far.")
+    rate_bps: int = entry(_COUNT, "Over about the last second.")
+    started_at: float = entry(_EPOCH_S, "Epoch seconds.")
+    deadline_at: float | None = entry(_EPOCH_S, "Epoch seconds; declared by the program.", nullable=True)
+    retransmissions: int | None = entry(_COUNT, "Null where only the receiver is watched.", nullable=True)
+    congestion_control: str = entry(names.AGENT, "TCP_CONGESTION name.")
+    srtt_us: float | None = entry(Number(0, 1e12, "us"), "Smoothed round-trip time.", nullable=True)
+
+
+@dataclass(frozen=True)
+class WatchStatus:
+    """How the flow watch of a host fares."""
+
+    watching: bool = entry(Flag(), "The kernel reports the connections of other programs.")
+    problem: str = entry(_REASON, "Why it does not; empty when all is well.", default="")
+    recorded: int = entry(_COUNT, "Connections that became flow records.", default=0)
+    lost: int = entry(_COUNT, "Connections that the watch missed.", default=0)
+    living: int = entry(_COUNT, "Connections that live now.", default=0)
+    connections: tuple[LivingConnection, ...] = entry(
+        ListOf(TableOf(LivingConnection), longest=MAX_CONNECTIONS), "The fastest of them.", default=()
+    )
+
+
+@dataclass(frozen=True)
+class HostHeartbeat:
+    """How a host's agent fares."""
+
+    KIND: ClassVar[str] = "host"
+
+    pid: int = entry(_PID, "Process id of the agent.")
+    policy_version: int = entry(_VERSION, "Of the settings in force.")
+    congestion_control: str = entry(names.AGENT, "What new connections of the schedule use.")
+    default_congestion_control: str = entry(names.AGENT, "Default of the host's network namespace.")
+    fallback: bool = entry(Flag(), "The host cannot do something that the scheme wants.")
+    fallback_reason: str = entry(_REASON, "What, and why.")
+    hook: bool = entry(Flag(), "Programs can declare flows by setsockopt().")
+    hook_problem: str = entry(_REASON, "Why not; empty when all is well.")
+    tagger: bool = entry(Flag(), "Packets leave with a tag.")
+    spool_depth: int = entry(_COUNT, "Flow records that wait for delivery.")
+    records_refused: int = entry(_COUNT, "Flow records that the web process refused.")
+    watch: WatchStatus = entry(TableOf(WatchStatus), "The flow watch.")
+    flows_started: int = entry(_COUNT, "Flows of the schedule that have started.")
+    flows_finished: int = entry(_COUNT, "Those that finished.")
+    flows_unfinished: int = entry(_COUNT, "Those that ended without finishing.")
+    flows_active: int = entry(_COUNT, "Those under way.")
+    flows_scheduled: int = entry(_COUNT, "All flows of the schedule.")
+    schedule_done: bool = entry(Flag(), "Every flow of the schedule has ended.")
+    flows_received: int = entry(_COUNT, "Flows that this host received.")
+    bytes_received: int = entry(_BYTES, "Their payload.")
+    retransmissions: int = entry(_COUNT, "Segments that flows of the schedule retransmitted.")
+    timeouts: int = entry(_COUNT, "Their retransmission timeouts.")
+    realtime: bool = entry(Flag(), "The agent runs before ordinary processes.")
+    controls_refused: int = entry(_COUNT, "Connections that could not use the congestion control.")
+    flows_undeclared: int = entry(_COUNT, "Flows that could not be declared to the kernel.")
+    start_lag_max_us: int = entry(_COUNT, "How late a flow of the schedule started at most, in us.")
+    user_space_mean_us: float = entry(
+        Number(0, 1e12, "us"), "From a packet's arrival in the kernel to its reading, on average."
+    )
+
+
+@dataclass(frozen=True)
+class QueueCounters:
+    """Of one queue of a port since its program was attached."""
+
+    packets: int = entry(_COUNT, "Passed on, marked or not.")
+    bytes: int = entry(_BYTES, "Of those, with the Ethernet header.")
+    marked: int = entry(_COUNT, "Set to CE here.")
+    dropped: int = entry(_COUNT, "Beyond the buffer.")
+    not_markable: int = entry(_COUNT, "Due for a mark, but not ECN-capable, or CE already.")
+
+
+@dataclass(frozen=True)
+class PortHeartbeat:
+    """What stands on the ports of the switches."""
+
+    KIND: ClassVar[str] = "port"
+
+    pid: int = entry(_PID, "Process id of the agent.")
+    policy_version: int = entry(_VERSION, "Of the settings in force.")
+    behaviour: PortBehaviour = entry(TableOf(PortBehaviour), "What the ports do.")
+    shares_stand: bool = entry(Flag(), "Open vSwitch has the shares.")
+    attached: Mapping[str, int] = entry(
+        MapOf(names.INTERFACE, _COUNT, MAX_PORTS), "Interface: how often the program was attached there."
+    )
+    at: float = entry(Number(0, 1e12, "s"), "CLOCK_MONOTONIC of the machine when the counters were read.")
+    ports: Mapping[str, tuple[QueueCounters, ...]] = entry(
+        MapOf(names.PORT, ListOf(TableOf(QueueCounters), longest=MAX_QUEUES), MAX_PORTS),
+        "Port: counters of each queue.",
+    )
+    late_ns: Mapping[str, int] = entry(
+        MapOf(names.PORT, _COUNT, MAX_PORTS), "Port: how late the machine served it, in all."
+    )
+
+
+Heartbeat: TypeAlias = HostHeartbeat | PortHeartbeat
+HEARTBEATS: Mapping[str, type[Heartbeat]] = {cls.KIND: cls for cls in (HostHeartbeat, PortHeartbeat)}
+
+
+def heartbeat_from(document: object) -> Heartbeat:
+    """Check the document of a heartbeat. Raises FieldError that names the key."""
+    if not isinstance(document, Mapping):
+        raise FieldError("heartbeat", "must be an object with the agent's kind and status")
+    kind = document.get("kind")
+    if not isinstance(kind, str) or kind not in HEARTBEATS:
+        raise FieldError("kind", f"must be one of {', '.join(HEARTBEATS)}")
+    return read(HEARTBEATS[kind], {key: value for key, value in document.items() if key != "kind"})
+
+
+def heartbeat_document(heartbeat: Heartbeat) -> dict[str, Any]:
+    """The inverse of `heartbeat_from`."""
+    return {"kind": heartbeat.KIND, **write(heartbeat)}

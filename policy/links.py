@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keys of a [fabric] that every topology has: rates and delays of its links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from policy.entries import entry
+from policy.kinds import Duration, Rate
+from policy.units import NS_PER_S
+
+_RATE = Rate(10**6, 100 * 10**9)
+_DELAY = Duration(0, NS_PER_S)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Links:
+    """A link of a host has the host rate; its delay is link delay plus host delay."""
+
+    host_rate_bps: int = entry(
+        _RATE, "Rate of the links to hosts.", key="host_rate", title="Host rate", default=100 * 10**6
+    )
+    core_rate_bps: int = entry(
+        _RATE, "Rate of the links between switches.", key="core_rate", title="Core rate", default=100 * 10**6
+    )
+    link_delay_ns: int = entry(
+        _DELAY, "Propagation delay of each link.", key="link_delay", title="Link delay", default=0
+    )
+    host_delay_ns: int = entry(
+        _DELAY,
+        "Delay of a host's link on top of link_delay.",
+        key="host_delay",
+        title="Host delay",
+        default=0,
+    )

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What names look like, in every document, row and address of the API."""
+
+from __future__ import annotations
+
+from policy.kinds import Text
+
+AGENT = Text(r"[A-Za-z0-9._-]{1,64}", what="1 to 64 letters, digits or . _ -")
+"""Of agents, hosts, switches and congestion controls."""
+SCHEME = Text(r"[A-Za-z0-9._+-]{1,64}", what="1 to 64 letters, digits or . _ + -")
+ENDPOINT = Text(r"[A-Za-z0-9._:-]{1,64}", what="a host's name or its address")
+FLOW_ID = Text(r"[A-Za-z0-9._:/-]{1,96}", what="1 to 96 letters, digits or . _ : / -")
+PORT = Text(r"[A-Za-z0-9._-]{1,64}:[0-9]{1,9}", what='a port such as "s1:2"')
+INTERFACE = Text(r"[^/\s\x00]{1,15}", what="a network interface")

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queue rules: how a tag becomes a queue. A rule is one complete record in `QueueRule`.
+
+| rule           | bytes sent              | urgency                  | known size         | background |
+|----------------|-------------------------|--------------------------|--------------------|------------|
+| single         | 0                       | 0                        | 0                  | 0          |
+| shortest-first | 0                       | 0                        | 0                  | 0          |
+| by-size        | last                    | last                     | by class           | last       |
+| mlfq           | thresholds passed       | 0, as a flow that begins | 0                  | last       |
+| sieve          | 1 + thresholds passed; 1st packet 0 | 0          | 1 + those below it | last       |
+| two-level      | 2 × thresholds passed   | 2 × level + 1            | 0                  | last       |
+
+Untagged traffic goes to the queue that the policy names. Hosts write into the tag only what the rule of their scheme
+reads (`tags_deadlines`, `tags_sizes`). The other columns matter for packets of foreign or replaced schemes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from policy import tags
+from policy.needs import Need
+
+QueueMap = tuple[int, ...]
+"""Queue of each tag, length tags.TAG_COUNT; index 0 is the untagged traffic."""
+
+
+def single_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
+    """One queue for everything."""
+    return (0,) * tags.TAG_COUNT
+
+
+def mlfq_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
+    """Multi-level feedback: a flow is in queue i while it has sent at most threshold i.
+
+    Thresholds become edges (`tags.snap_to_edge`). The rule ignores deadlines and sizes: it treats a flow that carries
+    them as a flow that begins. Background traffic takes the last queue.
+    """
+    levels = [min(level, queues - 1) for level in demotion_levels(thresholds_bytes)]
+    return _map(queues, untagged_queue, attained=levels)
+
+
+def two_level_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
+    """Two-level priority scheduling (2LPS; Wang, Xu, Liu, APNet 2017, slides 28–43): K levels, two queues each.
+
+    Level 1: a flow without a deadline demotes by bytes sent; a flow with a deadline promotes by urgency.
+    Level 2: of the two queues of a level, the queue of flows without deadlines goes strictly first.
+    The slides count from 1: their priorities 2i+1 and 2i+2 are queues 2i and 2i+1.
+    """
+    last = queues // 2 - 1
+    levels = [min(level, last) for level in demotion_levels(thresholds_bytes)]
+    urgent = [2 * level + 1 for level in urgency_levels(queues // 2)]
+    return _map(queues, untagged_queue, attained=[2 * level for level in levels], urgency=urgent)
+
+
+def sieve_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
+    """Karuna's sieve (Chen et al., SIGCOMM 2016, section 3): deadline flows, type 1, have queue 0 for themselves.
+
+    Below it, flows of unknown size, type 3, demote by bytes sent. A flow of known size, type 2, stays in the queue in
+    which the largest flow of its class would end. Flows of the open class stay in the last queue.
+    The first packets of flows share queue 0 with the deadline flows, because ACKs carry the same tag: an ACK that waits
+    behind a deadline flow that fills the link looks lost to its sender.
+    """
+    levels = [min(1 + level, queues - 1) for level in demotion_levels(thresholds_bytes)]
+    levels[0] = 0
+    edges = [tags.snap_to_edge(threshold) for threshold in thresholds_bytes]
+    known = [min(1 + bisect_left(edges, size), queues - 1) for size in tags.KNOWN_SIZE_EDGES_BYTES]
+    return _map(queues, untagged_queue, attained=levels, known=[*known, queues - 1])
+
+
+def by_size_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
+    """A fixed queue for each class of known sizes, the smallest first. Flows of unknown size are in the last."""
+    last = queues - 1
+    classes = range(tags.KNOWN_SIZE_LAST - tags.KNOWN_SIZE_FIRST + 1)
+    return _map(
+        queues,
+        untagged_queue,
+        attained=[last] * tags.ATTAINED_BUCKETS,
+        urgency=[last] * tags.URGENCY_STEPS,
+        known=[min(size_class, last) for size_class in classes],
+    )
+
+
+def demotion_levels(thresholds_bytes: Sequence[int]) -> list[int]:
+    """For each attained-service bucket, how many thresholds lie below it: its level, 0 first."""
+    edges = [tags.snap_to_edge(threshold) for threshold in thresholds_bytes]
+    return [bisect_left(edges, edge) for edge in tags.EDGES_BYTES]
+
+
+def urgency_levels(levels: int) -> list[int]:
+    """For each step of urgency its level, 0 for the most urgent; the 16 steps are shared out evenly.
+
+    The slides leave open which urgency promotes. The steps are half-octaves around s = 1, where half of the time to
+    the deadline is over. With an even number of levels, s = 1 separates the urgent half of the levels from the rest.
+    Four levels change at s = 1/4, 1, 4, which is when 20, 50 and 80 % of the time are over.
+    """
+    return [levels - 1 - step * levels // tags.URGENCY_STEPS for step in range(tags.URGENCY_STEPS)]
+
+
+def _map(
+    queues: int,
+    untagged_queue: int,
+    *,
+    attained: Sequence[int],
+    urgency: Sequence[int] = (0,) * tags.URGENCY_STEPS,
+    known: Sequence[int] = (0,) * (tags.KNOWN_SIZE_LAST - tags.KNOWN_SIZE_FIRST + 1),
+) -> QueueMap:
+    """The tags in their order: untagged, bytes sent, urgency, known size, background."""
+    return (untagged_queue, *attained, *urgency, *known, queues - 1)
+
+
+class MapRule(Protocol):
+    """The queue of each tag at a port with these thresholds."""
+
+    def __call__(self, thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap: ...
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """All that a rule must say. No field has a default, so an incomplete rule fails when this module is imported."""
+
+    name: str
+    map: MapRule
+    demotions: Callable[[int], int]
+    """Number of queues → number of demotion thresholds."""
+    allows: Callable[[int], bool]
+    """Whether the rule works with so many queues."""
+    queue_of_level: Callable[[int], int]
+    """Level of demotion → queue of flows without deadline and of unknown size."""
+    reads_tags: bool
+    """The tag decides about the queue. Otherwise wrong tags gain nothing, and hosts are not policed."""
+    needs: Need | None
+    """What the rule asks of a fabric."""
+
+
+class QueueRule(Enum):
+    """The rules."""
+
+    SINGLE = _Rule(
+        name="single",
+        map=single_map,
+        demotions=lambda queues: 0,
+        allows=lambda queues: queues >= 1,
+        queue_of_level=lambda level: 0,
+        reads_tags=False,
+        needs=None,
+    )
+    SHORTEST_FIRST = _Rule(
+        name="shortest-first",
+        map=single_map,
+        demotions=lambda queues: 0,
+        allows=lambda queues: queues >= 1,
+        queue_of_level=lambda level: 0,
+        reads_tags=False,
+        needs=Need.SHORTEST_FIRST,
+    )
+    """One queue. The flow with the fewest bytes to go is served first (pFabric)."""
+    BY_SIZE = _Rule(
+        name="by-size",
+        map=by_size_map,
+        demotions=lambda queues: 0,
+        allows=lambda queues: queues >= 1,
+        queue_of_level=lambda level: level,
+        reads_tags=True,
+        needs=None,
+    )
+    """One queue for each class of known sizes; flows of unknown size share the last."""
+    MLFQ = _Rule(
+        name="mlfq",
+        map=mlfq_map,
+        demotions=lambda queues: queues - 1,
+        allows=lambda queues: queues >= 1,
+        queue_of_level=lambda level: level,
+        reads_tags=True,
+        needs=None,
+    )
+    """Multi-level feedback: queue i+1 once the flow has sent more than threshold i."""
+    SIEVE = _Rule(
+        name="sieve",
+        map=sieve_map,
+        demotions=lambda queues: queues - 2,
+        allows=lambda queues: queues >= 2,
+        queue_of_level=lambda level: level + 1,
+        reads_tags=True,
+        needs=None,
+    )
+    """Deadline flows in queue 0; below it, known sizes by their size and unknown ones as MLFQ (Karuna)."""
+    TWO_LEVEL = _Rule(
+        name="two-level",
+        map=two_level_map,
+        demotions=lambda queues: queues // 2 - 1,
+        allows=lambda queues: queues >= 2 and queues % 2 == 0,
+        queue_of_level=lambda level: 2 * level,
+        reads_tags=True,
+        needs=None,
+    )
+    """2LPS: pairs of queues. The first of a pair works as MLFQ, the second by the urgency of deadline flows (Aemon)."""
+
+    @property
+    def label(self) -> str:
+        """The rule's name in documents."""
+        return self.value.name
+
+    @property
+    def map(self) -> MapRule:
+        return self.value.map
+
+    @property
+    def reads_tags(self) -> bool:
+        """The tag decides about the queue."""
+        return self.value.reads_tags
+
+    @property
+    def needs(self) -> Need | None:
+        """What the rule asks of a fabric."""
+        return self.value.needs
+
+    def demotions(self, queues: int) -> int:
+        """How many demotion thresholds so many queues have."""
+        return self.value.demotions(queues)
+
+    def allows(self, queues: int) -> bool:
+        """Whether the rule works with so many queues."""
+        return self.value.allows(queues)
+
+    def queue_of_level(self, level: int) -> int:
+        """The queue of flows without deadline and of unknown size at a level of demotion."""
+        return self.value.queue_of_level(level)

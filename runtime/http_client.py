@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON over HTTP, through a Unix socket or over TCP, on one connection that is kept open."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from policy.errors import FieldError
+
+TIMEOUT_S = 5.0
+"""Default limit for each step of a request."""
+
+
+class ServerAway(Exception):
+    """The server does not answer, or cannot serve now. Try again later."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A server's answer."""
+
+    status: int
+    body: bytes
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    def json(self) -> Any:
+        """The document. Raises ServerAway if it is not JSON, because then another program has answered."""
+        try:
+            return json.loads(self.body)
+        except ValueError as error:
+            raise ServerAway(f"the answer is not JSON: {error}") from None
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP through a Unix socket."""
+
+    def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect through a descriptor of the folder, because a socket's name has at most 107 bytes."""
+        folder = os.open(self._path.parent, os.O_PATH | os.O_DIRECTORY)
+        try:
+            self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.sock.settimeout(self.timeout)
+            self.sock.connect(f"/proc/self/fd/{folder}/{self._path.name}")
+        finally:
+            os.close(folder)
+
+
+class HttpClient:
+    """One client for one thread."""
+
+    def __init__(self, target: str, timeout_s: float = TIMEOUT_S, *, option: str = "--web") -> None:
+        """`target` is "unix:/path/of/web.sock" or "http://host:port". Raises FieldError that names `option`."""
+        self.peer: tuple[str, int] | None = None
+        """Address and port of the server, once it has answered over TCP."""
+        self._connection = _connection(target, timeout_s, option)
+
+    def get(self, path: str) -> Answer:
+        """Raises ServerAway."""
+        return self.request("GET", path)
+
+    def post(self, path: str, body: bytes) -> Answer:
+        """Send JSON. Raises ServerAway."""
+        return self.request("POST", path, body)
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Send a request, which must be idempotent: one that met a stale connection is sent again.
+
+        Raises ServerAway, also for a status of 500 and more.
+        """
+        used = self._connection.sock is not None
+        try:
+            return self._request(method, path, body, headers or {})
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            if not used or isinstance(error, TimeoutError):
+                raise ServerAway(str(error) or type(error).__name__) from None
+        try:
+            return self._request(method, path, body, headers or {})
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise ServerAway(str(error) or type(error).__name__) from None
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _request(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        kind = {} if body is None else {"Content-Type": "application/json"}
+        self._connection.request(method, path, body, {**kind, **headers})
+        if self._connection.sock is not None and self._connection.sock.family != socket.AF_UNIX:
+            self.peer = self._connection.sock.getpeername()[:2]
+        response = self._connection.getresponse()
+        answer = Answer(response.status, response.read())
+        if answer.status >= 500:
+            raise ServerAway(f"it answers {answer.status}")
+        return answer
+
+
+def _connection(target: str, timeout_s: float, option: str) -> http.client.HTTPConnection:
+    if target.startswith("unix:/"):
+        return UnixConnection(Path(target.removeprefix("unix:")), timeout_s)
+    url = urlsplit(target)
+    if url.scheme != "http" or not url.hostname:
+        raise FieldError(option, f"must be unix:/PATH or http://HOST:PORT, not {target!r}")
+    return http.client.HTTPConnection(url.hostname, url.port or 80, timeout=timeout_s)

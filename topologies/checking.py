@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the parameters of a topology, which come from a program in base units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from policy.entries import entries
+from policy.errors import unknown_key
+from policy.kinds import Quantity
+from policy.links import Links
+
+Parameters = TypeVar("Parameters", bound=Links)
+
+
+def checked(cls: type[Parameters], parameters: Mapping[str, Any]) -> Parameters:
+    """The given values over the defaults. Raises FieldError that names the key as a scenario has it."""
+    known = {one.name: one for one in entries(cls)}
+    for name in parameters:
+        if name not in known:
+            raise unknown_key(name, name, [one.key for one in known.values()])
+    values = {}
+    for name, value in parameters.items():
+        kind = known[name].kind
+        base = replace(kind, bare=True) if isinstance(kind, Quantity) else kind
+        values[name] = base.read(known[name].key, value)
+    return cls(**values)
