@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real agents on two cabled hosts, reporting to a fake web process: the bench of the net tests."""
+"""Real agents on two cabled hosts that report to a fake web process."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from hostagent.schedule import write_start
 from policy.agents import AgentSettings, HostSettings
@@ -28,7 +29,7 @@ START_LEAD_S = 0.5
 
 
 class Agents:
-    """h1 and h2 with an agent each; the flows' `start_s` counts from `start_at`."""
+    """An agent on h1 and one on h2. The `start_s` of a flow counts from `start_at`."""
 
     def __init__(
         self, *, rate: str | None = None, control: str = "sluice_dctcp", scheme: str = "dctcp"
@@ -82,17 +83,17 @@ class Agents:
         argv += ["--run-dir", str(self.folder / host), "--web", self.web.target, *self._arguments]
         self.processes[host] = self.cable.spawn(host, argv, self.folder / f"{host}.log")
 
-    def status(self, host: str) -> dict:
-        """The agent's newest heartbeat."""
+    def status(self, host: str) -> dict[str, Any]:
+        """Return the agent's newest heartbeat."""
         pid = self.processes[host].pid
         return next((beat for beat in reversed(self.web.heartbeats) if beat["pid"] == pid), {})
 
-    def connections(self, host: str) -> list[dict]:
-        """Other programs' connections in the agent's newest heartbeat."""
-        return self.status(host).get("watch", {}).get("connections", [])
+    def connections(self, host: str) -> list[dict[str, Any]]:
+        """Return the connections of other programs, from the newest heartbeat of the agent."""
+        return list(self.status(host).get("watch", {}).get("connections", []))
 
     def records(self, count: int, timeout_s: float = 40.0) -> dict[str, FlowRecord]:
-        """Wait until the web process has that many."""
+        """Wait until the web process has that many records, and return them by id."""
         wait_until(lambda: len(self.web.records) >= count, f"{count} records", timeout_s=timeout_s)
         return dict(self.web.records)
 
