@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 DURATION ?=
 NAME ?=
 C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c) \
-	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h)) $(wildcard simulator/core/*.[ch]pp) \
+	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h)) $(wildcard simulator/core/*/*.[ch]pp simulator/core/*/*/*.[ch]pp) \
 	$(wildcard experiments/checks/ns3/driver/*.[ch]pp)
 
 .DEFAULT_GOAL := help

@@ -38,7 +38,7 @@ def build() -> Path:
 
 
 def _is_fresh() -> bool:
-    sources = [*CORE.iterdir(), *LAWS.glob("*.h")]
+    sources = [CORE / "CMakeLists.txt", *CORE.rglob("*.[ch]pp"), *LAWS.glob("*.h")]
     return MODULE.exists() and MODULE.stat().st_mtime >= max(source.stat().st_mtime for source in sources)
 
 

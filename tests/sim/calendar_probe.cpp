@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "../../simulator/core/calendar.hpp"
+#include "event/calendar.hpp"
 
 using namespace sluice;
 

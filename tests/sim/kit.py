@@ -31,6 +31,7 @@ PAYLOAD, HEADER = 1448, 66
 FRAME = PAYLOAD + HEADER
 FINISHED, KILLED, ENDED, UNFINISHED = range(4)
 TAGS = 62
+CORE = Path(__file__).parents[2] / "simulator" / "core"
 _RECORD = struct.Struct("=7Q18I")
 """struct sl_window_record, the fields of Window."""
 
@@ -329,7 +330,7 @@ def blocked(timeouts: int, **settings: Any) -> Net:
 def compiled(source: Path, folder: Path) -> ctypes.CDLL:
     """C++ that stands beside a test, as a library with the checks for undefined behaviour."""
     library = folder / source.with_suffix(".so").name
-    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
+    flags = [f"-I{CORE}", "-std=c++20", "-O1", "-Wall", "-Wextra", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
     subprocess.run(["c++", *flags, "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))
 

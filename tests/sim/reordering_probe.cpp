@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <map>
 
-#include "../../simulator/core/reordering.hpp"
+#include "transport/recovery/reordering.hpp"
 
 using namespace sluice;
 
