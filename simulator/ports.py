@@ -52,10 +52,10 @@ def discipline(policy: Policy) -> _fabric.Discipline:
     """How packets wait at every port."""
     made = _fabric.Discipline()
     if policy.definition.queue_rule is QueueRule.SHORTEST_FIRST:
-        made.between = _fabric.Between.shortest_first
+        made.scheduler = _fabric.Scheduler.shortest_first
         return made
     if policy.shares:
-        made.between = _fabric.Between.shares
+        made.scheduler = _fabric.Scheduler.shares
         made.shares = [*policy.shares, *[0.0] * (8 - len(policy.shares))]
         made.burst_bytes = SHARE_BURST_BYTES
     if policy.flow_queues and policy.sub_queues and policy.release is not None:

@@ -92,7 +92,7 @@ def discipline(**settings: Any) -> core.Discipline:
 
 def shares(of_each: Sequence[float], burst_bytes: int = 2 * FRAME) -> core.Discipline:
     return discipline(
-        between=core.Between.shares, shares=[*of_each, *[0.0] * (8 - len(of_each))], burst_bytes=burst_bytes
+        scheduler=core.Scheduler.shares, shares=[*of_each, *[0.0] * (8 - len(of_each))], burst_bytes=burst_bytes
     )
 
 

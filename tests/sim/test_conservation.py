@@ -33,15 +33,15 @@ disciplines = st.sampled_from(
     [
         {},
         {"flow_queues": True, "sub_queues": 4, "release_ns": 10_000},
-        {"between": core.Between.shares, "shares": [0.5, 0.3, 0, 0, 0.2, 0, 0, 0], "burst_bytes": 3028},
+        {"scheduler": core.Scheduler.shares, "shares": [0.5, 0.3, 0, 0, 0.2, 0, 0, 0], "burst_bytes": 3028},
         {
-            "between": core.Between.shares,
+            "scheduler": core.Scheduler.shares,
             "shares": [0.1] * 8,
             "burst_bytes": 0,
             "flow_queues": True,
             "sub_queues": 2,
         },
-        {"between": core.Between.shortest_first},
+        {"scheduler": core.Scheduler.shortest_first},
     ]
 )
 transports = st.fixed_dictionaries(
@@ -171,7 +171,7 @@ def test_every_flow_ends_that_sends_at_granted_rates(data):
 
 
 @pytest.mark.parametrize(
-    "discipline", [{}, {"between": core.Between.shortest_first}], ids=["strict", "shortest first"]
+    "discipline", [{}, {"scheduler": core.Scheduler.shortest_first}], ids=["strict", "shortest first"]
 )
 @pytest.mark.parametrize("threshold", [0, 3])
 def test_every_flow_ends_where_two_packets_wait_at_most(discipline, threshold):

@@ -66,7 +66,7 @@ def test_shortest_first(seed):
         return worst if to_go[worst] > to_go[arriving] else arriving
 
     fate = cross(
-        packets, Link(buffer_bytes=10 * FRAME, discipline=kit.discipline(between=core.Between.shortest_first))
+        packets, Link(buffer_bytes=10 * FRAME, discipline=kit.discipline(scheduler=core.Scheduler.shortest_first))
     )
     expected = Definition(
         packets, 10 * GBIT, lambda waiting, _: min(waiting, key=lambda i: to_go[i]), 10 * FRAME, most
@@ -77,7 +77,7 @@ def test_shortest_first(seed):
 
 def test_a_packet_that_never_fits_displaces_nobody():
     """A buffer smaller than a frame: the only packet that waits stays, though the one that comes has fewer to go."""
-    port = Link(buffer_bytes=1000, discipline=kit.discipline(between=core.Between.shortest_first))
+    port = Link(buffer_bytes=1000, discipline=kit.discipline(scheduler=core.Scheduler.shortest_first))
     net = kit.single(4, kit.transport(initial_window=2, rto_initial_ps=S), up=Link(1000 * GBIT, 0), down=port)
     net.add(
         bytes=[900, PAYLOAD + 800, PAYLOAD], start_ps=[0, 10 * NS, 100 * NS], source=[0, 1, 2], sink=[3, 3, 3]

@@ -157,7 +157,7 @@ def test_a_starved_flow_of_pfabric_probes_and_goes_on_at_once():
         duplicate_threshold=0,
         rto_min_ps=timeout,
     )
-    shortest_first = kit.discipline(between=kit.core.Between.shortest_first)
+    shortest_first = kit.discipline(scheduler=kit.core.Scheduler.shortest_first)
     down = Link(HOST_BPS, discipline=shortest_first, buffer_bytes=60 * FRAME)
     net = kit.single(3, settings, up=Link(HOST_BPS), down=down)
     net.flow(0, 2, short * PAYLOAD)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The event calendar: a ring of time slots for what is near, a heap for what is far.
 //
-// A slot is a list of its events by time, first come first served at equal times. A link has one arrival in the calendar however
-// many packets are on it, so there are a few events a link, a list is short, and adding and taking cost the same however large the
-// fabric is (Brown, "Calendar queues", CACM 31(10), 1988). An event is part of what it happens to: nothing is allocated. It
-// cannot be cancelled: who no longer wants one ignores it when it comes.
+// A slot lists its events by time, and events of one time in the order in which they were added.
+// A link has one arrival in the calendar, however many packets it carries, so that a slot's list
+// stays short. Adding and taking an event therefore cost the same on every fabric (Brown,
+// "Calendar queues", CACM 31(10), 1988). An event is a part of the object to which it happens, so
+// that nothing is allocated. No event can be cancelled: its owner ignores it when it comes.
 #pragma once
 
 #include <algorithm>
@@ -18,26 +19,26 @@
 namespace sluice
 {
 
-enum class Happening : std::uint8_t {
-	Arrival,	// the first packet on a link has come to its end
-	Retransmission, // a sender's timer
-	AckDelay,	// a receiver's
-	Pace,		// a sender may send its next packet
+enum class EventKind : std::uint8_t {
+	Arrival,	// the first packet on a link reaches its end
+	Retransmission, // a connection's retransmission timer
+	AckDelay,	// a receiver's delayed acknowledgement
+	Pace,		// a paced connection may send its next packet
 	FlowStart,
-	FlowEnd, // of an endless one
+	FlowEnd, // an endless flow reaches its end
 };
 
-// 24 bytes. The five spare ones are for whoever derives from it.
+// 24 bytes, of which a derived class may use the last seven.
 struct Event {
 	Time at = 0;
 	Event *next = nullptr;
-	Happening what = Happening::Arrival;
+	EventKind kind = EventKind::Arrival;
 };
 
 class Calendar
 {
       public:
-	// `near`: nearly all events lie at most this far ahead.
+	// `near`: nearly every event is added at most this long before its time.
 	explicit Calendar(Time near)
 	    : shift_(std::bit_width(static_cast<std::uint64_t>(near) / SLOTS)), slots_(SLOTS),
 	      occupied_(SLOTS / 64, 0)
@@ -49,7 +50,7 @@ class Calendar
 		return now_;
 	}
 
-	// `event->at` is not in the past.
+	// `event->at` must not be in the past.
 	void add(Event *event)
 	{
 		if (slot_number(event->at) - slot_number(now_) < SLOTS)
@@ -58,12 +59,14 @@ class Calendar
 			push_far(event);
 	}
 
-	// The next event if it is due by `limit`, else nullptr; the clock is at the event, or at the limit.
+	// The next event if it is due by `limit`, else nullptr. The clock moves to the event, or
+	// to the limit.
 	Event *take(Time limit)
 	{
 		Event *first = summary_ ? slots_[first_occupied()].first : nullptr;
 
-		// A far event was added before any near one of its time: it goes first.
+		// A far event was added before every near event of the same time, so it goes
+		// first.
 		if (!far_.empty() && (!first || far_.front().at <= first->at))
 			return far_.front().at > limit ? rest_until(limit) : take_far();
 		if (!first || first->at > limit)
@@ -76,7 +79,7 @@ class Calendar
 	static constexpr std::uint64_t SLOTS = 64 * 64;
 
 	struct Slot {
-		Time at = NEVER; // of the first event: it need not be looked up to put another one before it
+		Time at = NEVER; // the first event's time, to compare without loading it
 		Event *first = nullptr;
 	};
 
@@ -85,7 +88,7 @@ class Calendar
 		std::uint64_t order;
 		Event *event;
 
-		bool operator<(const Far &other) const // of a heap with the earliest in front
+		bool operator<(const Far &other) const // puts the earliest event in front of a heap
 		{
 			return at != other.at ? at > other.at : order > other.order;
 		}
@@ -149,7 +152,8 @@ class Calendar
 		}
 	}
 
-	// The first slot with an event, going round from the clock's. There is one.
+	// The first slot with an event, from the clock's slot on and round the ring. At least one
+	// slot has an event.
 	std::uint64_t first_occupied() const
 	{
 		std::uint64_t from = slot_number(now_) % SLOTS, word = from / 64;
@@ -161,7 +165,7 @@ class Calendar
 		return word * 64 + std::countr_zero(occupied_[word]);
 	}
 
-	// The first word with an event, from `word` on and round.
+	// The first word with an event, from `word` on and round the ring.
 	std::uint64_t first_from(std::uint64_t word) const
 	{
 		std::uint64_t here = summary_ >> word;

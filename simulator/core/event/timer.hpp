@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flow's timers. An event cannot be taken off the calendar: of a timer that is put off, the event comes early and is added
-// again; of one that is set to an earlier time, or whose flow has gone, it comes to nothing.
+// A flow's timers. An event cannot be taken off the calendar. If a timer is postponed, its event
+// comes early and is added again. If a timer is set to an earlier time, or its flow is gone,
+// nothing happens when the old event comes.
 #pragma once
 
 #include <memory>
@@ -14,10 +15,10 @@ namespace sluice
 class Flow;
 
 struct TimerEvent : Event {
-	Flow *flow = nullptr; // nobody waits for it any more: nullptr
+	Flow *flow = nullptr; // nullptr: no timer waits for this event any more
 };
 
-// Events of timers, those that come to nothing included.
+// The pool of timer events. It keeps abandoned events until they have come.
 class TimerEvents
 {
       public:
@@ -52,7 +53,7 @@ class TimerEvents
 class Timer
 {
       public:
-	Timer(TimerEvents &events, Happening what, Flow &flow) : events_(events), flow_(flow), what_(what)
+	Timer(TimerEvents &events, EventKind kind, Flow &flow) : events_(events), flow_(flow), kind_(kind)
 	{
 	}
 
@@ -61,7 +62,7 @@ class Timer
 
 	~Timer()
 	{
-		forsake();
+		abandon();
 	}
 
 	bool is_set() const
@@ -74,9 +75,9 @@ class Timer
 		due_ = due;
 		if (event_ && event_->at <= due)
 			return;
-		forsake();
+		abandon();
 		event_ = events_.take();
-		event_->what = what_;
+		event_->kind = kind_;
 		event_->flow = &flow_;
 		event_->at = due;
 		events_.calendar.add(event_);
@@ -87,7 +88,7 @@ class Timer
 		due_ = NEVER;
 	}
 
-	// The event has come. True: it is time.
+	// Called when the event comes. True if the timer is due.
 	bool on_event()
 	{
 		bool is_time = due_ <= events_.calendar.now();
@@ -104,7 +105,7 @@ class Timer
 	}
 
       private:
-	void forsake()
+	void abandon()
 	{
 		if (event_)
 			event_->flow = nullptr;
@@ -112,9 +113,9 @@ class Timer
 
 	TimerEvents &events_;
 	Flow &flow_;
-	Happening what_;
+	EventKind kind_;
 	Time due_ = NEVER;
-	TimerEvent *event_ = nullptr; // on the calendar
+	TimerEvent *event_ = nullptr; // the event that is on the calendar, if any
 };
 
 } // namespace sluice

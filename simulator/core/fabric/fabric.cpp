@@ -6,52 +6,25 @@
 #include <string>
 #include <utility>
 
-#include "port/between.hpp"
-#include "port/flow_queues.hpp"
-#include "port/priorities.hpp"
-#include "port/shortest_first.hpp"
+#include "transport/policies.hpp"
 
 namespace sluice
 {
 
-namespace
-{
-
-template <class Between> std::unique_ptr<Queueing> priorities(const Discipline &discipline, const Between &between)
-{
-	if (discipline.flow_queues)
-		return std::make_unique<Priorities<Between, FlowQueues>>(between, FlowQueues(discipline.sub_queues));
-	return std::make_unique<Priorities<Between, PacketList>>(between, PacketList());
-}
-
-} // namespace
-
-std::unique_ptr<Queueing> make_queueing(const Discipline &discipline, std::uint64_t bps)
-{
-	switch (discipline.between) {
-	case Discipline::Between::ShortestFirst:
-		return std::make_unique<ShortestFirst>();
-	case Discipline::Between::Shares:
-		return priorities(discipline, Shares(discipline.shares, bps, discipline.burst_bytes));
-	case Discipline::Between::Strict:
-		break;
-	}
-	return priorities(discipline, Strict());
-}
-
 Fabric::Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport, Time near,
 	       std::uint64_t seed, bool spray_packets)
-    : world_(near, seed), transport_(transport), hosts_(hosts), switches_(switches),
+    : world_(near, seed), transport_(with_timeout_policy(transport)), hosts_(hosts), switches_(switches),
       routing_(switches, hosts, spray_packets)
 {
-	start_.what = Happening::FlowStart;
+	start_.kind = EventKind::FlowStart;
 }
 
 std::uint32_t Fabric::add_port(const PortSettings &settings, const Discipline &discipline, std::uint16_t peer,
 			       bool peer_is_host)
 {
 	if (!settings.bps || peer >= (peer_is_host ? hosts_ : switches_))
-		throw std::invalid_argument("a port has a rate, and leads to a host or switch of the fabric");
+		throw std::invalid_argument(
+			"add_port: settings.bps must be above 0, and peer a host or switch of the fabric");
 	ports_.push_back(std::make_unique<Port>(kind_of(settings), peer, peer_is_host,
 						make_queueing(discipline, settings.bps), queue_maps_.shared({})));
 	return static_cast<std::uint32_t>(ports_.size() - 1);
@@ -70,6 +43,7 @@ std::uint16_t Fabric::add_group(const std::vector<std::uint32_t> &numbers)
 {
 	std::vector<Port *> ports;
 
+	ports.reserve(numbers.size());
 	for (std::uint32_t number : numbers)
 		ports.push_back(ports_.at(number).get());
 	return routing_.add_group(ports);
@@ -78,11 +52,12 @@ std::uint16_t Fabric::add_group(const std::vector<std::uint32_t> &numbers)
 void Fabric::add_flow(const FlowSpec &spec)
 {
 	if (spec.start < world_.now() || (!waiting_.empty() && spec.start < waiting_.back().start))
-		throw std::invalid_argument("flows are added in the order of their starts, before these");
+		throw std::invalid_argument("add_flows: start_ps must not decrease, and must not lie in the past");
 	if (!spec.bytes || spec.source >= hosts_ || spec.sink >= hosts_ || spec.source == spec.sink)
-		throw std::invalid_argument("a flow has at least a byte, and two hosts of the fabric");
+		throw std::invalid_argument(
+			"add_flows: bytes must be at least 1, and source and sink two hosts of the fabric");
 	if (spec.until && spec.until <= spec.start)
-		throw std::invalid_argument("an endless flow ends after its start");
+		throw std::invalid_argument("add_flows: until_ps must be 0 or later than start_ps");
 	waiting_.push_back(spec);
 	schedule_start();
 }
@@ -104,43 +79,49 @@ bool Fabric::run(Time until, std::uint64_t events)
 		if (!event)
 			return true;
 		world_.totals.events++;
-		happen(event);
-		while (!world_.bereft.empty()) {
-			Flow &flow = *world_.bereft.back();
+		handle(event);
+		while (!world_.orphaned_flows.empty()) {
+			Flow &flow = *static_cast<Flow *>(world_.orphaned_flows.back());
 
-			world_.bereft.pop_back();
+			world_.orphaned_flows.pop_back();
 			remove_if_over(flow);
 		}
 	}
 	return false;
 }
 
-void Fabric::happen(Event *event)
+void Fabric::handle(Event *event)
 {
-	switch (event->what) {
-	case Happening::Arrival: {
-		Port &port = *static_cast<Port *>(event);
-		Packet *packet = port.on_arrival();
-
-		if (!packet)
-			break;
-		world_.totals.hops++;
-		if (port.leads_to_host())
-			at_host(packet);
-		else
-			routing_.next(*packet, port.peer()).accept(packet);
+	switch (event->kind) {
+	case EventKind::Arrival:
+		handle_arrival(*static_cast<Port *>(event));
 		break;
-	}
-	case Happening::Retransmission:
-	case Happening::AckDelay:
-	case Happening::Pace:
-	case Happening::FlowEnd:
+	case EventKind::Retransmission:
+	case EventKind::AckDelay:
+	case EventKind::Pace:
+	case EventKind::FlowEnd:
 		on_timer(static_cast<TimerEvent *>(event));
 		break;
-	case Happening::FlowStart:
+	case EventKind::FlowStart:
 		start_flows();
 		break;
 	}
+}
+
+void Fabric::handle_arrival(Port &port)
+{
+	Packet *packet = port.on_arrival();
+
+	if (!packet)
+		return;
+	world_.totals.hops++;
+	if (!port.leads_to_host()) {
+		routing_.next(*packet, port.peer()).accept(packet);
+		return;
+	}
+	if (const Packet *next = port.next_arrival())
+		static_cast<const Flow *>(next->flow)->prefetch(next->kind);
+	deliver(packet);
 }
 
 void Fabric::on_timer(TimerEvent *event)
@@ -151,15 +132,15 @@ void Fabric::on_timer(TimerEvent *event)
 	}
 	Flow &flow = *event->flow;
 
-	switch (event->what) {
-	case Happening::Retransmission:
-		flow.sender.on_timer();
+	switch (event->kind) {
+	case EventKind::Retransmission:
+		flow.connection.on_retransmission_timer();
 		break;
-	case Happening::AckDelay:
+	case EventKind::AckDelay:
 		flow.receiver.on_timer();
 		break;
-	case Happening::Pace:
-		flow.sender.on_pace();
+	case EventKind::Pace:
+		flow.connection.on_pace_timer();
 		break;
 	default:
 		end_flow(flow);
@@ -167,9 +148,9 @@ void Fabric::on_timer(TimerEvent *event)
 	remove_if_over(flow);
 }
 
-void Fabric::at_host(Packet *packet)
+void Fabric::deliver(Packet *packet)
 {
-	Flow &flow = *packet->flow;
+	Flow &flow = *static_cast<Flow *>(packet->flow);
 
 	world_.totals.received++;
 	switch (packet->kind) {
@@ -185,23 +166,27 @@ void Fabric::at_host(Packet *packet)
 		break;
 	case PacketKind::Ack:
 	case PacketKind::SynAck:
-	case PacketKind::RateGrant: {
-		bool killed_before = flow.sender.was_killed();
-
-		if (packet->kind == PacketKind::Ack)
-			flow.sender.on_ack(*packet);
-		else if (packet->kind == PacketKind::SynAck)
-			flow.sender.on_syn_ack(*packet);
-		else
-			flow.sender.on_grant(*packet);
-		flow.packets_under_way--;
-		world_.packets.put_back(packet);
-		if (flow.sender.was_killed() && !killed_before)
-			finish(flow, Outcome::Killed);
-		remove_if_over(flow);
+	case PacketKind::RateGrant:
+		deliver_to_source(packet, flow);
 		break;
 	}
-	}
+}
+
+void Fabric::deliver_to_source(Packet *packet, Flow &flow)
+{
+	bool was_killed = flow.connection.was_killed();
+
+	if (packet->kind == PacketKind::Ack)
+		flow.connection.on_ack(*packet);
+	else if (packet->kind == PacketKind::SynAck)
+		flow.connection.on_syn_ack(*packet);
+	else
+		flow.connection.on_grant(*packet);
+	flow.packets_under_way--;
+	world_.packets.put_back(packet);
+	if (flow.connection.was_killed() && !was_killed)
+		finish(flow, Outcome::Killed);
+	remove_if_over(flow);
 }
 
 void Fabric::start_flows()
@@ -217,7 +202,7 @@ void Fabric::start_flows()
 		flow.place = flows_.size() - 1;
 		if (spec.until)
 			flow.end.set(spec.until);
-		flow.sender.start();
+		flow.connection.start();
 	}
 	schedule_start();
 }
@@ -226,7 +211,7 @@ void Fabric::end_flow(Flow &flow)
 {
 	if (!flow.end.on_event())
 		return;
-	flow.sender.stop();
+	flow.connection.stop();
 	finish(flow, Outcome::Ended);
 }
 
@@ -240,14 +225,14 @@ void Fabric::finish(Flow &flow, Outcome outcome)
 FlowResult Fabric::result_of(const Flow &flow, Outcome outcome) const
 {
 	std::uint64_t delivered =
-		static_cast<std::uint64_t>(flow.receiver.next_expected()) * transport_.payload_bytes;
+		static_cast<std::uint64_t>(flow.receiver.next_expected()) * transport_.segment.payload_bytes;
 
 	return {
 		.id = flow.spec.id,
 		.fct = world_.now() - flow.spec.start,
 		.delivered_bytes = flow.receiver.is_complete() ? flow.spec.bytes : delivered,
-		.retransmissions = flow.sender.retransmissions(),
-		.timeouts = flow.sender.timeouts(),
+		.retransmissions = flow.connection.retransmissions(),
+		.timeouts = flow.connection.timeouts(),
 		.outcome = outcome,
 	};
 }
@@ -258,8 +243,8 @@ void Fabric::remove_if_over(Flow &flow)
 		return;
 	std::size_t place = flow.place;
 
-	if (!world_.bereft.empty())
-		std::erase(world_.bereft, &flow);
+	if (!world_.orphaned_flows.empty())
+		std::erase(world_.orphaned_flows, &flow);
 	std::swap(flows_[place], flows_.back());
 	flows_[place]->place = place;
 	flows_.pop_back();
@@ -293,13 +278,13 @@ void Fabric::audit() const
 		});
 		port->visit_under_way([&](const Packet &) { found++; });
 		if (bytes != port->backlog_bytes())
-			throw std::logic_error("a port's backlog is not what waits there");
+			throw std::logic_error("audit: the backlog of a port differs from the bytes that wait there");
 	}
 	const Totals &t = world_.totals;
 	if (found != world_.packets.in_use() || t.sent != t.received + t.dropped + found)
-		throw std::logic_error("packets: " + std::to_string(t.sent) + " sent, " + std::to_string(t.received) +
-				       " received, " + std::to_string(t.dropped) + " dropped, " +
-				       std::to_string(found) + " under way, " +
+		throw std::logic_error("audit: packets: " + std::to_string(t.sent) + " sent, " +
+				       std::to_string(t.received) + " received, " + std::to_string(t.dropped) +
+				       " dropped, " + std::to_string(found) + " under way, " +
 				       std::to_string(world_.packets.in_use()) + " in use");
 }
 

@@ -1,41 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole network: hosts, switches, links, the flows, and the loop that takes events from the calendar.
+// The whole network: hosts, switches, links and flows, and the loop that takes events from the
+// calendar.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <vector>
 
-#include "laws/dqs.h"
-#include "transport/flow.hpp"
+#include "event/calendar.hpp"
+#include "event/time.hpp"
+#include "event/timer.hpp"
+#include "packet/packet.hpp"
+#include "port/discipline.hpp"
 #include "port/port.hpp"
+#include "port/port_settings.hpp"
+#include "port/queue_maps.hpp"
 #include "routing/routing.hpp"
+#include "transport/flow.hpp"
+#include "transport/flow_spec.hpp"
+#include "transport/settings.hpp"
 #include "world/world.hpp"
 
 namespace sluice
 {
 
-// How the packets of a port wait.
-struct Discipline {
-	enum class Between : std::uint8_t { Strict, Shares, ShortestFirst };
-
-	Between between = Between::Strict;
-	bool flow_queues = false;
-	sl_dqs_settings sub_queues = {};
-	std::array<double, MAX_QUEUES> shares = {};
-	std::uint64_t burst_bytes = 0;
-};
-
-std::unique_ptr<Queueing> make_queueing(const Discipline &discipline, std::uint64_t bps);
-
 enum class Outcome : std::uint8_t { Finished, Killed, Ended, Unfinished };
 
-// What became of a flow.
+// What happened to a flow.
 struct FlowResult {
 	std::uint64_t id;
-	Time fct; // at the receiver: from the flow's start to its last byte; of others than finished ones: how long it was sent
+	// From the flow's start to the arrival of its last byte. Unless finished: how long it has lasted.
+	Time fct;
 	std::uint64_t delivered_bytes;
 	std::uint32_t retransmissions;
 	std::uint32_t timeouts;
@@ -47,37 +44,41 @@ class Fabric
       public:
 	Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport, Time near,
 	       std::uint64_t seed, bool spray_packets);
-	Fabric(const Fabric &) = delete; // its parts point at each other
+	Fabric(const Fabric &) = delete; // its parts hold references to each other
 	Fabric &operator=(const Fabric &) = delete;
+	~Fabric() = default;
 
-	// Hosts first: their ports have the numbers of the hosts. Returns the port's number.
+	// Adds a port and returns its number. Hosts' own ports come first, so that they have the
+	// hosts' numbers.
 	std::uint32_t add_port(const PortSettings &settings, const Discipline &discipline, std::uint16_t peer,
 			       bool peer_is_host);
 
-	// The queue of each tag at this port, from now on.
+	// Sets the queue of each tag at this port, for packets that arrive from now on.
 	void set_queue_of(std::uint32_t number, const QueueMap &queue_of)
 	{
 		port(number).set_queue_of(queue_maps_.shared(queue_of));
 	}
 
-	// Equal-cost ports of a switch; returns the number of the group.
+	// Adds a group of equal-cost ports of a switch and returns its number.
 	std::uint16_t add_group(const std::vector<std::uint32_t> &ports);
 
-	// Every switch needs a group towards every host.
+	// Every switch needs a group for every host.
 	void set_route(std::uint16_t from_switch, std::uint16_t to_host, std::uint16_t group)
 	{
 		routing_.set(from_switch, to_host, group);
 	}
 
-	// In the order of their starts, none in the past.
+	// Flows must be added in the order of their starts, and none may start in the past.
 	void add_flow(const FlowSpec &spec);
 
-	// Runs until the time, or for so many events; true when the time has been reached.
+	// Runs until the given time, but for at most so many events. True if it has reached the
+	// time.
 	bool run(Time until, std::uint64_t events);
 
+	// Results of the flows that have ended since the last call.
 	std::vector<FlowResult> take_results();
 
-	// Every flow that has begun and is not done, as it stands.
+	// Every flow that has started and not ended, as it is now.
 	std::vector<FlowResult> unfinished() const;
 
 	std::size_t flows_under_way() const
@@ -95,7 +96,7 @@ class Fabric
 		return flows_;
 	}
 
-	// As it is now.
+	// The port as it is now.
 	Port &port(std::uint32_t number)
 	{
 		ports_.at(number)->catch_up();
@@ -112,14 +113,17 @@ class Fabric
 		return world_;
 	}
 
-	// Counts every packet where it is; throws std::logic_error when one is missing or there twice.
+	// Counts every packet where it is. Throws std::logic_error if one is missing or counted
+	// twice.
 	void audit() const;
 
       private:
 	const PortKind &kind_of(const PortSettings &settings);
-	void happen(Event *event);
+	void handle(Event *event);
+	void handle_arrival(Port &port);
 	void on_timer(TimerEvent *event);
-	void at_host(Packet *packet);
+	void deliver(Packet *packet);
+	void deliver_to_source(Packet *packet, Flow &flow);
 	void start_flows();
 	void schedule_start();
 	void end_flow(Flow &flow);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packets on a link, in the order in which they come to its end.
+// The packets on a link, in the order in which they reach its end.
 #pragma once
 
-#include "packet/packet.hpp"
 #include "event/time.hpp"
+#include "packet/packet_list.hpp"
 
 namespace sluice
 {
@@ -22,7 +22,7 @@ class Link
 		packets_.push(packet);
 	}
 
-	// The first packet. The second one after it is fetched from memory meanwhile.
+	// The first packet. Meanwhile the memory fetches the second packet after it.
 	Packet *pop()
 	{
 		Packet *packet = packets_.pop();
@@ -32,7 +32,7 @@ class Link
 		return packet;
 	}
 
-	// The packet that is first now; there is one.
+	// The first packet of a link that is not empty.
 	const Packet &first() const
 	{
 		return *packets_.front();

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// FISH, inside one priority: every active flow has a sub-queue of its own (dynamic queue sharing, laws/dqs.h), served in turn,
-// one packet each.
+// FISH, inside one priority: every active flow has a sub-queue of its own (dynamic queue sharing,
+// laws/dqs.h). The sub-queues are served in turn, one packet each.
 #pragma once
 
 #include <array>
+#include <cstdint>
 
+#include "event/time.hpp"
 #include "laws/dqs.h"
-#include "packet/packet.hpp"
+#include "packet/packet_list.hpp"
 
 namespace sluice
 {

@@ -5,14 +5,12 @@
 #include <numeric>
 #include <utility>
 
-#include "transport/flow.hpp"
-
 namespace sluice
 {
 
 Port::Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::unique_ptr<Queueing> queueing,
 	   SharedQueueMap queue_of)
-    : Event{.what = Happening::Arrival}, peer_(peer), peer_is_host_(peer_is_host), busy_until_(-kind.burst),
+    : Event{.kind = EventKind::Arrival}, peer_(peer), peer_is_host_(peer_is_host), busy_until_(-kind.burst),
       kind_(kind), queueing_(std::move(queueing)), queue_of_(std::move(queue_of))
 {
 	if (kind.settings.count_tags)
@@ -23,30 +21,33 @@ Port::Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::uni
 
 void Port::accept(Packet *packet)
 {
-	catch_up();
+	const PortSettings &settings = kind_.settings;
+	const Time now = kind_.world.now();
+
+	catch_up(now);
 	packet->queue = (*queue_of_)[packet->tag];
-	if (kind_.settings.count_tags)
+	if (settings.count_tags)
 		count(*packet);
-	if (kind_.settings.grants_rates && packet->kind == PacketKind::RateRequest)
+	if (settings.grants_rates && packet->kind == PacketKind::RateRequest)
 		grant_rate(*packet);
-	if (waiting_bytes() + packet->frame_bytes > kind_.settings.buffer_bytes && !make_room(packet))
+	if (waiting_bytes(now) + packet->frame_bytes > settings.buffer_bytes && !make_room(packet, now))
 		return;
-	if (marks(*packet))
+	if (marks(*packet, now))
 		mark(packet);
 	backlog_bytes_ += packet->frame_bytes;
-	if (kind_.settings.mark_by != MarkBy::Port)
+	if (settings.mark_by != MarkBy::Port)
 		queue_bytes_[packet->queue] += packet->frame_bytes;
 	statistics_.most_bytes = std::max(statistics_.most_bytes, backlog_bytes_);
-	queueing_->push(packet, kind_.world.now());
-	if (busy_until_ <= kind_.world.now())
-		send_next(kind_.world.now());
+	queueing_->push(packet, now);
+	if (busy_until_ <= now)
+		send_next(now);
 	else if (kind_.burst && link_.empty())
 		await_tokens();
 }
 
-void Port::catch_up()
+void Port::catch_up(Time now)
 {
-	while (backlog_bytes_ && busy_until_ <= kind_.world.now())
+	while (backlog_bytes_ && busy_until_ <= now)
 		send_next(busy_until_);
 }
 
@@ -57,7 +58,7 @@ void Port::send_next(Time now)
 	take_off(*packet);
 	statistics_.packets++;
 	statistics_.bytes += packet->frame_bytes;
-	busy_until_ = std::max(busy_until_, now - kind_.burst) + kind_.line.time_of(packet->frame_bytes);
+	busy_until_ = std::max(busy_until_, now - kind_.burst) + kind_.rate.time_of(packet->frame_bytes);
 	Time arrives_at = (kind_.burst ? now : busy_until_) + kind_.settings.delay;
 
 	if (link_.empty() && !awaits_tokens_)
@@ -65,7 +66,7 @@ void Port::send_next(Time now)
 	link_.push(packet, arrives_at);
 }
 
-// It no longer waits.
+// The packet no longer waits.
 void Port::take_off(const Packet &packet)
 {
 	backlog_bytes_ -= packet.frame_bytes;
@@ -79,7 +80,7 @@ void Port::await(Time when)
 	kind_.world.calendar.add(this);
 }
 
-// Packets wait, and no arrival will make anybody look.
+// Packets wait for tokens, and no arrival will make the port look.
 void Port::await_tokens()
 {
 	if (!std::exchange(awaits_tokens_, true))
@@ -93,22 +94,21 @@ Packet *Port::on_arrival()
 	Packet *packet = link_.pop();
 
 	if (link_.empty()) {
-		catch_up();
+		catch_up(kind_.world.now());
 		return packet;
 	}
 	await(link_.first().arrives_at);
-	if (peer_is_host_)
-		link_.first().flow->prefetch(link_.first().kind);
 	return packet;
 }
 
 Packet *Port::on_emulated_arrival()
 {
-	bool has_come = !link_.empty() && link_.first().arrives_at <= kind_.world.now();
+	const Time now = kind_.world.now();
+	bool has_come = !link_.empty() && link_.first().arrives_at <= now;
 	Packet *packet = has_come ? link_.pop() : nullptr;
 
-	awaits_tokens_ = true; // until here: who sends meanwhile awaits nothing
-	catch_up();
+	awaits_tokens_ = true; // while the port catches up, its departures must set no event
+	catch_up(now);
 	awaits_tokens_ = false;
 	if (!link_.empty())
 		await(link_.first().arrives_at);
@@ -117,16 +117,16 @@ Packet *Port::on_emulated_arrival()
 	return packet;
 }
 
-// Drops until `arriving` fits; false when that is the one that is dropped.
-bool Port::make_room(Packet *arriving)
+// Drops packets until `arriving` fits. False if `arriving` itself is dropped.
+bool Port::make_room(Packet *arriving, Time now)
 {
 	if (arriving->kind == PacketKind::RateRequest || arriving->kind == PacketKind::RateGrant)
-		return true; // ports keep room for headers: a lost one would leave their counters wrong for ever
-	if (arriving->frame_bytes > kind_.settings.buffer_bytes) { // nobody shall go for nothing
+		return true; // a lost request would leave wrong counters at the ports that granted it
+	if (arriving->frame_bytes > kind_.settings.buffer_bytes) { // it can never fit
 		drop(arriving);
 		return false;
 	}
-	while (waiting_bytes() + arriving->frame_bytes > kind_.settings.buffer_bytes) {
+	while (waiting_bytes(now) + arriving->frame_bytes > kind_.settings.buffer_bytes) {
 		Packet *victim = queueing_->displaced(arriving);
 
 		if (victim != arriving)
@@ -143,19 +143,20 @@ void Port::drop(Packet *packet)
 	statistics_.dropped++;
 	kind_.world.totals.dropped++;
 	if (!--packet->flow->packets_under_way && packet->flow->reported)
-		kind_.world.bereft.push_back(packet->flow);
+		kind_.world.orphaned_flows.push_back(packet->flow);
 	kind_.world.packets.put_back(packet);
 }
 
-// By the real backlog that the packet finds; by a phantom queue where the port has one (its own model of the backlog).
-bool Port::marks(const Packet &packet)
+// Marks go by the real backlog that the packet finds, or by the phantom queue of a port that has
+// one.
+bool Port::marks(const Packet &packet, Time now)
 {
 	if (kind_.settings.marking.phantom_rate_bps)
 		return sl_vq_arrive(&virtual_queue_, &kind_.settings.marking, packet.frame_bytes,
-				    static_cast<sl_u64>(kind_.world.now() / NANOSECOND), 0) == SL_VQ_MARK;
+				    static_cast<sl_u64>(now / NANOSECOND), 0) == SL_VQ_MARK;
 	if (!kind_.settings.marking.mark_bytes || !packet.ect)
 		return false;
-	std::uint64_t found = marking_backlog(packet.queue);
+	std::uint64_t found = marking_backlog(packet.queue, now);
 	bool ramp = kind_.settings.marking.mark_max_bytes > kind_.settings.marking.mark_bytes;
 
 	return sl_vq_marks_backlog(&kind_.settings.marking,
@@ -163,15 +164,16 @@ bool Port::marks(const Packet &packet)
 				   ramp ? kind_.world.random.next32() : 0);
 }
 
-// By which marks and buffer go: all that waits, and what an emulated link has sent before its time.
-std::uint64_t Port::waiting_bytes() const
+// The backlog that marks and buffer go by: all that waits, and what an emulated link has sent on
+// credit.
+std::uint64_t Port::waiting_bytes(Time now) const
 {
-	Time ahead = kind_.burst ? busy_until_ + kind_.burst - kind_.world.now() : 0;
+	Time ahead = kind_.burst ? busy_until_ + kind_.burst - now : 0;
 
-	return backlog_bytes_ + (ahead > 0 ? static_cast<std::uint64_t>(ahead / kind_.line.time_of(1)) : 0);
+	return backlog_bytes_ + (ahead > 0 ? static_cast<std::uint64_t>(ahead / kind_.rate.time_of(1)) : 0);
 }
 
-std::uint64_t Port::marking_backlog(std::uint8_t queue) const
+std::uint64_t Port::marking_backlog(std::uint8_t queue, Time now) const
 {
 	switch (kind_.settings.mark_by) {
 	case MarkBy::Queue:
@@ -179,7 +181,7 @@ std::uint64_t Port::marking_backlog(std::uint8_t queue) const
 	case MarkBy::Ahead:
 		return std::accumulate(queue_bytes_.begin(), queue_bytes_.begin() + queue + 1, std::uint64_t{0});
 	default:
-		return waiting_bytes();
+		return waiting_bytes(now);
 	}
 }
 
@@ -191,12 +193,10 @@ void Port::mark(Packet *packet)
 	statistics_.marked++;
 }
 
-void Port::grant_rate(Packet &packet)
+void Port::grant_rate(const Packet &packet)
 {
-	const Sender &sender = packet.flow->sender;
-
-	allocator_->on_request(packet.flow->sender.pacer()->request, static_cast<double>(kind_.settings.bps),
-			       8.0 * static_cast<double>(backlog_bytes_), sender.round_trip().smoothed());
+	allocator_->on_request(*packet.flow->rate_request, static_cast<double>(kind_.settings.bps),
+			       8.0 * static_cast<double>(backlog_bytes_));
 }
 
 void Port::count(const Packet &packet)

@@ -1,104 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-// A port and the link behind it: tag to queue, marks, buffer bound, queue discipline, serialisation, propagation.
+// A port and the link behind it: queue by tag, marking, buffer bound, queue discipline,
+// serialisation, propagation.
 //
-// An emulated link is a bucket of tokens that fills at its rate: a packet takes no time on it, but the bucket has to have some. What
-// has been sent on credit counts as backlog until the rate has caught up, as in the virtual queue of a testbed's port.
+// An emulated link is a token bucket that fills at the link's rate. A packet takes no time on it,
+// but the bucket must have tokens. Bytes that were sent on credit count as backlog until the rate
+// has caught up, as in the virtual queue of a testbed's port.
 //
-// Nothing happens when a port has sent a packet: it catches up with its departures when somebody looks at it, which is when a packet
-// comes, and when the link runs empty. Who leaves next depends only on what had come by then, so it comes out the same.
+// No event tells that a port has sent a packet. The port catches up with its departures when
+// someone reads it: when a packet arrives, and when the link runs empty. The outcome is the same,
+// because the next packet to leave depends only on the packets that have arrived by then.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <tuple>
+#include <utility>
 
+#include "event/calendar.hpp"
+#include "event/time.hpp"
 #include "laws/mark.h"
-#include "laws/tags.gen.h"
-#include "port/rate_allocator.hpp"
 #include "link/link.hpp"
+#include "packet/packet.hpp"
+#include "port/port_counters.hpp"
+#include "port/port_settings.hpp"
 #include "port/queue_maps.hpp"
 #include "port/queueing.hpp"
-#include "world/world.hpp"
+#include "port/rate_allocator.hpp"
 
 namespace sluice
 {
 
-// Whose backlog marks a packet: all that waits in the port; its own queue's; that of the queues served no later than its own.
-enum class MarkBy : std::uint8_t { Port, Queue, Ahead };
-
-struct PortSettings {
-	std::uint64_t bps = 0;
-	Time delay = 0;
-	std::uint64_t burst_bytes = 0;	// 0: a real link; else a token bucket, as HTB emulates one
-	std::uint64_t buffer_bytes = 0; // over all queues
-	sl_vq_settings marking = {};
-	MarkBy mark_by = MarkBy::Port;
-	bool count_tags = false;
-	bool grants_rates = false; // D3
-
-	auto all() const
-	{
-		return std::tie(bps, delay, burst_bytes, buffer_bytes, marking.mark_bytes, marking.mark_max_bytes,
-				marking.phantom_rate_bps, marking.phantom_mark_bytes, mark_by, count_tags,
-				grants_rates);
-	}
-
-	bool operator==(const PortSettings &other) const
-	{
-		return all() == other.all();
-	}
-};
-
-// What ports with the same settings have in common. A packet looks at it in every port, and a large fabric has thousands of
-// ports: only what differs from port to port shall take up room in caches for each.
-struct PortKind {
-	PortKind(World &world, const PortSettings &settings)
-	    : world(world), settings(settings), line(settings.bps),
-	      burst(serialisation(settings.burst_bytes, settings.bps))
-	{
-		this->settings.marking.rate_bps = settings.bps;
-	}
-
-	World &world;
-	PortSettings settings;
-	Line line;
-	Time burst; // what an emulated link sends ahead of its rate
-};
-
-// Of one tag, cumulative; what the controller reads from a switch by OpenFlow. Aligned so as to lie in one cache line.
-struct alignas(32) TagCount {
-	std::uint64_t packets = 0;
-	std::uint64_t bytes = 0;
-	std::uint64_t completed = 0; // packets with a FIN
-};
-
-using TagCounters = std::array<TagCount, SL_TAG_COUNT>;
-
-struct PortStatistics {
-	std::uint64_t packets = 0; // sent
-	std::uint64_t bytes = 0;
-	std::uint64_t most_bytes = 0; // that ever waited
-	std::uint64_t marked = 0;
-	std::uint64_t dropped = 0;
-};
-
-// As an event: the arrival of the first packet on the link; in the calendar while there is one. Of an emulated link that is empty while
-// packets wait: tokens.
+// As an event, a port is the arrival of the first packet on its link; it is on the calendar while
+// the link holds a packet. On an emulated link that is empty while packets wait, it is the moment
+// at which the bucket has tokens again.
 class alignas(64) Port : public Event
 {
       public:
 	Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::unique_ptr<Queueing> queueing,
 	     SharedQueueMap queue_of);
 
-	// A packet is to leave by this port: it waits, or goes, or is dropped.
+	// Takes a packet that leaves by this port: the packet waits, departs at once, or is
+	// dropped.
 	void accept(Packet *packet);
 
-	// Whatever was to leave by now has left.
-	void catch_up();
+	// Sends every packet whose turn has come by now.
+	void catch_up()
+	{
+		catch_up(kind_.world.now());
+	}
 
-	// The first packet on the link has come to its end. Of an emulated link: nullptr, if its bucket has filled instead.
+	// The packet that reaches the end of the link now. On an emulated link nullptr, if the
+	// event was for tokens instead.
 	Packet *on_arrival();
+
+	// The packet that will arrive after it, if it is on the link already.
+	const Packet *next_arrival() const
+	{
+		return link_.empty() ? nullptr : &link_.first();
+	}
 
 	std::uint16_t peer() const
 	{
@@ -146,27 +105,29 @@ class alignas(64) Port : public Event
 	}
 
       private:
-	bool make_room(Packet *arriving);
+	void catch_up(Time now);
+	bool make_room(Packet *arriving, Time now);
 	void mark(Packet *packet);
-	bool marks(const Packet &packet);
-	std::uint64_t marking_backlog(std::uint8_t queue) const;
+	bool marks(const Packet &packet, Time now);
+	std::uint64_t marking_backlog(std::uint8_t queue, Time now) const;
 	void drop(Packet *packet);
 	void count(const Packet &packet);
-	void grant_rate(Packet &packet);
+	void grant_rate(const Packet &packet);
 	void send_next(Time now);
 	void take_off(const Packet &packet);
 	Packet *on_emulated_arrival();
 	void await(Time when);
 	void await_tokens();
-	std::uint64_t waiting_bytes() const;
+	std::uint64_t waiting_bytes(Time now) const;
 
-	// By cache line: after the event's, all that an arrival looks at; what a departure does, too; what few ports need.
+	// By cache line: first what an arrival reads, together with the event; then what a
+	// departure reads; then the rest.
 	std::uint16_t peer_;
 	bool peer_is_host_;
 	bool awaits_tokens_ = false;
 	Link link_;
-	Time busy_until_;		  // of an emulated link: how far its tokens reach
-	std::uint64_t backlog_bytes_ = 0; // without the packet on the link
+	Time busy_until_;		  // emulated link: the time up to which its tokens are used
+	std::uint64_t backlog_bytes_ = 0; // without the packets on the link
 	const PortKind &kind_;
 
 	std::unique_ptr<Queueing> queueing_;
@@ -176,7 +137,7 @@ class alignas(64) Port : public Event
 	std::unique_ptr<TagCounters> counters_;
 	std::unique_ptr<RateAllocator> allocator_;
 	sl_vq_state virtual_queue_ = {};
-	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {}; // kept unless marks go by the whole port
+	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {}; // unless marks go by the port
 };
 
 } // namespace sluice

@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// Up to eight priorities: `Between` chooses one (between.hpp), `Inside` holds the packets of one (PacketList, FlowQueues).
+// Up to eight priorities. `Scheduler` chooses one of them (priority_schedulers.hpp); `Queue`
+// holds the packets of one (PacketList or FlowQueues).
 #pragma once
 
 #include <array>
 #include <utility>
 
-#include "port/between.hpp"
+#include "packet/packet.hpp"
 #include "port/queueing.hpp"
 
 namespace sluice
 {
 
-template <class Between, class Inside> class alignas(64) Priorities final : public Queueing
+template <class Scheduler, class Queue> class alignas(64) Priorities final : public Queueing
 {
       public:
-	Priorities(Between between, const Inside &inside) : between_(std::move(between))
+	Priorities(Scheduler scheduler, const Queue &queue) : scheduler_(std::move(scheduler))
 	{
-		inside_.fill(inside);
+		queues_.fill(queue);
 	}
 
 	void push(Packet *packet, Time now) override
 	{
-		inside_[packet->queue].push(packet, now);
+		queues_[packet->queue].push(packet, now);
 		waiting_ |= 1U << packet->queue;
 	}
 
 	Packet *pop(Time now) override
 	{
-		unsigned chosen = between_.choose(waiting_, now);
-		Packet *packet = inside_[chosen].pop(now);
+		unsigned chosen = scheduler_.choose(waiting_, now);
+		Packet *packet = queues_[chosen].pop(now);
 
-		between_.sent(chosen, packet->frame_bytes, now);
-		if (inside_[chosen].empty())
+		scheduler_.sent(chosen, packet->frame_bytes, now);
+		if (queues_[chosen].empty())
 			waiting_ &= ~(1U << chosen);
 		return packet;
 	}
@@ -43,14 +44,14 @@ template <class Between, class Inside> class alignas(64) Priorities final : publ
 
 	void visit(const std::function<void(const Packet &)> &visit) const override
 	{
-		for (const Inside &inside : inside_)
-			inside.visit(visit);
+		for (const Queue &queue : queues_)
+			queue.visit(visit);
 	}
 
       private:
-	unsigned waiting_ = 0; // in the first cache line, with the priorities that are served first
-	std::array<Inside, MAX_QUEUES> inside_;
-	Between between_;
+	unsigned waiting_ = 0; // a bit for each priority; shares a cache line with the highest
+	std::array<Queue, MAX_QUEUES> queues_;
+	Scheduler scheduler_;
 };
 
 } // namespace sluice

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which queue a packet of each tag waits in, at a port. Ports that have the same map share one copy.
+// The queue of each tag at a port. Ports with the same map share one copy.
 #pragma once
 
 #include <algorithm>

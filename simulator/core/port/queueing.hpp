@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every queue discipline of a port offers. There are two: priorities.hpp, put together from a rule between the priorities
-// (between.hpp) and one inside each (fifo: PacketList; flow_queues.hpp), and shortest_first.hpp.
+// The interface of a port's queue disciplines. There are two: Priorities (priorities.hpp), which
+// combines a scheduler with a queue for each priority, and ShortestFirst (shortest_first.hpp).
 #pragma once
 
 #include <cstdint>
 #include <functional>
 
-#include "packet/packet.hpp"
 #include "event/time.hpp"
+#include "packet/packet.hpp"
 
 namespace sluice
 {
 
 constexpr unsigned MAX_QUEUES = 8;
 
-// `packet->queue` says which priority a packet is of; 0 is served first. Buffer bound and marks are the port's affair.
+// `packet->queue` is the packet's priority; 0 is the highest. The port itself marks packets and
+// bounds the buffer.
 class Queueing
 {
       public:
@@ -22,12 +23,13 @@ class Queueing
 
 	virtual void push(Packet *packet, Time now) = 0;
 
-	// There is one.
+	// The packet to send next. Only if one waits.
 	virtual Packet *pop(Time now) = 0;
 
 	virtual bool empty() const = 0;
 
-	// The buffer has no room for `arriving`: who is dropped? Whoever it is waits in no queue when this returns.
+	// The packet to drop because the buffer has no room for `arriving`. It is in no queue
+	// when this returns.
 	virtual Packet *displaced(Packet *arriving)
 	{
 		return arriving;

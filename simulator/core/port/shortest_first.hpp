@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// pFabric (Alizadeh et al., SIGCOMM 2013, section 4.1): the flow with the fewest packets to go is served, its earliest packet
-// first; when the buffer is full, the packet of the flow with the most to go is dropped. What arrived first goes before its
-// equals. A switch's queue is short; at a sender's own all packets of all its flows may wait, so flows are looked at, not packets.
+// pFabric (Alizadeh et al., SIGCOMM 2013, section 4.1). The port serves the flow with the fewest
+// packets left, its earliest packet first. If the buffer is full, it drops a packet of the flow
+// with the most packets left. Among equals the earlier arrival goes first. A switch's queue is
+// short, but all packets of a host's flows may wait at its own port. The port therefore searches
+// its flows, not its packets.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "event/time.hpp"
+#include "packet/packet.hpp"
 #include "port/queueing.hpp"
 
 namespace sluice
@@ -61,11 +65,11 @@ class ShortestFirst final : public Queueing
 	}
 
       private:
-	using Rank = std::pair<std::uint32_t, std::uint32_t>; // packets to go, arrival
+	using Rank = std::pair<std::uint32_t, std::uint32_t>; // packets left, arrival
 
-	// A flow's packets of one kind.
+	// The packets of one flow that are of one kind.
 	struct Lane {
-		const Flow *flow;
+		const CarriedFlow *flow;
 		PacketKind kind;
 		Rank least;
 		std::vector<Packet *> packets; // in the order of arrival

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which port a switch sends a packet to: of the equal-cost ones, one by the flow (hash) or each in turn (per packet).
+// The port by which a switch sends a packet: among equal-cost ports the one that a hash of the
+// flow names, or each in turn (packet spraying).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -9,7 +11,7 @@
 
 #include "packet/packet.hpp"
 #include "port/port.hpp"
-#include "world/world.hpp"
+#include "world/random.hpp"
 
 namespace sluice
 {
@@ -22,26 +24,29 @@ class Routing
 	{
 	}
 
-	// A set of equal-cost ports, up to 65,535; returns its number.
+	// Adds a group of up to 65,535 equal-cost ports; returns its number, which is never 0.
 	std::uint16_t add_group(const std::vector<Port *> &ports)
 	{
 		if (ports.empty() || ports.size() > UINT16_MAX || groups_.size() > UINT16_MAX)
-			throw std::invalid_argument("a group has a port at least, and there are up to 65,535 groups");
+			throw std::invalid_argument("add_group: ports must name 1 to 65,535 ports, and a fabric has "
+						    "at most 65,535 groups");
 		groups_.push_back(
 			{static_cast<std::uint32_t>(ports_.size()), static_cast<std::uint16_t>(ports.size()), 0});
 		ports_.insert(ports_.end(), ports.begin(), ports.end());
 		return static_cast<std::uint16_t>(groups_.size() - 1);
 	}
 
-	// Towards `host`, switch `from` has the ports of this group.
+	// Switch `from` sends packets for `host` by the ports of this group.
 	void set(std::uint16_t from, std::uint16_t host, std::uint16_t group)
 	{
 		if (host >= hosts_ || !group || group >= groups_.size())
-			throw std::invalid_argument("a route leads to a host, by a group that was added");
+			throw std::invalid_argument(
+				"set_route: give a host of the fabric and a group that add_group returned");
 		group_of_.at(from * hosts_ + host) = group;
 	}
 
-	// The way on from switch `at`. Throws std::invalid_argument when there is none.
+	// The port by which switch `at` forwards the packet. Throws std::invalid_argument if the
+	// switch has no route.
 	Port &next(const Packet &packet, std::uint16_t at)
 	{
 		Group &group = groups_[group_of_[at * hosts_ + packet.destination]];
@@ -50,7 +55,7 @@ class Routing
 	}
 
       private:
-	// A set of equal-cost ports, as a part of `ports_`.
+	// Equal-cost ports: a range of `ports_`.
 	struct Group {
 		std::uint32_t first = 0;
 		std::uint16_t count = 0;
@@ -60,14 +65,16 @@ class Routing
 	std::uint64_t choose(Group &group, const Packet &packet, std::uint16_t at) const
 	{
 		if (!group.count)
-			throw std::invalid_argument("switch " + std::to_string(at) + " has no way to host " +
-						    std::to_string(packet.destination));
+			throw std::invalid_argument("switch " + std::to_string(at) + " has no route to host " +
+						    std::to_string(packet.destination) +
+						    ": call set_route for every switch and host");
 		if (per_packet_)
 			return group.turn = group.turn + 1 < group.count ? group.turn + 1 : 0;
 		return hash(packet.path, at) * group.count >> 32;
 	}
 
-	// 32 bits, of each switch its own: else all flows that meet at one went the same way before, and would go on together.
+	// 32 bits. Each switch has its own hash, because flows that meet at a switch were sent
+	// there by equal hashes before.
 	static std::uint64_t hash(std::uint32_t path, std::uint16_t at)
 	{
 		return Random(static_cast<std::uint64_t>(at) << 32 | path).next32();
@@ -77,7 +84,7 @@ class Routing
 	bool per_packet_;
 	std::vector<std::uint16_t> group_of_;
 	std::vector<Port *> ports_;
-	std::vector<Group> groups_; // the first one is empty: no way
+	std::vector<Group> groups_; // the first group is empty: no route
 };
 
 } // namespace sluice

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/connection.hpp"
 
-#include <algorithm>
-#include <utility>
+#include <optional>
 
-#include "laws/tag.h"
 #include "transport/flow.hpp"
+#include "transport/policies.hpp"
+#include "transport/tagging.hpp"
 
 namespace sluice
 {
@@ -13,292 +13,259 @@ namespace sluice
 namespace
 {
 
-TimeoutRule timeout_rule(const TransportSettings &settings)
+// An endless flow has more packets than it can send.
+std::uint32_t packets_of(const FlowSpec &spec, std::uint32_t payload_bytes)
 {
-	if (settings.control == Control::Pfabric)
-		return TimeoutRule::Fixed;
-	return settings.recovers_as_linux ? TimeoutRule::Linux : TimeoutRule::Rfc6298;
+	return spec.until ? UINT32_MAX : static_cast<std::uint32_t>((spec.bytes + payload_bytes - 1) / payload_bytes);
 }
 
 } // namespace
 
-Sender::Sender(World &world, const TransportSettings &settings, Flow &flow, Port &port)
-    : world_(world), settings_(settings), flow_(flow), port_(port), window_(settings, flow.spec),
-      round_trip_(settings.rto_min, settings.rto_initial, timeout_rule(settings)),
-      timer_(world.timers, Happening::Retransmission, flow)
+Connection::Connection(World &world, const TransportSettings &settings, Flow &flow, Port &port)
+    : world_(world), settings_(settings), flow_(flow), port_(port),
+      total_(packets_of(flow.spec, settings.segment.payload_bytes)),
+      window_(settings, make_congestion_control(settings.control, flow.spec)), timeout_(settings.timeout),
+      recovery_(settings, window_, rtt_), pacing_(make_pacing(world.timers, settings, flow)),
+      timer_(world.timers, EventKind::Retransmission, flow)
 {
-	const FlowSpec &spec = flow.spec;
-
-	total_ = spec.until ? UINT32_MAX
-			    : static_cast<std::uint32_t>((spec.bytes + settings.payload_bytes - 1) /
-							 settings.payload_bytes);
-	if (settings.control == Control::D3)
-		pacer_ = std::make_unique<Pacer>(world, flow);
-	if (settings.recovers_as_linux && settings.duplicate_threshold)
-		rack_ = std::make_unique<Rack>();
 }
 
-std::uint64_t Sender::acked_bytes() const
+std::uint64_t Connection::acked_bytes() const
 {
-	std::uint64_t bytes = static_cast<std::uint64_t>(una_) * settings_.payload_bytes;
+	std::uint64_t bytes = static_cast<std::uint64_t>(board().una()) * settings_.segment.payload_bytes;
 
-	return una_ == total_ ? flow_.spec.bytes : bytes;
+	return board().una() == total_ ? flow_.spec.bytes : bytes;
 }
 
-void Sender::start()
+void Connection::start()
 {
-	if (settings_.handshake) {
-		send_bare();
-		return;
-	}
-	begin();
+	if (settings_.handshake)
+		send_syn();
+	else
+		establish();
 }
 
-void Sender::begin()
+void Connection::establish()
 {
 	connected_ = true;
-	window_.begin(world_.now());
-	if (pacer_)
-		ask_for_rate();
-	else
-		send_allowed();
+	window_.begin(now());
+	pacing_->begin(*this);
 }
 
-void Sender::on_syn_ack(const Packet &packet)
+// It may also answer a starved connection, which goes on at once.
+void Connection::on_syn_ack(const Packet &packet)
 {
-	if (connected_) {
-		answer_of_probe();
-		return;
+	if (!connected_) {
+		sample_round_trip(now() - packet.sent_at);
+		timer_.clear();
+		establish();
+	} else if (timeout_.is_starved()) {
+		timeout_.on_ack();
+		timer_.clear();
+		release();
 	}
-	round_trip_.sample(world_.now() - packet.sent_at);
-	timer_.clear();
-	begin();
 }
 
-void Sender::on_ack(const Packet &ack)
+void Connection::sample_round_trip(Time rtt)
 {
-	if (stopped_ || una_ == total_)
-		return;
-	timeouts_in_a_row_ = 0;
-	std::uint32_t before = in_flight_, cwnd_before = window_.packets();
-	std::uint32_t una_before = una_;
-	std::uint32_t newly = deliver(ack);
+	rtt_.sample(rtt);
+	timeout_.on_sample();
+	pacing_->on_round_trip(rtt_.smoothed());
+}
 
-	round_trip_.sample(world_.now() - ack.sent_at);
-	window_.watch_slow_start(una_, next_, world_.now(), world_.now() - ack.sent_at, round_trip_);
-	window_.on_delivered(newly, ack.ce);
-	if (rack_)
-		reconsider(ack, una_ != una_before);
-	bool reduced = settle_state();
-	detect_losses(ack);
-	react(ack.ce);
-	end_window();
-	if (state_ == State::Reducing || state_ == State::Recovery)
-		window_.reduce(in_flight_, newly);
-	else if (una_ != una_before && !reduced)
-		window_.grow(newly, before >= cwnd_before || window_.in_slow_start(), round_trip_, world_.now());
-	if (una_ == total_) {
+void Connection::on_ack(const Packet &ack)
+{
+	if (is_over())
+		return;
+	Time now = world_.now(), rtt = now - ack.sent_at;
+	bool was_limited = !window_is_open();
+	Delivery delivery = recovery_.deliver(ack);
+	Progress progress = {board().una(), board().next(), now};
+
+	timeout_.on_ack();
+	sample_round_trip(rtt);
+	window_.watch_slow_start(progress, rtt, rtt_);
+	window_.on_delivered(delivery.newly, ack.ce);
+	LossRecovery::Outcome outcome = recovery_.assess(ack, delivery, now);
+
+	announces_reduction_ |= outcome.cut_for_marks;
+	end_window(progress);
+	if (recovery_.is_reducing())
+		window_.reduce(board().in_flight(), delivery.newly);
+	else if (delivery.advances && !outcome.reached_target)
+		window_.grow(delivery.newly, was_limited || window_.in_slow_start(), rtt_, now);
+	if (progress.una == total_) {
 		timer_.clear();
 		return;
 	}
-	// Not for what else arrived beyond a gap: its mending may have been lost (RFC 6298, section 5.3).
-	if (una_ != una_before || awaits_overtaken())
+	// An ACK of a packet beyond a gap restarts no timer: the retransmission for the gap may
+	// be lost (RFC 6298, section 5.3).
+	if (delivery.advances || alarm_ == AlarmKind::Overdue || recovery_.awaits_overtaken())
 		restart_timer();
-	send_allowed();
+	release();
 }
 
-void Sender::end_window()
+// If a window of data has ended, the law decides how the next cut goes, and whether the flow goes
+// on.
+void Connection::end_window(const Progress &progress)
 {
-	sl_window_sum sum;
+	std::optional<sl_window_sum> sum = window_.ended(progress, rtt_);
 
-	if (!window_.has_ended(una_, next_, world_.now(), round_trip_, &sum))
+	if (!sum)
 		return;
-	window_.ask_law(sum, acked_bytes(), round_trip_, world_);
+	window_.ask_law(*sum, flow_.spec, acked_bytes(), rtt_, progress.now, world_.random);
 	if (was_killed())
 		stop();
 }
 
-void Sender::stop()
+void Connection::stop()
 {
 	stopped_ = true;
 	timer_.clear();
 }
 
-void Sender::send_allowed()
+void Connection::release()
 {
-	if (stopped_ || !connected_)
+	if (connected_)
+		pacing_->release(*this);
+}
+
+void Connection::on_grant(const Packet &packet)
+{
+	if (flow_.rate_request->leaving)
 		return;
-	if (pacer_)
-		return pace();
-	while (in_flight_ < window_.packets() && has_to_send())
-		send_one();
+	sample_round_trip(now() - packet.sent_at);
+	pacing_->on_grant(*this);
 }
 
-bool Sender::has_to_send() const
+void Connection::send_one()
 {
-	return lost_ || (next_ < total_ && next_ - una_ < settings_.max_window);
+	if (board().lost()) {
+		retransmissions_++;
+		send(recovery_.take_lost(), true);
+	} else {
+		send(board().next(), false);
+	}
 }
 
-void Sender::send_one()
+void Connection::send(std::uint32_t number, bool again)
 {
-	if (lost_)
-		retransmit_lost();
-	else
-		send(next_, false);
-}
-
-// The next packet goes when the rate allows it; a grant may bring that forward.
-void Sender::pace()
-{
-	if (stopped_ || pacer_->bps <= 0 || !has_to_send())
-		return;
-	double gap_s = 8.0 * (settings_.payload_bytes + settings_.header_bytes) / pacer_->bps;
-	Time gap = static_cast<Time>(std::min(gap_s, 1.0) * SECOND);
-
-	pacer_->timer.set(std::max(world_.now(), pacer_->sent_at + gap));
-}
-
-void Sender::on_pace()
-{
-	if (!pacer_->timer.on_event() || stopped_ || pacer_->bps <= 0 || !has_to_send())
-		return;
-	pacer_->sent_at = world_.now();
-	send_one();
-	pace();
-}
-
-// Once a round trip; and once more when all has arrived, to give back what the flow had.
-void Sender::ask_for_rate()
-{
-	RateRequest &request = pacer_->request;
 	Packet *packet = world_.packets.take();
 
-	request.leaving = una_ == total_ || stopped_;
-	request.wanted_before = request.wanted;
-	request.wanted = request.leaving ? 0 : wanted_bps();
-	request.hop = 0;
-	packet->kind = PacketKind::RateRequest;
-	packet->frame_bytes = static_cast<std::uint16_t>(settings_.header_bytes);
-	packet->tag = settings_.tags ? SL_TAG_ATTAINED_FIRST : SL_TAG_UNTAGGED;
-	stamp(packet);
-	port_.accept(packet);
-}
-
-double Sender::wanted_bps() const
-{
-	const FlowSpec &spec = flow_.spec;
-	Time left = spec.deadline - world_.now();
-
-	if (!spec.deadline || left <= 0)
-		return 0;
-	double wire = 1.0 + static_cast<double>(settings_.header_bytes) / settings_.payload_bytes;
-
-	return 8.0 * wire * static_cast<double>(spec.bytes - acked_bytes()) / (static_cast<double>(left) / SECOND);
-}
-
-void Sender::on_grant(const Packet &packet)
-{
-	if (pacer_->request.leaving)
-		return;
-	round_trip_.sample(world_.now() - packet.sent_at);
-	pacer_->bps = pacer_->request.least();
-	pacer_->request.first = false;
-	ask_for_rate();
-	pace();
-}
-
-void Sender::send(std::uint32_t number, bool again)
-{
-	const FlowSpec &spec = flow_.spec;
-	Packet *packet = world_.packets.take();
-	bool last = number == total_ - 1;
-	std::uint32_t payload = last ? static_cast<std::uint32_t>(spec.bytes - static_cast<std::uint64_t>(number) *
-										       settings_.payload_bytes)
-				     : settings_.payload_bytes;
-
-	scoreboard_.cover(una_, number);
-	scoreboard_.set(number, again ? Scoreboard::SentAgain : Scoreboard::Sent);
-	if (!again)
-		next_ = number + 1;
-	else if (rack_)
-		on_resent(number);
-	if (reordering_)
-		reordering_->on_sent({number, again, world_.now()});
-	in_flight_++;
+	recovery_.on_sent(number, again, now());
 	window_.on_sent();
 	packet->kind = PacketKind::Data;
 	packet->number = number;
-	packet->frame_bytes = static_cast<std::uint16_t>(payload + settings_.header_bytes);
-	packet->ect = settings_.echo != Echo::None;
-	packet->last = last;
-	packet->remaining = total_ - una_;
-	packet->window_reduced = announce_reduction_ && !again;
-	announce_reduction_ &= again;
-	packet->tag = tag_of(number);
-	stamp(packet);
-	arm_timer();
-	port_.accept(packet);
-}
-
-// The first unacknowledged packet gets a whole timeout to arrive.
-void Sender::on_resent(std::uint32_t number)
-{
-	if (!reordering_)
-		rack_->on_sent(number, next_, world_.now());
-	eifel_.on_resent(world_.now());
-	if (number == una_)
+	packet->frame_bytes = static_cast<std::uint16_t>(payload_of(number) + settings_.segment.header_bytes);
+	packet->ect = settings_.ack.echo != Echo::None;
+	packet->last = number == total_ - 1;
+	packet->remaining = total_ - board().una();
+	packet->window_reduced = announces_reduction_ && !again;
+	announces_reduction_ &= again;
+	packet->tag = data_tag(settings_, flow_.spec, window_.phase(),
+			       static_cast<std::uint64_t>(number) * settings_.segment.payload_bytes, now());
+	if (again && number == board().una() && settings_.timeout.restarts_for_first)
 		timer_.clear();
+	arm_timer();
+	transmit(packet);
 }
 
-// A header that is answered by one: a SYN, or a starved flow's probe.
-void Sender::send_bare()
+std::uint32_t Connection::payload_of(std::uint32_t number) const
+{
+	std::uint32_t full = settings_.segment.payload_bytes;
+
+	if (number != total_ - 1)
+		return full;
+	return static_cast<std::uint32_t>(flow_.spec.bytes - static_cast<std::uint64_t>(number) * full);
+}
+
+// A SYN, or what a starved connection sends: a header that the receiver answers.
+void Connection::send_syn()
+{
+	arm_timer();
+	send_header(PacketKind::Syn);
+}
+
+void Connection::send_header(PacketKind kind)
 {
 	Packet *packet = world_.packets.take();
 
-	packet->kind = PacketKind::Syn;
-	packet->remaining = connected_ ? total_ - una_ : 0;
-	packet->frame_bytes = static_cast<std::uint16_t>(settings_.header_bytes);
-	packet->tag = settings_.tags ? SL_TAG_ATTAINED_FIRST : SL_TAG_UNTAGGED;
-	stamp(packet);
-	arm_timer();
-	port_.accept(packet);
+	packet->kind = kind;
+	packet->remaining = kind == PacketKind::Syn && connected_ ? total_ - board().una() : 0;
+	packet->frame_bytes = static_cast<std::uint16_t>(settings_.segment.header_bytes);
+	packet->tag = header_tag(settings_);
+	transmit(packet);
 }
 
-void Sender::stamp(Packet *packet)
+void Connection::transmit(Packet *packet)
 {
 	packet->flow = &flow_;
 	packet->destination = flow_.spec.sink;
-	packet->sent_at = world_.now();
-	packet->path = static_cast<std::uint32_t>(flow_.spec.id * 0x9E3779B97F4A7C15ULL >> 32);
+	packet->sent_at = now();
+	packet->path = flow_.path_hash();
 	flow_.packets_under_way++;
 	world_.totals.sent++;
+	port_.accept(packet);
 }
 
-// Times from when the flow began, which may have been before the clock did.
-std::uint32_t Sender::urgency_q16() const
+void Connection::restart_timer()
 {
-	const FlowSpec &spec = flow_.spec;
-
-	return sl_ucp_urgency_q16(0, static_cast<sl_u64>((spec.deadline - spec.began) / NANOSECOND),
-				  static_cast<sl_u64>((world_.now() - spec.began) / NANOSECOND));
+	timer_.clear();
+	if (board().in_flight() || board().lost())
+		arm_timer();
 }
 
-// As dataplane/bpf/tag.bpf.c has it.
-std::uint8_t Sender::tag_of(std::uint32_t number) const
+void Connection::arm_timer()
 {
-	const FlowSpec &spec = flow_.spec;
-	std::uint64_t attained = static_cast<std::uint64_t>(number) * settings_.payload_bytes;
+	if (timer_.is_set())
+		return;
+	Alarm alarm = recovery_.first_alarm(now() + timeout_.timeout(rtt_), now());
 
-	if (!settings_.tags)
-		return SL_TAG_UNTAGGED;
-	if (window_.phase() != SL_SENDING)
-		return SL_TAG_BACKGROUND;
-	if (settings_.tags_deadlines && spec.is_timed(world_.now(), settings_.forgets_late))
-		return static_cast<std::uint8_t>(
-			sl_deadline_tag(attained, settings_.urgent_after_bytes, urgency_q16()));
-	if (settings_.tags_sizes && spec.size_known)
-		return static_cast<std::uint8_t>(sl_known_size_tag(spec.bytes));
-	return static_cast<std::uint8_t>(sl_attained_tag(attained));
+	alarm_ = alarm.kind;
+	timer_.set(alarm.due);
+}
+
+void Connection::on_retransmission_timer()
+{
+	if (!timer_.on_event())
+		return;
+	switch (alarm_) {
+	case AlarmKind::Timeout:
+		return on_timeout();
+	case AlarmKind::Overdue:
+		recovery_.on_overdue(now());
+		release();
+		return arm_timer();
+	case AlarmKind::Probe:
+		if (recovery_.may_probe())
+			probe();
+		else
+			arm_timer();
+	}
+}
+
+// Sends a new packet, whatever the window is, or the last one again.
+void Connection::probe()
+{
+	std::uint32_t number = recovery_.probe(may_send_new(), now());
+	bool again = number < board().next();
+
+	retransmissions_ += again;
+	send(number, again);
+}
+
+void Connection::on_timeout()
+{
+	timeouts_++;
+	timeout_.on_timeout();
+	if (!connected_)
+		return send_syn();
+	recovery_.on_timeout();
+	timeout_.on_data_timeout();
+	if (timeout_.is_starved())
+		send_syn();
+	else
+		release();
 }
 
 } // namespace sluice

@@ -1,48 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flow: what is to be sent, its sender at one host, its receiver at another.
+// A flow: what is to be sent, the connection's sending end at one host, and the receiver at
+// another.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "transport/receiver.hpp"
+#include "event/timer.hpp"
+#include "packet/carried_flow.hpp"
+#include "packet/packet.hpp"
+#include "port/port.hpp"
 #include "transport/connection.hpp"
+#include "transport/flow_spec.hpp"
+#include "transport/receiver.hpp"
+#include "transport/settings.hpp"
+#include "world/world.hpp"
 
 namespace sluice
 {
 
-class Flow
+class Flow : public CarriedFlow
 {
       public:
-	Flow(World &world, const TransportSettings &settings, const FlowSpec &spec, Port &source_port,
+	Flow(World &world, const TransportSettings &settings, const FlowSpec &ordered, Port &source_port,
 	     Port &sink_port)
-	    : spec(spec), sender(world, settings, *this, source_port), receiver(world, settings, *this, sink_port),
-	      end(world.timers, Happening::FlowEnd, *this)
+	    : CarriedFlow(ordered.id), spec(ordered), connection(world, settings, *this, source_port),
+	      receiver(world, settings, *this, sink_port), end(world.timers, EventKind::FlowEnd, *this)
 	{
 	}
 
-	// A packet of this kind will be with its host soon: fetch what it meets from memory.
+	// A packet of this kind will reach its host soon: fetches from memory what the packet
+	// will need.
 	void prefetch(PacketKind kind) const
 	{
 		const char *side = kind == PacketKind::Data ? reinterpret_cast<const char *>(&receiver)
-							    : reinterpret_cast<const char *>(&sender);
+							    : reinterpret_cast<const char *>(&connection);
 
 		for (unsigned line = 0; line < 4; line++)
 			__builtin_prefetch(side + 64 * line, 1);
 	}
 
-	// Nobody will ask for it any more: no packet of it is under way, and none will be.
+	// The hash by which switches choose among equal-cost links, for packets from the source.
+	// For packets to the source it is the complement's.
+	std::uint32_t path_hash() const
+	{
+		return static_cast<std::uint32_t>(spec.id * GOLDEN_RATIO >> 32);
+	}
+
+	std::uint32_t return_path_hash() const
+	{
+		return static_cast<std::uint32_t>(~spec.id * GOLDEN_RATIO >> 32);
+	}
+
+	// The flow may be removed: no packet of it is under way, and none will be.
 	bool is_over() const
 	{
-		return reported && !packets_under_way && sender.is_over() && receiver.is_over();
+		return reported && !packets_under_way && connection.is_over() && receiver.is_over();
 	}
 
 	const FlowSpec spec;
-	Sender sender;
+	Connection connection;
 	Receiver receiver;
-	std::uint32_t packets_under_way = 0; // of both directions
-	std::size_t place = 0;		     // among the fabric's flows
-	bool reported = false;		     // its result has been written
-	Timer end;			     // of an endless one
+	std::size_t place = 0; // among the fabric's flows
+	Timer end;	       // of an endless flow
+
+      private:
+	static constexpr std::uint64_t GOLDEN_RATIO = 0x9E3779B97F4A7C15ULL; // 2^64 / 1.618…
 };
 
 } // namespace sluice

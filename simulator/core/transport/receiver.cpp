@@ -4,12 +4,13 @@
 #include <algorithm>
 
 #include "transport/flow.hpp"
+#include "transport/tagging.hpp"
 
 namespace sluice
 {
 
 Receiver::Receiver(World &world, const TransportSettings &settings, Flow &flow, Port &port)
-    : world_(world), settings_(settings), flow_(flow), port_(port), timer_(world.timers, Happening::AckDelay, flow)
+    : world_(world), settings_(settings), flow_(flow), port_(port), timer_(world.timers, EventKind::AckDelay, flow)
 {
 }
 
@@ -29,10 +30,11 @@ bool Receiver::on_data(Packet *packet)
 	bool ce_before = ce_;
 
 	bool ce = echo(*packet);
-	bool changed = settings_.echo == Echo::Exact && ce != ce_before;
+	bool changed = settings_.ack.echo == Echo::Exact && ce != ce_before;
 
-	if (changed &&
-	    waiting_) // what came before this packet, and not it itself, with the old state (RFC 8257, section 3.2)
+	// The packets before this one are acknowledged with the mark that they carried (RFC 8257,
+	// section 3.2).
+	if (changed && waiting_)
 		acknowledge_waiting(ce_before);
 	if (packet->last)
 		total_ = packet->number + 1;
@@ -55,19 +57,19 @@ bool Receiver::arrive(std::uint32_t number)
 	if (number < next_expected_)
 		return false;
 	arrived_.cover(next_expected_, std::max(number, highest_));
-	if (arrived_.at(number) == Scoreboard::Delivered)
+	if (arrived_.at(number) == PacketState::Delivered)
 		return false;
-	arrived_.set(number, Scoreboard::Delivered);
+	arrived_.set(number, PacketState::Delivered);
 	highest_ = std::max(highest_, number + 1);
-	while (next_expected_ < highest_ && arrived_.at(next_expected_) == Scoreboard::Delivered)
-		arrived_.set(next_expected_++, Scoreboard::Sent);
+	while (next_expected_ < highest_ && arrived_.at(next_expected_) == PacketState::Delivered)
+		arrived_.set(next_expected_++, PacketState::Sent);
 	return true;
 }
 
-// What the ACK of this packet echoes.
+// Whether the ACK of this packet echoes a mark.
 bool Receiver::echo(const Packet &packet)
 {
-	if (settings_.echo == Echo::Standard) {
+	if (settings_.ack.echo == Echo::Standard) {
 		if (packet.window_reduced)
 			ce_ = false;
 		ce_ |= packet.ce;
@@ -79,7 +81,7 @@ bool Receiver::echo(const Packet &packet)
 
 bool Receiver::may_wait(const Packet &packet, bool in_order, bool echo_changed) const
 {
-	return waiting_ + 1 < settings_.packets_per_ack && in_order && !echo_changed && !packet.last;
+	return waiting_ + 1 < settings_.ack.packets_per_ack && in_order && !echo_changed && !packet.last;
 }
 
 void Receiver::wait(const Packet &packet)
@@ -87,7 +89,7 @@ void Receiver::wait(const Packet &packet)
 	if (!waiting_++)
 		first_sent_at_ = packet.sent_at;
 	last_number_ = packet.number;
-	timer_.set(world_.now() + settings_.ack_delay);
+	timer_.set(world_.now() + settings_.ack.delay);
 }
 
 void Receiver::on_timer()
@@ -117,13 +119,13 @@ void Receiver::reply(Packet *packet, PacketKind kind)
 {
 	packet->kind = kind;
 	packet->destination = flow_.spec.source;
-	packet->frame_bytes = static_cast<std::uint16_t>(settings_.header_bytes);
+	packet->frame_bytes = static_cast<std::uint16_t>(settings_.segment.header_bytes);
 	packet->ect = false;
 	packet->last = false;
 	packet->remaining = 0;
 	packet->window_reduced = false;
-	packet->tag = settings_.tags ? SL_TAG_ATTAINED_FIRST : SL_TAG_UNTAGGED;
-	packet->path = static_cast<std::uint32_t>(~flow_.spec.id * 0x9E3779B97F4A7C15ULL >> 32);
+	packet->tag = header_tag(settings_);
+	packet->path = flow_.return_path_hash();
 	world_.totals.sent++;
 	port_.accept(packet);
 }

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The receiving side: what has arrived, and acknowledgements, each packet or delayed, with the marks echoed.
+// The receiving end of a connection: which packets have arrived, and the ACKs, for each packet or
+// delayed, with echoed marks.
 #pragma once
 
 #include <cstdint>
 
+#include "event/time.hpp"
+#include "event/timer.hpp"
+#include "packet/packet.hpp"
 #include "port/port.hpp"
-#include "transport/connection.hpp"
+#include "transport/recovery/packet_states.hpp"
 #include "transport/settings.hpp"
+#include "world/world.hpp"
 
 namespace sluice
 {
@@ -18,12 +23,13 @@ class Receiver
       public:
 	Receiver(World &world, const TransportSettings &settings, Flow &flow, Port &port);
 
-	// Takes the packet over: it becomes an acknowledgement, or is given back. True: it was the last byte that was missing.
+	// Takes the packet over: it becomes an ACK or returns to the pool. True if the last
+	// missing byte has arrived with it.
 	bool on_data(Packet *packet);
 	void on_syn(Packet *packet);
 	void on_rate_request(Packet *packet);
 
-	// An acknowledgement has been delayed long enough.
+	// The event of the timer that delays ACKs came.
 	void on_timer();
 
 	bool is_complete() const
@@ -36,7 +42,7 @@ class Receiver
 		return next_expected_;
 	}
 
-	// No packet waits for its acknowledgement.
+	// No packet waits for its ACK.
 	bool is_over() const
 	{
 		return !waiting_;
@@ -55,13 +61,13 @@ class Receiver
 	const TransportSettings &settings_;
 	Flow &flow_;
 	Port &port_;
-	std::uint32_t total_ = UINT32_MAX; // known with the last packet
+	std::uint32_t total_ = UINT32_MAX; // packets of the flow, once the last has come
 	std::uint32_t next_expected_ = 0;
-	std::uint32_t highest_ = 0; // plus one
-	Scoreboard arrived_;	    // those beyond a gap
+	std::uint32_t highest_ = 0; // the highest packet that has arrived, plus one
+	PacketStates arrived_;	    // packets beyond a gap
 
-	bool ce_ = false;	    // of the last packet (exact echo), or latched (standard)
-	std::uint32_t waiting_ = 0; // packets without an ACK yet
+	bool ce_ = false;	    // exact echo: the last packet's mark; standard: latched until CWR
+	std::uint32_t waiting_ = 0; // packets without an ACK
 	std::uint32_t last_number_ = 0;
 	Time first_sent_at_ = 0;
 	Timer timer_;

@@ -2,37 +2,49 @@
 #include "transport/window.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "laws/reduction.h"
 
 namespace sluice
 {
 
-Window::Window(const TransportSettings &settings, const FlowSpec &spec)
-    : settings_(settings), spec_(spec), cwnd_(std::min(settings.initial_window, settings.max_window))
+Window::Window(const TransportSettings &settings, std::unique_ptr<CongestionControl> control)
+    : settings_(settings), control_(std::move(control)),
+      cwnd_(std::min(settings.window.initial, settings.window.largest))
 {
 	last_.alpha_q20 = SL_DCTCP_ALPHA_ONE;
 	last_.penalty_q20 = SL_DCTCP_ALPHA_ONE;
 	last_.urgency_q16 = SL_UCP_ONE_Q16;
-	if (settings.control == Control::Datcp)
-		datcp_ = std::make_unique<sl_datcp_state>();
-	if (settings.control == Control::Cubic) {
-		cubic_ = std::make_unique<Cubic>();
-		hystart_ = std::make_unique<HyStart>();
-	}
 }
 
-bool Window::has_ended(std::uint32_t una, std::uint32_t next, Time now, const RoundTrip &round_trip,
-		       sl_window_sum *sum)
+std::optional<sl_window_sum> Window::ended(const Progress &progress, const RttEstimator &rtt)
 {
-	Time srtt = round_trip.smoothed();
+	Time smoothed = rtt.smoothed();
+	sl_window_sum sum = {};
 
-	return now - began_ >= srtt - srtt / 4 && sl_window_ended(&window_, una, next, delivered_, marked_, sum);
+	if (progress.now - began_ < smoothed - smoothed / 4 ||
+	    !sl_window_ended(&window_, progress.una, progress.next, delivered_, marked_, &sum))
+		return std::nullopt;
+	return sum;
 }
 
-void Window::ask_law(const sl_window_sum &sum, std::uint64_t acked_bytes, const RoundTrip &round_trip, World &world)
+void Window::ask_law(const sl_window_sum &sum, const FlowSpec &flow, std::uint64_t acked_bytes,
+		     const RttEstimator &rtt, Time now, Random &random)
 {
-	Time now = world.now();
+	sl_window_record record = observed(sum, acked_bytes, rtt, now);
+
+	add_goal(record, flow, acked_bytes, now);
+	control_->on_window_end(record, rtt.least_us(), random);
+	last_ = record;
+	began_ = now;
+	acked_bytes_ = acked_bytes;
+}
+
+// What happened in the window of data.
+sl_window_record Window::observed(const sl_window_sum &sum, std::uint64_t acked_bytes, const RttEstimator &rtt,
+				  Time now) const
+{
 	sl_window_record w = {};
 
 	w.at_ns = static_cast<sl_u64>(now / NANOSECOND);
@@ -41,8 +53,8 @@ void Window::ask_law(const sl_window_sum &sum, std::uint64_t acked_bytes, const 
 	w.acked = sum.acked;
 	w.marked = sum.marked;
 	w.cwnd = cwnd_;
-	w.rtt_us = round_trip.smoothed_us();
-	w.mss_bytes = settings_.payload_bytes;
+	w.rtt_us = rtt.smoothed_us();
+	w.mss_bytes = settings_.segment.payload_bytes;
 	w.flags = in_slow_start() ? SL_WINDOW_SLOW_START : 0;
 	w.alpha_q20 = sl_dctcp_alpha(last_.alpha_q20, sum.acked, sum.marked);
 	w.urgency_q16 = SL_UCP_ONE_Q16;
@@ -52,65 +64,37 @@ void Window::ask_law(const sl_window_sum &sum, std::uint64_t acked_bytes, const 
 	w.cut_to = target_;
 	w.cut_penalty_q20 = last_.penalty_q20;
 	w.rate_bytes_per_s = sl_rate_bytes_per_s(w.acked_bytes, w.took_us);
-	if (!spec_.until && (spec_.size_known || spec_.deadline)) {
-		w.flags |= SL_WINDOW_HAS_SIZE;
-		w.remaining_bytes = sl_remaining_bytes(spec_.bytes, acked_bytes);
-	}
-	if (spec_.is_timed(now, settings_.forgets_late)) {
-		w.flags |= SL_WINDOW_HAS_DEADLINE;
-		w.left_ns = static_cast<sl_u64>(std::max<Time>(spec_.deadline - now, 0) / NANOSECOND);
-		w.elapsed_ns = static_cast<sl_u64>((now - spec_.began) / NANOSECOND);
-	}
-	answer(w, round_trip, world);
-	last_ = w;
-	began_ = now;
-	acked_bytes_ = acked_bytes;
+	return w;
 }
 
-void Window::answer(sl_window_record &w, const RoundTrip &round_trip, World &world)
+// What the flow's program has declared: its size and its deadline.
+void Window::add_goal(sl_window_record &record, const FlowSpec &flow, std::uint64_t acked_bytes, Time now) const
 {
-	switch (settings_.control) {
-	case Control::Ucp:
-		return sl_control_ucp(&w);
-	case Control::D2tcp:
-		return sl_control_d2tcp(&w);
-	case Control::Mcp:
-		return sl_control_mcp(&w);
-	case Control::Datcp: {
-		sl_datcp_goal goal = {
-			.timed = spec_.deadline && !spec_.until,
-			.may_quench = spec_.on_quench != SL_QUENCH_NEVER,
-			.importance_milli = spec_.importance_milli,
-			.importance_share_milli = spec_.importance_share_milli,
-		};
-
-		w.random = world.random.next32();
-		return sl_control_datcp(datcp_.get(), &goal, spec_.on_quench, round_trip.least_us(), &w);
+	if (!flow.until && (flow.size_known || flow.deadline)) {
+		record.flags |= SL_WINDOW_HAS_SIZE;
+		record.remaining_bytes = sl_remaining_bytes(flow.bytes, acked_bytes);
 	}
-	case Control::Dctcp:
-		return sl_control_dctcp(&w);
-	case Control::Reno:
-	case Control::Cubic:
-	case Control::Pfabric:
-	case Control::D3:
-		w.penalty_q20 = SL_DCTCP_ALPHA_ONE; // half
+	if (flow.is_timed(now, settings_.forgets_late)) {
+		record.flags |= SL_WINDOW_HAS_DEADLINE;
+		record.left_ns = static_cast<sl_u64>(std::max<Time>(flow.deadline - now, 0) / NANOSECOND);
+		record.elapsed_ns = static_cast<sl_u64>((now - flow.began) / NANOSECOND);
 	}
 }
 
 std::uint32_t Window::bounded(std::uint32_t packets) const
 {
-	return std::min({packets, settings_.max_window, last_.bound ? last_.bound : UINT32_MAX});
+	return std::min({packets, settings_.window.largest, last_.bound ? last_.bound : UINT32_MAX});
 }
 
 void Window::begin_cut()
 {
 	cwnd_before_cut_ = cwnd_;
 	threshold_before_cut_ = slow_start_threshold_;
-	target_ = cubic_ ? cubic_->after_loss(cwnd_) : sl_dctcp_cwnd(cwnd_, last_.penalty_q20);
+	target_ = control_->after_marks(cwnd_, last_.penalty_q20);
 	slow_start_threshold_ = target_;
 	delivered_at_cut_ = delivered_before_;
 	sent_since_cut_ = 0;
-	acked_since_growth_ = 0;
+	control_->on_cut();
 	last_.cuts++;
 }
 
@@ -118,8 +102,7 @@ void Window::begin_recovery(bool reducing)
 {
 	if (!reducing)
 		begin_cut();
-	if (!cubic_)
-		target_ = std::min(target_, sl_loss_cwnd(cwnd_before_cut_));
+	target_ = control_->after_losses(cwnd_before_cut_, target_);
 	slow_start_threshold_ = target_;
 }
 
@@ -128,9 +111,7 @@ void Window::after_timeout(bool fresh, bool reducing)
 	if (fresh || reducing)
 		begin_recovery(!fresh);
 	cwnd_ = 1;
-	acked_since_growth_ = 0;
-	if (hystart_)
-		hystart_->forget();
+	control_->on_timeout();
 }
 
 void Window::undo()
@@ -152,17 +133,23 @@ void Window::reduce(std::uint32_t in_flight, std::uint32_t newly)
 	cwnd_ = bounded(sl_reduced_cwnd(&r, in_flight));
 }
 
-void Window::watch_slow_start(std::uint32_t una, std::uint32_t next, Time now, Time rtt, const RoundTrip &round_trip)
+void Window::watch_slow_start(const Progress &progress, Time rtt, const RttEstimator &estimator)
 {
-	if (!hystart_ || !in_slow_start())
+	if (!in_slow_start())
 		return;
-	HyStart::Ack ack = {una, next, now, rtt, round_trip.smoothed(), cwnd_, settings_.payload_bytes};
+	SlowStartAck ack = {progress.una,
+			    progress.next,
+			    progress.now,
+			    rtt,
+			    estimator.smoothed(),
+			    cwnd_,
+			    settings_.segment.payload_bytes};
 
-	if (hystart_->is_enough(ack))
+	if (control_->ends_slow_start(ack))
 		slow_start_threshold_ = cwnd_;
 }
 
-void Window::grow(std::uint32_t newly, bool limited, const RoundTrip &round_trip, Time now)
+void Window::grow(std::uint32_t newly, bool limited, const RttEstimator &rtt, Time now)
 {
 	if (!newly || !limited)
 		return;
@@ -172,28 +159,9 @@ void Window::grow(std::uint32_t newly, bool limited, const RoundTrip &round_trip
 		newly -= grown - cwnd_;
 		cwnd_ = grown;
 	}
-	if (newly && cubic_) {
-		double target = cubic_->target(cwnd_, newly, now, round_trip.smoothed());
-
-		acked_since_growth_ += newly;
-		if (acked_since_growth_ * (target - cwnd_) >= cwnd_) {
-			acked_since_growth_ = 0;
-			cwnd_++;
-		}
-	} else if (newly) {
-		grow_linearly(newly);
-	}
+	if (newly)
+		cwnd_ += control_->growth(cwnd_, newly, now, rtt.smoothed());
 	cwnd_ = bounded(cwnd_);
-}
-
-// A packet for each window acknowledged.
-void Window::grow_linearly(std::uint32_t newly)
-{
-	acked_since_growth_ += newly;
-	if (acked_since_growth_ >= cwnd_) {
-		acked_since_growth_ -= cwnd_;
-		cwnd_++;
-	}
 }
 
 } // namespace sluice

@@ -1,40 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// The congestion window of a sender, in packets, and the law that moves it: what dataplane/bpf/cc_ops.bpf.h is in the kernel.
+// The congestion window of a connection, in packets: slow start, growth, reductions, and the
+// record of each window of data that the control's law answers. It is what
+// dataplane/bpf/cc_ops.bpf.h is in the kernel.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "event/time.hpp"
 #include "laws/control.h"
-#include "transport/control/cubic.hpp"
+#include "transport/control/congestion_control.hpp"
 #include "transport/flow_spec.hpp"
-#include "transport/control/hystart.hpp"
-#include "transport/timeout/round_trip.hpp"
 #include "transport/settings.hpp"
-#include "world/world.hpp"
+#include "transport/timeout/rtt_estimator.hpp"
+#include "world/random.hpp"
 
 namespace sluice
 {
 
+// How far a connection has come.
+struct Progress {
+	std::uint32_t una;  // the first unacknowledged packet
+	std::uint32_t next; // the next packet to send
+	Time now;
+};
+
 class Window
 {
       public:
-	Window(const TransportSettings &settings, const FlowSpec &spec);
+	Window(const TransportSettings &settings, std::unique_ptr<CongestionControl> control);
 
-	// Data packets begin to leave now, with number 0.
+	// Packet 0 leaves now.
 	void begin(Time now)
 	{
 		began_ = now;
 		sl_window_begin(&window_, 0, 0, 0);
 	}
 
-	// Packets that may be under way.
+	// How many packets may be under way.
 	std::uint32_t packets() const
 	{
 		return cwnd_;
 	}
 
-	// An ACK tells of packets that arrived, the window of data may have ended with it: then the law is asked.
+	// An ACK whose round trip was `rtt` came: the control may end slow start.
+	void watch_slow_start(const Progress &progress, Time rtt, const RttEstimator &estimator);
+
+	// An ACK tells of so many packets that arrived.
 	void on_delivered(std::uint32_t packets, bool echo)
 	{
 		delivered_before_ = delivered_;
@@ -42,41 +55,41 @@ class Window
 		marked_ += echo ? packets : 0;
 	}
 
-	bool has_ended(std::uint32_t una, std::uint32_t next, Time now, const RoundTrip &round_trip,
-		       sl_window_sum *sum);
-	void ask_law(const sl_window_sum &sum, std::uint64_t acked_bytes, const RoundTrip &round_trip, World &world);
+	// The sum of the window of data that has ended with the last ACK, if one has. `ask_law`
+	// follows.
+	std::optional<sl_window_sum> ended(const Progress &progress, const RttEstimator &rtt);
+	void ask_law(const sl_window_sum &sum, const FlowSpec &flow, std::uint64_t acked_bytes,
+		     const RttEstimator &rtt, Time now, Random &random);
 
-	// Marks were echoed, once a window: a reduction begins.
+	// Marks were echoed: a reduction begins. At most once a window.
 	void begin_cut();
 
-	// Packets were lost. `reducing`: within a reduction, which then goes further down.
+	// Packets were lost. `reducing`: during a reduction, which then goes further down.
 	void begin_recovery(bool reducing);
 
-	// `fresh`: of a congestion event that has not been reacted to.
+	// `fresh`: the timeout is a congestion event to which there was no reaction yet.
 	void after_timeout(bool fresh, bool reducing);
 
-	// Nothing had been lost: the window is what it was.
+	// Nothing had been lost: the window is as large as before the reduction.
 	void undo();
 
-	// The window with an ACK that tells of `newly` packets, in a reduction …
+	// An ACK of `newly` packets came during a reduction.
 	void reduce(std::uint32_t in_flight, std::uint32_t newly);
 
-	// … at its end …
+	// The reduction is complete.
 	void end_reduction()
 	{
 		cwnd_ = bounded(target_);
 	}
 
-	// … or outside of one. `limited`: the window was what kept the sender from sending more.
-	void grow(std::uint32_t newly, bool limited, const RoundTrip &round_trip, Time now);
+	// An ACK of `newly` packets came outside of a reduction. `limited`: only the window kept
+	// the sender from sending more.
+	void grow(std::uint32_t newly, bool limited, const RttEstimator &rtt, Time now);
 
 	void on_sent()
 	{
 		sent_since_cut_++;
 	}
-
-	// An ACK whose round trip was `rtt`: CUBIC's slow start may be over.
-	void watch_slow_start(std::uint32_t una, std::uint32_t next, Time now, Time rtt, const RoundTrip &round_trip);
 
 	bool in_slow_start() const
 	{
@@ -88,28 +101,28 @@ class Window
 		return static_cast<sl_phase>(last_.phase);
 	}
 
-	// What the law said last.
+	// The record of the last window of data that ended.
 	const sl_window_record &last() const
 	{
 		return last_;
 	}
 
       private:
-	void answer(sl_window_record &w, const RoundTrip &round_trip, World &world);
+	sl_window_record observed(const sl_window_sum &sum, std::uint64_t acked_bytes, const RttEstimator &rtt,
+				  Time now) const;
+	void add_goal(sl_window_record &record, const FlowSpec &flow, std::uint64_t acked_bytes, Time now) const;
 	std::uint32_t bounded(std::uint32_t packets) const;
-	void grow_linearly(std::uint32_t newly);
 
 	const TransportSettings &settings_;
-	const FlowSpec &spec_;
+	std::unique_ptr<CongestionControl> control_;
 	std::uint32_t cwnd_;
 	std::uint32_t slow_start_threshold_ = UINT32_MAX;
-	std::uint32_t acked_since_growth_ = 0;
 	std::uint32_t delivered_ = 0;	     // running count of packets
 	std::uint32_t delivered_before_ = 0; // the last ACK
-	std::uint32_t marked_ = 0;	     // of those
+	std::uint32_t marked_ = 0;	     // of `delivered_`
 	sl_window window_ = {};
-	Time began_ = 0;		// this window
-	std::uint64_t acked_bytes_ = 0; // of the flow when it began
+	Time began_ = 0;		// when this window of data began
+	std::uint64_t acked_bytes_ = 0; // of the flow, when this window of data began
 
 	std::uint32_t cwnd_before_cut_ = 0;
 	std::uint32_t threshold_before_cut_ = UINT32_MAX;
@@ -118,9 +131,6 @@ class Window
 	std::uint32_t sent_since_cut_ = 0;
 
 	sl_window_record last_ = {};
-	std::unique_ptr<sl_datcp_state> datcp_;
-	std::unique_ptr<Cubic> cubic_;
-	std::unique_ptr<HyStart> hystart_;
 };
 
 } // namespace sluice

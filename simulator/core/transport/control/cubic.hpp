@@ -1,63 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUBIC (RFC 9438): how a window grows with the time since its last reduction. Without fast convergence's exceptions beyond
-// section 4.7. How its slow start ends is in hystart.hpp.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 
-#include "event/time.hpp"
+#include "laws/control.h"
+#include "transport/control/congestion_control.hpp"
+#include "transport/control/cubic_growth.hpp"
+#include "transport/control/hystart.hpp"
 
 namespace sluice
 {
 
-class Cubic
+// CUBIC with HyStart, as in Linux.
+class Cubic final : public CongestionControl
 {
       public:
-	static constexpr double BETA = 0.7;
-
-	// Window after a loss.
-	std::uint32_t after_loss(std::uint32_t cwnd)
+	void on_window_end(sl_window_record &record, std::uint32_t, Random &) override
 	{
-		double w = cwnd;
-
-		w_max_ = w < w_max_ ? w * (1 + BETA) / 2 : w; /* fast convergence, section 4.7 */
-		epoch_ = NEVER;
-		return std::max<std::uint32_t>(static_cast<std::uint32_t>(w * BETA), 2);
+		record.penalty_q20 = SL_DCTCP_ALPHA_ONE;
 	}
 
-	// The window to aim at one round trip from now (sections 4.2 to 4.4); never below what Reno would have.
-	double target(std::uint32_t cwnd, std::uint32_t newly_acked, Time now, Time rtt)
+	std::uint32_t after_marks(std::uint32_t cwnd, std::uint32_t) override
 	{
-		if (epoch_ == NEVER)
-			begin(cwnd, now);
-		double t = seconds(now - epoch_) + seconds(rtt), d = t - k_;
-		double w_cubic = C * d * d * d + w_max_;
+		return window_.after_loss(cwnd);
+	}
 
-		w_reno_ += newly_acked * (w_reno_ < w_max_ ? RENO : 1.0) / cwnd;
-		return std::max(std::clamp<double>(w_cubic, cwnd, 1.5 * cwnd), w_reno_);
+	std::uint32_t after_losses(std::uint32_t, std::uint32_t target) override
+	{
+		return target;
+	}
+
+	std::uint32_t growth(std::uint32_t cwnd, std::uint32_t newly, Time now, Time smoothed_rtt) override
+	{
+		double target = window_.target(cwnd, newly, now, smoothed_rtt);
+
+		acked_since_growth_ += newly;
+		if (acked_since_growth_ * (target - cwnd) < cwnd)
+			return 0;
+		acked_since_growth_ = 0;
+		return 1;
+	}
+
+	bool ends_slow_start(const SlowStartAck &ack) override
+	{
+		return hystart_.is_enough(ack);
+	}
+
+	void on_timeout() override
+	{
+		CongestionControl::on_timeout();
+		hystart_.forget();
 	}
 
       private:
-	static constexpr double C = 0.4;			    // per second^3
-	static constexpr double RENO = 3 * (1 - BETA) / (1 + BETA); // section 4.3
-
-	static double seconds(Time t)
-	{
-		return static_cast<double>(t) / SECOND;
-	}
-
-	void begin(std::uint32_t cwnd, Time now)
-	{
-		epoch_ = now;
-		w_max_ = std::max<double>(w_max_, cwnd);
-		k_ = std::cbrt((w_max_ - cwnd) / C);
-		w_reno_ = cwnd;
-	}
-
-	double w_max_ = 0, k_ = 0, w_reno_ = 0;
-	Time epoch_ = NEVER;
+	CubicGrowth window_;
+	HyStart hystart_;
 };
 
 } // namespace sluice

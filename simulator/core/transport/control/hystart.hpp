@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// HyStart (Ha, Rhee, "Taming the elephants: New TCP slow start", Computer Networks 55(9), 2011): CUBIC's slow start ends before
-// the buffer overflows, when a round's ACKs come as one train that is half a round trip long, or when its first ones are late. With
-// the constants of Linux, which has it on by default (net/ipv4/tcp_cubic.c).
+// HyStart (Ha, Rhee, "Taming the elephants: New TCP slow start", Computer Networks 55(9), 2011):
+// CUBIC's slow start ends before the buffer overflows. It ends if the ACKs of a round come as one
+// train that is half a round trip long, or if the first ACKs of a round are late. The constants
+// are those of Linux, where HyStart is on by default (net/ipv4/tcp_cubic.c).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "event/time.hpp"
+#include "transport/control/slow_start_ack.hpp"
 
 namespace sluice
 {
@@ -15,18 +17,10 @@ namespace sluice
 class HyStart
 {
       public:
-	static constexpr std::uint32_t LEAST_WINDOW = 16; // packets; below, slow start goes on
+	static constexpr std::uint32_t LEAST_WINDOW = 16; // packets; below it, slow start goes on
 
-	// What an ACK in slow start says.
-	struct Ack {
-		std::uint32_t una, next; // what is acknowledged, what is sent
-		Time now, rtt, smoothed_rtt;
-		std::uint32_t cwnd;
-		std::uint32_t payload_bytes;
-	};
-
-	// True: slow start is to end with this ACK.
-	bool is_enough(const Ack &ack)
+	// Whether slow start must end with this ACK.
+	bool is_enough(const SlowStartAck &ack)
 	{
 		least_rtt_ = std::min(least_rtt_, ack.rtt);
 		if (ack.cwnd < LEAST_WINDOW)
@@ -36,7 +30,7 @@ class HyStart
 		return has_long_train(ack) || is_late(ack.rtt);
 	}
 
-	// After a timeout slow start begins anew.
+	// After a timeout slow start begins again.
 	void forget()
 	{
 		round_end_ = 0;
@@ -44,12 +38,12 @@ class HyStart
 
       private:
 	static constexpr Time TRAIN_GAP = 2 * MILLISECOND;
-	static constexpr unsigned SAMPLES = 8; // of a round trip, which is then known
+	static constexpr unsigned SAMPLES = 8; // of the round-trip time in each round
 	static constexpr Time LEAST_DELAY = 4 * MILLISECOND, MOST_DELAY = 16 * MILLISECOND;
 	static constexpr Time MOST_BURST = MILLISECOND;
 	static constexpr std::uint64_t BURST_BYTES = 4 * 65536;
 
-	void begin_round(const Ack &ack)
+	void begin_round(const SlowStartAck &ack)
 	{
 		round_end_ = ack.next;
 		round_start_ = last_ack_ = ack.now;
@@ -57,7 +51,7 @@ class HyStart
 		samples_ = 0;
 	}
 
-	bool has_long_train(const Ack &ack)
+	bool has_long_train(const SlowStartAck &ack)
 	{
 		if (ack.now - last_ack_ > TRAIN_GAP)
 			return false;
@@ -65,8 +59,9 @@ class HyStart
 		return ack.now - round_start_ > (least_rtt_ + burst_time(ack)) / 2;
 	}
 
-	// How long a burst of segmentation offload may hold ACKs back, at twice the window a round trip.
-	static Time burst_time(const Ack &ack)
+	// How long a burst of segmentation offload may hold back ACKs, if the sender sends twice
+	// its window a round trip.
+	static Time burst_time(const SlowStartAck &ack)
 	{
 		std::uint64_t window_bytes = 2ULL * ack.cwnd * ack.payload_bytes;
 
@@ -84,7 +79,7 @@ class HyStart
 		return round_rtt_ > least_rtt_ + std::clamp(least_rtt_ / 8, LEAST_DELAY, MOST_DELAY);
 	}
 
-	std::uint32_t round_end_ = 0; // a packet's number
+	std::uint32_t round_end_ = 0; // the round ends when this packet is acknowledged
 	Time round_start_ = 0, last_ack_ = 0;
 	Time least_rtt_ = NEVER, round_rtt_ = NEVER;
 	unsigned samples_ = 0;

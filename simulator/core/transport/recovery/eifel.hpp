@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether what was sent again had been lost at all. It had not when an ACK that goes beyond the gap answers a packet that left before the
-// first retransmission did (Eifel: RFC 3522, section 3.2), or when every retransmission met a receiver that had the packet (RFC 3708).
+// Whether a retransmission was needless. It was if an ACK beyond the gap answers a packet that
+// left before the first retransmission did (Eifel: RFC 3522, section 3.2). It also was if the
+// receiver already had every retransmitted packet (RFC 3708).
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace sluice
 class Eifel
 {
       public:
-	// Packets count as lost.
+	// The sender takes packets for lost.
 	void begin()
 	{
 		is_under_watch_ = true;
@@ -28,7 +29,8 @@ class Eifel
 		unanswered_++;
 	}
 
-	// With each ACK. `advances`: it goes beyond the gap; `duplicate`: what it answers had arrived before. True: once, nothing had been lost.
+	// Called with each ACK. `advances`: it goes beyond the gap. `duplicate`: the packet that
+	// it answers had arrived before. True, once, if nothing had been lost.
 	bool was_needless(Time sent_at, bool advances, bool duplicate)
 	{
 		if (!is_under_watch_ || first_resent_at_ == NEVER)
@@ -42,9 +44,9 @@ class Eifel
 	}
 
       private:
-	bool is_under_watch_ = false;
 	Time first_resent_at_ = NEVER;
-	std::uint32_t unanswered_ = 0; // retransmissions of which nobody has said that they were needless
+	std::uint32_t unanswered_ = 0; // retransmissions that no ACK has called needless
+	bool is_under_watch_ = false;
 };
 
 } // namespace sluice

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// RACK's reordering window (RFC 8985, section 6.2), for a sender whose packets have been seen to overtake each other: a packet is
-// lost only when one that left later has arrived, and it has not for a while longer.
+// RACK's reordering window (RFC 8985, section 6.2), for a flow whose packets overtake each other.
+// A packet is lost only if a packet that left later has arrived, and if it does not arrive within
+// the reordering window from then on.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <deque>
 
-#include "transport/timeout/round_trip.hpp"
+#include "transport/timeout/rtt_estimator.hpp"
 #include "event/time.hpp"
 
 namespace sluice
 {
 
-// Of the packets that have arrived, the one that left last (step 2).
+// The packet that left last among those that have arrived (step 2).
 struct LastToLeave {
 	std::uint32_t number = 0;
 	Time left_at = -1;
@@ -25,7 +26,7 @@ struct LastToLeave {
 			*this = {arrived, sent_at, now - sent_at};
 	}
 
-	// Packets that leave at once are told apart by their numbers.
+	// Among packets that left at one time, the number decides.
 	bool left_after(std::uint32_t other, Time sent_at) const
 	{
 		return left_at != sent_at ? left_at > sent_at : number > other;
@@ -35,7 +36,7 @@ struct LastToLeave {
 class Reordering
 {
       public:
-	// A packet that left. `again`: not for the first time.
+	// A packet that left; `again`: not for the first time.
 	struct Sent {
 		std::uint32_t number;
 		bool again;
@@ -47,7 +48,8 @@ class Reordering
 		sent_.push_back(sent);
 	}
 
-	// Step 4. An ACK told of a needless retransmission: a wider window, by one step for all that a round trip tells.
+	// Step 4. An ACK told of a needless retransmission: the window widens by one step, at
+	// most once a round trip.
 	void on_duplicate(std::uint32_t una, std::uint32_t next)
 	{
 		if (una < round_end_)
@@ -63,12 +65,13 @@ class Reordering
 			steps_ = 1;
 	}
 
-	// Step 5. `is_missing(sent)`: it has not arrived, nor left again; `lose(number)` for those that are lost now.
+	// Step 5. `is_missing(sent)`: the packet has neither arrived nor left again. Calls
+	// `lose(number)` for each packet that is lost now.
 	template <class IsMissing, class Lose>
-	void examine(const LastToLeave &arrived, const RoundTrip &round_trip, Time now, IsMissing &&is_missing,
+	void examine(const LastToLeave &arrived, const RttEstimator &rtt, Time now, IsMissing &&is_missing,
 		     Lose &&lose)
 	{
-		Time allowed = arrived.round_trip + window(round_trip);
+		Time allowed = arrived.round_trip + window(rtt);
 
 		for (due_ = NEVER; !sent_.empty(); sent_.pop_front()) {
 			const Sent &oldest = sent_.front();
@@ -85,13 +88,14 @@ class Reordering
 		}
 	}
 
-	// When the next packet will be lost, unless it arrives; or NEVER.
+	// The time at which the next packet counts as lost unless it arrives; NEVER if there is
+	// none.
 	Time due() const
 	{
 		return due_;
 	}
 
-	// After a timeout everything is sent again.
+	// After a timeout every packet is sent again.
 	void forget()
 	{
 		sent_.clear();
@@ -99,18 +103,18 @@ class Reordering
 	}
 
       private:
-	static constexpr unsigned MOST_STEPS = 255; // as Linux bounds them
-	static constexpr unsigned RECOVERIES = 16;  // without a duplicate until the window is narrow again
+	static constexpr unsigned MOST_STEPS = 255; // Linux's bound
+	static constexpr unsigned RECOVERIES = 16;  // without a duplicate, until the window narrows
 
-	Time window(const RoundTrip &round_trip) const
+	Time window(const RttEstimator &rtt) const
 	{
-		return std::min(steps_ * (round_trip.least() / 4), round_trip.smoothed());
+		return std::min(steps_ * (rtt.least() / 4), rtt.smoothed());
 	}
 
-	std::deque<Sent> sent_; // in this order
+	std::deque<Sent> sent_; // in the order of sending
 	Time due_ = NEVER;
 	unsigned steps_ = 1, recoveries_left_ = 0;
-	std::uint32_t round_end_ = 0; // no further step before this one is acknowledged
+	std::uint32_t round_end_ = 0; // no further step until this packet is acknowledged
 };
 
 } // namespace sluice

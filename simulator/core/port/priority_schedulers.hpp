@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which priority is served next. `waiting` has a bit for each one with packets; there is one.
+// Which priority a port serves next. `waiting` has a bit for each priority with packets, and at
+// least one bit set.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
 
+#include "event/time.hpp"
 #include "port/queueing.hpp"
 
 namespace sluice
 {
 
-// The highest one.
+// Serves the highest priority.
 class Strict
 {
       public:
@@ -25,13 +28,15 @@ class Strict
 	}
 };
 
-// Bandwidth shares as Linux HTB gives them: first whoever is below the rate that is his, top down; then, of what is
-// left, the highest. Each class has a bucket of tokens, filled at its rate up to a burst; a packet that is sent on the class's own
-// account takes its tokens, one that is sent on what others left takes none (net/sched/sch_htb.c).
+// Serves bandwidth shares as Linux HTB does (net/sched/sch_htb.c): first the highest priority
+// that is below its own rate, and if none is, the highest priority. Each class has a bucket of
+// tokens, which fills at its rate up to a burst. A packet takes tokens if its class is below its
+// rate. A packet that uses what other classes left takes none.
 class Shares
 {
       public:
-	// `share` of the link for each priority; `burst_bytes` may be sent at once after a silence.
+	// `share`: of the link, for each priority. After a silence a class may send `burst_bytes`
+	// at once.
 	Shares(const std::array<double, MAX_QUEUES> &share, std::uint64_t link_bps, std::uint64_t burst_bytes)
 	{
 		for (unsigned i = 0; i < MAX_QUEUES; i++) {
@@ -57,7 +62,7 @@ class Shares
 		return std::countr_zero(waiting);
 	}
 
-	// What was chosen last.
+	// A packet of the priority that was chosen last is sent.
 	void sent(unsigned chosen, std::uint32_t frame_bytes, Time)
 	{
 		if (on_own_account_)
@@ -66,9 +71,9 @@ class Shares
 
       private:
 	struct Class {
-		double ps_per_byte = 0; // at the class's rate; 0: it has none of its own
+		double ps_per_byte = 0; // at the class's own rate; 0: it has no rate
 		Time burst = 0;		// tokens are picoseconds of the class's rate
-		Time tokens = 0;
+		Time tokens = 0;	// below 0: the class has used up its rate
 		Time filled_at = 0;
 	};
 
