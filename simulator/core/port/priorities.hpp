@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <utility>
 
 #include "packet/packet.hpp"
