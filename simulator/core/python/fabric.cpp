@@ -49,11 +49,12 @@ nb::dict as_columns(const std::vector<FlowResult> &results)
 	return columns;
 }
 
-void add_flows(Fabric &fabric, Column<std::uint64_t> id, Column<std::uint64_t> bytes, Column<std::int64_t> start_ps,
-	       Column<std::int64_t> began_ps, Column<std::int64_t> deadline_ps, Column<std::int64_t> until_ps,
-	       Column<std::uint16_t> source, Column<std::uint16_t> sink, Column<std::uint8_t> size_known,
-	       Column<std::uint8_t> on_quench, Column<std::uint32_t> importance_milli,
-	       Column<std::uint32_t> importance_share_milli)
+void add_flows(Fabric &fabric, const Column<std::uint64_t> &id, const Column<std::uint64_t> &bytes,
+	       const Column<std::int64_t> &start_ps, const Column<std::int64_t> &began_ps,
+	       const Column<std::int64_t> &deadline_ps, const Column<std::int64_t> &until_ps,
+	       const Column<std::uint16_t> &source, const Column<std::uint16_t> &sink,
+	       const Column<std::uint8_t> &size_known, const Column<std::uint8_t> &on_quench,
+	       const Column<std::uint32_t> &importance_milli, const Column<std::uint32_t> &importance_share_milli)
 {
 	std::size_t n = id.shape(0);
 
