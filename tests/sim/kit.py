@@ -18,10 +18,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dataplane.windows import Window
 from policy.tags import URGENCY_FIRST
 from simulator import _fabric as core
+
+Array = npt.NDArray[Any]
+Columns = dict[str, Array]
+"""What became of flows: a value for each."""
+ColumnsLike = dict[str, Any]
+"""Columns of `Net.add`: anything that makes an array."""
 
 NS, US, MS, S = 10**3, 10**6, 10**9, 10**12
 GBIT = 10**9
@@ -92,7 +99,9 @@ def discipline(**settings: Any) -> core.Discipline:
 
 def shares(of_each: Sequence[float], burst_bytes: int = 2 * FRAME) -> core.Discipline:
     return discipline(
-        scheduler=core.Scheduler.shares, shares=[*of_each, *[0.0] * (8 - len(of_each))], burst_bytes=burst_bytes
+        scheduler=core.Scheduler.shares,
+        shares=[*of_each, *[0.0] * (8 - len(of_each))],
+        burst_bytes=burst_bytes,
     )
 
 
@@ -174,12 +183,12 @@ class Net:
     def run(self, until_ps: int, events: int = 2**62) -> bool:
         return self.fabric.run(until_ps, events)
 
-    def finish(self, until_ps: int = 10**6 * S) -> dict[str, np.ndarray]:
+    def finish(self, until_ps: int = 10**6 * S) -> Columns:
         """Runs until nothing happens any more; what became of the flows, by their number."""
         assert self.run(until_ps)
         return self.results()
 
-    def results(self) -> dict[str, np.ndarray]:
+    def results(self) -> Columns:
         """Of the flows that have ended since the last call, by number."""
         columns = self.fabric.take_results()
         order = np.argsort(columns["id"], kind="stable")
@@ -330,7 +339,15 @@ def blocked(timeouts: int, **settings: Any) -> Net:
 def compiled(source: Path, folder: Path) -> ctypes.CDLL:
     """C++ that stands beside a test, as a library with the checks for undefined behaviour."""
     library = folder / source.with_suffix(".so").name
-    flags = [f"-I{CORE}", "-std=c++20", "-O1", "-Wall", "-Wextra", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
+    flags = [
+        f"-I{CORE}",
+        "-std=c++20",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-fsanitize=undefined",
+        "-fno-sanitize-recover=all",
+    ]
     subprocess.run(["c++", *flags, "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))
 

@@ -4,14 +4,17 @@ got all its bytes, once, and nothing is left."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator import _fabric as core
 from simulator._fabric import MarkBy
 from tests.sim import kit
-from tests.sim.kit import FINISHED, FRAME, GBIT, MS, NO_BOUND, US, Link, S, core
+from tests.sim.kit import FINISHED, FRAME, GBIT, MS, NO_BOUND, US, Link, S
 
 LONG_AGO = 10**5 * S
 """By then even a flow that has met many timeouts in a row is done."""
@@ -20,7 +23,7 @@ rates = st.sampled_from([GBIT, 10 * GBIT, 40 * GBIT, 7_777_777_777])
 delays = st.integers(0, 30 * US)
 bursts = st.sampled_from([0, 0, 1, FRAME, 5000, 20 * FRAME])
 buffers = st.sampled_from([FRAME, FRAME + 1, 3 * FRAME, 5000, 20 * FRAME, NO_BOUND])
-markings = st.sampled_from(
+markings: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [
         {},
         {"mark_bytes": 2 * FRAME},
@@ -29,7 +32,7 @@ markings = st.sampled_from(
         {"phantom_rate_bps": GBIT // 2, "phantom_mark_bytes": 3000},
     ]
 )
-disciplines = st.sampled_from(
+disciplines: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [
         {},
         {"flow_queues": True, "sub_queues": 4, "release_ns": 10_000},
@@ -69,7 +72,7 @@ transports = st.fixed_dictionaries(
 
 
 @st.composite
-def links(draw, delays=delays):
+def links(draw: st.DrawFn, delays: st.SearchStrategy[int] = delays) -> Link:
     more = {**draw(markings), "burst_bytes": draw(bursts)}
     buffer_bytes = draw(buffers)
     if more[
@@ -80,7 +83,9 @@ def links(draw, delays=delays):
 
 
 @st.composite
-def networks(draw, settings_of=transports):
+def networks(
+    draw: st.DrawFn, settings_of: st.SearchStrategy[dict[str, Any]] = transports
+) -> tuple[kit.Net, int]:
     """One of the kit's shapes with any ports."""
     transport = kit.transport(**draw(settings_of))
     common = {"seed": draw(st.integers(0, 2**32)), "near_ps": draw(st.sampled_from([US, MS, 10**6 * MS]))}
@@ -101,7 +106,7 @@ def networks(draw, settings_of=transports):
 
 
 @st.composite
-def flows(draw, hosts, most=8, largest=150_000):
+def flows(draw: st.DrawFn, hosts: int, most: int = 8, largest: int = 150_000) -> kit.ColumnsLike:
     """Columns for Net.add."""
     count = draw(st.integers(1, most))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -119,7 +124,7 @@ def flows(draw, hosts, most=8, largest=150_000):
     }
 
 
-def assert_all_delivered(net, result, columns):
+def assert_all_delivered(net: kit.Net, result: kit.Columns, columns: kit.ColumnsLike) -> None:
     assert result["id"].tolist() == list(range(len(columns["bytes"])))
     assert set(result["outcome"]) == {FINISHED}
     assert result["delivered_bytes"].tolist() == np.asarray(columns["bytes"], np.uint64).tolist()
@@ -128,7 +133,7 @@ def assert_all_delivered(net, result, columns):
 
 @settings(max_examples=150)
 @given(st.data())
-def test_packets_are_conserved_at_every_event(data):
+def test_packets_are_conserved_at_every_event(data: st.DataObject) -> None:
     net, hosts = data.draw(networks())
     columns = data.draw(flows(hosts))
     net.add(**columns)
@@ -142,7 +147,7 @@ def test_packets_are_conserved_at_every_event(data):
 
 @settings(max_examples=600)
 @given(st.data())
-def test_every_flow_ends_and_nothing_is_left(data):
+def test_every_flow_ends_and_nothing_is_left(data: st.DataObject) -> None:
     net, hosts = data.draw(networks())
     columns = data.draw(flows(hosts, most=40, largest=2_000_000))
     net.add(**columns)
@@ -151,7 +156,7 @@ def test_every_flow_ends_and_nothing_is_left(data):
 
 @settings(max_examples=100)
 @given(st.data())
-def test_every_flow_ends_that_sends_at_granted_rates(data):
+def test_every_flow_ends_that_sends_at_granted_rates(data: st.DataObject) -> None:
     """D3, which asks each round trip anew as long as a flow lasts: so round trips of some length here."""
     edge, core_link = data.draw(links(st.just(20 * US))), data.draw(links(st.just(20 * US)))
     for link in (edge, core_link):
@@ -174,7 +179,7 @@ def test_every_flow_ends_that_sends_at_granted_rates(data):
     "discipline", [{}, {"scheduler": core.Scheduler.shortest_first}], ids=["strict", "shortest first"]
 )
 @pytest.mark.parametrize("threshold", [0, 3])
-def test_every_flow_ends_where_two_packets_wait_at_most(discipline, threshold):
+def test_every_flow_ends_where_two_packets_wait_at_most(discipline: dict[str, Any], threshold: int) -> None:
     """30 flows into one port: losses of data, of retransmissions and of acknowledgements; timeouts;
     recovery."""
     settings = kit.transport(rto_min_ps=200 * US, rto_initial_ps=200 * US, duplicate_threshold=threshold)
@@ -194,7 +199,7 @@ def test_every_flow_ends_where_two_packets_wait_at_most(discipline, threshold):
     assert_all_delivered(net, result, columns)
 
 
-def test_nothing_is_left_of_a_flow_whose_last_packet_is_dropped():
+def test_nothing_is_left_of_a_flow_whose_last_packet_is_dropped() -> None:
     """A packet is sent again before its ACK can have come. The second copy waits behind many of another flow,
     until the first one's flow is done and its timer has run out, and then finds the last port full."""
     settings = kit.transport(rto_min_ps=MS, rto_initial_ps=20 * US, initial_window=200)
@@ -223,7 +228,7 @@ def test_nothing_is_left_of_a_flow_whose_last_packet_is_dropped():
     net.assert_nothing_left()
 
 
-def test_nothing_is_left_of_an_endless_flow_after_its_end():
+def test_nothing_is_left_of_an_endless_flow_after_its_end() -> None:
     """It is told what arrived until then; packets that were under way arrive, or are lost, and go."""
     net = kit.single(3, kit.transport(), down=Link(buffer_bytes=3 * FRAME))
     net.add(bytes=[1, 1], start_ps=[0, 0], until_ps=[3 * MS, 5 * MS], source=[0, 1], sink=[2, 2])

@@ -4,6 +4,8 @@ time at the rate, d the delay. A packet takes no time on such a link; packet i o
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,13 +18,13 @@ AT_ONCE = Link(RATE, DELAY, more={"burst_bytes": 1000 * FRAME})
 WINDOW = 100
 
 
-def bucket(frames, buffer_bytes=NO_BOUND, **more):
+def bucket(frames: int, buffer_bytes: int = NO_BOUND, **more: Any) -> Link:
     return Link(RATE, DELAY, buffer_bytes=buffer_bytes, more={"burst_bytes": frames * FRAME, **more})
 
 
 @pytest.mark.parametrize("frames", [1, 2, 7, 60])
 @pytest.mark.parametrize("packets", [1, 2, 3, 30])
-def test_a_lone_flow_waits_for_tokens_only(frames, packets):
+def test_a_lone_flow_waits_for_tokens_only(frames: int, packets: int) -> None:
     """FCT = max(0, n - 1 - b) T + d over one link; as much with a second one whose bucket is no smaller."""
     for links in ([bucket(frames)], [bucket(frames), bucket(frames + 5)]):
         net = kit.chain(links, kit.transport(initial_window=WINDOW))
@@ -33,7 +35,7 @@ def test_a_lone_flow_waits_for_tokens_only(frames, packets):
 
 
 @pytest.mark.parametrize("pause_frames", [0, 3, 100])
-def test_a_bucket_fills_at_the_rate_while_nothing_is_sent(pause_frames):
+def test_a_bucket_fills_at_the_rate_while_nothing_is_sent(pause_frames: int) -> None:
     """After a burst of n > b packets it is empty; a second one t later finds min(b, t / T) frames in it."""
     frames, packets = 8, 20
     net = kit.chain([bucket(frames)], kit.transport(initial_window=WINDOW))
@@ -46,7 +48,7 @@ def test_a_bucket_fills_at_the_rate_while_nothing_is_sent(pause_frames):
 
 
 @pytest.mark.parametrize("frames", [1, 4, 16])
-def test_two_flows_have_the_rate_together(frames):
+def test_two_flows_have_the_rate_together(frames: int) -> None:
     """2 n packets at once: the last one leaves when its tokens are there."""
     packets = 40
     net = kit.single(3, kit.transport(initial_window=WINDOW), up=AT_ONCE, down=bucket(frames))
@@ -57,7 +59,7 @@ def test_two_flows_have_the_rate_together(frames):
 
 
 @pytest.mark.parametrize("frames", [1, 4, 16])
-def test_long_flows_have_the_rate(frames):
+def test_long_flows_have_the_rate(frames: int) -> None:
     net = kit.single(3, kit.transport(), up=bucket(2), down=bucket(frames, mark_bytes=30 * FRAME))
     for source in (0, 1):
         net.flow(source, 2, 10**9, until_ps=50 * MS)
@@ -68,7 +70,7 @@ def test_long_flows_have_the_rate(frames):
 
 
 @pytest.mark.parametrize("frames", [1, 4, 16])
-def test_marks_and_drops_go_by_the_virtual_queue(frames):
+def test_marks_and_drops_go_by_the_virtual_queue(frames: int) -> None:
     """What has left on credit still counts: of n packets at once those from the K-th on are marked, and those that the
     buffer would not hold are dropped, however many have left."""
     packets, marks_from, holds = 40, 12, 30
@@ -86,7 +88,7 @@ def test_marks_and_drops_go_by_the_virtual_queue(frames):
 
 
 @pytest.mark.parametrize("frames", [1, 16])
-def test_priorities_are_served_in_order_of_the_tokens(frames):
+def test_priorities_are_served_in_order_of_the_tokens(frames: int) -> None:
     """While the bucket is empty the first priority goes first."""
     net = kit.single(
         3, kit.transport(initial_window=WINDOW, tags_deadlines=True), up=AT_ONCE, down=bucket(frames)

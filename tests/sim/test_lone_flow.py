@@ -9,8 +9,12 @@ S = max(S_i)                        packets that leave back to back arrive this 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
+from simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.kit import FINISHED, FRAME, GBIT, HEADER, NS, PAYLOAD, US, Link, serialisation
 
@@ -34,22 +38,22 @@ PATHS = {
 anywhere = pytest.mark.parametrize("links", PATHS.values(), ids=PATHS)
 
 
-def one_way(links, frame_bytes=FRAME):
+def one_way(links: Sequence[Link], frame_bytes: int = FRAME) -> int:
     """D of a frame of this size."""
     return sum(serialisation(frame_bytes, link.bps) + link.delay_ps for link in links)
 
 
-def round_trip(links):
+def round_trip(links: Sequence[Link]) -> int:
     """T."""
     return one_way(links) + one_way(links, HEADER)
 
 
-def slowest(links):
+def slowest(links: Sequence[Link]) -> int:
     """S."""
     return max(serialisation(FRAME, link.bps) for link in links)
 
 
-def run(links, size_bytes, **settings):
+def run(links: Sequence[Link], size_bytes: int, **settings: Any) -> int:
     """The completion time of the only flow; everything about it that must hold in any case is checked."""
     net = kit.chain(links, kit.transport(**settings))
     net.flow(0, 1, size_bytes)
@@ -65,21 +69,21 @@ def run(links, size_bytes, **settings):
 
 @anywhere
 @pytest.mark.parametrize("size_bytes", [1, 100, PAYLOAD - 1, PAYLOAD])
-def test_one_packet(links, size_bytes):
+def test_one_packet(links: Sequence[Link], size_bytes: int) -> None:
     """FCT = sum(S_i(L) + d_i)."""
     assert run(links, size_bytes) == one_way(links, size_bytes + HEADER)
 
 
 @anywhere
 @pytest.mark.parametrize("packets", [2, 7, 10])
-def test_packets_within_the_initial_window(links, packets):
+def test_packets_within_the_initial_window(links: Sequence[Link], packets: int) -> None:
     """FCT = D + (n - 1) S: a pipeline."""
     assert run(links, packets * PAYLOAD, initial_window=10) == one_way(links) + (packets - 1) * slowest(links)
 
 
 @anywhere
 @pytest.mark.parametrize("rest", [1, 700])
-def test_a_short_last_packet(links, rest):
+def test_a_short_last_packet(links: Sequence[Link], rest: int) -> None:
     """The last packet leaves link i after its predecessor did and after it came itself: Lindley's recursion,
     link by link."""
     frames = kit.packets_of(5 * PAYLOAD + rest)
@@ -92,7 +96,7 @@ def test_a_short_last_packet(links, rest):
     assert run(links, 5 * PAYLOAD + rest) == ready[-1]
 
 
-def slow_start(packets, window, trip, spacing, whole):
+def slow_start(packets: int, window: int, trip: int, spacing: int, whole: int) -> int:
     """K rounds of w, 2w, 4w … packets that leave the link idle between them, one every `trip`; then r packets
     without a pause:
 
@@ -109,7 +113,7 @@ def slow_start(packets, window, trip, spacing, whole):
 @anywhere
 @pytest.mark.parametrize("window", [1, 10])
 @pytest.mark.parametrize("packets", [11, 40, 150, 1500])
-def test_slow_start(links, packets, window):
+def test_slow_start(links: Sequence[Link], packets: int, window: int) -> None:
     """Every ACK lets two packets go, so a round trip doubles the window until the slowest link is never
     idle."""
     expected = slow_start(packets, window, round_trip(links), slowest(links), one_way(links))
@@ -118,14 +122,14 @@ def test_slow_start(links, packets, window):
 
 @anywhere
 @pytest.mark.parametrize("packets", [11, 40, 151, 1500])
-def test_slow_start_with_delayed_acknowledgements(links, packets):
+def test_slow_start_with_delayed_acknowledgements(links: Sequence[Link], packets: int) -> None:
     """The first ACK of a round comes with its second packet: rounds are T + S apart."""
     expected = slow_start(packets, 10, round_trip(links) + slowest(links), slowest(links), one_way(links))
     assert run(links, packets * PAYLOAD, initial_window=10, packets_per_ack=2) == expected
 
 
 @anywhere
-def test_a_lone_packet_waits_for_the_delayed_acknowledgement(links):
+def test_a_lone_packet_waits_for_the_delayed_acknowledgement(links: Sequence[Link]) -> None:
     """Window 1: the first packet's ACK waits for a second one that does not come. FCT = T + ack_delay + D +
     …"""
     delay = 40 * US
@@ -135,7 +139,7 @@ def test_a_lone_packet_waits_for_the_delayed_acknowledgement(links):
 
 @anywhere
 @pytest.mark.parametrize("packets", [1, 10, 150])
-def test_a_handshake_goes_before(links, packets):
+def test_a_handshake_goes_before(links: Sequence[Link], packets: int) -> None:
     """SYN and SYN-ACK: 2 sum(A_i + d_i) more."""
     assert run(links, packets * PAYLOAD, handshake=True) == run(links, packets * PAYLOAD) + 2 * one_way(
         links, HEADER
@@ -143,7 +147,7 @@ def test_a_handshake_goes_before(links, packets):
 
 
 @pytest.mark.parametrize("window", [3, 10, 30])
-def test_a_bounded_window(window):
+def test_a_bounded_window(window: int) -> None:
     """A window of w packets that fits a round trip: w packets each T, so FCT = floor((n - 1) / w) T + ((n -
     1) mod w) S + D."""
     links = PATHS["leaf and spine"]
@@ -153,13 +157,13 @@ def test_a_bounded_window(window):
 
 
 @pytest.mark.parametrize("control", ["dctcp", "ucp", "d2tcp", "datcp", "mcp", "reno", "cubic", "pfabric"])
-def test_without_marks_and_losses_slow_start_is_the_same_for_all(control):
+def test_without_marks_and_losses_slow_start_is_the_same_for_all(control: str) -> None:
     links = PATHS["leaf and spine"]
     expected = slow_start(1500, 10, round_trip(links), slowest(links), one_way(links))
-    assert run(links, 1500 * PAYLOAD, control=getattr(kit.core.Control, control)) == expected
+    assert run(links, 1500 * PAYLOAD, control=getattr(core.Control, control)) == expected
 
 
-def test_across_leaves_and_spines_as_over_a_chain():
+def test_across_leaves_and_spines_as_over_a_chain() -> None:
     """Spraying over four equal paths reorders nothing when a flow is alone and its host's link is the
     slowest."""
     links = PATHS["leaf and spine"]

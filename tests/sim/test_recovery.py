@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, HEADER, MS, NS, PAYLOAD, US, Link, S, serialisation
 
@@ -14,12 +17,12 @@ PORT_FULL = serialisation(FRAME, PORT_BPS)
 PACKETS = 30
 
 
-def arrival(number):
+def arrival(number: int) -> int:
     """At the switch port, of a packet of flow 0, all of whose packets leave back to back from time 0 on."""
     return (number + 1) * FULL + DELAY
 
 
-def ack_of(number):
+def ack_of(number: int) -> int:
     """When the ACK of that packet arrives."""
     return arrival(number) + PORT_FULL + DELAY + ACK + DELAY + serialisation(HEADER, PORT_BPS) + DELAY
 
@@ -28,13 +31,13 @@ LAST_WAY = FULL + PORT_FULL + 2 * DELAY
 """From when a packet leaves its host to when it is there."""
 
 
-def lose(number, again_at=None, **settings):
+def lose(number: int, again_at: int | None = None, **settings: Any) -> kit.Columns:
     """Flow 0 sends all its packets at once. While the port sends the packet before `number`, a full packet of
     flow 1 comes; while it sends that, a short one of flow 2, which waits: the buffer holds a full packet, so
     `number` is lost. Nothing else is, and the next packets find the port free. What leaves flow 0's host at `again_at`
     meets the same again: a packet of flow 3 under way, one of flow 4 that waits."""
-    settings = kit.transport(initial_window=PACKETS, **settings)
-    net = kit.single(6, settings, up=Link(HOST_BPS), down=Link(PORT_BPS, buffer_bytes=FRAME))
+    transport = kit.transport(initial_window=PACKETS, **settings)
+    net = kit.single(6, transport, up=Link(HOST_BPS), down=Link(PORT_BPS, buffer_bytes=FRAME))
     busy_until, short = arrival(number - 1) + PORT_FULL, serialisation(HEADER + 1, HOST_BPS)
     sizes = [PACKETS * PAYLOAD, PAYLOAD, 1]
     net.flow(0, 5, sizes[0])
@@ -56,16 +59,16 @@ def lose(number, again_at=None, **settings):
 
 @pytest.mark.parametrize("number", [2, 5, 20, 23, 25, 26])
 @pytest.mark.parametrize("control", ["dctcp", "reno", "cubic"])
-def test_a_single_loss_is_mended_without_a_timeout(number, control):
+def test_a_single_loss_is_mended_without_a_timeout(number: int, control: str) -> None:
     """The ACK of the third packet after it sends it again, behind what waits at the host: FCT = max(ack(j +
     3), n S) + D."""
-    result = lose(number, control=getattr(kit.core.Control, control))
+    result = lose(number, control=getattr(core.Control, control))
     assert not result["timeouts"].any()
     assert result["fct_ps"][0] == max(ack_of(number + 3), PACKETS * FULL) + LAST_WAY
 
 
 @pytest.mark.parametrize("linux", [False, True])
-def test_a_lost_retransmission_of_the_first_packet_waits_for_one_timeout(linux):
+def test_a_lost_retransmission_of_the_first_packet_waits_for_one_timeout(linux: bool) -> None:
     """Nothing else is under way that could tell. As Linux has it, from when it left again, however long a probe would
     have waited before; by RFC 6298 from the last ACK that left no gap. The timeout is the least one, or that beyond the
     smoothed round trip."""
@@ -78,14 +81,14 @@ def test_a_lost_retransmission_of_the_first_packet_waits_for_one_timeout(linux):
 
 
 @pytest.mark.parametrize("threshold", [1, 2, 5])
-def test_as_many_later_packets_as_the_threshold_says_tell_of_a_loss(threshold):
+def test_as_many_later_packets_as_the_threshold_says_tell_of_a_loss(threshold: int) -> None:
     result = lose(24, duplicate_threshold=threshold)
     assert not result["timeouts"].any()
     assert result["fct_ps"][0] == max(ack_of(24 + threshold), PACKETS * FULL) + LAST_WAY
 
 
 @pytest.mark.parametrize("rto_initial", [2 * MS, 5 * MS, S])
-def test_the_loss_of_the_last_packet_waits_for_the_timeout(rto_initial):
+def test_the_loss_of_the_last_packet_waits_for_the_timeout(rto_initial: int) -> None:
     """RTO_min after the last ACK that told of something new, whatever the timeout was before the first
     sample: FCT = ack(n - 2) + RTO_min + D."""
     result = lose(PACKETS - 1, rto_min_ps=5 * MS, rto_initial_ps=rto_initial)
@@ -93,7 +96,7 @@ def test_the_loss_of_the_last_packet_waits_for_the_timeout(rto_initial):
     assert result["fct_ps"][0] == ack_of(PACKETS - 2) + 5 * MS + LAST_WAY
 
 
-def test_a_probe_asks_for_the_last_packet():
+def test_a_probe_asks_for_the_last_packet() -> None:
     """RFC 8985, section 7: a probe in place of the timeout; nothing is reduced. As Linux has it, the timeout is
     rto_min longer than the smoothed round trip, which lies between the path's own and the longest one of this flow."""
     result = lose(PACKETS - 1, rto_min_ps=5 * MS, recovers_as_linux=True)
@@ -102,7 +105,7 @@ def test_a_probe_asks_for_the_last_packet():
     assert 5 * MS + ack_of(0) <= waited <= 5 * MS + ack_of(PACKETS - 2)
 
 
-def test_an_answered_probe_tells_of_all_that_is_missing_before_it():
+def test_an_answered_probe_tells_of_all_that_is_missing_before_it() -> None:
     """The last three of a burst are lost: three later packets that would tell of them do not exist."""
     settings = {"initial_window": PACKETS, "rto_min_ps": 5 * MS, "rto_initial_ps": 5 * MS}
     fct, timeouts = {}, {}
@@ -121,12 +124,12 @@ def test_an_answered_probe_tells_of_all_that_is_missing_before_it():
     assert fct[True] < fct[False] < 2 * 5 * MS + fct[True]
 
 
-def test_a_retransmission_that_is_lost_is_missed_when_later_packets_arrive():
+def test_a_retransmission_that_is_lost_is_missed_when_later_packets_arrive() -> None:
     """RFC 8985, section 6.2: many flows overflow a small buffer, which takes retransmissions, too."""
     timeouts = {}
     for linux in (False, True):
         settings = kit.transport(
-            control=kit.core.Control.reno, echo=kit.core.Echo.none, rto_min_ps=MS, recovers_as_linux=linux
+            control=core.Control.reno, echo=core.Echo.none, rto_min_ps=MS, recovers_as_linux=linux
         )
         net = kit.single(9, settings, up=Link(HOST_BPS), down=Link(HOST_BPS, buffer_bytes=30 * FRAME))
         for source in range(8):
@@ -137,7 +140,7 @@ def test_a_retransmission_that_is_lost_is_missed_when_later_packets_arrive():
     assert 3 * timeouts[True] < timeouts[False]
 
 
-def test_without_a_threshold_only_a_timeout_tells_of_a_loss():
+def test_without_a_threshold_only_a_timeout_tells_of_a_loss() -> None:
     """As pFabric's and sprayed packets want it. It is one RTO_min after the last ACK that left no gap,
     whatever arrives beyond: FCT = ack(j - 1) + RTO_min + D."""
     result = lose(10, duplicate_threshold=0, rto_min_ps=5 * MS)
@@ -145,19 +148,19 @@ def test_without_a_threshold_only_a_timeout_tells_of_a_loss():
     assert result["fct_ps"][0] == ack_of(9) + 5 * MS + LAST_WAY
 
 
-def test_a_starved_flow_of_pfabric_probes_and_goes_on_at_once():
+def test_a_starved_flow_of_pfabric_probes_and_goes_on_at_once() -> None:
     """SIGCOMM 2013, section 4.2: its timeout is fixed, and from the fifth in a row on it sends headers only, until
     the flow that was shorter is done and one is answered. So it costs that one nothing, and loses a timeout by it."""
     timeout, short, long = 250 * US, 4000, 6000
     settings = kit.transport(
-        control=kit.core.Control.pfabric,
-        echo=kit.core.Echo.none,
+        control=core.Control.pfabric,
+        echo=core.Echo.none,
         initial_window=70,
         max_window=139,
         duplicate_threshold=0,
         rto_min_ps=timeout,
     )
-    shortest_first = kit.discipline(scheduler=kit.core.Scheduler.shortest_first)
+    shortest_first = kit.discipline(scheduler=core.Scheduler.shortest_first)
     down = Link(HOST_BPS, discipline=shortest_first, buffer_bytes=60 * FRAME)
     net = kit.single(3, settings, up=Link(HOST_BPS), down=down)
     net.flow(0, 2, short * PAYLOAD)
@@ -172,9 +175,9 @@ def test_a_starved_flow_of_pfabric_probes_and_goes_on_at_once():
     assert (short + long) * FULL < result["fct_ps"][1] < 1.02 * (short + long) * FULL + timeout
 
 
-def drop_times(net, count):
+def drop_times(net: kit.Net, count: int) -> list[int]:
     """Of the first so many drops."""
-    times = []
+    times: list[int] = []
     while len(times) < count:
         before = net.fabric.packets_dropped
         assert not net.run(10**6 * S, 1)
@@ -183,7 +186,7 @@ def drop_times(net, count):
 
 
 @pytest.mark.parametrize("rto_initial", [20 * US, 3 * MS, S])
-def test_timeouts_double(rto_initial):
+def test_timeouts_double(rto_initial: int) -> None:
     """RFC 6298: a packet that never arrives leaves again after RTO, 3 RTO, 7 RTO …; the handshake's sample
     sets RTO = max(RTO_min, srtt + 4 rttvar), not what was there before."""
     settings = kit.transport(handshake=True, initial_window=1, rto_min_ps=MS, rto_initial_ps=rto_initial)
@@ -193,7 +196,7 @@ def test_timeouts_double(rto_initial):
     assert drop_times(net, 10) == [sent + (2**k - 1) * MS + FULL + DELAY for k in range(10)]
 
 
-def test_syns_are_sent_again():
+def test_syns_are_sent_again() -> None:
     """After rto_initial, three times that, …"""
     settings = kit.transport(handshake=True, rto_initial_ps=3 * MS)
     net = kit.single(2, settings, down=Link(buffer_bytes=60))
@@ -201,7 +204,7 @@ def test_syns_are_sent_again():
     assert drop_times(net, 6) == [(2**k - 1) * 3 * MS + ACK + DELAY for k in range(6)]
 
 
-def test_the_first_timeout_is_three_round_trips():
+def test_the_first_timeout_is_three_round_trips() -> None:
     """RFC 6298: the first sample R gives srtt = R, rttvar = R / 2, RTO = srtt + 4 rttvar = 3 R; then it
     doubles."""
     settings = kit.transport(handshake=True, initial_window=1, rto_min_ps=NS, rto_initial_ps=S)
@@ -212,7 +215,7 @@ def test_the_first_timeout_is_three_round_trips():
 
 
 @pytest.mark.parametrize("timeouts", [1, 2, 3])
-def test_slow_start_ends_at_half_of_the_window_before_the_first_timeout(timeouts):
+def test_slow_start_ends_at_half_of_the_window_before_the_first_timeout(timeouts: int) -> None:
     """RFC 5681, section 3.1: ssthresh is half of what was under way, and further timeouts of the same packet
     leave it there. A flow with a window of 64, of which three of a higher priority leave nothing for some
     milliseconds: whatever the number of its timeouts, it is soon back at 32, and grows by one packet a round

@@ -14,7 +14,7 @@ UP_BPS = 10_000 * GBIT
 """Hosts' links, so fast that only the port under test makes anybody wait."""
 
 
-def waits(load, count, frames, priorities, *, seed=1):
+def waits(load: float, count: int, frames: kit.Array, priorities: kit.Array, *, seed: int = 1) -> kit.Array:
     """One-packet flows of these frame sizes; how long each waited for its service, in picoseconds."""
     hosts = 200
     rng = np.random.default_rng(seed)
@@ -32,12 +32,13 @@ def waits(load, count, frames, priorities, *, seed=1):
         began_ps=[u["began_ps"] for u in urgent],
         deadline_ps=[u["deadline_ps"] for u in urgent],
     )
-    fct = net.finish()["fct_ps"]
+    fct: kit.Array = net.finish()["fct_ps"]
     own = [serialisation(int(f), UP_BPS) + serialisation(int(f), 10 * GBIT) for f in frames]
-    return fct - np.array(own)
+    waited: kit.Array = fct - np.array(own)
+    return waited
 
 
-def assert_mean(samples, expected):
+def assert_mean(samples: kit.Array, expected: float) -> None:
     """Within the 99.9 % confidence interval of batch means, which is itself within 6 % of the expected
     mean."""
     batches = np.array([batch.mean() for batch in np.array_split(samples, 20)])
@@ -47,14 +48,14 @@ def assert_mean(samples, expected):
 
 
 @pytest.mark.parametrize(("load", "count"), [(0.3, 60_000), (0.6, 80_000), (0.8, 500_000)])
-def test_m_d_1(load, count):
+def test_m_d_1(load: float, count: int) -> None:
     """Mean wait = rho / (2 (1 - rho)) * S (Pollaczek and Khinchine, constant service)."""
     service = serialisation(FRAME, 10 * GBIT)
     samples = waits(load, count, np.full(count, FRAME), np.zeros(count))
     assert_mean(samples, load / (2 * (1 - load)) * service)
 
 
-def test_two_priorities_without_preemption():
+def test_two_priorities_without_preemption() -> None:
     """Cobham, 1954: W_1 = R / (1 - rho_1), W_2 = R / ((1 - rho_1) (1 - rho_1 - rho_2)), R = sum(lambda_i
     E[S_i^2]) / 2."""
     count, load, of_first = 400_000, 0.75, 0.4
@@ -71,7 +72,7 @@ def test_two_priorities_without_preemption():
 
 
 @pytest.mark.parametrize("load", [0.4, 0.7])
-def test_long_flows_under_dctcp_share_the_processor(load):
+def test_long_flows_under_dctcp_share_the_processor(load: float) -> None:
     """M/G/1 with processor sharing: mean slowdown 1 / (1 - rho), whatever the sizes. DCTCP shares a link
     about like that: within a fifth, for flows of many round trips."""
     count, hosts = 1500, 100
@@ -89,11 +90,11 @@ def test_long_flows_under_dctcp_share_the_processor(load):
     assert not result["timeouts"].any()
 
 
-def test_the_small_wait_for_the_large_under_one_queue_and_not_under_two():
+def test_the_small_wait_for_the_large_under_one_queue_and_not_under_two() -> None:
     """What priorities are for: the mean wait of small flows behind long ones, with and without a queue of
     their own."""
 
-    def mean_wait(queue_of):
+    def mean_wait(queue_of: list[int]) -> float:
         net = kit.single(
             12, up=Link(10 * GBIT, US), down=Link(10 * GBIT, US, more={"mark_bytes": 30 * FRAME})
         )
@@ -105,7 +106,7 @@ def test_the_small_wait_for_the_large_under_one_queue_and_not_under_two():
             source=[0, 1, *(2 + np.arange(100) % 9)],
             sink=[11] * 102,
         )
-        return net.finish()["fct_ps"][2:].mean()
+        return float(net.finish()["fct_ps"][2:].mean())
 
     by_attained = [0] * 10 + [1] * 52
     alone = 2 * (serialisation(1066, 10 * GBIT) + US)
