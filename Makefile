@@ -5,7 +5,7 @@ DURATION ?=
 NAME ?=
 C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c) \
 	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h)) $(wildcard simulator/core/*/*.[ch]pp simulator/core/*/*/*.[ch]pp) \
-	$(wildcard experiments/checks/ns3/driver/*.[ch]pp)
+	$(wildcard experiments/checks/ns3/driver/*.[ch]pp tests/sim/*.cpp)
 
 # Tests that run on an instrumented core, and the least share of its lines that they must cover, in percent. Raise it
 # when it rises; never lower it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a scenario to what the hosts' TCP does."""
+"""Turns a scenario into the settings of the hosts' TCP."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ CONTROLS = {
     "pfabric": _fabric.Control.pfabric,
     "d3": _fabric.Control.d3,
 }
-"""By the name that the scheme gives; those of the kernel have the same laws compiled in."""
+"""By the name in the scheme. Those of the kernel have the same laws compiled in."""
 
 STANDARD_ECHO = ("sluice_datcp", "reno", "cubic")
-"""Controls whose receivers echo marks as RFC 3168 has it; the others' echo the mark of each packet."""
+"""Controls whose receivers echo marks as in RFC 3168. All others echo the mark of each packet."""
 
 NO_WINDOW_BOUND = 10_000
-"""Packets: beyond what any buffer here takes."""
+"""Packets: more than any path and buffer here hold."""
 
 
 def transport_settings(scenario: Scenario) -> _fabric.TransportSettings:
-    """The same for every flow of the run."""
+    """The settings, which are the same for every flow of the run."""
     scheme, transport, simulator = scenario.policy.definition, scenario.transport, scenario.simulator
     control = scheme.congestion_control
     settings = _fabric.TransportSettings()

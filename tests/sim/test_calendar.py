@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The event calendar against a sorted list: by time, first come first served at equal times, near and far,
-after any silence."""
+"""The event calendar against a sorted list: events come by time, and events of one time in the order of adding."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ def run_script(tmp_path_factory: pytest.TempPathFactory) -> RunScript:
 
 
 def by_sorted_list(script: list[int]) -> list[tuple[int, int]]:
-    """What a calendar does, by definition."""
+    """What a calendar must do, by definition."""
     waiting: list[tuple[int, int]] = []
     now, added, result = 0, 0, []
     for step in script:
@@ -66,8 +65,7 @@ nears = st.sampled_from([0, 1, SLOTS, 100 * SLOTS, 10**9, 10**12])
 
 @st.composite
 def scripts(draw: st.DrawFn, near: int) -> list[int]:
-    """Delays of all magnitudes, many of them the same or at the ring's edges; takings with limits of all
-    magnitudes."""
+    """Delays and limits of all magnitudes. Many delays are equal, or at the edges of the ring."""
     slot = 1 << (near // SLOTS).bit_length()
     ring = slot * SLOTS
     edges = [0, 1, slot, ring - 1, ring, ring + 1, 2 * ring, 5 * ring]
@@ -88,7 +86,7 @@ def test_events_come_as_from_a_sorted_list(run_script: RunScript, data: st.DataO
 
 
 def test_far_and_near_events_of_one_time_come_in_the_order_of_their_adding(run_script: RunScript) -> None:
-    """Two are added while the time is far, then, nearer to it, two more: the first two come first."""
+    """Two events are added while their time is far, and two more when it is near: the first two come first."""
     far = 100 * SLOTS
     script = [far, far, far - 10, ~(10**9), 10, 10, *[~(10**9)] * 5]
     assert run_script(SLOTS, script) == by_sorted_list(script)
@@ -96,7 +94,7 @@ def test_far_and_near_events_of_one_time_come_in_the_order_of_their_adding(run_s
 
 @pytest.mark.parametrize("events", [10, 1000, 20_000])
 def test_many_events_as_a_fabric_has_them(run_script: RunScript, events: int) -> None:
-    """Each taken event adds one: a steady number inside, some at the same time, some far."""
+    """Each event that is taken adds another one. So their number is constant; some coincide, and some are far."""
     rng = np.random.default_rng(events)
     delays = rng.choice([0, 1200, 1200, 50_000, 10**7, 10**10], 3 * events)
     script = [*delays[:events].tolist()]

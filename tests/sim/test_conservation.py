@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever the network: sent = received + dropped + under way at every event, and in the end every flow has
-got all its bytes, once, and nothing is left."""
+"""On random networks, sent = received + dropped + under way at every event, and every flow gets all its bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from tests.sim import kit
 from tests.sim.kit import FINISHED, FRAME, GBIT, MS, NO_BOUND, US, Link, S
 
 LONG_AGO = 10**5 * S
-"""By then even a flow that has met many timeouts in a row is done."""
+"""Until then even a flow with many timeouts in a row has ended."""
 
 rates = st.sampled_from([GBIT, 10 * GBIT, 40 * GBIT, 7_777_777_777])
 delays = st.integers(0, 30 * US)
@@ -86,7 +85,7 @@ def links(draw: st.DrawFn, delays: st.SearchStrategy[int] = delays) -> Link:
 def networks(
     draw: st.DrawFn, settings_of: st.SearchStrategy[dict[str, Any]] = transports
 ) -> tuple[kit.Net, int]:
-    """One of the kit's shapes with any ports."""
+    """One of the kit's topologies, with random ports."""
     transport = kit.transport(**draw(settings_of))
     common = {"seed": draw(st.integers(0, 2**32)), "near_ps": draw(st.sampled_from([US, MS, 10**6 * MS]))}
     shape = draw(st.sampled_from(["single", "chain", "dumbbell", "leaf and spine"]))
@@ -107,7 +106,7 @@ def networks(
 
 @st.composite
 def flows(draw: st.DrawFn, hosts: int, most: int = 8, largest: int = 150_000) -> kit.ColumnsLike:
-    """Columns for Net.add."""
+    """Columns of random flows for Net.add."""
     count = draw(st.integers(1, most))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     start_ps = np.sort(rng.integers(0, draw(st.sampled_from([1, 100 * US, 5 * MS])), count))
@@ -157,7 +156,7 @@ def test_every_flow_ends_and_nothing_is_left(data: st.DataObject) -> None:
 @settings(max_examples=100)
 @given(st.data())
 def test_every_flow_ends_that_sends_at_granted_rates(data: st.DataObject) -> None:
-    """D3, which asks each round trip anew as long as a flow lasts: so round trips of some length here."""
+    """D3 sends a request each round trip. Round trips are long here, so that requests are few."""
     edge, core_link = data.draw(links(st.just(20 * US))), data.draw(links(st.just(20 * US)))
     for link in (edge, core_link):
         link.more = {"grants_rates": True}
@@ -180,8 +179,7 @@ def test_every_flow_ends_that_sends_at_granted_rates(data: st.DataObject) -> Non
 )
 @pytest.mark.parametrize("threshold", [0, 3])
 def test_every_flow_ends_where_two_packets_wait_at_most(discipline: dict[str, Any], threshold: int) -> None:
-    """30 flows into one port: losses of data, of retransmissions and of acknowledgements; timeouts;
-    recovery."""
+    """30 flows share one port, which loses data, retransmissions and ACKs."""
     settings = kit.transport(rto_min_ps=200 * US, rto_initial_ps=200 * US, duplicate_threshold=threshold)
     down = Link(buffer_bytes=2 * FRAME, discipline=kit.discipline(**discipline))
     net = kit.single(31, settings, down=down)
@@ -200,8 +198,11 @@ def test_every_flow_ends_where_two_packets_wait_at_most(discipline: dict[str, An
 
 
 def test_nothing_is_left_of_a_flow_whose_last_packet_is_dropped() -> None:
-    """A packet is sent again before its ACK can have come. The second copy waits behind many of another flow,
-    until the first one's flow is done and its timer has run out, and then finds the last port full."""
+    """A needless retransmission is dropped after its flow has ended, and the flow is removed nevertheless.
+
+    The timeout is shorter than the round trip, so packet 0 leaves twice. Its second copy waits behind another flow's
+    packets and then finds the last port full.
+    """
     settings = kit.transport(rto_min_ps=MS, rto_initial_ps=20 * US, initial_window=200)
     edge = Link(10 * GBIT, 2 * US, buffer_bytes=FRAME)
     net = kit.Net(5, 2, settings)
@@ -229,7 +230,7 @@ def test_nothing_is_left_of_a_flow_whose_last_packet_is_dropped() -> None:
 
 
 def test_nothing_is_left_of_an_endless_flow_after_its_end() -> None:
-    """It is told what arrived until then; packets that were under way arrive, or are lost, and go."""
+    """The result counts what arrived until the end. Packets under way then arrive or are dropped."""
     net = kit.single(3, kit.transport(), down=Link(buffer_bytes=3 * FRAME))
     net.add(bytes=[1, 1], start_ps=[0, 0], until_ps=[3 * MS, 5 * MS], source=[0, 1], sink=[2, 2])
     result = net.finish(LONG_AGO)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Same seed, same bytes of output."""
+"""The same seed gives the same bytes of output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.sim.kit import FRAME, MS, US, Link
 
 
 def digest(seed: int) -> str:
-    """Of all that a run with chance in it tells: random marks, drops, sprayed packets."""
+    """A digest of all outputs of a run with random marks, drops and sprayed packets."""
     red = {"mark_bytes": 5 * FRAME, "mark_max_bytes": 60 * FRAME, "count_tags": True}
     port = Link(delay_ps=US, buffer_bytes=40 * FRAME, more=red)
     net = kit.leaf_spine(
@@ -44,7 +44,7 @@ def digest(seed: int) -> str:
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others() -> None:
-    """Twice in this process, once in another."""
+    """Two runs in this process, and one in another."""
     first = digest(1)
     assert digest(1) == first
     assert digest(2) != first
@@ -54,7 +54,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others() -> None:
 
 
 def test_how_a_run_is_cut_into_pieces_changes_nothing() -> None:
-    """All at once, event by event, a microsecond each."""
+    """One call, one call for each event, or one for each microsecond."""
 
     def run(advance: Callable[[kit.Net], object]) -> dict[str, list[int]]:
         net = kit.single(
@@ -80,8 +80,7 @@ def test_how_a_run_is_cut_into_pieces_changes_nothing() -> None:
 
 
 def test_the_width_of_the_calendar_changes_nothing() -> None:
-    """Far or near, events come in one order, also at equal times: all starts, rates and delays here are
-    multiples."""
+    """Events come in the same order, near or far. Many coincide: starts, rates and delays are multiples."""
 
     def run(near_ps: int) -> dict[str, list[int]]:
         net = kit.single(

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queue disciplines by their definitions: the fabric's port against a port in a few lines, packet by
-packet."""
+"""Queue disciplines against their definitions: the fabric's port and a port in a few lines agree on every packet."""
 
 from __future__ import annotations
 
@@ -30,14 +29,13 @@ def test_one_queue_is_first_come_first_served(seed: int) -> None:
 
 
 def highest(packets: Sequence[Packet]) -> Choose:
-    """The packet of the highest priority, of those the first that came."""
+    """Chooses the packet of the highest priority that arrived first."""
     return lambda waiting, _: min(waiting, key=lambda i: (packets[i].priority, packets[i].arrival_ps))
 
 
 @seeds
 def test_strict_priority(seed: int) -> None:
-    """No packet's service begins while one of a higher priority waits; never is the link idle while one
-    waits."""
+    """No packet's service begins while one of a higher priority waits, and the link is never idle while one waits."""
     packets = random_packets(seed, 200, 120 * US)
     fate = cross(packets, Link())
     assert fate.served_ps == Definition(packets, 10 * GBIT, highest(packets)).run().served_ps
@@ -50,7 +48,8 @@ def test_strict_priority(seed: int) -> None:
 @seeds
 @pytest.mark.parametrize("buffer_bytes", [FRAME, 5 * FRAME + 1, 20_000])
 def test_the_tail_is_dropped_exactly_at_the_buffer(seed: int, buffer_bytes: int) -> None:
-    """Dropped: who finds B bytes waiting and B + L > buffer. The packet on the link does not count."""
+    """A packet of L bytes that finds B waiting bytes is dropped if B + L > buffer. The packet on the link does not
+    count."""
     packets = random_packets(seed, 150, 60 * US)
     fate = cross(packets, Link(buffer_bytes=buffer_bytes))
     assert fate.served_ps.count(None) > 10
@@ -59,8 +58,8 @@ def test_the_tail_is_dropped_exactly_at_the_buffer(seed: int, buffer_bytes: int)
 
 @seeds
 def test_shortest_first(seed: int) -> None:
-    """pFabric: served is the flow with the fewest packets to go; dropped, when the buffer is full, one with
-    the most to go, and the arriving packet if none has more."""
+    """pFabric serves the flow with the fewest packets left. If the buffer is full, it drops a packet of the flow with
+    the most packets left, or the arriving packet if none has more."""
     packets = random_packets(seed, 150, 60 * US, packets=range(1, 60), full=True)
     to_go = [p.packets for p in packets]
 
@@ -80,7 +79,7 @@ def test_shortest_first(seed: int) -> None:
 
 
 def test_a_packet_that_never_fits_displaces_nobody() -> None:
-    """A buffer smaller than a frame: the only packet that waits stays, though the one that comes has fewer to go."""
+    """In a buffer smaller than a frame, the waiting packet stays although the arriving flow has fewer packets left."""
     port = Link(buffer_bytes=1000, discipline=kit.discipline(scheduler=core.Scheduler.shortest_first))
     net = kit.single(4, kit.transport(initial_window=2, rto_initial_ps=S), up=Link(1000 * GBIT, 0), down=port)
     net.add(
@@ -93,8 +92,11 @@ def test_a_packet_that_never_fits_displaces_nobody() -> None:
 
 
 class ShareDefinition:
-    """HTB: each class has a bucket of tokens, at most `burst`, filled at its rate. Served: the highest class
-    that waits and has not run out; it pays. When all have: the highest that waits, for nothing."""
+    """HTB: each class has a bucket of at most `burst` tokens, which fills at its rate.
+
+    The highest class that waits and has tokens is served, and pays. If none has tokens, the highest class that waits is
+    served and does not pay.
+    """
 
     def __init__(self, packets: Sequence[Packet], shares: Sequence[float], bps: int, burst: int) -> None:
         self.packets, self.burst = packets, burst
@@ -121,7 +123,7 @@ class ShareDefinition:
 
 @seeds
 def test_shares(seed: int) -> None:
-    """Order and times as HTB's rule gives them, for rates that have whole picoseconds a byte."""
+    """Order and times are those of HTB's rule, at rates with whole picoseconds for a byte."""
     of_each = [0.4, 0.1, 0.05, 0, 0.25, 0, 0.1, 0.05]
     packets = random_packets(seed, 250, 200 * US)
     fate = cross(packets, Link(8 * GBIT, discipline=kit.shares(of_each, 2 * FRAME)))
@@ -135,8 +137,7 @@ def burst(
     queue_of: list[int] | None = None,
     bps: int = 10 * GBIT,
 ) -> list[int]:
-    """Flows, each (packets, priority, start), that send everything at once into one port; the order in which
-    their packets leave."""
+    """The order in which packets leave a port into which flows, each (packets, priority, start), send all at once."""
     settings = kit.transport(initial_window=5000, tags_deadlines=True, rto_initial_ps=10 * S)
     sink = len(plans)
     net = kit.single(sink + 1, settings, up=Link(1000 * GBIT, 0), down=Link(bps, US, net_discipline))
@@ -156,8 +157,8 @@ def burst(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_flows_with_a_queue_each_are_served_in_turn(seed: int) -> None:
-    """DQS: while two flows are backlogged, their packets leave alternately: over any time each gets as many
-    as the other, or one more. Within a priority; between priorities the order is strict."""
+    """DQS: the packets of two backlogged flows of one priority leave alternately. Between priorities the order is
+    strict."""
     rng = np.random.default_rng(seed)
     plans = [(int(rng.integers(5, 40)), int(rng.integers(2)), 600 * NS * i) for i in range(10)]
     left = burst(kit.discipline(flow_queues=True, sub_queues=16, release_ns=1000), plans)
@@ -170,7 +171,7 @@ def test_flows_with_a_queue_each_are_served_in_turn(seed: int) -> None:
 
 
 def assert_alternate(sequence: list[int]) -> None:
-    """From where both are there, until one has nothing left."""
+    """The flows alternate while both have packets."""
     first = max(sequence.index(flow) for flow in set(sequence))
     last = min(len(sequence) - 1 - sequence[::-1].index(flow) for flow in set(sequence))
     both = sequence[first : last + 1]
@@ -179,44 +180,43 @@ def assert_alternate(sequence: list[int]) -> None:
 
 
 def test_with_one_sub_queue_flows_are_not_told_apart() -> None:
-    """What the test above would see without flow queues."""
+    """The result of the test above without flow queues."""
     left = burst(kit.discipline(flow_queues=True, sub_queues=1, release_ns=1000), [(20, 0, 0), (20, 0, US)])
     assert left == [0] * 20 + [1] * 20
 
 
 def served_share(left: list[int], packets: int, flows: int) -> list[float]:
-    """Of the first packets that leave, those of each flow."""
+    """Each flow's share of the first packets that leave."""
     return [left[:packets].count(flow) / packets for flow in range(flows)]
 
 
 def test_shares_in_the_long_run() -> None:
-    """Everybody has enough to send, the shares fill the link: each gets his own."""
+    """If every class has enough to send and the shares fill the link, each class gets its share."""
     of_each = [0.4, 0.3, 0.2, 0.1]
     left = burst(kit.shares(of_each), [(900, priority, 0) for priority in range(4)])
     assert served_share(left, 1800, 4) == pytest.approx(of_each, abs=0.005)
 
 
 def test_what_is_left_of_the_shares_goes_to_the_highest() -> None:
-    """Shares of 0.1, 0.2 and 0.3: the first gets 0.1 + 0.4."""
+    """With shares of 0.1, 0.2 and 0.3 the first class gets 0.1 + 0.4."""
     left = burst(kit.shares([0.1, 0.2, 0.3]), [(900, priority, 0) for priority in range(3)])
     assert served_share(left, 1600, 3) == pytest.approx([0.5, 0.2, 0.3], abs=0.005)
 
 
 def test_what_a_silent_class_does_not_use_goes_to_the_highest() -> None:
-    """Of 0.5, 0.3 and 0.2, the second sends nothing: 0.8 and 0.2."""
+    """With shares of 0.5, 0.3 and 0.2 and a silent second class, the others get 0.8 and 0.2."""
     left = burst(kit.shares([0.5, 0.3, 0.2]), [(900, 0, 0), (1, 1, 0), (900, 2, 0)])
     assert served_share(left, 1000, 3) == pytest.approx([0.8, 0.001, 0.2], abs=0.005)
 
 
 def test_strict_priority_starves() -> None:
-    """What the three tests above would see without shares."""
+    """The result of the three tests above without shares."""
     left = burst(kit.discipline(), [(900, priority, 0) for priority in range(2)])
     assert served_share(left, 800, 2) == pytest.approx([1, 0], abs=0.005)
 
 
 def test_a_queue_map_acts_on_what_arrives_from_then_on() -> None:
-    """The second of two flows is put on top of the first while that one waits; what waits stays where it
-    is."""
+    """The map puts the second flow above the first while the first one's packets wait. These stay where they are."""
     net = kit.single(3, kit.transport(initial_window=100), up=Link(1000 * GBIT, 0), down=Link())
     net.fabric.set_queue_of(net.towards[2], [1] * kit.TAGS)
     net.flow(0, 2, 50 * PAYLOAD)
@@ -230,8 +230,7 @@ def test_a_queue_map_acts_on_what_arrives_from_then_on() -> None:
 
 
 def test_tags_are_counted_as_they_arrive() -> None:
-    """Packets, bytes and FINs by attained-service tag: a flow's packets carry what it had sent before
-    them."""
+    """Packets, bytes and FINs are counted by tag, and a packet's tag says what its flow had sent before."""
     sizes = [700, 3 * PAYLOAD, 100_000]
     net = kit.single(4, down=Link(more={"count_tags": True}))
     net.add(bytes=sizes, start_ps=[0, 0, 0], source=[0, 1, 2], sink=[3, 3, 3])

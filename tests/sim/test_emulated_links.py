@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links as a testbed emulates them, in closed form, to the picosecond: buckets of b frames that start full, T a frame's
-time at the rate, d the delay. A packet takes no time on such a link; packet i of a burst waits for max(0, i - b) T."""
+"""Emulated links in closed form, to the picosecond.
+
+A link is a bucket of b frames that starts full. T is a frame's time at the rate, d the delay. A packet takes no time on
+such a link, but packet i of a burst waits for max(0, i - b) T.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def bucket(frames: int, buffer_bytes: int = NO_BOUND, **more: Any) -> Link:
 @pytest.mark.parametrize("frames", [1, 2, 7, 60])
 @pytest.mark.parametrize("packets", [1, 2, 3, 30])
 def test_a_lone_flow_waits_for_tokens_only(frames: int, packets: int) -> None:
-    """FCT = max(0, n - 1 - b) T + d over one link; as much with a second one whose bucket is no smaller."""
+    """FCT = max(0, n - 1 - b) T + d over one link. A second link whose bucket is no smaller adds only its delay."""
     for links in ([bucket(frames)], [bucket(frames), bucket(frames + 5)]):
         net = kit.chain(links, kit.transport(initial_window=WINDOW))
         net.flow(0, 1, packets * PAYLOAD)
@@ -36,7 +39,7 @@ def test_a_lone_flow_waits_for_tokens_only(frames: int, packets: int) -> None:
 
 @pytest.mark.parametrize("pause_frames", [0, 3, 100])
 def test_a_bucket_fills_at_the_rate_while_nothing_is_sent(pause_frames: int) -> None:
-    """After a burst of n > b packets it is empty; a second one t later finds min(b, t / T) frames in it."""
+    """A burst of n > b packets empties the bucket. A second burst t later finds min(b, t / T) frames in it."""
     frames, packets = 8, 20
     net = kit.chain([bucket(frames)], kit.transport(initial_window=WINDOW))
     empty = (packets - frames) * T
@@ -49,7 +52,7 @@ def test_a_bucket_fills_at_the_rate_while_nothing_is_sent(pause_frames: int) -> 
 
 @pytest.mark.parametrize("frames", [1, 4, 16])
 def test_two_flows_have_the_rate_together(frames: int) -> None:
-    """2 n packets at once: the last one leaves when its tokens are there."""
+    """Of 2 n packets at once, the last one leaves when the bucket has its tokens."""
     packets = 40
     net = kit.single(3, kit.transport(initial_window=WINDOW), up=AT_ONCE, down=bucket(frames))
     for source in (0, 1):
@@ -71,8 +74,8 @@ def test_long_flows_have_the_rate(frames: int) -> None:
 
 @pytest.mark.parametrize("frames", [1, 4, 16])
 def test_marks_and_drops_go_by_the_virtual_queue(frames: int) -> None:
-    """What has left on credit still counts: of n packets at once those from the K-th on are marked, and those that the
-    buffer would not hold are dropped, however many have left."""
+    """Packets that left on credit still count: of n packets at once, those from the K-th on are marked, and those that
+    the buffer would not hold are dropped."""
     packets, marks_from, holds = 40, 12, 30
     limits = {"buffer_bytes": holds * FRAME, "mark_bytes": marks_from * FRAME}
     net = kit.single(
@@ -89,7 +92,7 @@ def test_marks_and_drops_go_by_the_virtual_queue(frames: int) -> None:
 
 @pytest.mark.parametrize("frames", [1, 16])
 def test_priorities_are_served_in_order_of_the_tokens(frames: int) -> None:
-    """While the bucket is empty the first priority goes first."""
+    """While the bucket is empty, the first priority is served first."""
     net = kit.single(
         3, kit.transport(initial_window=WINDOW, tags_deadlines=True), up=AT_ONCE, down=bucket(frames)
     )

@@ -102,7 +102,7 @@ def test_header__compiles_alone(tmp_path: Path) -> None:
         "".join(f"#include <{name}>\n" for name in (*dict.fromkeys(STANDARD.values()), *others))
     )
     roots = [CORE, LAWS.parent, nanobind.include_dir(), sysconfig.get_path("include")]
-    compiler = ["c++", "-std=c++20", *(f"-I{root}" for root in roots)]
+    compiler: list[str | Path] = ["c++", "-std=c++20", *(f"-I{root}" for root in roots)]
     subprocess.run([*compiler, "-x", "c++-header", standard, "-o", f"{standard}.gch"], check=True)
 
     def problems(header: Path) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flow is after its deadline: the most urgent one, or one without a deadline."""
+"""After its deadline a flow is the most urgent one, or one without a deadline."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.sim.kit import MS, Link, single, transport
 
 DEADLINE_PS = 2 * MS
 SIZE_BYTES = 10_000_000
-"""8 ms of the link: three quarters of it are late."""
+"""8 ms of the link, so three quarters of the flow are late."""
 
 
 def late_flow(*, forgets_late: bool, until_ps: int) -> tuple[kit.Array, Window]:
-    """A flow that is late on an idle link; with what it has sent by tag, and its sender's last window."""
+    """A late flow on an idle link: the bytes that it has sent by tag, and its last window."""
     settings = transport(control=core.Control.ucp, tags_deadlines=True, forgets_late=forgets_late)
     net = single(2, settings, down=Link(more={"count_tags": True}))
     net.flow(0, 1, SIZE_BYTES, deadline_ps=DEADLINE_PS)

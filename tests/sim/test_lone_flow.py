@@ -54,7 +54,7 @@ def slowest(links: Sequence[Link]) -> int:
 
 
 def run(links: Sequence[Link], size_bytes: int, **settings: Any) -> int:
-    """The completion time of the only flow; everything about it that must hold in any case is checked."""
+    """The completion time of the only flow. Also checks what holds for every lone flow."""
     net = kit.chain(links, kit.transport(**settings))
     net.flow(0, 1, size_bytes)
     result = net.finish()
@@ -84,8 +84,7 @@ def test_packets_within_the_initial_window(links: Sequence[Link], packets: int) 
 @anywhere
 @pytest.mark.parametrize("rest", [1, 700])
 def test_a_short_last_packet(links: Sequence[Link], rest: int) -> None:
-    """The last packet leaves link i after its predecessor did and after it came itself: Lindley's recursion,
-    link by link."""
+    """A packet leaves link i after its predecessor has left and after it has arrived itself (Lindley's recursion)."""
     frames = kit.packets_of(5 * PAYLOAD + rest)
     ready = [0] * len(frames)
     for link in links:
@@ -97,8 +96,7 @@ def test_a_short_last_packet(links: Sequence[Link], rest: int) -> None:
 
 
 def slow_start(packets: int, window: int, trip: int, spacing: int, whole: int) -> int:
-    """K rounds of w, 2w, 4w … packets that leave the link idle between them, one every `trip`; then r packets
-    without a pause:
+    """The time of K rounds of w, 2w, 4w … packets with pauses, one every `trip`, and then r packets without a pause:
 
     FCT = K trip + (r - 1) spacing + whole.
     """
@@ -114,8 +112,7 @@ def slow_start(packets: int, window: int, trip: int, spacing: int, whole: int) -
 @pytest.mark.parametrize("window", [1, 10])
 @pytest.mark.parametrize("packets", [11, 40, 150, 1500])
 def test_slow_start(links: Sequence[Link], packets: int, window: int) -> None:
-    """Every ACK lets two packets go, so a round trip doubles the window until the slowest link is never
-    idle."""
+    """Every ACK releases two packets, so the window doubles each round trip until the slowest link is never idle."""
     expected = slow_start(packets, window, round_trip(links), slowest(links), one_way(links))
     assert run(links, packets * PAYLOAD, initial_window=window) == expected
 
@@ -123,15 +120,14 @@ def test_slow_start(links: Sequence[Link], packets: int, window: int) -> None:
 @anywhere
 @pytest.mark.parametrize("packets", [11, 40, 151, 1500])
 def test_slow_start_with_delayed_acknowledgements(links: Sequence[Link], packets: int) -> None:
-    """The first ACK of a round comes with its second packet: rounds are T + S apart."""
+    """The first ACK of a round answers its second packet, so rounds are T + S apart."""
     expected = slow_start(packets, 10, round_trip(links) + slowest(links), slowest(links), one_way(links))
     assert run(links, packets * PAYLOAD, initial_window=10, packets_per_ack=2) == expected
 
 
 @anywhere
 def test_a_lone_packet_waits_for_the_delayed_acknowledgement(links: Sequence[Link]) -> None:
-    """Window 1: the first packet's ACK waits for a second one that does not come. FCT = T + ack_delay + D +
-    …"""
+    """With a window of 1, the first ACK waits for a second packet that does not come: FCT = T + ack_delay + D + S."""
     delay = 40 * US
     expected = round_trip(links) + delay + one_way(links) + slowest(links)
     assert run(links, 3 * PAYLOAD, initial_window=1, packets_per_ack=2, ack_delay_ps=delay) == expected
@@ -140,7 +136,7 @@ def test_a_lone_packet_waits_for_the_delayed_acknowledgement(links: Sequence[Lin
 @anywhere
 @pytest.mark.parametrize("packets", [1, 10, 150])
 def test_a_handshake_goes_before(links: Sequence[Link], packets: int) -> None:
-    """SYN and SYN-ACK: 2 sum(A_i + d_i) more."""
+    """SYN and SYN-ACK add 2 sum(A_i + d_i)."""
     assert run(links, packets * PAYLOAD, handshake=True) == run(links, packets * PAYLOAD) + 2 * one_way(
         links, HEADER
     )
@@ -148,8 +144,7 @@ def test_a_handshake_goes_before(links: Sequence[Link], packets: int) -> None:
 
 @pytest.mark.parametrize("window", [3, 10, 30])
 def test_a_bounded_window(window: int) -> None:
-    """A window of w packets that fits a round trip: w packets each T, so FCT = floor((n - 1) / w) T + ((n -
-    1) mod w) S + D."""
+    """A window of w packets sends w packets each T, so FCT = floor((n - 1) / w) T + ((n - 1) mod w) S + D."""
     links = PATHS["leaf and spine"]
     rounds, rest = divmod(150 - 1, window)
     expected = rounds * round_trip(links) + rest * slowest(links) + one_way(links)
@@ -164,8 +159,7 @@ def test_without_marks_and_losses_slow_start_is_the_same_for_all(control: str) -
 
 
 def test_across_leaves_and_spines_as_over_a_chain() -> None:
-    """Spraying over four equal paths reorders nothing when a flow is alone and its host's link is the
-    slowest."""
+    """Spraying over four equal paths reorders nothing if a flow is alone and its host's link is the slowest."""
     links = PATHS["leaf and spine"]
     net = kit.leaf_spine(2, 4, 2, edge=links[0], core_link=links[1], spray=True)
     net.flow(0, 3, 400 * PAYLOAD)

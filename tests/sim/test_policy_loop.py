@@ -31,7 +31,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 def moves_at(port: str, **fields: Any) -> list[ThresholdsMoved]:
-    """The thresholds of a port in the course of the run."""
+    """The thresholds of a port during the run."""
     scenario, _ = scenario_with({**DOCUMENT, "scheme": {**DOCUMENT["scheme"], **fields}})
     moved: list[ThresholdsMoved] = []
     Simulation(

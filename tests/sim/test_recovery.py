@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sender does about losses: to the picosecond where a loss can be placed."""
+"""What a connection does about losses: to the picosecond if the test can choose the lost packet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKETS = 30
 
 
 def arrival(number: int) -> int:
-    """At the switch port, of a packet of flow 0, all of whose packets leave back to back from time 0 on."""
+    """When a packet of flow 0 arrives at the switch port. The flow's packets leave back to back from time 0 on."""
     return (number + 1) * FULL + DELAY
 
 
@@ -28,14 +28,16 @@ def ack_of(number: int) -> int:
 
 
 LAST_WAY = FULL + PORT_FULL + 2 * DELAY
-"""From when a packet leaves its host to when it is there."""
+"""From a packet's departure at its host to its arrival at the sink."""
 
 
 def lose(number: int, again_at: int | None = None, **settings: Any) -> kit.Columns:
-    """Flow 0 sends all its packets at once. While the port sends the packet before `number`, a full packet of
-    flow 1 comes; while it sends that, a short one of flow 2, which waits: the buffer holds a full packet, so
-    `number` is lost. Nothing else is, and the next packets find the port free. What leaves flow 0's host at `again_at`
-    meets the same again: a packet of flow 3 under way, one of flow 4 that waits."""
+    """Run flow 0, which sends all its packets at once, so that exactly its packet `number` is lost; return the results.
+
+    A full packet of flow 1 arrives while the port sends the packet before `number`. A short packet of flow 2 arrives
+    while the port sends that one, and waits. The buffer holds one full packet, so `number` is dropped. The next packets
+    find the port free. With `again_at`, flows 3 and 4 do the same to the packet that leaves flow 0's host then.
+    """
     transport = kit.transport(initial_window=PACKETS, **settings)
     net = kit.single(6, transport, up=Link(HOST_BPS), down=Link(PORT_BPS, buffer_bytes=FRAME))
     busy_until, short = arrival(number - 1) + PORT_FULL, serialisation(HEADER + 1, HOST_BPS)
@@ -60,8 +62,8 @@ def lose(number: int, again_at: int | None = None, **settings: Any) -> kit.Colum
 @pytest.mark.parametrize("number", [2, 5, 20, 23, 25, 26])
 @pytest.mark.parametrize("control", ["dctcp", "reno", "cubic"])
 def test_a_single_loss_is_mended_without_a_timeout(number: int, control: str) -> None:
-    """The ACK of the third packet after it sends it again, behind what waits at the host: FCT = max(ack(j +
-    3), n S) + D."""
+    """The ACK of the third packet after it triggers the retransmission, which waits for the host's own packets:
+    FCT = max(ack(j + 3), n S) + D."""
     result = lose(number, control=getattr(core.Control, control))
     assert not result["timeouts"].any()
     assert result["fct_ps"][0] == max(ack_of(number + 3), PACKETS * FULL) + LAST_WAY
@@ -69,9 +71,11 @@ def test_a_single_loss_is_mended_without_a_timeout(number: int, control: str) ->
 
 @pytest.mark.parametrize("linux", [False, True])
 def test_a_lost_retransmission_of_the_first_packet_waits_for_one_timeout(linux: bool) -> None:
-    """Nothing else is under way that could tell. As Linux has it, from when it left again, however long a probe would
-    have waited before; by RFC 6298 from the last ACK that left no gap. The timeout is the least one, or that beyond the
-    smoothed round trip."""
+    """No other packet is under way that could tell of the loss.
+
+    In Linux the timeout counts from the retransmission, and by RFC 6298 from the last ACK that left no gap. It is the
+    least timeout, in Linux on top of the smoothed round trip.
+    """
     number = 20
     result = lose(number, PACKETS * FULL, rto_min_ps=5 * MS, recovers_as_linux=linux)
     assert ack_of(number + 3) < PACKETS * FULL
@@ -89,16 +93,19 @@ def test_as_many_later_packets_as_the_threshold_says_tell_of_a_loss(threshold: i
 
 @pytest.mark.parametrize("rto_initial", [2 * MS, 5 * MS, S])
 def test_the_loss_of_the_last_packet_waits_for_the_timeout(rto_initial: int) -> None:
-    """RTO_min after the last ACK that told of something new, whatever the timeout was before the first
-    sample: FCT = ack(n - 2) + RTO_min + D."""
+    """The timeout comes RTO_min after the last new ACK, whatever it was before the first sample:
+    FCT = ack(n - 2) + RTO_min + D."""
     result = lose(PACKETS - 1, rto_min_ps=5 * MS, rto_initial_ps=rto_initial)
     assert result["timeouts"].tolist() == [1, 0, 0]
     assert result["fct_ps"][0] == ack_of(PACKETS - 2) + 5 * MS + LAST_WAY
 
 
 def test_a_probe_asks_for_the_last_packet() -> None:
-    """RFC 8985, section 7: a probe in place of the timeout; nothing is reduced. As Linux has it, the timeout is
-    rto_min longer than the smoothed round trip, which lies between the path's own and the longest one of this flow."""
+    """A probe takes the place of the timeout, and the window is not reduced (RFC 8985, section 7).
+
+    Linux's timeout is rto_min longer than the smoothed round trip. That lies between the path's own and this flow's
+    longest one.
+    """
     result = lose(PACKETS - 1, rto_min_ps=5 * MS, recovers_as_linux=True)
     assert not result["timeouts"].any()
     waited = result["fct_ps"][0] - LAST_WAY - ack_of(PACKETS - 2)
@@ -106,7 +113,7 @@ def test_a_probe_asks_for_the_last_packet() -> None:
 
 
 def test_an_answered_probe_tells_of_all_that_is_missing_before_it() -> None:
-    """The last three of a burst are lost: three later packets that would tell of them do not exist."""
+    """The last three packets of a burst are lost, so no three later packets can tell of them."""
     settings = {"initial_window": PACKETS, "rto_min_ps": 5 * MS, "rto_initial_ps": 5 * MS}
     fct, timeouts = {}, {}
     for linux in (False, True):
@@ -125,7 +132,7 @@ def test_an_answered_probe_tells_of_all_that_is_missing_before_it() -> None:
 
 
 def test_a_retransmission_that_is_lost_is_missed_when_later_packets_arrive() -> None:
-    """RFC 8985, section 6.2: many flows overflow a small buffer, which takes retransmissions, too."""
+    """Many flows overflow a small buffer, which also drops retransmissions (RFC 8985, section 6.2)."""
     timeouts = {}
     for linux in (False, True):
         settings = kit.transport(
@@ -141,16 +148,18 @@ def test_a_retransmission_that_is_lost_is_missed_when_later_packets_arrive() -> 
 
 
 def test_without_a_threshold_only_a_timeout_tells_of_a_loss() -> None:
-    """As pFabric's and sprayed packets want it. It is one RTO_min after the last ACK that left no gap,
-    whatever arrives beyond: FCT = ack(j - 1) + RTO_min + D."""
+    """pFabric and sprayed packets need this. The timeout comes RTO_min after the last ACK that left no gap, whatever
+    arrives beyond the gap: FCT = ack(j - 1) + RTO_min + D."""
     result = lose(10, duplicate_threshold=0, rto_min_ps=5 * MS)
     assert result["timeouts"].tolist() == [1, 0, 0]
     assert result["fct_ps"][0] == ack_of(9) + 5 * MS + LAST_WAY
 
 
 def test_a_starved_flow_of_pfabric_probes_and_goes_on_at_once() -> None:
-    """SIGCOMM 2013, section 4.2: its timeout is fixed, and from the fifth in a row on it sends headers only, until
-    the flow that was shorter is done and one is answered. So it costs that one nothing, and loses a timeout by it."""
+    """pFabric's timeout is fixed. From the fifth in a row on, a flow sends headers only, until one is answered.
+
+    So it costs the shorter flow nothing, and loses at most one timeout itself (SIGCOMM 2013, section 4.2).
+    """
     timeout, short, long = 250 * US, 4000, 6000
     settings = kit.transport(
         control=core.Control.pfabric,
@@ -176,7 +185,7 @@ def test_a_starved_flow_of_pfabric_probes_and_goes_on_at_once() -> None:
 
 
 def drop_times(net: kit.Net, count: int) -> list[int]:
-    """Of the first so many drops."""
+    """The times of the first `count` drops."""
     times: list[int] = []
     while len(times) < count:
         before = net.fabric.packets_dropped
@@ -187,8 +196,8 @@ def drop_times(net: kit.Net, count: int) -> list[int]:
 
 @pytest.mark.parametrize("rto_initial", [20 * US, 3 * MS, S])
 def test_timeouts_double(rto_initial: int) -> None:
-    """RFC 6298: a packet that never arrives leaves again after RTO, 3 RTO, 7 RTO …; the handshake's sample
-    sets RTO = max(RTO_min, srtt + 4 rttvar), not what was there before."""
+    """A packet that never arrives is retransmitted after RTO, 3 RTO, 7 RTO … (RFC 6298). The handshake's sample sets
+    RTO = max(RTO_min, srtt + 4 rttvar), whatever it was before."""
     settings = kit.transport(handshake=True, initial_window=1, rto_min_ps=MS, rto_initial_ps=rto_initial)
     net = kit.single(2, settings, down=Link(buffer_bytes=500))
     net.flow(0, 1, PAYLOAD)
@@ -197,7 +206,7 @@ def test_timeouts_double(rto_initial: int) -> None:
 
 
 def test_syns_are_sent_again() -> None:
-    """After rto_initial, three times that, …"""
+    """A SYN is retransmitted after rto_initial, three times that, seven times that …"""
     settings = kit.transport(handshake=True, rto_initial_ps=3 * MS)
     net = kit.single(2, settings, down=Link(buffer_bytes=60))
     net.flow(0, 1, PAYLOAD)
@@ -205,8 +214,7 @@ def test_syns_are_sent_again() -> None:
 
 
 def test_the_first_timeout_is_three_round_trips() -> None:
-    """RFC 6298: the first sample R gives srtt = R, rttvar = R / 2, RTO = srtt + 4 rttvar = 3 R; then it
-    doubles."""
+    """The first sample R gives srtt = R, rttvar = R / 2, RTO = srtt + 4 rttvar = 3 R, which then doubles (RFC 6298)."""
     settings = kit.transport(handshake=True, initial_window=1, rto_min_ps=NS, rto_initial_ps=S)
     net = kit.single(2, settings, down=Link(buffer_bytes=500))
     net.flow(0, 1, PAYLOAD)
@@ -216,10 +224,11 @@ def test_the_first_timeout_is_three_round_trips() -> None:
 
 @pytest.mark.parametrize("timeouts", [1, 2, 3])
 def test_slow_start_ends_at_half_of_the_window_before_the_first_timeout(timeouts: int) -> None:
-    """RFC 5681, section 3.1: ssthresh is half of what was under way, and further timeouts of the same packet
-    leave it there. A flow with a window of 64, of which three of a higher priority leave nothing for some
-    milliseconds: whatever the number of its timeouts, it is soon back at 32, and grows by one packet a round
-    trip from there."""
+    """ssthresh is half of what was under way, and further timeouts of the same packet leave it (RFC 5681, section 3.1).
+
+    A flow with a window of 64 is blocked for some milliseconds. Whatever the number of its timeouts, it is soon back at
+    32, and then grows by one packet a round trip.
+    """
     net = kit.blocked(timeouts)
     assert net.fabric.unfinished()["timeouts"].tolist() == [timeouts]
     assert 32 <= net.sender(0)["cwnd"] < 40

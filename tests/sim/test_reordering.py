@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets of one flow that overtake each other: how long one may be missing, and what becomes of a window that was
-reduced for nothing. RFC 8985, section 6.2; RFC 3522."""
+"""Packets of one flow that overtake each other: how long one may be missing (RFC 8985, section 6.2), and how a needless
+reduction is undone (RFC 3522)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ Play = Callable[[Sequence[Step]], list[tuple[int, int]]]
 
 @pytest.fixture(scope="module")
 def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    """steps -> [(what is lost with the step or -1, when the next will be)]; compiled with the checks for undefined
-    behaviour."""
+    """Plays steps on the reordering window, which is compiled with the checks for undefined behaviour."""
     function = kit.compiled(PROBE, tmp_path_factory.mktemp("probe")).sluice_reordering
     pointer = ctypes.POINTER(ctypes.c_int64)
     function.argtypes = [ctypes.c_int64, pointer, pointer, pointer]
@@ -50,7 +49,7 @@ def burst(count: int, at: int = 0) -> list[Step]:
 
 
 def overtaken(*later: Step) -> list[Step]:
-    """Packets 0, 1, 2 leave at once; 1 arrives, then what else is given."""
+    """Packets 0, 1 and 2 leave at once and 1 arrives; then come the given steps."""
     return [*burst(3), (ROUND_TRIP, ARRIVES, 1), *later]
 
 
@@ -76,7 +75,7 @@ def test_of_packets_that_left_at_once_the_number_says_which_was_first(play: Play
 
 
 def test_what_left_again_is_missing_from_then_on(play: Play) -> None:
-    """It is lost a second time only when a packet that left after it arrives."""
+    """It is lost a second time only if a packet that left after it arrives."""
     due = ROUND_TRIP + ROUND_TRIP // 4
     again = overtaken((due, NOTHING, 0), (due, LEAVES, 0), (due, ARRIVES, 2))
     assert play([*again, (10**6, NOTHING, 0)])[-1] == (-1, NEVER)
@@ -86,7 +85,7 @@ def test_what_left_again_is_missing_from_then_on(play: Play) -> None:
 
 @pytest.mark.parametrize("duplicates", [1, 2, 3])
 def test_each_round_trip_with_a_duplicate_widens_the_window(play: Play, duplicates: int) -> None:
-    """By a quarter of the least round trip; never beyond the smoothed one."""
+    """By a quarter of the least round trip, but never beyond the smoothed one."""
     told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, 10 * k, 10 * k + 10) for k in range(duplicates)]
     assert play(overtaken(*told, (ROUND_TRIP, NOTHING, 0)))[-1] == (
         -1,
@@ -113,8 +112,7 @@ def test_sixteen_recoveries_without_a_duplicate_narrow_it_again(
 
 
 def swap_queues(net: kit.Net, every_ps: int) -> kit.Columns:
-    """Until flow 0 is done: what comes to the last port goes to one queue, then to the other one. So packets overtake
-    those before them, by what waits."""
+    """Run until flow 0 ends, while the last port changes the queue of new packets. So they overtake those that wait."""
     until = 0
     while not until or net.fabric.flows_under_way:
         net.fabric.set_queue_of(net.towards[1], [until // every_ps % 2] * kit.TAGS)
@@ -126,7 +124,7 @@ def swap_queues(net: kit.Net, every_ps: int) -> kit.Columns:
 @pytest.mark.parametrize("every_us", [10, 20])
 @pytest.mark.parametrize("control", ["dctcp", "reno", "cubic"])
 def test_a_flow_learns_that_its_packets_overtake_each_other(control: str, every_us: int) -> None:
-    """And keeps its link full; one that takes three later packets for a loss each time does not."""
+    """It keeps its link full. A flow that takes three later packets for a loss each time does not."""
     packets, took, again = 5000, {}, {}
     for linux in (False, True):
         settings = kit.transport(
@@ -150,8 +148,10 @@ def test_a_flow_learns_that_its_packets_overtake_each_other(control: str, every_
 
 @pytest.mark.parametrize("timeouts", [1, 2, 3])
 def test_a_window_reduced_for_a_needless_timeout_is_given_back(timeouts: int) -> None:
-    """What had left before was not lost, and the next ACK says so: sent again are one packet with each timeout, and a
-    probe. (Without Eifel it is a whole window: test_recovery.)"""
+    """The packets that left before the timeout were not lost, and the next ACK says so.
+
+    Only one packet for each timeout, and a probe, are retransmitted. Without Eifel, a whole window is (test_recovery).
+    """
     net = kit.blocked(timeouts, recovers_as_linux=True)
     unfinished = net.fabric.unfinished()
     assert net.sender(0)["cwnd"] == 64

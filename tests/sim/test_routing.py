@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equal-cost paths: each packet in turn, or each flow by a hash that knows nothing of other switches'
-hashes."""
+"""Equal-cost paths: packets take them in turn, or flows by a hash that is independent of other switches' hashes."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ from tests.sim.kit import GBIT, MS, NS, Link
 
 
 def three_stages(flows: int, *, spray: bool = False) -> kit.Array:
-    """Host 0 to host 1 by one of 4 switches, and from there by one of 4 again: how many packets went each of
-    the 16 ways."""
+    """The packets on each of 16 paths from host 0 to host 1: by one of 4 switches, and from there by one of 4 again."""
     net = kit.Net(2, 22, kit.transport(), spray=spray)
     fast = Link(1000 * GBIT, 0)
     net.add_port(fast, 0)
@@ -36,8 +34,7 @@ def three_stages(flows: int, *, spray: bool = False) -> kit.Array:
 
 
 def test_flows_are_spread_evenly_and_at_each_stage_anew() -> None:
-    """16,000 flows over 4 x 4 ways: chi-square against the same for all, at 1 in 1000; and not far more even
-    than chance would be."""
+    """16,000 flows over 4 x 4 paths, by chi-square at 1 in 1000: neither less even than chance nor more."""
     flows = 16_000
     packets = three_stages(flows)
     assert packets.sum() == flows
@@ -55,7 +52,7 @@ def test_packets_of_a_flow_take_one_way() -> None:
 
 
 def test_sprayed_packets_go_each_way_in_turn() -> None:
-    """None of four ways carries more than a packet more than another."""
+    """No path carries more than one packet more than another."""
     packets = three_stages(4001, spray=True)
     assert np.ptp(packets.sum(axis=1)) <= 1
     assert (np.ptp(packets, axis=1) <= 1).all()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every scheme on a small fabric, as a scenario asks for it: all flows end, and no packet is lost from the books."""
+"""Every scheme runs a scenario on a small fabric: all flows end, and the count of packets is right."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 def outcomes(**changes: Any) -> dict[str, int]:
-    """How many flows ended in which way; the fabric's books are checked."""
+    """How many flows had each outcome. Checks that the fabric accounts for every packet."""
     scenario, _ = scenario_with(DOCUMENT, **changes)
     ended: list[Columns] = []
     simulation = Simulation(scenario, build_topology(scenario), Taps(flows=ended.append))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many short runs by a few processes: all there, none twice, and failures named."""
+"""Many short runs in a few processes: each one runs once, and failures are named."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real sweeps: the command, Snakemake and the simulator, each point a process of its own."""
+"""Real sweeps with the command, Snakemake and the simulator. Each point is a process."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def written_at(out: Path) -> dict[str, int]:
 
 
 def processes_in(folder: Path) -> list[int]:
-    """Every process that was started for the folder, whoever is its parent."""
+    """Every process whose command line names the folder."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -195,7 +195,7 @@ def test_sweep__a_folder_has_one_sweep_at_a_time_and_one_fabric(scenario: Path, 
 
 
 def test_snakemake_alone__runs_the_same_points_and_finds_them_done(scenario: Path, tmp_path: Path) -> None:
-    """What a cluster's executor is given."""
+    """The commands that a cluster's executor gets."""
     out = tmp_path / "out"
     assert sweep(scenario, out, "--seeds", 1).returncode == 0
     (out / "dctcp/load-0.5/seed-01/summary.json").unlink()

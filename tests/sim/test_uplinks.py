@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host's own port costs: a lone flow of one packet over one switch, by the setting of [simulator] uplink."""
+"""What a host's own port costs a flow of one packet over one switch, by the setting [simulator] uplink."""
 
 from __future__ import annotations
 

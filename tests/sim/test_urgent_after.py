@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a deadline flow begins to say its urgency: what a port then counts under which tags."""
+"""When the tags of a deadline flow begin to say its urgency: a port counts them."""
 
 from __future__ import annotations
 
