@@ -200,8 +200,6 @@ void Fabric::start_flows()
 							*ports_.at(spec.sink)));
 		Flow &flow = *flows_.back();
 		flow.place = flows_.size() - 1;
-		if (spec.until)
-			flow.end.set(spec.until);
 		flow.connection.start();
 	}
 	schedule_start();
@@ -209,7 +207,7 @@ void Fabric::start_flows()
 
 void Fabric::end_flow(Flow &flow)
 {
-	if (!flow.end.on_event())
+	if (!flow.end->on_event())
 		return;
 	flow.connection.stop();
 	finish(flow, Outcome::Ended);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "event/timer.hpp"
 #include "packet/carried_flow.hpp"
@@ -25,8 +26,12 @@ class Flow : public CarriedFlow
 	Flow(World &world, const TransportSettings &settings, const FlowSpec &ordered, Port &source_port,
 	     Port &sink_port)
 	    : CarriedFlow(ordered.id), spec(ordered), connection(world, settings, *this, source_port),
-	      receiver(world, settings, *this, sink_port), end(world.timers, EventKind::FlowEnd, *this)
+	      receiver(world, settings, *this, sink_port)
 	{
+		if (!spec.until)
+			return;
+		end = std::make_unique<Timer>(world.timers, EventKind::FlowEnd, *this);
+		end->set(spec.until);
 	}
 
 	// A packet of this kind will reach its host soon: fetches from memory what the packet
@@ -61,8 +66,8 @@ class Flow : public CarriedFlow
 	const FlowSpec spec;
 	Connection connection;
 	Receiver receiver;
-	std::size_t place = 0; // among the fabric's flows
-	Timer end;	       // of an endless flow
+	std::size_t place = 0;	    // among the fabric's flows
+	std::unique_ptr<Timer> end; // only of an endless flow
 
       private:
 	static constexpr std::uint64_t GOLDEN_RATIO = 0x9E3779B97F4A7C15ULL; // 2^64 / 1.618…
