@@ -11,7 +11,7 @@ C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/exa
 # when it rises; never lower it.
 CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.py recovery.py reordering.py disciplines.py \
 	marking.py routing.py lone_flow.py emulated_links.py late_flows.py urgent_after.py policy_loop.py uplinks.py)
-CORE_COVERAGE := 95
+CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
 .PHONY: help setup packages venv bpf fabric frontend gen fmt check tidy test sanitize coverage-cpp bench experiment demo \
@@ -73,7 +73,7 @@ coverage-cpp: venv ## line coverage of the simulator's core and the laws by its 
 	find simulator/build/coverage -name '*.gcda' -delete
 	SLUICE_CORE=coverage $(PYTHON) -m pytest -q -p tests.sim.instrumented $(CORE_TESTS)
 	$(PYTHON) -m gcovr --root . --object-directory simulator/build/coverage simulator/build/coverage \
-		--filter simulator/core/ --filter dataplane/laws/ --exclude-throw-branches --fail-under-line $(CORE_COVERAGE)
+		--filter simulator/core/ --filter dataplane/laws/ --fail-under-line $(CORE_COVERAGE)
 
 test: setup ## all tests that this machine allows; the others are named with the reason
 	$(PYTHON) -m pytest $(ARGS)
