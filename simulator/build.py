@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the C++ extension `simulator._fabric` in place, when a source is newer. `python -m simulator.build`."""
+"""Compile the C++ core if a source is newer: `python -m simulator.build [release|sanitize|coverage]`.
+
+`release` makes the extension `simulator._fabric` in place. `sanitize` and `coverage` make instrumented ones
+below simulator/build/, which tests/sim/instrumented.py loads. The command prints the path of the extension.
+"""
 
 from __future__ import annotations
 
@@ -10,47 +14,75 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from policy.errors import EnvironmentLacking
+from policy.errors import EnvironmentLacking, SluiceError
 
 HERE = Path(__file__).parent
 CORE = HERE / "core"
 BUILD = HERE / "build"
 LAWS = HERE.parent / "dataplane" / "laws"
 STUB = HERE / "_fabric.pyi"
-MODULE = HERE / f"_fabric{sysconfig.get_config_var('EXT_SUFFIX')}"
+NAME = f"_fabric{sysconfig.get_config_var('EXT_SUFFIX')}"
+MODULE = HERE / NAME
+INSTRUMENTED = ("sanitize", "coverage")
+"""Build types of core/CMakeLists.txt beside `release`."""
 
 
 def build() -> Path:
-    """Compile what has changed; the module's path. Two processes may ask at once: the second one waits.
+    """Compile the extension if a source has changed; return its path.
 
-    Raises EnvironmentLacking with what is missing or what the compiler said.
+    If two processes call it at once, the second one waits. Raises EnvironmentLacking with what is missing
+    or with the compiler's output.
     """
-    if _is_fresh():
-        return MODULE
-    BUILD.mkdir(exist_ok=True)
-    with (BUILD / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not _is_fresh():
-            _compile()
+    if not _is_fresh(MODULE):
+        with _lock():
+            if not _is_fresh(MODULE):
+                _compile_release()
     return MODULE
 
 
-def _is_fresh() -> bool:
-    sources = [*CORE.iterdir(), *LAWS.glob("*.h")]
-    return MODULE.exists() and MODULE.stat().st_mtime >= max(source.stat().st_mtime for source in sources)
+def build_instrumented(build_type: str) -> Path:
+    """Compile the extension as one of INSTRUMENTED and return its path. Raises as `build` does."""
+    module = BUILD / build_type / NAME
+    if not _is_fresh(module):
+        with _lock():
+            began = time.time()
+            _compile(module.parent, build_type)
+            os.utime(module, (began, began))
+    return module
 
 
-def _compile() -> None:
+@contextmanager
+def _lock() -> Iterator[None]:
+    """One process at a time."""
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _is_fresh(module: Path) -> bool:
+    sources = [CORE / "CMakeLists.txt", *CORE.rglob("*.[ch]pp"), *LAWS.glob("*.h")]
+    return module.exists() and module.stat().st_mtime >= max(source.stat().st_mtime for source in sources)
+
+
+def _compile_release() -> None:
     began = time.time()
-    _run(["cmake", "-S", str(CORE), "-B", str(BUILD), "-G", "Ninja", f"-DPython_EXECUTABLE={sys.executable}"])
-    _run(["cmake", "--build", str(BUILD)])
+    _compile(BUILD, "release")
     fresh = MODULE.with_suffix(".new")
-    shutil.copyfile(BUILD / MODULE.name, fresh)
-    os.utime(fresh, (began, began))  # a source that changed meanwhile is newer
+    shutil.copyfile(BUILD / NAME, fresh)
+    os.utime(fresh, (began, began))  # a source that changes during the compilation is newer
     fresh.replace(MODULE)
     _run([sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "simulator._fabric", "-o", str(STUB)])
+
+
+def _compile(folder: Path, build_type: str) -> None:
+    options = [f"-DPython_EXECUTABLE={sys.executable}", f"-DCMAKE_BUILD_TYPE={build_type.capitalize()}"]
+    _run(["cmake", "-S", str(CORE), "-B", str(folder), "-G", "Ninja", *options])
+    _run(["cmake", "--build", str(folder)])
 
 
 def _run(argv: list[str]) -> None:
@@ -58,11 +90,26 @@ def _run(argv: list[str]) -> None:
         result = subprocess.run(argv, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise EnvironmentLacking(
-            f"the simulator is compiled with {argv[0]}, which is not installed: run `make setup`"
+            f"{argv[0]} is not installed, but compiles the simulator: run `make setup`"
         ) from None
     if result.returncode:
         raise EnvironmentLacking(f"{' '.join(argv)} failed:\n{result.stdout[-3000:]}{result.stderr[-3000:]}")
 
 
+def main(arguments: list[str]) -> int:
+    """The command. Returns its exit code."""
+    what = arguments[0] if arguments else "release"
+    if what not in ("release", *INSTRUMENTED) or len(arguments) > 1:
+        wrong = " ".join(arguments)
+        print(f"simulator.build: {wrong!r} is no build; give release, sanitize or coverage", file=sys.stderr)
+        return 2
+    try:
+        print(build() if what == "release" else build_instrumented(what))
+    except SluiceError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
-    print(build())
+    sys.exit(main(sys.argv[1:]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the graph of a network to the parts of a fabric: hosts, switches, ports, equal-cost routes."""
+"""Lays out the graph of a network on a fabric: hosts, switches, ports and equal-cost routes."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ from policy.units import PS_PER_NS, PS_PER_S
 from simulator import _fabric
 
 MakePort = Callable[[Port, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
-"""From a link, and whether its host's own port is meant, to what the port does."""
+"""What a port does: settings and discipline, from its link and whether the port is a host's own."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Numbers of the graph's parts in the fabric."""
+    """The numbers that the fabric gave to the parts of the graph."""
 
     host: Mapping[str, int]
     switch: Mapping[str, int]
     port: Mapping[str, int]
-    """By id; hosts' own ports come before these and have the hosts' numbers."""
+    """By port id. Hosts' own ports are not among them: they have the hosts' numbers."""
 
 
 def near_ps(topology: Topology) -> int:
-    """How far ahead nearly every event lies: twice as long as a link needs for a frame.
+    """How long before its time nearly every event is added: twice the time of a frame on the slowest link.
 
-    What comes over an empty link lies further ahead, by its delay; once a link carries packets, arrivals are near.
+    A packet on an empty link arrives later than that, by the link's delay. Once a link carries packets, arrivals follow
+    each other closely.
     """
     return 2 * FRAME_BYTES * 8 * PS_PER_S // min(port.rate_bps for port in topology.ports)
 
 
 def lay_out(fabric: _fabric.Fabric, topology: Topology, make_port: MakePort) -> Layout:
-    """Add every port and route of the graph to a fabric that has none yet."""
+    """Add every port and route of the graph to an empty fabric."""
     layout = Layout(
         host={host.name: i for i, host in enumerate(topology.hosts)},
         switch={switch.name: i for i, switch in enumerate(topology.switches)},
@@ -67,7 +68,7 @@ def _add(
 
 
 def _route(fabric: _fabric.Fabric, topology: Topology, layout: Layout, edge: Mapping[str, Port]) -> None:
-    """Hosts of one edge switch are reached alike from elsewhere: the way is looked for once for all of them."""
+    """Other switches reach all hosts of one edge switch by the same ports, so these are searched once for all."""
     hosts_of: dict[str, list[str]] = defaultdict(list)
     for name, port in edge.items():
         hosts_of[port.switch].append(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of the flows that are under way, so that a result can be told whose it is. Forgets what has ended."""
+"""The schedule's columns of the flows that have not ended, to be joined with their results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLUMNS = tuple(f.name for f in fields(FlowBatch) if f.name not in ("first", "la
 
 
 class Ledger:
-    """Columns of a FlowBatch and the flows' numbers, of the flows that were added and not taken yet."""
+    """The columns of FlowBatch and the flows' numbers, for flows that were added and not taken."""
 
     def __init__(self) -> None:
         self._numbers = np.empty(0, np.uint64)
@@ -29,7 +29,7 @@ class Ledger:
             self._columns[name] = column if known is None else np.concatenate([known, column])
 
     def take(self, numbers: npt.NDArray[np.uint64]) -> dict[str, npt.NDArray[np.generic]]:
-        """The columns of these flows, in this order; they are forgotten."""
+        """The columns of these flows, in this order. The ledger forgets them."""
         places = np.searchsorted(self._numbers, numbers)
         taken = {name: column[places] for name, column in self._columns.items()}
         keep = np.ones(len(self._numbers), bool)
@@ -40,5 +40,5 @@ class Ledger:
 
     @property
     def numbers(self) -> npt.NDArray[np.uint64]:
-        """Of the flows that are left."""
+        """The numbers of the flows that are left."""
         return self._numbers

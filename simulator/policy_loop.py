@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's part: counters of every switch port in, queue maps out, at each adjustment interval."""
+"""What the controller does on a testbed: at each interval, reads the ports' counters and installs queue maps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simulator.taps import ThresholdsMoved
 
 
 class PolicyLoop:
-    """One policy over all ports of a fabric. Hosts' own ports keep the thresholds of the start."""
+    """One policy on all ports of a fabric. Hosts' own ports keep their first thresholds."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class PolicyLoop:
         return self._policy.definition.threshold_rule.adapts
 
     def adjust(self, now_ps: int) -> None:
-        """With the counters that a controller would get by OpenFlow."""
+        """Adjust all thresholds by the counters that a controller would read by OpenFlow."""
         counters = self._fabric.tag_counters()[self._rows].astype(np.int64)
         self._adaptation.observe(now_ps // PS_PER_NS, PortCounters(*counters.transpose(2, 0, 1)))
         moved = np.flatnonzero(self._adaptation.adjust())

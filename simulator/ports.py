@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a policy to what the ports of a fabric do: marks, buffer bound, queue discipline."""
+"""Turns a policy into the settings of ports: marking, buffer bound and queue discipline."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from simulator.layout import MakePort
 
 UNBOUNDED_BYTES = 2**62
 UNSHAPED_BPS = 100_000_000_000
-"""Of a host's link that takes no time: at once for every rate below."""
+"""The rate of a host's link that takes almost no time at the rates of the testbed."""
 SHARE_BURST_BYTES = 3028
-"""Two full frames: what a queue may send at once on its own account, after a silence."""
+"""Two full frames: what a queue with a share may send at once after a silence."""
 
 
 def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
-    """A port's settings and discipline, by its link."""
+    """A function that gives a port its settings and discipline, by its link."""
 
     def make(link: Port, of_host: bool) -> tuple[_fabric.PortSettings, _fabric.Discipline]:
         settings = _fabric.PortSettings()
@@ -50,13 +50,13 @@ def _mark(settings: _fabric.PortSettings, marking: PortMarking, rate_bps: int) -
 
 
 def discipline(policy: Policy) -> _fabric.Discipline:
-    """How packets wait at every port."""
+    """How packets wait at each port."""
     made = _fabric.Discipline()
     if policy.definition.queue_rule is QueueRule.SHORTEST_FIRST:
-        made.between = _fabric.Between.shortest_first
+        made.scheduler = _fabric.Scheduler.shortest_first
         return made
     if policy.shares:
-        made.between = _fabric.Between.shares
+        made.scheduler = _fabric.Scheduler.shares
         made.shares = [*policy.shares, *[0.0] * (8 - len(policy.shares))]
         made.burst_bytes = SHARE_BURST_BYTES
     if policy.flow_queues and policy.sub_queues and policy.release is not None:

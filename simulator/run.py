@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One scenario on the fabric: flows go in as they are drawn, policy runs at its interval, results come out.
+"""Runs one scenario on the fabric: adds flows as they are drawn, adjusts the policy at its interval, hands out results.
 
-Memory is that of what is under way, and of a batch of the schedule. Nothing here reads a clock: the same scenario and
+Memory holds the flows under way and one batch of the schedule. Nothing here reads a clock, so the same scenario and
 seed give the same results.
 """
 
@@ -29,18 +29,18 @@ from simulator.transport import transport_settings
 
 NEVER_PS = 2**62
 SLICE_EVENTS = 1_000_000
-"""Between two looks at what has ended, and at Ctrl-C."""
+"""Events between two looks for ended flows and for Ctrl-C."""
 
 
 @dataclass
 class Simulation:
-    """A scenario laid out on `fabric`, the C++ network itself."""
+    """A scenario laid out on `fabric`, the C++ model of the network."""
 
     scenario: Scenario
     topology: Topology
     taps: Taps
     labels: dict[int, str] = field(default_factory=dict)
-    """Of flows that the scenario names one by one, by number."""
+    """The labels of flows that the scenario lists one by one, by flow number."""
     _ledger: Ledger = field(default_factory=Ledger)
     _scheduled: int = 0
     _ended: int = 0
@@ -48,11 +48,14 @@ class Simulation:
     def __post_init__(self) -> None:
         scenario, policy = self.scenario, self.scenario.policy
         if scenario.background:
-            raise FieldError("background", 'is for the testbed; here use [[workload.flow]] with until = "…"')
+            raise FieldError(
+                "background",
+                'runs on the testbed only; on the simulator use [[workload.flow]] with until = "…"',
+            )
         if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.multipath == "per-packet":
             raise FieldError(
                 "simulator.multipath",
-                f"must be per-flow: {policy.scheme} reserves rates along one path of a flow",
+                f'must be "per-flow" with scheme {policy.scheme}, which reserves rates along one path of a flow',
             )
         self.fabric = _fabric.Fabric(
             len(self.topology.hosts),
@@ -67,7 +70,7 @@ class Simulation:
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
 
     def totals(self) -> dict[str, float | int]:
-        """Of the run so far."""
+        """Totals of the run so far."""
         return {
             "simulated_s": self.fabric.now_ps / PS_PER_S,
             "packet_hops": self.fabric.hops,
@@ -77,7 +80,7 @@ class Simulation:
         }
 
     def run(self) -> None:
-        """From the first flow to the last one's end, or until the grace after the last start is over."""
+        """Run until the last flow ends, or until the grace after the last start is over."""
         rng = np.random.default_rng(self.scenario.seed)
         batches = scheduled_batches(self.scenario, self.topology, rng)
         clock = _Clock(self.scenario, adapts=self._loop.adapts)
@@ -94,7 +97,7 @@ class Simulation:
         self._give_up()
 
     def _top_up(self, batches: Iterator[FlowBatch], clock: _Clock) -> int:
-        """Keep flows waiting; the time by which more are needed, NEVER_PS when there are none."""
+        """Add the next batch if it is due; return when the next one is, NEVER_PS if none is left."""
         while clock.more and self.fabric.now_ps >= clock.drawn_until_ps:
             batch = next(batches, None)
             if batch is None:
@@ -115,7 +118,7 @@ class Simulation:
         self.fabric.add_flows(**fabric_columns(batch))
 
     def _on_time(self, clock: _Clock, now_ps: int) -> bool:
-        """What is due now is done; False when the run's time is over."""
+        """Do what is due now. False if the run's time is over."""
         if now_ps >= clock.end_ps:
             return False
         if now_ps >= clock.adapt_ps:
@@ -130,7 +133,7 @@ class Simulation:
         self._hand_out(self.fabric.take_results())
 
     def _give_up(self) -> None:
-        """Flows that are not done, begun or not."""
+        """Hand out the flows that have not ended, started or not."""
         self._hand_out(self.fabric.unfinished())
         self._hand_out(no_results(self._ledger.numbers, "unfinished"))
 
@@ -143,7 +146,7 @@ class Simulation:
 
 
 class _Clock:
-    """When what is due next."""
+    """The times at which something is due next."""
 
     def __init__(self, scenario: Scenario, *, adapts: bool) -> None:
         self.adapt_every_ps = scenario.policy.interval_ms * PS_PER_MS
@@ -161,7 +164,7 @@ class _Clock:
 
 
 def fabric_columns(batch: FlowBatch) -> Columns:
-    """A batch as `Fabric.add_flows` takes it: whole picoseconds, 0 for what there is not."""
+    """A batch as `Fabric.add_flows` takes it: whole picoseconds, 0 for what is not given."""
     start_ps = np.rint(batch.start_s * PS_PER_S).astype(np.int64)
     elapsed_ps = _or_zero(batch.elapsed_us * PS_PER_US)
     deadline_ps = np.where(np.isnan(batch.deadline_us), 0, start_ps + _or_zero(batch.deadline_us * PS_PER_US))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a simulated run hands out while it goes on."""
+"""The functions by which a run hands out what happens while it lasts."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import numpy as np
 import numpy.typing as npt
 
 OUTCOMES = ("finished", "killed", "ended", "unfinished")
-"""Names of the fabric's outcomes: `ended` is an endless flow whose time is over, `killed` one that DATCP quenched."""
+"""Names of the fabric's outcomes. `ended`: an endless flow reached its end. `killed`: DATCP quenched the flow."""
 PHASES = ("sending", "suspended", "killed")
-"""Names of a sender's phases (laws/control.h)."""
+"""Names of a connection's phases (laws/control.h)."""
 
 Columns = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class SimulationProgress:
-    """How far a run is."""
+    """How far a run has come."""
 
     simulated_s: float
     ended: int
     scheduled: int
-    """Flows; grows while the schedule is drawn."""
+    """Flows that were drawn so far."""
 
 
 @dataclass(frozen=True)
 class ThresholdsMoved:
-    """A port's thresholds from a time on."""
+    """The thresholds of a port from a time on."""
 
     at_s: float
     port: str
     thresholds_bytes: tuple[int, ...]
     flows: int
-    """Completed flows that they were worked out from; 0: where the port starts."""
+    """Completed flows from which they were computed; 0: the port's first thresholds."""
 
 
 def _ignore(*anything: object) -> None:
@@ -45,19 +45,19 @@ def _ignore(*anything: object) -> None:
 
 @dataclass
 class Taps:
-    """One function for each kind of thing; those that are not given are not asked for."""
+    """One function for each kind of event. A run skips those that are not given."""
 
     flows: Callable[[Columns], None]
-    """Flows that have ended: the schedule's columns (policy.workload.FlowBatch) with `number`, `outcome`, `fct_ps`,
-    `delivered_bytes`, `retransmissions`, `timeouts`."""
+    """Flows that have ended: the columns of the schedule (policy.workload.FlowBatch), and `number`, `outcome`,
+    `fct_ps`, `delivered_bytes`, `retransmissions`, `timeouts`."""
     thresholds: Callable[[ThresholdsMoved], None] = _ignore
     senders: Callable[[float, Columns], None] = _ignore
-    """At each sample, with its time in seconds: what every sender under way says of itself."""
+    """At each sample: the time in seconds, and the state of every connection under way."""
     report: Callable[[SimulationProgress], None] = _ignore
 
 
 def no_results(numbers: npt.NDArray[np.uint64], outcome: str) -> Columns:
-    """What the fabric would say of flows that never began."""
+    """Results of flows that never started, as the fabric would give them."""
     nothing = np.zeros(len(numbers), np.int64)
     columns = dict.fromkeys(("fct_ps", "delivered_bytes", "retransmissions", "timeouts"), nothing)
     return {"id": numbers, **columns, "outcome": nothing + OUTCOMES.index(outcome)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a scenario to what the hosts' TCP does."""
+"""Turns a scenario into the settings of the hosts' TCP."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from policy.units import PS_PER_NS, PS_PER_US
 from simulator import _fabric
 
 NO_WINDOW_BOUND = 10_000
-"""Packets: beyond what any buffer here takes."""
+"""Packets: more than any path and buffer here hold."""
 
 
 def transport_settings(scenario: Scenario) -> _fabric.TransportSettings:
-    """The same for every flow of the run."""
+    """The settings, which are the same for every flow of the run."""
     scheme, transport, simulator = scenario.policy.definition, scenario.transport, scenario.simulator
     settings = _fabric.TransportSettings()
     settings.control = _fabric.Control[scheme.control.name]

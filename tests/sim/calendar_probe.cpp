@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The event calendar for test_calendar.py: a script of additions and takings in, what was taken and when out.
+// Plays a script of additions and takings on the event calendar, for test_calendar.py.
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "../../simulator/core/calendar.hpp"
+#include "event/calendar.hpp"
 
 using namespace sluice;
 
@@ -17,8 +17,9 @@ struct Numbered : Event {
 
 } // namespace
 
-// delay[i] >= 0: add an event so much later. delay[i] < 0: take what is due within ~delay[i]. Of each taking: the number of the event
-// (additions count from 0; -1: none was due), and the clock after it. Returns the number of takings.
+// Step i adds an event delay[i] from now, or, if delay[i] < 0, takes the next event that is due within
+// ~delay[i]. Writes for each taking: the number of the event, counted from 0, or -1 if none was due;
+// and the clock after it. Returns the number of takings.
 extern "C" std::int64_t sluice_run_script(std::int64_t near, std::int64_t steps, const std::int64_t *delay,
 					  std::int64_t *taken, std::int64_t *clock)
 {

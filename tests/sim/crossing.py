@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One packet from each of many hosts meets at one port: what the port did to each, and what a port by
-definition does.
+"""Many hosts send one packet each through one port: what the port did, and what a port must do by definition.
 
-Every flow sends one packet (its initial window is 1) and hears nothing for a millisecond, by when all is
-over."""
+Every flow sends one packet, because its initial window is 1. Its ACK takes a millisecond, and by then the test is over.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ SILENCE = MS
 
 @dataclass
 class Packet:
-    """One of those that meet. `packets`: of its flow, of which this is the first."""
+    """One packet. `packets`: how many its flow has; this is the first of them."""
 
     start_ps: int
     priority: int
@@ -35,7 +34,7 @@ class Packet:
 
 @dataclass
 class Fate:
-    """What became of each packet: when its service began, None where it was dropped; was it marked?"""
+    """For each packet: when its service began, None if it was dropped; and whether it was marked."""
 
     served_ps: list[int | None]
     marked: list[bool] = field(default_factory=list)
@@ -44,7 +43,7 @@ class Fate:
 def random_packets(
     seed: int, count: int, over_ps: int, *, packets: Sequence[int] = (1,), full: bool = False
 ) -> list[Packet]:
-    """In the order of their starts; of random priorities and, unless `full`, sizes."""
+    """Packets in the order of their starts, with random priorities and, unless `full`, random sizes."""
     rng = np.random.default_rng(seed)
     made = []
     for start in np.sort(rng.choice(over_ps, count, replace=False)):
@@ -97,14 +96,14 @@ def _note_deliveries(net: kit.Net, packets: Sequence[Packet], fate: Fate, port: 
 
 
 Choose = Callable[[list[int], int], int]
-"""Of the packets that wait, in the order of their arrival, and the time: which is served."""
+"""(packets that wait, in the order of arrival; time) -> the packet to serve."""
 Displace = Callable[[list[int], int], int]
-"""Of the packets that wait, and the one that has no room: which is dropped?"""
+"""(packets that wait; the packet that has no room) -> the packet to drop."""
 
 
 @dataclass
 class Definition:
-    """A port by definition: one server, a buffer for those that wait."""
+    """A port by definition: one server, and a buffer for packets that wait."""
 
     packets: Sequence[Packet]
     bps: int

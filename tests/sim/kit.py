@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small networks straight on `simulator._fabric`: numbers in, arrays out. Times are picoseconds.
+"""Small networks built directly on `simulator._fabric`: numbers in, arrays out. Times are picoseconds.
 
 net = single(3)                     # hosts 0, 1, 2 on one switch, 10 Gb/s
-net.flow(0, 2, 1_000_000)           # the first flow has the number 0, and so on
+net.flow(0, 2, 1_000_000)           # flows are numbered from 0
 result = net.finish()               # columns in the order of the flows' numbers
 net.port(net.towards[2]).most_bytes
 """
@@ -18,10 +18,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dataplane.windows import Window
 from policy.tags import URGENCY_FIRST
 from simulator import _fabric as core
+
+Array = npt.NDArray[Any]
+Columns = dict[str, Array]
+"""What became of flows: a value for each."""
+ColumnsLike = dict[str, Any]
+"""Columns of `Net.add`: anything that makes an array."""
 
 NS, US, MS, S = 10**3, 10**6, 10**9, 10**12
 GBIT = 10**9
@@ -31,6 +38,7 @@ PAYLOAD, HEADER = 1448, 66
 FRAME = PAYLOAD + HEADER
 FINISHED, KILLED, ENDED, UNFINISHED = range(4)
 TAGS = 62
+CORE = Path(__file__).parents[2] / "simulator" / "core"
 _RECORD = struct.Struct("=7Q18I")
 """struct sl_window_record, the fields of Window."""
 
@@ -52,7 +60,7 @@ _COLUMNS = {
 
 
 class PortNumbers(NamedTuple):
-    """What a port has done so far."""
+    """The counters of a port."""
 
     packets: int
     bytes: int
@@ -68,13 +76,13 @@ def serialisation(frame_bytes: int, bps: int) -> int:
 
 
 def packets_of(size_bytes: int) -> list[int]:
-    """Frames of a flow: full ones and the rest."""
+    """The frames of a flow: full ones, then the rest."""
     full, rest = divmod(size_bytes, PAYLOAD)
     return [FRAME] * full + ([rest + HEADER] if rest else [])
 
 
 def transport(**settings: Any) -> core.TransportSettings:
-    """Without a handshake, and with a retransmission timeout that no test meets unless it asks for it."""
+    """Settings without a handshake, and with a retransmission timeout that no test reaches by accident."""
     made = core.TransportSettings()
     given = {"handshake": False, "rto_min_ps": 10 * MS, "rto_initial_ps": 10 * MS, **settings}
     for name, value in given.items():
@@ -91,13 +99,15 @@ def discipline(**settings: Any) -> core.Discipline:
 
 def shares(of_each: Sequence[float], burst_bytes: int = 2 * FRAME) -> core.Discipline:
     return discipline(
-        between=core.Between.shares, shares=[*of_each, *[0.0] * (8 - len(of_each))], burst_bytes=burst_bytes
+        scheduler=core.Scheduler.shares,
+        shares=[*of_each, *[0.0] * (8 - len(of_each))],
+        burst_bytes=burst_bytes,
     )
 
 
 @dataclass
 class Link:
-    """One direction of a link and the port before it; further settings are PortSettings'."""
+    """One direction of a link and the port before it. `more`: further fields of PortSettings."""
 
     bps: int = 10 * GBIT
     delay_ps: int = US
@@ -114,7 +124,7 @@ class Link:
 
 
 class Net:
-    """A fabric under construction, then under way."""
+    """A fabric: first under construction, then running."""
 
     def __init__(
         self,
@@ -128,9 +138,9 @@ class Net:
     ) -> None:
         self.fabric = core.Fabric(hosts, switches, settings or transport(), near_ps, seed, spray)
         self.towards: dict[int, int] = {}
-        """The last port before each host."""
+        """Host -> the number of the last port before it."""
         self.core = -1
-        """Of a dumbbell: the port towards the right."""
+        """The number of a dumbbell's port towards the right."""
         self.flows = 0
 
     def add_port(self, link: Link, peer: int, *, to_host: bool = False) -> int:
@@ -140,13 +150,13 @@ class Net:
         return number
 
     def route(self, switch: int, hosts: Iterable[int], ports: Sequence[int]) -> None:
-        """Equal-cost ports of a switch towards these hosts."""
+        """Route these hosts by equal-cost ports of a switch."""
         group = self.fabric.add_group(list(ports))
         for host in hosts:
             self.fabric.set_route(switch, host, group)
 
     def flow(self, source: int, sink: int, size_bytes: int, start_ps: int = 0, **more: int) -> int:
-        """Flows in the order of their starts. `more`: further columns of Fabric.add_flows."""
+        """Add a flow and return its number. Starts must not decrease. `more`: further columns of Fabric.add_flows."""
         self.add(
             source=[source],
             sink=[sink],
@@ -157,7 +167,7 @@ class Net:
         return self.flows - 1
 
     def add(self, **columns: Any) -> None:
-        """Many flows at once; columns that are left out are 0, numbers go on from the last flow's."""
+        """Add many flows at once. Columns that are left out are 0; numbers continue those of earlier flows."""
         count = len(columns["bytes"])
         columns.setdefault("id", np.arange(self.flows, self.flows + count))
         columns.setdefault("importance_milli", np.full(count, 1000))
@@ -173,13 +183,13 @@ class Net:
     def run(self, until_ps: int, events: int = 2**62) -> bool:
         return self.fabric.run(until_ps, events)
 
-    def finish(self, until_ps: int = 10**6 * S) -> dict[str, np.ndarray]:
-        """Runs until nothing happens any more; what became of the flows, by their number."""
+    def finish(self, until_ps: int = 10**6 * S) -> Columns:
+        """Run until no event is left; return the results in the order of the flows' numbers."""
         assert self.run(until_ps)
         return self.results()
 
-    def results(self) -> dict[str, np.ndarray]:
-        """Of the flows that have ended since the last call, by number."""
+    def results(self) -> Columns:
+        """Results of the flows that have ended since the last call, in the order of their numbers."""
         columns = self.fabric.take_results()
         order = np.argsort(columns["id"], kind="stable")
         return {name: column[order] for name, column in columns.items()}
@@ -188,19 +198,19 @@ class Net:
         return PortNumbers(*(int(v) for v in self.fabric.port_statistics()[number]))
 
     def sender(self, number: int = 0) -> dict[str, int]:
-        """What the sender of a flow under way says of itself."""
+        """The state of the connection of a flow under way."""
         columns = self.fabric.senders()
         (at,) = np.flatnonzero(columns["id"] == number)
         return {name: int(column[at]) for name, column in columns.items()}
 
     def windows(self) -> dict[int, Window]:
-        """The last window of data of each sender under way, of which one has ended."""
+        """Flow -> the record of its last window of data, for flows of which a window has ended."""
         columns = self.fabric.windows()
         records = [Window(*_RECORD.unpack(record.tobytes())) for record in columns["record"]]
         return {int(i): w for i, w in zip(columns["id"], records, strict=True) if w.acked or w.at_ns}
 
     def trace(self, until_ps: int, step_ps: int) -> dict[int, list[Window]]:
-        """Runs on; the windows of each flow that end meanwhile. A window lasts longer than `step_ps`."""
+        """Run until a time; return each flow's windows that end meanwhile. A window must last longer than `step_ps`."""
         found: dict[int, list[Window]] = {}
         for now in range(self.fabric.now_ps + step_ps, until_ps + 1, step_ps):
             self.run(now)
@@ -211,7 +221,7 @@ class Net:
         return found
 
     def assert_nothing_left(self) -> None:
-        """Every packet and every flow has gone."""
+        """No packet and no flow is left."""
         self.fabric.audit()
         assert self.fabric.packets_under_way == 0
         assert self.fabric.flows_under_way == 0
@@ -226,7 +236,7 @@ def single(
     down: Link | None = None,
     **more: Any,
 ) -> Net:
-    """Hosts on one switch. `up`: from each host, `down`: to each."""
+    """Hosts on one switch. `up`: the link from each host; `down`: the link to each host."""
     net = Net(hosts, 1, settings, **more)
     for _ in range(hosts):
         net.add_port(up or Link(), 0)
@@ -236,7 +246,7 @@ def single(
 
 
 def chain(links: Sequence[Link], settings: core.TransportSettings | None = None, **more: Any) -> Net:
-    """Two hosts, 0 and 1, over these links and back over the same; a switch between each two."""
+    """Hosts 0 and 1, connected by these links in both directions, with a switch between any two links."""
     between = len(links) - 1
     net = Net(2, max(between, 1), settings, **more)
     if not between:
@@ -261,7 +271,7 @@ def dumbbell(
     edge: Link | None = None,
     **more: Any,
 ) -> Net:
-    """Hosts 0 … left-1 on switch 0, the others on switch 1; `core_link` between the two. Its port towards the
+    """Hosts 0 to left-1 on switch 0, the others on switch 1, and `core_link` between the switches. Its port towards the
     right is Net.core."""
     edge = edge or Link()
     net = Net(left + right, 2, settings, **more)
@@ -288,7 +298,7 @@ def leaf_spine(
     core_link: Link | None = None,
     **more: Any,
 ) -> Net:
-    """Leaves are the switches 0 …, spines come after them; hosts are numbered leaf by leaf."""
+    """Leaves are the first switches, spines the others. Hosts are numbered leaf by leaf."""
     edge, core_link = edge or Link(), core_link or Link(40 * GBIT)
     net = Net(leaves * hosts_per_leaf, leaves + spines, settings, **more)
     hosts = [range(leaf * hosts_per_leaf, (leaf + 1) * hosts_per_leaf) for leaf in range(leaves)]
@@ -307,8 +317,11 @@ def leaf_spine(
 
 
 def blocked(timeouts: int, **settings: Any) -> Net:
-    """A flow of Reno with a window of 64, of which three of a higher priority leave nothing for some milliseconds, in
-    which it times out so often (by RFC 6298); and six round trips later."""
+    """A Reno flow with a window of 64, six round trips after it was blocked.
+
+    Three flows of a higher priority take the whole link for some milliseconds. In that time the Reno flow has
+    `timeouts` timeouts by RFC 6298.
+    """
     given = {"initial_window": 64, "max_window": 64, "rto_min_ps": MS, "tags_deadlines": True}
     net = single(
         5,
@@ -327,23 +340,32 @@ def blocked(timeouts: int, **settings: Any) -> Net:
 
 
 def compiled(source: Path, folder: Path) -> ctypes.CDLL:
-    """C++ that stands beside a test, as a library with the checks for undefined behaviour."""
+    """Compile C++ that belongs to a test into a library, with the checks for undefined behaviour."""
     library = folder / source.with_suffix(".so").name
-    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
+    flags = [
+        f"-I{CORE}",
+        "-std=c++20",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-fsanitize=undefined",
+        "-fno-sanitize-recover=all",
+    ]
     subprocess.run(["c++", *flags, "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))
 
 
 def as_priority(priority: int, start_ps: int) -> dict[str, int]:
-    """Columns that give a flow's packets, sent at its start, a tag of their own for each of eight priorities:
-    deadlines whose urgency s = elapsed / left lies in the middle of every second step of the tag. See
-    `priority_map`."""
+    """Columns of a flow whose packets, sent at its start, carry the tag of one of eight priorities (`priority_map`).
+
+    They are deadlines: the urgency s = elapsed / left lies in the middle of every second step of the tag.
+    """
     urgency = 2.0 ** (7 - priority - 3.75)
     return {"began_ps": start_ps - S, "deadline_ps": start_ps + round(S / urgency)}
 
 
 def priority_map() -> list[int]:
-    """The queue map that goes with `as_priority`: 0 is the most urgent. Other tags: queue 0."""
+    """The queue map for `as_priority`: queue 0 is the most urgent. All other tags: queue 0."""
     queue_of = [0] * TAGS
     for step in range(16):
         queue_of[URGENCY_FIRST + step] = 7 - step // 2

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// RACK's reordering window for test_reordering.py: what leaves, arrives and is asked in; what is lost, and when the next will be, out.
+// Plays steps on RACK's reordering window, for test_reordering.py.
 #include <cstdint>
 #include <map>
 
-#include "../../simulator/core/reordering.hpp"
+#include "transport/recovery/reordering.hpp"
 
 using namespace sluice;
 
@@ -18,12 +18,13 @@ struct Step {
 
 } // namespace
 
-// After each step: due[i], the packet that is lost at once in lost[i], or -1. At most one is lost with each step of the tests.
+// Writes after each step: lost[i], the packet that is lost now, or -1; and due[i], when the next one
+// will be. No step of the tests loses more than one packet.
 extern "C" void sluice_reordering(std::int64_t steps, const Step *step, std::int64_t *lost, std::int64_t *due)
 {
 	Reordering reordering;
 	LastToLeave arrived;
-	RoundTrip round_trip(MILLISECOND, SECOND, TimeoutRule::Linux);
+	RttEstimator round_trip;
 	std::map<std::uint32_t, Time> left, missing;
 
 	for (std::int64_t i = 0; i < steps; i++) {

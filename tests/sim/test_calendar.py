@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The event calendar against a sorted list: by time, first come first served at equal times, near and far,
-after any silence."""
+"""The event calendar against a sorted list: events come by time, and events of one time in the order of adding."""
 
 from __future__ import annotations
 
 import bisect
 import ctypes
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +18,12 @@ from tests.sim import kit
 PROBE = Path(__file__).with_name("calendar_probe.cpp")
 SLOTS = 2**12
 
+RunScript = Callable[[int, list[int]], list[tuple[int, int]]]
+"""(near, script) -> what was taken, and the clock after it."""
+
 
 @pytest.fixture(scope="module")
-def run_script(tmp_path_factory):
+def run_script(tmp_path_factory: pytest.TempPathFactory) -> RunScript:
     """(near, script) -> what was taken, when; the probe is compiled with the checks for undefined
     behaviour."""
     function = kit.compiled(PROBE, tmp_path_factory.mktemp("probe")).sluice_run_script
@@ -28,7 +31,7 @@ def run_script(tmp_path_factory):
     function.argtypes = [ctypes.c_int64, ctypes.c_int64, pointer, pointer, pointer]
     function.restype = ctypes.c_int64
 
-    def run(near, script):
+    def run(near: int, script: list[int]) -> list[tuple[int, int]]:
         delay = np.array(script, np.int64)
         taken, clock = np.zeros_like(delay), np.zeros_like(delay)
         columns = [column.ctypes.data_as(pointer) for column in (delay, taken, clock)]
@@ -38,9 +41,10 @@ def run_script(tmp_path_factory):
     return run
 
 
-def by_sorted_list(script):
-    """What a calendar does, by definition."""
-    waiting, now, added, result = [], 0, 0, []
+def by_sorted_list(script: list[int]) -> list[tuple[int, int]]:
+    """What a calendar must do, by definition."""
+    waiting: list[tuple[int, int]] = []
+    now, added, result = 0, 0, []
     for step in script:
         if step >= 0:
             bisect.insort(waiting, (now + step, added))
@@ -60,9 +64,8 @@ nears = st.sampled_from([0, 1, SLOTS, 100 * SLOTS, 10**9, 10**12])
 
 
 @st.composite
-def scripts(draw, near):
-    """Delays of all magnitudes, many of them the same or at the ring's edges; takings with limits of all
-    magnitudes."""
+def scripts(draw: st.DrawFn, near: int) -> list[int]:
+    """Delays and limits of all magnitudes. Many delays are equal, or at the edges of the ring."""
     slot = 1 << (near // SLOTS).bit_length()
     ring = slot * SLOTS
     edges = [0, 1, slot, ring - 1, ring, ring + 1, 2 * ring, 5 * ring]
@@ -76,22 +79,22 @@ def scripts(draw, near):
 
 @settings(max_examples=400)
 @given(st.data())
-def test_events_come_as_from_a_sorted_list(run_script, data):
+def test_events_come_as_from_a_sorted_list(run_script: RunScript, data: st.DataObject) -> None:
     near = data.draw(nears)
     script = data.draw(scripts(near))
     assert run_script(near, script) == by_sorted_list(script)
 
 
-def test_far_and_near_events_of_one_time_come_in_the_order_of_their_adding(run_script):
-    """Two are added while the time is far, then, nearer to it, two more: the first two come first."""
+def test_far_and_near_events_of_one_time_come_in_the_order_of_their_adding(run_script: RunScript) -> None:
+    """Two events are added while their time is far, and two more when it is near: the first two come first."""
     far = 100 * SLOTS
     script = [far, far, far - 10, ~(10**9), 10, 10, *[~(10**9)] * 5]
     assert run_script(SLOTS, script) == by_sorted_list(script)
 
 
 @pytest.mark.parametrize("events", [10, 1000, 20_000])
-def test_many_events_as_a_fabric_has_them(run_script, events):
-    """Each taken event adds one: a steady number inside, some at the same time, some far."""
+def test_many_events_as_a_fabric_has_them(run_script: RunScript, events: int) -> None:
+    """Each event that is taken adds another one. So their number is constant; some coincide, and some are far."""
     rng = np.random.default_rng(events)
     delays = rng.choice([0, 1200, 1200, 50_000, 10**7, 10**10], 3 * events)
     script = [*delays[:events].tolist()]

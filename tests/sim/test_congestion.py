@@ -1,38 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Congestion control: windows, queues and shares as the analyses of the papers have them, and the laws' own
-numbers."""
+"""Congestion control: windows, queues and shares against the papers' analyses, and against the laws."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from math import sqrt
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dataplane import laws_cffi
+from dataplane.windows import Window
+from simulator import _fabric as core
 from simulator._fabric import MarkBy
 from tests.sim import kit
-from tests.sim.kit import FRAME, GBIT, HEADER, KILLED, MS, PAYLOAD, US, Link, S, core, serialisation
+from tests.sim.kit import FRAME, GBIT, HEADER, KILLED, MS, PAYLOAD, US, Link, S, serialisation
 
 RATE = 10 * GBIT
 FULL = serialisation(FRAME, RATE)
 
 
-def bottleneck(flows, trip_ps, settings, **port):
-    """Hosts 0 … flows-1 send to the last one; the port before it is the only one that they fill. `trip_ps`:
-    without serialisation."""
+def bottleneck(flows: int, trip_ps: int, settings: core.TransportSettings, **port: Any) -> kit.Net:
+    """Hosts 0 to flows-1 send to the last host, and fill only the port before it. `trip_ps`: the round trip without
+    serialisation."""
     up = Link(100 * GBIT, trip_ps // 4)
     return kit.single(flows + 1, settings, up=up, down=Link(RATE, trip_ps // 4, **port))
 
 
-def forever(net, source, sink, start_ps=0, **more):
-    """An endless flow."""
+def forever(net: kit.Net, source: int, sink: int, start_ps: int = 0, **more: Any) -> int:
+    """Add an endless flow; return its number."""
     return net.flow(source, sink, 1, start_ps, until_ps=10**3 * S, **more)
 
 
-def queue_samples(net, until_ps, step_ps, sink):
-    """Packets that wait before the sink, at every step from now on."""
+def queue_samples(net: kit.Net, until_ps: int, step_ps: int, sink: int) -> kit.Array:
+    """The queue before the sink in packets, sampled at every step from now on."""
     found = []
     for now in range(net.fabric.now_ps, until_ps, step_ps):
         net.run(now)
@@ -40,12 +42,13 @@ def queue_samples(net, until_ps, step_ps, sink):
     return np.array(found)
 
 
-def goodput_bps(net, flows, over_ps):
-    """Of each flow, over the time from now."""
+def goodput_bps(net: kit.Net, flows: int, over_ps: int) -> kit.Array:
+    """The goodput of each flow over a time from now on."""
 
-    def acked():
+    def acked() -> kit.Array:
         columns = net.fabric.senders()
-        return columns["acked_bytes"][np.argsort(columns["id"])].astype(float)
+        acked_bytes: kit.Array = columns["acked_bytes"][np.argsort(columns["id"])].astype(float)
+        return acked_bytes
 
     before = acked()
     net.run(net.fabric.now_ps + over_ps)
@@ -61,9 +64,12 @@ TRIP = 100 * US
 TRIP_IN_ALL = TRIP + FULL + serialisation(HEADER, RATE)
 
 
-def falls_of(windows):
-    """(from, to) of each fall of a sawtooth. A reduction takes a round trip (RFC 6937), in which marks go on;
-    so a fall comes in cuts in one or two successive windows."""
+def falls_of(windows: list[Window]) -> list[tuple[int, int]]:
+    """(from, to) of each fall of a sawtooth.
+
+    A reduction takes a round trip (RFC 6937), during which marks continue. So one fall may be two cuts in successive
+    windows.
+    """
     falls, last = [], None
     for i, (before, w) in enumerate(pairwise(windows)):
         if w.cuts == before.cuts:
@@ -77,10 +83,11 @@ def falls_of(windows):
 
 
 @pytest.mark.parametrize(("flows", "threshold"), [(1, 20), (1, 40), (1, 65), (2, 40), (4, 60)])
-def test_dctcp_sawtooth(flows, threshold):
-    """W* = (C RTT + K) / N. A window falls by D = sqrt(2 W*) / 2 from its peak W* and takes D round trips to
-    come back: a period of that and of the round trips of the fall. alpha, about sqrt(2 / W*) by the analysis,
-    is the share of packets marked."""
+def test_dctcp_sawtooth(flows: int, threshold: int) -> None:
+    """A window falls from its peak W* = (C RTT + K) / N by D = sqrt(2 W*) / 2, and grows back in D round trips.
+
+    So a period is D round trips and those of the fall. alpha is the share of marked packets: about sqrt(2 / W*).
+    """
     net = bottleneck(flows, TRIP, kit.transport(), more={"mark_bytes": threshold * FRAME})
     for source in range(flows):
         forever(net, source, flows, source * US)
@@ -101,9 +108,9 @@ def test_dctcp_sawtooth(flows, threshold):
 
 
 @pytest.mark.parametrize("threshold", [20, 65])
-def test_dctcp_keeps_the_queue_near_k_and_the_link_busy(threshold):
-    """One flow: the queue is never above K + 3, swings by about D = sqrt(2 (C RTT + K)) / 2, and does not
-    empty for K > C RTT / 7 (equation 13 there)."""
+def test_dctcp_keeps_the_queue_near_k_and_the_link_busy(threshold: int) -> None:
+    """The queue of one flow stays below K + 3 and swings by about D = sqrt(2 (C RTT + K)) / 2. It never empties if
+    K > C RTT / 7 (equation 13 there)."""
     net = bottleneck(1, TRIP, kit.transport(), more={"mark_bytes": threshold * FRAME})
     forever(net, 0, 1)
     net.run(60 * MS)
@@ -116,8 +123,8 @@ def test_dctcp_keeps_the_queue_near_k_and_the_link_busy(threshold):
 
 @pytest.mark.parametrize("flows", [2, 8])
 @pytest.mark.parametrize("control", ["dctcp", "ucp", "d2tcp", "mcp", "datcp", "reno", "cubic"])
-def test_equal_flows_get_equal_shares(control, flows):
-    """Without deadlines: Jain's index (sum x)^2 / (n sum x^2) over 0.1 s is near 1, the link is full."""
+def test_equal_flows_get_equal_shares(control: str, flows: int) -> None:
+    """Without deadlines, Jain's index (sum x)^2 / (n sum x^2) is near 1, and the link is full."""
     by_marks = control not in ("reno", "cubic")
     halves = control in ("reno", "datcp")
     port = (
@@ -136,9 +143,8 @@ def test_equal_flows_get_equal_shares(control, flows):
     assert rates.sum() ** 2 / (flows * (rates**2).sum()) > 0.95
 
 
-def test_cubic_fills_the_buffer_and_recovers_without_timeouts():
-    """Loss-based: the queue reaches the buffer's end again and again; a loss takes the window to 0.7 of what
-    it was."""
+def test_cubic_fills_the_buffer_and_recovers_without_timeouts() -> None:
+    """CUBIC reacts to losses, so the queue fills the buffer repeatedly. A loss reduces the window to 0.7."""
     settings = kit.transport(control=core.Control.cubic, echo=core.Echo.none, rto_min_ps=MS)
     net = bottleneck(1, TRIP, settings, buffer_bytes=100 * FRAME)
     forever(net, 0, 1)
@@ -153,8 +159,8 @@ def test_cubic_fills_the_buffer_and_recovers_without_timeouts():
     assert goodput_bps(net, 1, 100 * MS)[0] > 0.97 * RATE * PAYLOAD / FRAME
 
 
-def test_cubic_leaves_slow_start_when_the_train_of_acks_is_half_a_round_trip_long():
-    """HyStart: each ACK of the train adds a packet, so the window is then what the path holds and a bit more."""
+def test_cubic_leaves_slow_start_when_the_train_of_acks_is_half_a_round_trip_long() -> None:
+    """HyStart: each ACK of the train adds a packet, so the window ends slightly above what the path holds."""
     trip = 10 * MS
     more = {
         "initial_window": 16,
@@ -170,8 +176,8 @@ def test_cubic_leaves_slow_start_when_the_train_of_acks_is_half_a_round_trip_lon
     assert max(after / before for before, after in pairwise(windows[-3:])) < 1.2, "slow start is over"
 
 
-def test_cubic_leaves_slow_start_when_packets_are_late():
-    """HyStart, ACKs too far apart for a train: a whole round has waited for 4 ms. The buffer holds 60 packets."""
+def test_cubic_leaves_slow_start_when_packets_are_late() -> None:
+    """HyStart, with ACKs too far apart for a train: slow start ends after a round that waited for 4 ms."""
     rate = 5 * GBIT // 1000
     settings = kit.transport(
         control=core.Control.cubic, echo=core.Echo.none, packets_per_ack=2, rto_min_ps=S, rto_initial_ps=S
@@ -189,9 +195,11 @@ def test_cubic_leaves_slow_start_when_packets_are_late():
 
 
 @pytest.mark.parametrize("per_ack", [1, 2, 3, 4])
-def test_the_exact_echo_tells_of_every_mark_once(per_ack):
-    """RFC 8257, section 3.2: with delayed ACKs, too, the sender counts as many marked packets as the port
-    marked. A burst of many single packets, unmarked, makes one flow wait for a while."""
+def test_the_exact_echo_tells_of_every_mark_once(per_ack: int) -> None:
+    """The sender counts as many marked packets as the port marked, also with delayed ACKs (RFC 8257, section 3.2).
+
+    A burst of single packets of other flows makes the flow wait for a while.
+    """
     settings = kit.transport(packets_per_ack=per_ack, tags_deadlines=True, max_window=60)
     more = {"mark_bytes": 3 * FRAME, "mark_by": MarkBy.queue}
     net = bottleneck(11, TRIP, settings, more=more)
@@ -209,10 +217,12 @@ def test_the_exact_echo_tells_of_every_mark_once(per_ack):
 
 
 @pytest.mark.parametrize(("echo", "control"), [("standard", "reno"), ("exact", "dctcp")])
-def test_marks_in_one_window_cut_it_once(echo, control):
-    """RFC 3168 echoes until the sender says that it has reduced (CWR), RFC 8257 each mark; one cut a window
-    for both. A flow sends 40 packets each round trip, back to back; amid the tenth of these bursts four
-    packets of another one make it wait."""
+def test_marks_in_one_window_cut_it_once(echo: str, control: str) -> None:
+    """Both echoes cause one cut a window: RFC 3168's, which lasts until CWR, and RFC 8257's, which is each mark.
+
+    A flow sends bursts of 40 packets, one each round trip. During the tenth burst, four packets of another flow make
+    it wait.
+    """
     settings = kit.transport(
         echo=getattr(core.Echo, echo),
         control=getattr(core.Control, control),
@@ -243,7 +253,7 @@ def test_marks_in_one_window_cut_it_once(echo, control):
 
 
 @pytest.fixture(scope="module")
-def laws():
+def laws() -> Any:
     return laws_cffi.load()
 
 
@@ -252,15 +262,15 @@ INPUTS = [*TOLD, "cwnd", "rtt_us", "mss_bytes", "flags", "random", "alpha_q20"]
 ANSWERS = ["urgency_q16", "precedence_q16", "penalty_q20", "bound", "phase", "rate_bytes_per_s"]
 
 
-def goal_of(laws, flow):
+def goal_of(laws: Any, flow: dict[str, Any]) -> Any:
     goal = laws.ffi.new("struct sl_datcp_goal *")
     goal.timed, goal.importance_milli = flow["timed"], flow["importance_milli"]
     goal.importance_share_milli = flow["importance_share_milli"]
     return goal
 
 
-def asked(laws, control, window, state, goal):
-    """What the law answers to this window, called through cffi."""
+def asked(laws: Any, control: str, window: Window, state: Any, goal: Any) -> dict[str, int]:
+    """The law's answer to this window, by a call through cffi."""
     record = laws.ffi.new("struct sl_window_record *")
     for name in INPUTS:
         setattr(record, name, getattr(window, name))
@@ -274,9 +284,9 @@ def asked(laws, control, window, state, goal):
 
 
 @pytest.mark.parametrize("control", ["dctcp", "ucp", "d2tcp", "mcp", "datcp"])
-def test_windows_are_what_the_laws_make_of_them(laws, control):
-    """Every window of five flows, with deadlines and without, begun before the clock and after: what the
-    sender put into the law fits the flow, what came out is what the same law answers here."""
+def test_windows_are_what_the_laws_make_of_them(laws: Any, control: str) -> None:
+    """Five flows with and without deadlines, begun before time 0 and after it: each window's record describes the flow,
+    and the answer in it is what the same law answers here."""
     settings = kit.transport(control=getattr(core.Control, control))
     net = bottleneck(5, TRIP, settings, more={"mark_bytes": 20 * FRAME})
     began = [0, -30 * MS, 0, 2 * MS, 1 * MS]
@@ -324,15 +334,15 @@ def test_windows_are_what_the_laws_make_of_them(laws, control):
             assert {name: getattr(window, name) for name in ANSWERS} == expected
 
 
-def urgent_for_long(urgency):
-    """Columns of an endless flow whose urgency T_e / (T_d - T_e) stays the same for a second."""
+def urgent_for_long(urgency: float) -> dict[str, int]:
+    """Columns of an endless flow whose urgency T_e / (T_d - T_e) stays about constant for a second."""
     return {"began_ps": -1000 * S, "deadline_ps": round(1000 * S / urgency)}
 
 
 @pytest.mark.parametrize(("first", "second"), [(0.5, 2), (1, 2), (0.5, 1)])
-def test_ucp_shares(first, second):
-    """Two flows that are cut in the same windows, by p_i = alpha_i^s_i, and grow by a packet each: W_i p_i /
-    2 is the same for both, so windows are as 1 / p_i."""
+def test_ucp_shares(first: float, second: float) -> None:
+    """Two flows are cut in the same windows, by p_i = alpha_i^s_i, and grow by a packet each. So W_i p_i / 2 is the
+    same for both, and windows are in proportion to 1 / p_i."""
     net = bottleneck(2, TRIP, kit.transport(control=core.Control.ucp), more={"mark_bytes": 40 * FRAME})
     forever(net, 0, 2, **urgent_for_long(first))
     forever(net, 1, 2, **urgent_for_long(second))
@@ -348,11 +358,11 @@ def test_ucp_shares(first, second):
     assert window[1] / window[0] == pytest.approx(falls[0] / falls[1], rel=0.35)
 
 
-def test_d2tcp_gives_more_to_who_has_less_time():
+def test_d2tcp_gives_more_to_who_has_less_time() -> None:
     """Four flows of one size through one link; the one with half the time is done first, and earlier than
     under DCTCP."""
 
-    def fct(control):
+    def fct(control: core.Control) -> kit.Array:
         net = bottleneck(4, TRIP, kit.transport(control=control), more={"mark_bytes": 40 * FRAME})
         net.add(
             bytes=[10_000_000] * 4,
@@ -371,9 +381,8 @@ def test_d2tcp_gives_more_to_who_has_less_time():
 
 
 @pytest.mark.parametrize("deadline_ms", [20, 50])
-def test_mcp_takes_just_the_rate_that_it_needs(deadline_ms):
-    """The flow is done shortly before its deadline, and another one, without a deadline, gets what it
-    leaves."""
+def test_mcp_takes_just_the_rate_that_it_needs(deadline_ms: int) -> None:
+    """The flow ends shortly before its deadline. Another flow without a deadline gets the rest of the link."""
     size = 5_000_000
     net = bottleneck(2, TRIP, kit.transport(control=core.Control.mcp), more={"mark_bytes": 40 * FRAME})
     net.add(
@@ -391,9 +400,12 @@ def test_mcp_takes_just_the_rate_that_it_needs(deadline_ms):
     assert result["delivered_bytes"][1] > 0.9 * left_bytes
 
 
-def test_datcp_shares_grow_with_precedence():
-    """Importance alone (phi = 1): P = I. Equation (5) has shares as P where all are marked at once; marks by
-    chance, more like its root (laws/datcp.h). Between the two, a bit of room on both sides."""
+def test_datcp_shares_grow_with_precedence() -> None:
+    """With importance alone (phi = 1), precedence P is the importance.
+
+    By equation (5) shares are in proportion to P if all flows are marked at once, and to about its root if marks are
+    random (laws/datcp.h). The test allows for both.
+    """
     settings = kit.transport(control=core.Control.datcp)
     net = bottleneck(2, TRIP, settings, more={"mark_bytes": 20 * FRAME, "mark_max_bytes": 60 * FRAME})
     for source, importance in enumerate((1000, 4000)):
@@ -404,8 +416,8 @@ def test_datcp_shares_grow_with_precedence():
     assert net.sender(1)["precedence_q16"] == 4 << 16
 
 
-def test_datcp_quenches_who_cannot_all_make_it():
-    """Four flows want 0.4 of the link each: some are killed, and those that stay meet their deadlines."""
+def test_datcp_quenches_who_cannot_all_make_it() -> None:
+    """Four flows want 0.4 of the link each: some are killed, and the others meet their deadlines."""
     settings = kit.transport(control=core.Control.datcp)
     deadline = 100 * MS
     net = bottleneck(4, TRIP, settings, more={"mark_bytes": 20 * FRAME, "mark_max_bytes": 60 * FRAME})
@@ -428,7 +440,7 @@ def test_datcp_quenches_who_cannot_all_make_it():
 # -- D3 (Wilson et al., SIGCOMM 2011)
 
 
-def with_rates(flows, columns):
+def with_rates(flows: int, columns: kit.ColumnsLike) -> tuple[kit.Columns, kit.Net]:
     settings = kit.transport(control=core.Control.d3, echo=core.Echo.none)
     net = bottleneck(flows, TRIP, settings, more={"grants_rates": True})
     net.add(source=range(flows), sink=[flows] * flows, **columns)
@@ -437,9 +449,8 @@ def with_rates(flows, columns):
     return result, net
 
 
-def test_d3_grants_first_what_deadlines_need():
-    """Wanted: a half and a quarter of the link; a third flow without a deadline gets the rest. Both deadlines
-    are met."""
+def test_d3_grants_first_what_deadlines_need() -> None:
+    """Two flows want a half and a quarter of the link, and meet their deadlines. A third flow gets the rest."""
     deadline = 10 * MS
     share = [0.5, 0.25, 0.5]
     result, net = with_rates(
@@ -455,8 +466,8 @@ def test_d3_grants_first_what_deadlines_need():
     assert net.fabric.packets_dropped == 0
 
 
-def test_d3_shares_fairly_without_deadlines():
-    """n flows of one size end together, after n times the time of one."""
+def test_d3_shares_fairly_without_deadlines() -> None:
+    """n flows of equal size end together, after n times the time of one flow."""
     size = 5_000_000
     result, net = with_rates(4, {"bytes": [size] * 4, "start_ps": [0] * 4})
     together = 4 * len(kit.packets_of(size)) * FULL

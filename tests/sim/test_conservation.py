@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever the network: sent = received + dropped + under way at every event, and in the end every flow has
-got all its bytes, once, and nothing is left."""
+"""On random networks, sent = received + dropped + under way at every event, and every flow gets all its bytes."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator import _fabric as core
 from simulator._fabric import MarkBy
 from tests.sim import kit
-from tests.sim.kit import FINISHED, FRAME, GBIT, MS, NO_BOUND, US, Link, S, core
+from tests.sim.kit import FINISHED, FRAME, GBIT, MS, NO_BOUND, US, Link, S
 
 LONG_AGO = 10**5 * S
-"""By then even a flow that has met many timeouts in a row is done."""
+"""Until then even a flow with many timeouts in a row has ended."""
 
 rates = st.sampled_from([GBIT, 10 * GBIT, 40 * GBIT, 7_777_777_777])
 delays = st.integers(0, 30 * US)
 bursts = st.sampled_from([0, 0, 1, FRAME, 5000, 20 * FRAME])
 buffers = st.sampled_from([FRAME, FRAME + 1, 3 * FRAME, 5000, 20 * FRAME, NO_BOUND])
-markings = st.sampled_from(
+markings: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [
         {},
         {"mark_bytes": 2 * FRAME},
@@ -29,19 +31,19 @@ markings = st.sampled_from(
         {"phantom_rate_bps": GBIT // 2, "phantom_mark_bytes": 3000},
     ]
 )
-disciplines = st.sampled_from(
+disciplines: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [
         {},
         {"flow_queues": True, "sub_queues": 4, "release_ns": 10_000},
-        {"between": core.Between.shares, "shares": [0.5, 0.3, 0, 0, 0.2, 0, 0, 0], "burst_bytes": 3028},
+        {"scheduler": core.Scheduler.shares, "shares": [0.5, 0.3, 0, 0, 0.2, 0, 0, 0], "burst_bytes": 3028},
         {
-            "between": core.Between.shares,
+            "scheduler": core.Scheduler.shares,
             "shares": [0.1] * 8,
             "burst_bytes": 0,
             "flow_queues": True,
             "sub_queues": 2,
         },
-        {"between": core.Between.shortest_first},
+        {"scheduler": core.Scheduler.shortest_first},
     ]
 )
 transports = st.fixed_dictionaries(
@@ -69,7 +71,7 @@ transports = st.fixed_dictionaries(
 
 
 @st.composite
-def links(draw, delays=delays):
+def links(draw: st.DrawFn, delays: st.SearchStrategy[int] = delays) -> Link:
     more = {**draw(markings), "burst_bytes": draw(bursts)}
     buffer_bytes = draw(buffers)
     if more[
@@ -80,8 +82,10 @@ def links(draw, delays=delays):
 
 
 @st.composite
-def networks(draw, settings_of=transports):
-    """One of the kit's shapes with any ports."""
+def networks(
+    draw: st.DrawFn, settings_of: st.SearchStrategy[dict[str, Any]] = transports
+) -> tuple[kit.Net, int]:
+    """One of the kit's topologies, with random ports."""
     transport = kit.transport(**draw(settings_of))
     common = {"seed": draw(st.integers(0, 2**32)), "near_ps": draw(st.sampled_from([US, MS, 10**6 * MS]))}
     shape = draw(st.sampled_from(["single", "chain", "dumbbell", "leaf and spine"]))
@@ -101,8 +105,8 @@ def networks(draw, settings_of=transports):
 
 
 @st.composite
-def flows(draw, hosts, most=8, largest=150_000):
-    """Columns for Net.add."""
+def flows(draw: st.DrawFn, hosts: int, most: int = 8, largest: int = 150_000) -> kit.ColumnsLike:
+    """Columns of random flows for Net.add."""
     count = draw(st.integers(1, most))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     start_ps = np.sort(rng.integers(0, draw(st.sampled_from([1, 100 * US, 5 * MS])), count))
@@ -119,7 +123,7 @@ def flows(draw, hosts, most=8, largest=150_000):
     }
 
 
-def assert_all_delivered(net, result, columns):
+def assert_all_delivered(net: kit.Net, result: kit.Columns, columns: kit.ColumnsLike) -> None:
     assert result["id"].tolist() == list(range(len(columns["bytes"])))
     assert set(result["outcome"]) == {FINISHED}
     assert result["delivered_bytes"].tolist() == np.asarray(columns["bytes"], np.uint64).tolist()
@@ -128,7 +132,7 @@ def assert_all_delivered(net, result, columns):
 
 @settings(max_examples=150)
 @given(st.data())
-def test_packets_are_conserved_at_every_event(data):
+def test_packets_are_conserved_at_every_event(data: st.DataObject) -> None:
     net, hosts = data.draw(networks())
     columns = data.draw(flows(hosts))
     net.add(**columns)
@@ -142,7 +146,7 @@ def test_packets_are_conserved_at_every_event(data):
 
 @settings(max_examples=600)
 @given(st.data())
-def test_every_flow_ends_and_nothing_is_left(data):
+def test_every_flow_ends_and_nothing_is_left(data: st.DataObject) -> None:
     net, hosts = data.draw(networks())
     columns = data.draw(flows(hosts, most=40, largest=2_000_000))
     net.add(**columns)
@@ -151,8 +155,8 @@ def test_every_flow_ends_and_nothing_is_left(data):
 
 @settings(max_examples=100)
 @given(st.data())
-def test_every_flow_ends_that_sends_at_granted_rates(data):
-    """D3, which asks each round trip anew as long as a flow lasts: so round trips of some length here."""
+def test_every_flow_ends_that_sends_at_granted_rates(data: st.DataObject) -> None:
+    """D3 sends a request each round trip. Round trips are long here, so that requests are few."""
     edge, core_link = data.draw(links(st.just(20 * US))), data.draw(links(st.just(20 * US)))
     for link in (edge, core_link):
         link.more = {"grants_rates": True}
@@ -171,12 +175,11 @@ def test_every_flow_ends_that_sends_at_granted_rates(data):
 
 
 @pytest.mark.parametrize(
-    "discipline", [{}, {"between": core.Between.shortest_first}], ids=["strict", "shortest first"]
+    "discipline", [{}, {"scheduler": core.Scheduler.shortest_first}], ids=["strict", "shortest first"]
 )
 @pytest.mark.parametrize("threshold", [0, 3])
-def test_every_flow_ends_where_two_packets_wait_at_most(discipline, threshold):
-    """30 flows into one port: losses of data, of retransmissions and of acknowledgements; timeouts;
-    recovery."""
+def test_every_flow_ends_where_two_packets_wait_at_most(discipline: dict[str, Any], threshold: int) -> None:
+    """30 flows share one port, which loses data, retransmissions and ACKs."""
     settings = kit.transport(rto_min_ps=200 * US, rto_initial_ps=200 * US, duplicate_threshold=threshold)
     down = Link(buffer_bytes=2 * FRAME, discipline=kit.discipline(**discipline))
     net = kit.single(31, settings, down=down)
@@ -194,9 +197,12 @@ def test_every_flow_ends_where_two_packets_wait_at_most(discipline, threshold):
     assert_all_delivered(net, result, columns)
 
 
-def test_nothing_is_left_of_a_flow_whose_last_packet_is_dropped():
-    """A packet is sent again before its ACK can have come. The second copy waits behind many of another flow,
-    until the first one's flow is done and its timer has run out, and then finds the last port full."""
+def test_nothing_is_left_of_a_flow_whose_last_packet_is_dropped() -> None:
+    """A needless retransmission is dropped after its flow has ended, and the flow is removed nevertheless.
+
+    The timeout is shorter than the round trip, so packet 0 leaves twice. Its second copy waits behind another flow's
+    packets and then finds the last port full.
+    """
     settings = kit.transport(rto_min_ps=MS, rto_initial_ps=20 * US, initial_window=200)
     edge = Link(10 * GBIT, 2 * US, buffer_bytes=FRAME)
     net = kit.Net(5, 2, settings)
@@ -223,8 +229,8 @@ def test_nothing_is_left_of_a_flow_whose_last_packet_is_dropped():
     net.assert_nothing_left()
 
 
-def test_nothing_is_left_of_an_endless_flow_after_its_end():
-    """It is told what arrived until then; packets that were under way arrive, or are lost, and go."""
+def test_nothing_is_left_of_an_endless_flow_after_its_end() -> None:
+    """The result counts what arrived until the end. Packets under way then arrive or are dropped."""
     net = kit.single(3, kit.transport(), down=Link(buffer_bytes=3 * FRAME))
     net.add(bytes=[1, 1], start_ps=[0, 0], until_ps=[3 * MS, 5 * MS], source=[0, 1], sink=[2, 2])
     result = net.finish(LONG_AGO)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Same seed, same bytes of output."""
+"""The same seed gives the same bytes of output."""
 
 from __future__ import annotations
 
 import hashlib
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from tests.sim.kit import FRAME, MS, US, Link
 
 
 def digest(seed: int) -> str:
-    """Of all that a run with chance in it tells: random marks, drops, sprayed packets."""
+    """A digest of all outputs of a run with random marks, drops and sprayed packets."""
     red = {"mark_bytes": 5 * FRAME, "mark_max_bytes": 60 * FRAME, "count_tags": True}
     port = Link(delay_ps=US, buffer_bytes=40 * FRAME, more=red)
     net = kit.leaf_spine(
@@ -34,19 +35,16 @@ def digest(seed: int) -> str:
         columns = {**net.fabric.take_results(), **{f"sender {k}": v for k, v in net.fabric.senders().items()}}
         for column in columns.values():
             total.update(column.tobytes())
-    for columns in (
-        net.fabric.take_results().values(),
-        [net.fabric.port_statistics(), net.fabric.tag_counters()],
-    ):
-        for column in columns:
-            total.update(column.tobytes())
+    last = [*net.fabric.take_results().values(), net.fabric.port_statistics(), net.fabric.tag_counters()]
+    for column in last:
+        total.update(column.tobytes())
     assert net.fabric.packets_dropped > 0
     assert net.fabric.port_statistics()[:, 2].sum() > 100
     return total.hexdigest()
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
-    """Twice in this process, once in another."""
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others() -> None:
+    """Two runs in this process, and one in another."""
     first = digest(1)
     assert digest(1) == first
     assert digest(2) != first
@@ -55,10 +53,10 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
     assert elsewhere.stdout.strip() == first
 
 
-def test_how_a_run_is_cut_into_pieces_changes_nothing():
-    """All at once, event by event, a microsecond each."""
+def test_how_a_run_is_cut_into_pieces_changes_nothing() -> None:
+    """One call, one call for each event, or one for each microsecond."""
 
-    def run(advance):
+    def run(advance: Callable[[kit.Net], object]) -> dict[str, list[int]]:
         net = kit.single(
             4,
             down=Link(buffer_bytes=20 * FRAME, more={"mark_bytes": 3 * FRAME, "mark_max_bytes": 15 * FRAME}),
@@ -67,11 +65,11 @@ def test_how_a_run_is_cut_into_pieces_changes_nothing():
         advance(net)
         return {name: column.tolist() for name, column in net.results().items()}
 
-    def in_microseconds(net):
+    def in_microseconds(net: kit.Net) -> None:
         for microsecond in range(30_000):
             net.run(microsecond * US)
 
-    def event_by_event(net):
+    def event_by_event(net: kit.Net) -> None:
         while not net.run(30 * MS, 1):
             pass
 
@@ -81,11 +79,10 @@ def test_how_a_run_is_cut_into_pieces_changes_nothing():
     assert run(in_microseconds) == expected
 
 
-def test_the_width_of_the_calendar_changes_nothing():
-    """Far or near, events come in one order, also at equal times: all starts, rates and delays here are
-    multiples."""
+def test_the_width_of_the_calendar_changes_nothing() -> None:
+    """Events come in the same order, near or far. Many coincide: starts, rates and delays are multiples."""
 
-    def run(near_ps):
+    def run(near_ps: int) -> dict[str, list[int]]:
         net = kit.single(
             9, down=Link(buffer_bytes=20 * FRAME, more={"mark_bytes": 3 * FRAME}), near_ps=near_ps
         )

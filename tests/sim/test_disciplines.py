@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queue disciplines by their definitions: the fabric's port against a port in a few lines, packet by
-packet."""
+"""Queue disciplines against their definitions: the fabric's port and a port in a few lines agree on every packet."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 
@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from policy.tags import attained_tag
+from simulator import _fabric as core
 from tests.sim import kit
-from tests.sim.crossing import Definition, Packet, cross, random_packets
-from tests.sim.kit import FRAME, GBIT, NS, PAYLOAD, US, Link, S, core, serialisation
+from tests.sim.crossing import Choose, Definition, Packet, cross, random_packets
+from tests.sim.kit import FRAME, GBIT, NS, PAYLOAD, US, Link, S, serialisation
 
 seeds = pytest.mark.parametrize("seed", range(6))
 
 
 @seeds
-def test_one_queue_is_first_come_first_served(seed):
+def test_one_queue_is_first_come_first_served(seed: int) -> None:
     packets = [Packet(p.start_ps, 0, p.frame_bytes) for p in random_packets(seed, 150, 100 * US)]
     assert (
         cross(packets, Link()).served_ps
@@ -27,27 +28,28 @@ def test_one_queue_is_first_come_first_served(seed):
     )
 
 
-def highest(packets):
-    """The packet of the highest priority, of those the first that came."""
+def highest(packets: Sequence[Packet]) -> Choose:
+    """Chooses the packet of the highest priority that arrived first."""
     return lambda waiting, _: min(waiting, key=lambda i: (packets[i].priority, packets[i].arrival_ps))
 
 
 @seeds
-def test_strict_priority(seed):
-    """No packet's service begins while one of a higher priority waits; never is the link idle while one
-    waits."""
+def test_strict_priority(seed: int) -> None:
+    """No packet's service begins while one of a higher priority waits, and the link is never idle while one waits."""
     packets = random_packets(seed, 200, 120 * US)
     fate = cross(packets, Link())
     assert fate.served_ps == Definition(packets, 10 * GBIT, highest(packets)).run().served_ps
-    for p, served in zip(packets, fate.served_ps, strict=True):
-        for q, other in zip(packets, fate.served_ps, strict=True):
+    served_ps = [served for served in fate.served_ps if served is not None]
+    for p, served in zip(packets, served_ps, strict=True):
+        for q, other in zip(packets, served_ps, strict=True):
             assert not (q.priority < p.priority and q.arrival_ps < served < other)
 
 
 @seeds
 @pytest.mark.parametrize("buffer_bytes", [FRAME, 5 * FRAME + 1, 20_000])
-def test_the_tail_is_dropped_exactly_at_the_buffer(seed, buffer_bytes):
-    """Dropped: who finds B bytes waiting and B + L > buffer. The packet on the link does not count."""
+def test_the_tail_is_dropped_exactly_at_the_buffer(seed: int, buffer_bytes: int) -> None:
+    """A packet of L bytes that finds B waiting bytes is dropped if B + L > buffer. The packet on the link does not
+    count."""
     packets = random_packets(seed, 150, 60 * US)
     fate = cross(packets, Link(buffer_bytes=buffer_bytes))
     assert fate.served_ps.count(None) > 10
@@ -55,18 +57,19 @@ def test_the_tail_is_dropped_exactly_at_the_buffer(seed, buffer_bytes):
 
 
 @seeds
-def test_shortest_first(seed):
-    """pFabric: served is the flow with the fewest packets to go; dropped, when the buffer is full, one with
-    the most to go, and the arriving packet if none has more."""
+def test_shortest_first(seed: int) -> None:
+    """pFabric serves the flow with the fewest packets left. If the buffer is full, it drops a packet of the flow with
+    the most packets left, or the arriving packet if none has more."""
     packets = random_packets(seed, 150, 60 * US, packets=range(1, 60), full=True)
     to_go = [p.packets for p in packets]
 
-    def most(waiting, arriving):
+    def most(waiting: list[int], arriving: int) -> int:
         worst = max(waiting, key=lambda i: to_go[i])
         return worst if to_go[worst] > to_go[arriving] else arriving
 
     fate = cross(
-        packets, Link(buffer_bytes=10 * FRAME, discipline=kit.discipline(between=core.Between.shortest_first))
+        packets,
+        Link(buffer_bytes=10 * FRAME, discipline=kit.discipline(scheduler=core.Scheduler.shortest_first)),
     )
     expected = Definition(
         packets, 10 * GBIT, lambda waiting, _: min(waiting, key=lambda i: to_go[i]), 10 * FRAME, most
@@ -75,9 +78,9 @@ def test_shortest_first(seed):
     assert fate.served_ps == expected.served_ps
 
 
-def test_a_packet_that_never_fits_displaces_nobody():
-    """A buffer smaller than a frame: the only packet that waits stays, though the one that comes has fewer to go."""
-    port = Link(buffer_bytes=1000, discipline=kit.discipline(between=core.Between.shortest_first))
+def test_a_packet_that_never_fits_displaces_nobody() -> None:
+    """In a buffer smaller than a frame, the waiting packet stays although the arriving flow has fewer packets left."""
+    port = Link(buffer_bytes=1000, discipline=kit.discipline(scheduler=core.Scheduler.shortest_first))
     net = kit.single(4, kit.transport(initial_window=2, rto_initial_ps=S), up=Link(1000 * GBIT, 0), down=port)
     net.add(
         bytes=[900, PAYLOAD + 800, PAYLOAD], start_ps=[0, 10 * NS, 100 * NS], source=[0, 1, 2], sink=[3, 3, 3]
@@ -89,10 +92,13 @@ def test_a_packet_that_never_fits_displaces_nobody():
 
 
 class ShareDefinition:
-    """HTB: each class has a bucket of tokens, at most `burst`, filled at its rate. Served: the highest class
-    that waits and has not run out; it pays. When all have: the highest that waits, for nothing."""
+    """HTB: each class has a bucket of at most `burst` tokens, which fills at its rate.
 
-    def __init__(self, packets, shares, bps, burst):
+    The highest class that waits and has tokens is served, and pays. If none has tokens, the highest class that waits is
+    served and does not pay.
+    """
+
+    def __init__(self, packets: Sequence[Packet], shares: Sequence[float], bps: int, burst: int) -> None:
         self.packets, self.burst = packets, burst
         self.rate = [
             Fraction(share).limit_denominator(1000) * bps / (8 * S) for share in shares
@@ -100,7 +106,7 @@ class ShareDefinition:
         self.tokens = [Fraction(burst)] * len(shares)
         self.filled_ps = 0
 
-    def __call__(self, waiting, now_ps):
+    def __call__(self, waiting: list[int], now_ps: int) -> int:
         grown = now_ps - self.filled_ps
         self.tokens = [
             min(Fraction(self.burst), t + r * grown) for t, r in zip(self.tokens, self.rate, strict=True)
@@ -116,8 +122,8 @@ class ShareDefinition:
 
 
 @seeds
-def test_shares(seed):
-    """Order and times as HTB's rule gives them, for rates that have whole picoseconds a byte."""
+def test_shares(seed: int) -> None:
+    """Order and times are those of HTB's rule, at rates with whole picoseconds for a byte."""
     of_each = [0.4, 0.1, 0.05, 0, 0.25, 0, 0.1, 0.05]
     packets = random_packets(seed, 250, 200 * US)
     fate = cross(packets, Link(8 * GBIT, discipline=kit.shares(of_each, 2 * FRAME)))
@@ -125,9 +131,13 @@ def test_shares(seed):
     assert fate.served_ps == expected.served_ps
 
 
-def burst(net_discipline, plans, queue_of=None, bps=10 * GBIT):
-    """Flows, each (packets, priority, start), that send everything at once into one port; the order in which
-    their packets leave."""
+def burst(
+    net_discipline: core.Discipline,
+    plans: Sequence[tuple[int, int, int]],
+    queue_of: list[int] | None = None,
+    bps: int = 10 * GBIT,
+) -> list[int]:
+    """The order in which packets leave a port into which flows, each (packets, priority, start), send all at once."""
     settings = kit.transport(initial_window=5000, tags_deadlines=True, rto_initial_ps=10 * S)
     sink = len(plans)
     net = kit.single(sink + 1, settings, up=Link(1000 * GBIT, 0), down=Link(bps, US, net_discipline))
@@ -146,9 +156,9 @@ def burst(net_discipline, plans, queue_of=None, bps=10 * GBIT):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_flows_with_a_queue_each_are_served_in_turn(seed):
-    """DQS: while two flows are backlogged, their packets leave alternately: over any time each gets as many
-    as the other, or one more. Within a priority; between priorities the order is strict."""
+def test_flows_with_a_queue_each_are_served_in_turn(seed: int) -> None:
+    """DQS: the packets of two backlogged flows of one priority leave alternately. Between priorities the order is
+    strict."""
     rng = np.random.default_rng(seed)
     plans = [(int(rng.integers(5, 40)), int(rng.integers(2)), 600 * NS * i) for i in range(10)]
     left = burst(kit.discipline(flow_queues=True, sub_queues=16, release_ns=1000), plans)
@@ -160,8 +170,8 @@ def test_flows_with_a_queue_each_are_served_in_turn(seed):
     assert high == list(range(high[0], high[0] + len(high)))
 
 
-def assert_alternate(sequence):
-    """From where both are there, until one has nothing left."""
+def assert_alternate(sequence: list[int]) -> None:
+    """The flows alternate while both have packets."""
     first = max(sequence.index(flow) for flow in set(sequence))
     last = min(len(sequence) - 1 - sequence[::-1].index(flow) for flow in set(sequence))
     both = sequence[first : last + 1]
@@ -169,45 +179,44 @@ def assert_alternate(sequence):
     assert all(a != b for a, b in pairwise(both))
 
 
-def test_with_one_sub_queue_flows_are_not_told_apart():
-    """What the test above would see without flow queues."""
+def test_with_one_sub_queue_flows_are_not_told_apart() -> None:
+    """The result of the test above without flow queues."""
     left = burst(kit.discipline(flow_queues=True, sub_queues=1, release_ns=1000), [(20, 0, 0), (20, 0, US)])
     assert left == [0] * 20 + [1] * 20
 
 
-def served_share(left, packets, flows):
-    """Of the first packets that leave, those of each flow."""
+def served_share(left: list[int], packets: int, flows: int) -> list[float]:
+    """Each flow's share of the first packets that leave."""
     return [left[:packets].count(flow) / packets for flow in range(flows)]
 
 
-def test_shares_in_the_long_run():
-    """Everybody has enough to send, the shares fill the link: each gets his own."""
+def test_shares_in_the_long_run() -> None:
+    """If every class has enough to send and the shares fill the link, each class gets its share."""
     of_each = [0.4, 0.3, 0.2, 0.1]
     left = burst(kit.shares(of_each), [(900, priority, 0) for priority in range(4)])
     assert served_share(left, 1800, 4) == pytest.approx(of_each, abs=0.005)
 
 
-def test_what_is_left_of_the_shares_goes_to_the_highest():
-    """Shares of 0.1, 0.2 and 0.3: the first gets 0.1 + 0.4."""
+def test_what_is_left_of_the_shares_goes_to_the_highest() -> None:
+    """With shares of 0.1, 0.2 and 0.3 the first class gets 0.1 + 0.4."""
     left = burst(kit.shares([0.1, 0.2, 0.3]), [(900, priority, 0) for priority in range(3)])
     assert served_share(left, 1600, 3) == pytest.approx([0.5, 0.2, 0.3], abs=0.005)
 
 
-def test_what_a_silent_class_does_not_use_goes_to_the_highest():
-    """Of 0.5, 0.3 and 0.2, the second sends nothing: 0.8 and 0.2."""
+def test_what_a_silent_class_does_not_use_goes_to_the_highest() -> None:
+    """With shares of 0.5, 0.3 and 0.2 and a silent second class, the others get 0.8 and 0.2."""
     left = burst(kit.shares([0.5, 0.3, 0.2]), [(900, 0, 0), (1, 1, 0), (900, 2, 0)])
     assert served_share(left, 1000, 3) == pytest.approx([0.8, 0.001, 0.2], abs=0.005)
 
 
-def test_strict_priority_starves():
-    """What the three tests above would see without shares."""
+def test_strict_priority_starves() -> None:
+    """The result of the three tests above without shares."""
     left = burst(kit.discipline(), [(900, priority, 0) for priority in range(2)])
     assert served_share(left, 800, 2) == pytest.approx([1, 0], abs=0.005)
 
 
-def test_a_queue_map_acts_on_what_arrives_from_then_on():
-    """The second of two flows is put on top of the first while that one waits; what waits stays where it
-    is."""
+def test_a_queue_map_acts_on_what_arrives_from_then_on() -> None:
+    """The map puts the second flow above the first while the first one's packets wait. These stay where they are."""
     net = kit.single(3, kit.transport(initial_window=100), up=Link(1000 * GBIT, 0), down=Link())
     net.fabric.set_queue_of(net.towards[2], [1] * kit.TAGS)
     net.flow(0, 2, 50 * PAYLOAD)
@@ -220,9 +229,8 @@ def test_a_queue_map_acts_on_what_arrives_from_then_on():
     assert result["fct_ps"][0] > 60 * frame
 
 
-def test_tags_are_counted_as_they_arrive():
-    """Packets, bytes and FINs by attained-service tag: a flow's packets carry what it had sent before
-    them."""
+def test_tags_are_counted_as_they_arrive() -> None:
+    """Packets, bytes and FINs are counted by tag, and a packet's tag says what its flow had sent before."""
     sizes = [700, 3 * PAYLOAD, 100_000]
     net = kit.single(4, down=Link(more={"count_tags": True}))
     net.add(bytes=sizes, start_ps=[0, 0, 0], source=[0, 1, 2], sink=[3, 3, 3])

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links as a testbed emulates them, in closed form, to the picosecond: buckets of b frames that start full, T a frame's
-time at the rate, d the delay. A packet takes no time on such a link; packet i of a burst waits for max(0, i - b) T."""
+"""Emulated links in closed form, to the picosecond.
+
+A link is a bucket of b frames that starts full. T is a frame's time at the rate, d the delay. A packet takes no time on
+such a link, but packet i of a burst waits for max(0, i - b) T.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,14 +21,14 @@ AT_ONCE = Link(RATE, DELAY, more={"burst_bytes": 1000 * FRAME})
 WINDOW = 100
 
 
-def bucket(frames, buffer_bytes=NO_BOUND, **more):
+def bucket(frames: int, buffer_bytes: int = NO_BOUND, **more: Any) -> Link:
     return Link(RATE, DELAY, buffer_bytes=buffer_bytes, more={"burst_bytes": frames * FRAME, **more})
 
 
 @pytest.mark.parametrize("frames", [1, 2, 7, 60])
 @pytest.mark.parametrize("packets", [1, 2, 3, 30])
-def test_a_lone_flow_waits_for_tokens_only(frames, packets):
-    """FCT = max(0, n - 1 - b) T + d over one link; as much with a second one whose bucket is no smaller."""
+def test_a_lone_flow_waits_for_tokens_only(frames: int, packets: int) -> None:
+    """FCT = max(0, n - 1 - b) T + d over one link. A second link whose bucket is no smaller adds only its delay."""
     for links in ([bucket(frames)], [bucket(frames), bucket(frames + 5)]):
         net = kit.chain(links, kit.transport(initial_window=WINDOW))
         net.flow(0, 1, packets * PAYLOAD)
@@ -33,8 +38,8 @@ def test_a_lone_flow_waits_for_tokens_only(frames, packets):
 
 
 @pytest.mark.parametrize("pause_frames", [0, 3, 100])
-def test_a_bucket_fills_at_the_rate_while_nothing_is_sent(pause_frames):
-    """After a burst of n > b packets it is empty; a second one t later finds min(b, t / T) frames in it."""
+def test_a_bucket_fills_at_the_rate_while_nothing_is_sent(pause_frames: int) -> None:
+    """A burst of n > b packets empties the bucket. A second burst t later finds min(b, t / T) frames in it."""
     frames, packets = 8, 20
     net = kit.chain([bucket(frames)], kit.transport(initial_window=WINDOW))
     empty = (packets - frames) * T
@@ -46,8 +51,8 @@ def test_a_bucket_fills_at_the_rate_while_nothing_is_sent(pause_frames):
 
 
 @pytest.mark.parametrize("frames", [1, 4, 16])
-def test_two_flows_have_the_rate_together(frames):
-    """2 n packets at once: the last one leaves when its tokens are there."""
+def test_two_flows_have_the_rate_together(frames: int) -> None:
+    """Of 2 n packets at once, the last one leaves when the bucket has its tokens."""
     packets = 40
     net = kit.single(3, kit.transport(initial_window=WINDOW), up=AT_ONCE, down=bucket(frames))
     for source in (0, 1):
@@ -57,7 +62,7 @@ def test_two_flows_have_the_rate_together(frames):
 
 
 @pytest.mark.parametrize("frames", [1, 4, 16])
-def test_long_flows_have_the_rate(frames):
+def test_long_flows_have_the_rate(frames: int) -> None:
     net = kit.single(3, kit.transport(), up=bucket(2), down=bucket(frames, mark_bytes=30 * FRAME))
     for source in (0, 1):
         net.flow(source, 2, 10**9, until_ps=50 * MS)
@@ -68,9 +73,9 @@ def test_long_flows_have_the_rate(frames):
 
 
 @pytest.mark.parametrize("frames", [1, 4, 16])
-def test_marks_and_drops_go_by_the_virtual_queue(frames):
-    """What has left on credit still counts: of n packets at once those from the K-th on are marked, and those that the
-    buffer would not hold are dropped, however many have left."""
+def test_marks_and_drops_go_by_the_virtual_queue(frames: int) -> None:
+    """Packets that left on credit still count: of n packets at once, those from the K-th on are marked, and those that
+    the buffer would not hold are dropped."""
     packets, marks_from, holds = 40, 12, 30
     limits = {"buffer_bytes": holds * FRAME, "mark_bytes": marks_from * FRAME}
     net = kit.single(
@@ -86,8 +91,8 @@ def test_marks_and_drops_go_by_the_virtual_queue(frames):
 
 
 @pytest.mark.parametrize("frames", [1, 16])
-def test_priorities_are_served_in_order_of_the_tokens(frames):
-    """While the bucket is empty the first priority goes first."""
+def test_priorities_are_served_in_order_of_the_tokens(frames: int) -> None:
+    """While the bucket is empty, the first priority is served first."""
     net = kit.single(
         3, kit.transport(initial_window=WINDOW, tags_deadlines=True), up=AT_ONCE, down=bucket(frames)
     )

@@ -9,8 +9,12 @@ S = max(S_i)                        packets that leave back to back arrive this 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
+from simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.kit import FINISHED, FRAME, GBIT, HEADER, NS, PAYLOAD, US, Link, serialisation
 
@@ -34,23 +38,23 @@ PATHS = {
 anywhere = pytest.mark.parametrize("links", PATHS.values(), ids=PATHS)
 
 
-def one_way(links, frame_bytes=FRAME):
+def one_way(links: Sequence[Link], frame_bytes: int = FRAME) -> int:
     """D of a frame of this size."""
     return sum(serialisation(frame_bytes, link.bps) + link.delay_ps for link in links)
 
 
-def round_trip(links):
+def round_trip(links: Sequence[Link]) -> int:
     """T."""
     return one_way(links) + one_way(links, HEADER)
 
 
-def slowest(links):
+def slowest(links: Sequence[Link]) -> int:
     """S."""
     return max(serialisation(FRAME, link.bps) for link in links)
 
 
-def run(links, size_bytes, **settings):
-    """The completion time of the only flow; everything about it that must hold in any case is checked."""
+def run(links: Sequence[Link], size_bytes: int, **settings: Any) -> int:
+    """The completion time of the only flow. Also checks what holds for every lone flow."""
     net = kit.chain(links, kit.transport(**settings))
     net.flow(0, 1, size_bytes)
     result = net.finish()
@@ -65,23 +69,22 @@ def run(links, size_bytes, **settings):
 
 @anywhere
 @pytest.mark.parametrize("size_bytes", [1, 100, PAYLOAD - 1, PAYLOAD])
-def test_one_packet(links, size_bytes):
+def test_one_packet(links: Sequence[Link], size_bytes: int) -> None:
     """FCT = sum(S_i(L) + d_i)."""
     assert run(links, size_bytes) == one_way(links, size_bytes + HEADER)
 
 
 @anywhere
 @pytest.mark.parametrize("packets", [2, 7, 10])
-def test_packets_within_the_initial_window(links, packets):
+def test_packets_within_the_initial_window(links: Sequence[Link], packets: int) -> None:
     """FCT = D + (n - 1) S: a pipeline."""
     assert run(links, packets * PAYLOAD, initial_window=10) == one_way(links) + (packets - 1) * slowest(links)
 
 
 @anywhere
 @pytest.mark.parametrize("rest", [1, 700])
-def test_a_short_last_packet(links, rest):
-    """The last packet leaves link i after its predecessor did and after it came itself: Lindley's recursion,
-    link by link."""
+def test_a_short_last_packet(links: Sequence[Link], rest: int) -> None:
+    """A packet leaves link i after its predecessor has left and after it has arrived itself (Lindley's recursion)."""
     frames = kit.packets_of(5 * PAYLOAD + rest)
     ready = [0] * len(frames)
     for link in links:
@@ -92,9 +95,8 @@ def test_a_short_last_packet(links, rest):
     assert run(links, 5 * PAYLOAD + rest) == ready[-1]
 
 
-def slow_start(packets, window, trip, spacing, whole):
-    """K rounds of w, 2w, 4w … packets that leave the link idle between them, one every `trip`; then r packets
-    without a pause:
+def slow_start(packets: int, window: int, trip: int, spacing: int, whole: int) -> int:
+    """The time of K rounds of w, 2w, 4w … packets with pauses, one every `trip`, and then r packets without a pause:
 
     FCT = K trip + (r - 1) spacing + whole.
     """
@@ -109,25 +111,23 @@ def slow_start(packets, window, trip, spacing, whole):
 @anywhere
 @pytest.mark.parametrize("window", [1, 10])
 @pytest.mark.parametrize("packets", [11, 40, 150, 1500])
-def test_slow_start(links, packets, window):
-    """Every ACK lets two packets go, so a round trip doubles the window until the slowest link is never
-    idle."""
+def test_slow_start(links: Sequence[Link], packets: int, window: int) -> None:
+    """Every ACK releases two packets, so the window doubles each round trip until the slowest link is never idle."""
     expected = slow_start(packets, window, round_trip(links), slowest(links), one_way(links))
     assert run(links, packets * PAYLOAD, initial_window=window) == expected
 
 
 @anywhere
 @pytest.mark.parametrize("packets", [11, 40, 151, 1500])
-def test_slow_start_with_delayed_acknowledgements(links, packets):
-    """The first ACK of a round comes with its second packet: rounds are T + S apart."""
+def test_slow_start_with_delayed_acknowledgements(links: Sequence[Link], packets: int) -> None:
+    """The first ACK of a round answers its second packet, so rounds are T + S apart."""
     expected = slow_start(packets, 10, round_trip(links) + slowest(links), slowest(links), one_way(links))
     assert run(links, packets * PAYLOAD, initial_window=10, packets_per_ack=2) == expected
 
 
 @anywhere
-def test_a_lone_packet_waits_for_the_delayed_acknowledgement(links):
-    """Window 1: the first packet's ACK waits for a second one that does not come. FCT = T + ack_delay + D +
-    …"""
+def test_a_lone_packet_waits_for_the_delayed_acknowledgement(links: Sequence[Link]) -> None:
+    """With a window of 1, the first ACK waits for a second packet that does not come: FCT = T + ack_delay + D + S."""
     delay = 40 * US
     expected = round_trip(links) + delay + one_way(links) + slowest(links)
     assert run(links, 3 * PAYLOAD, initial_window=1, packets_per_ack=2, ack_delay_ps=delay) == expected
@@ -135,17 +135,16 @@ def test_a_lone_packet_waits_for_the_delayed_acknowledgement(links):
 
 @anywhere
 @pytest.mark.parametrize("packets", [1, 10, 150])
-def test_a_handshake_goes_before(links, packets):
-    """SYN and SYN-ACK: 2 sum(A_i + d_i) more."""
+def test_a_handshake_goes_before(links: Sequence[Link], packets: int) -> None:
+    """SYN and SYN-ACK add 2 sum(A_i + d_i)."""
     assert run(links, packets * PAYLOAD, handshake=True) == run(links, packets * PAYLOAD) + 2 * one_way(
         links, HEADER
     )
 
 
 @pytest.mark.parametrize("window", [3, 10, 30])
-def test_a_bounded_window(window):
-    """A window of w packets that fits a round trip: w packets each T, so FCT = floor((n - 1) / w) T + ((n -
-    1) mod w) S + D."""
+def test_a_bounded_window(window: int) -> None:
+    """A window of w packets sends w packets each T, so FCT = floor((n - 1) / w) T + ((n - 1) mod w) S + D."""
     links = PATHS["leaf and spine"]
     rounds, rest = divmod(150 - 1, window)
     expected = rounds * round_trip(links) + rest * slowest(links) + one_way(links)
@@ -153,15 +152,14 @@ def test_a_bounded_window(window):
 
 
 @pytest.mark.parametrize("control", ["dctcp", "ucp", "d2tcp", "datcp", "mcp", "reno", "cubic", "pfabric"])
-def test_without_marks_and_losses_slow_start_is_the_same_for_all(control):
+def test_without_marks_and_losses_slow_start_is_the_same_for_all(control: str) -> None:
     links = PATHS["leaf and spine"]
     expected = slow_start(1500, 10, round_trip(links), slowest(links), one_way(links))
-    assert run(links, 1500 * PAYLOAD, control=getattr(kit.core.Control, control)) == expected
+    assert run(links, 1500 * PAYLOAD, control=getattr(core.Control, control)) == expected
 
 
-def test_across_leaves_and_spines_as_over_a_chain():
-    """Spraying over four equal paths reorders nothing when a flow is alone and its host's link is the
-    slowest."""
+def test_across_leaves_and_spines_as_over_a_chain() -> None:
+    """Spraying over four equal paths reorders nothing if a flow is alone and its host's link is the slowest."""
     links = PATHS["leaf and spine"]
     net = kit.leaf_spine(2, 4, 2, edge=links[0], core_link=links[1], spray=True)
     net.flow(0, 3, 400 * PAYLOAD)

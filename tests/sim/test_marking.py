@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks by their definitions: which packets, with what probability, and what is done with the mark."""
+"""Marks against their definitions: which packets are marked, and with what probability."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from simulator import _fabric as core
 from simulator._fabric import MarkBy
 from simulator.run import Simulation
 from simulator.taps import Taps
@@ -20,12 +21,11 @@ from topologies import build_topology
 
 @seeds
 @pytest.mark.parametrize("threshold", [1, 2 * FRAME, 8 * FRAME])
-def test_marked_is_who_finds_more_than_k_at_the_port(seed, threshold):
-    """DCTCP: B > K, B what waits in all queues before the packet. Not the packet itself, nor the one on the
-    link."""
+def test_marked_is_who_finds_more_than_k_at_the_port(seed: int, threshold: int) -> None:
+    """DCTCP marks a packet that finds B > K bytes waiting in all queues. The packet on the link does not count."""
     packets = random_packets(seed, 150, 75 * US)
 
-    def marks(_arriving, waiting):
+    def marks(_arriving: int, waiting: list[int]) -> bool:
         return sum(packets[i].frame_bytes for i in waiting) > threshold
 
     fate = cross(packets, Link(more={"mark_bytes": threshold}))
@@ -34,10 +34,10 @@ def test_marked_is_who_finds_more_than_k_at_the_port(seed, threshold):
 
 
 @seeds
-def test_marked_is_who_finds_more_than_k_in_its_queue(seed):
+def test_marked_is_who_finds_more_than_k_in_its_queue(seed: int) -> None:
     packets = random_packets(seed, 150, 60 * US)
 
-    def marks(arriving, waiting):
+    def marks(arriving: int, waiting: list[int]) -> bool:
         return (
             sum(packets[i].frame_bytes for i in waiting if packets[i].priority == packets[arriving].priority)
             > FRAME
@@ -48,7 +48,7 @@ def test_marked_is_who_finds_more_than_k_in_its_queue(seed):
     assert fate == Definition(packets, 10 * GBIT, highest(packets), marks=marks).run()
 
 
-def test_a_packet_that_is_dropped_is_not_marked():
+def test_a_packet_that_is_dropped_is_not_marked() -> None:
     packets = random_packets(1, 150, 40 * US)
     fate = cross(packets, Link(buffer_bytes=6 * FRAME, more={"mark_bytes": 1}))
     assert fate.served_ps.count(None) > 20
@@ -57,8 +57,16 @@ def test_a_packet_that_is_dropped_is_not_marked():
     )
 
 
-def poisson_port(load, count, port, *, seed=3, frame=FRAME, echo=kit.core.Echo.exact):
-    """Packets at random times for a 10 Gb/s port; of each: what it found waiting, was it marked?"""
+def poisson_port(
+    load: float,
+    count: int,
+    port: Link,
+    *,
+    seed: int = 3,
+    frame: int = FRAME,
+    echo: core.Echo = core.Echo.exact,
+) -> tuple[kit.Array, kit.Array]:
+    """Packets at random times for one port: for each, the backlog that it found, and whether it was marked."""
     hosts = 64
     net = kit.single(hosts + 1, kit.transport(echo=echo), up=Link(1000 * GBIT, 0), down=port)
     rng = np.random.default_rng(seed)
@@ -78,9 +86,11 @@ def poisson_port(load, count, port, *, seed=3, frame=FRAME, echo=kit.core.Echo.e
     return np.array(found), np.array(marked)
 
 
-def test_the_ramp():
-    """RED without an average: P(mark) = (B - min) / (max - min) between the two, never below, always above:
-    chi-square over the backlogs that occur, at 1 in 1000."""
+def test_the_ramp() -> None:
+    """RED without an average: P(mark) is 0 below min, 1 above max, and (B - min) / (max - min) between.
+
+    The test is chi-square over the backlogs that occur, at 1 in 1000.
+    """
     low, high = 2 * FRAME, 12 * FRAME
     found, marked = poisson_port(0.93, 15_000, Link(more={"mark_bytes": low, "mark_max_bytes": high}))
     assert not marked[found <= low].any()
@@ -98,15 +108,14 @@ def test_the_ramp():
     assert statistic < chi2.ppf(0.999, bins)
 
 
-def test_packets_that_take_no_marks_get_none():
-    _, marked = poisson_port(0.93, 2000, Link(more={"mark_bytes": 1}), echo=kit.core.Echo.none)
+def test_packets_that_take_no_marks_get_none() -> None:
+    _, marked = poisson_port(0.93, 2000, Link(more={"mark_bytes": 1}), echo=core.Echo.none)
     assert not marked.any()
 
 
 @pytest.mark.parametrize(("load", "share"), [(0.90, 0.0), (0.94, 0.0), (0.97, 1.0), (0.999, 1.0)])
-def test_a_phantom_queue_marks_before_any_queue_stands(load, share):
-    """HULL: drained at 0.95 of the link's rate, it grows when the link carries more, though no packet ever
-    waits."""
+def test_a_phantom_queue_marks_before_any_queue_stands(load: float, share: float) -> None:
+    """HULL: a queue drained at 0.95 of the link's rate grows if the link carries more, although no packet waits."""
     hosts, count = 16, 3000
     more = {"phantom_rate_bps": 95 * GBIT // 10, "phantom_mark_bytes": 3 * FRAME}
     net = kit.single(hosts + 1, up=Link(1000 * GBIT, 0), down=Link(more=more))
@@ -119,9 +128,8 @@ def test_a_phantom_queue_marks_before_any_queue_stands(load, share):
     assert numbers.marked / count == pytest.approx(share, abs=0.08)
 
 
-def test_a_phantom_queue_grows_by_what_is_sent_beyond_its_rate():
-    """Its threshold t is passed after t / (load - 0.95) bytes at the port's load of 1 - here 3 frames after
-    about 60 packets."""
+def test_a_phantom_queue_grows_by_what_is_sent_beyond_its_rate() -> None:
+    """A threshold of t bytes is passed after t / (load - 0.95) bytes: here, at full load, 3 frames after 60 packets."""
     hosts, count = 16, 200
     more = {"phantom_rate_bps": 95 * GBIT // 10, "phantom_mark_bytes": 3 * FRAME}
     net = kit.single(hosts + 1, up=Link(1000 * GBIT, 0), down=Link(more=more))
@@ -133,10 +141,10 @@ def test_a_phantom_queue_grows_by_what_is_sent_beyond_its_rate():
 
 
 @seeds
-def test_marked_is_who_finds_more_than_k_ahead_of_it(seed):
+def test_marked_is_who_finds_more_than_k_ahead_of_it(seed: int) -> None:
     packets = random_packets(seed, 150, 60 * US)
 
-    def marks(arriving, waiting):
+    def marks(arriving: int, waiting: list[int]) -> bool:
         ahead = (i for i in waiting if packets[i].priority <= packets[arriving].priority)
         return sum(packets[i].frame_bytes for i in ahead) > 2 * FRAME
 
@@ -146,8 +154,8 @@ def test_marked_is_who_finds_more_than_k_ahead_of_it(seed):
 
 
 @pytest.mark.parametrize(("mark_by", "marked"), [("port", True), ("queue", False), ("ahead", False)])
-def test_the_scenario_says_whether_what_waits_in_another_queue_marks(mark_by, marked):
-    """Two flows have up to K together in the lower queue; the packets of others find them there."""
+def test_the_scenario_says_whether_what_waits_in_another_queue_marks(mark_by: str, marked: bool) -> None:
+    """Two flows keep up to K bytes in the lower queue, and packets of other flows find them there."""
     long = {"to": "h1", "bytes": "300KB"}
     document = {
         "name": "marks",

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from simulator.run import Simulation
-from simulator.taps import Taps
+from simulator.taps import Taps, ThresholdsMoved
 from sluice.runs.files import scenario_with
 from topologies import build_topology
 
-DOCUMENT = {
+DOCUMENT: dict[str, Any] = {
     "name": "loop",
     "fabric": {"topology": "single", "hosts": 3, "host_rate": "10Gbit", "link_delay": "20us"},
     "scheme": {
@@ -28,23 +30,23 @@ DOCUMENT = {
 }
 
 
-def moves_at(port, **fields):
-    """The thresholds of a port in the course of the run."""
+def moves_at(port: str, **fields: Any) -> list[ThresholdsMoved]:
+    """The thresholds of a port during the run."""
     scenario, _ = scenario_with({**DOCUMENT, "scheme": {**DOCUMENT["scheme"], **fields}})
-    moved = []
+    moved: list[ThresholdsMoved] = []
     Simulation(
         scenario, build_topology(scenario), Taps(flows=lambda columns: None, thresholds=moved.append)
     ).run()
     return [move for move in moved if move.port == port]
 
 
-def test_the_first_adjustment_counts_what_completed_before_it():
+def test_the_first_adjustment_counts_what_completed_before_it() -> None:
     [start, first, *_] = moves_at("s1:1")
     assert (start.at_s, start.thresholds_bytes) == (0.0, (1_000_000,))
     assert (first.at_s, first.thresholds_bytes, first.flows) == (0.2, (10_000,), 6)
 
 
-def test_a_port_whose_thresholds_are_fixed_or_frozen_keeps_them():
+def test_a_port_whose_thresholds_are_fixed_or_frozen_keeps_them() -> None:
     (fixed,) = moves_at("s1:1", overrides=[{"ports": ["s1:1"], "thresholds": ["100KB"]}])
     assert fixed.thresholds_bytes == (100_000,)
     (frozen,) = moves_at("s1:1", overrides=[{"ports": ["*"], "freeze": True}])

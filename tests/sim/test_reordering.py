@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets of one flow that overtake each other: how long one may be missing, and what becomes of a window that was
-reduced for nothing. RFC 8985, section 6.2; RFC 3522."""
+"""Packets of one flow that overtake each other: how long one may be missing (RFC 8985, section 6.2), and how a needless
+reduction is undone (RFC 3522)."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from simulator import _fabric as core
 from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, PAYLOAD, US, Link, serialisation
 
@@ -18,16 +20,20 @@ LEAVES, ARRIVES, ARRIVES_AGAIN, RECOVERY_ENDS, NOTHING = range(5)
 NEVER = 2**63 - 1
 ROUND_TRIP = 100
 
+Step = tuple[int, ...]
+"""Time, what happens, and to which packet; of ARRIVES_AGAIN also una and next."""
+Play = Callable[[Sequence[Step]], list[tuple[int, int]]]
+"""Steps -> with each, the packet that is lost or -1, and when the next one will be."""
+
 
 @pytest.fixture(scope="module")
-def play(tmp_path_factory):
-    """steps -> [(what is lost with the step or -1, when the next will be)]; compiled with the checks for undefined
-    behaviour."""
+def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
+    """Plays steps on the reordering window, which is compiled with the checks for undefined behaviour."""
     function = kit.compiled(PROBE, tmp_path_factory.mktemp("probe")).sluice_reordering
     pointer = ctypes.POINTER(ctypes.c_int64)
     function.argtypes = [ctypes.c_int64, pointer, pointer, pointer]
 
-    def run(steps):
+    def run(steps: Sequence[Step]) -> list[tuple[int, int]]:
         rows = np.zeros((len(steps), 5), np.int64)
         for row, step in zip(rows, steps, strict=True):
             row[: len(step)] = step
@@ -38,20 +44,20 @@ def play(tmp_path_factory):
     return run
 
 
-def burst(count, at=0):
+def burst(count: int, at: int = 0) -> list[Step]:
     return [(at, LEAVES, number) for number in range(count)]
 
 
-def overtaken(*later):
-    """Packets 0, 1, 2 leave at once; 1 arrives, then what else is given."""
+def overtaken(*later: Step) -> list[Step]:
+    """Packets 0, 1 and 2 leave at once and 1 arrives; then come the given steps."""
     return [*burst(3), (ROUND_TRIP, ARRIVES, 1), *later]
 
 
-def test_nothing_is_missing_before_a_later_packet_has_arrived(play):
+def test_nothing_is_missing_before_a_later_packet_has_arrived(play: Play) -> None:
     assert play([*burst(3), (ROUND_TRIP, ARRIVES, 0), (10**6, NOTHING, 0)])[-1] == (-1, NEVER)
 
 
-def test_a_packet_may_be_missing_for_a_quarter_of_the_least_round_trip(play):
+def test_a_packet_may_be_missing_for_a_quarter_of_the_least_round_trip(play: Play) -> None:
     due = ROUND_TRIP + ROUND_TRIP // 4
     assert play(overtaken((due - 1, NOTHING, 0), (due, NOTHING, 0)))[-3:] == [
         (-1, due),
@@ -60,16 +66,16 @@ def test_a_packet_may_be_missing_for_a_quarter_of_the_least_round_trip(play):
     ]
 
 
-def test_a_packet_that_arrives_meanwhile_is_not_lost(play):
+def test_a_packet_that_arrives_meanwhile_is_not_lost(play: Play) -> None:
     assert play(overtaken((ROUND_TRIP + 10, ARRIVES, 0), (10**6, NOTHING, 0)))[-1] == (-1, NEVER)
 
 
-def test_of_packets_that_left_at_once_the_number_says_which_was_first(play):
+def test_of_packets_that_left_at_once_the_number_says_which_was_first(play: Play) -> None:
     assert play(overtaken((10**6, NOTHING, 0)))[-1] == (0, NEVER), "0 is lost; 2 may be on its way"
 
 
-def test_what_left_again_is_missing_from_then_on(play):
-    """It is lost a second time only when a packet that left after it arrives."""
+def test_what_left_again_is_missing_from_then_on(play: Play) -> None:
+    """It is lost a second time only if a packet that left after it arrives."""
     due = ROUND_TRIP + ROUND_TRIP // 4
     again = overtaken((due, NOTHING, 0), (due, LEAVES, 0), (due, ARRIVES, 2))
     assert play([*again, (10**6, NOTHING, 0)])[-1] == (-1, NEVER)
@@ -78,8 +84,8 @@ def test_what_left_again_is_missing_from_then_on(play):
 
 
 @pytest.mark.parametrize("duplicates", [1, 2, 3])
-def test_each_round_trip_with_a_duplicate_widens_the_window(play, duplicates):
-    """By a quarter of the least round trip; never beyond the smoothed one."""
+def test_each_round_trip_with_a_duplicate_widens_the_window(play: Play, duplicates: int) -> None:
+    """By a quarter of the least round trip, but never beyond the smoothed one."""
     told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, 10 * k, 10 * k + 10) for k in range(duplicates)]
     assert play(overtaken(*told, (ROUND_TRIP, NOTHING, 0)))[-1] == (
         -1,
@@ -87,25 +93,26 @@ def test_each_round_trip_with_a_duplicate_widens_the_window(play, duplicates):
     )
 
 
-def test_a_second_duplicate_of_a_round_trip_changes_nothing(play):
+def test_a_second_duplicate_of_a_round_trip_changes_nothing(play: Play) -> None:
     told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, una, 10) for una in range(10)]
     assert play(overtaken(*told))[-1] == (-1, ROUND_TRIP + 2 * ROUND_TRIP // 4)
 
 
-def test_the_window_ends_at_the_smoothed_round_trip(play):
+def test_the_window_ends_at_the_smoothed_round_trip(play: Play) -> None:
     told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, k, k + 1) for k in range(1000)]
     assert play(overtaken(*told))[-1] == (-1, 2 * ROUND_TRIP)
 
 
 @pytest.mark.parametrize(("recoveries", "steps"), [(15, 2), (16, 1)])
-def test_sixteen_recoveries_without_a_duplicate_narrow_it_again(play, recoveries, steps):
+def test_sixteen_recoveries_without_a_duplicate_narrow_it_again(
+    play: Play, recoveries: int, steps: int
+) -> None:
     told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, 0, 1), *[(ROUND_TRIP, RECOVERY_ENDS)] * recoveries]
     assert play(overtaken(*told))[-1] == (-1, ROUND_TRIP + steps * ROUND_TRIP // 4)
 
 
-def swap_queues(net, every_ps):
-    """Until flow 0 is done: what comes to the last port goes to one queue, then to the other one. So packets overtake
-    those before them, by what waits."""
+def swap_queues(net: kit.Net, every_ps: int) -> kit.Columns:
+    """Run until flow 0 ends, while the last port changes the queue of new packets. So they overtake those that wait."""
     until = 0
     while not until or net.fabric.flows_under_way:
         net.fabric.set_queue_of(net.towards[1], [until // every_ps % 2] * kit.TAGS)
@@ -116,15 +123,15 @@ def swap_queues(net, every_ps):
 
 @pytest.mark.parametrize("every_us", [10, 20])
 @pytest.mark.parametrize("control", ["dctcp", "reno", "cubic"])
-def test_a_flow_learns_that_its_packets_overtake_each_other(control, every_us):
-    """And keeps its link full; one that takes three later packets for a loss each time does not."""
+def test_a_flow_learns_that_its_packets_overtake_each_other(control: str, every_us: int) -> None:
+    """It keeps its link full. A flow that takes three later packets for a loss each time does not."""
     packets, took, again = 5000, {}, {}
     for linux in (False, True):
         settings = kit.transport(
             initial_window=30,
             max_window=45,
             recovers_as_linux=linux,
-            control=getattr(kit.core.Control, control),
+            control=getattr(core.Control, control),
         )
         net = kit.single(2, settings, up=Link(100 * GBIT, 10 * US), down=Link(10 * GBIT, 10 * US))
         net.flow(0, 1, packets * PAYLOAD)
@@ -140,9 +147,11 @@ def test_a_flow_learns_that_its_packets_overtake_each_other(control, every_us):
 
 
 @pytest.mark.parametrize("timeouts", [1, 2, 3])
-def test_a_window_reduced_for_a_needless_timeout_is_given_back(timeouts):
-    """What had left before was not lost, and the next ACK says so: sent again are one packet with each timeout, and a
-    probe. (Without Eifel it is a whole window: test_recovery.)"""
+def test_a_window_reduced_for_a_needless_timeout_is_given_back(timeouts: int) -> None:
+    """The packets that left before the timeout were not lost, and the next ACK says so.
+
+    Only one packet for each timeout, and a probe, are retransmitted. Without Eifel, a whole window is (test_recovery).
+    """
     net = kit.blocked(timeouts, recovers_as_linux=True)
     unfinished = net.fabric.unfinished()
     assert net.sender(0)["cwnd"] == 64

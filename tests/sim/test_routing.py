@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equal-cost paths: each packet in turn, or each flow by a hash that knows nothing of other switches'
-hashes."""
+"""Equal-cost paths: packets take them in turn, or flows by a hash that is independent of other switches' hashes."""
 
 from __future__ import annotations
 
@@ -13,9 +12,8 @@ from tests.sim import kit
 from tests.sim.kit import GBIT, MS, NS, Link
 
 
-def three_stages(flows, *, spray=False):
-    """Host 0 to host 1 by one of 4 switches, and from there by one of 4 again: how many packets went each of
-    the 16 ways."""
+def three_stages(flows: int, *, spray: bool = False) -> kit.Array:
+    """The packets on each of 16 paths from host 0 to host 1: by one of 4 switches, and from there by one of 4 again."""
     net = kit.Net(2, 22, kit.transport(), spray=spray)
     fast = Link(1000 * GBIT, 0)
     net.add_port(fast, 0)
@@ -35,9 +33,8 @@ def three_stages(flows, *, spray=False):
     return np.array([[net.port(port).packets for port in ways[i]] for i in range(4)])
 
 
-def test_flows_are_spread_evenly_and_at_each_stage_anew():
-    """16,000 flows over 4 x 4 ways: chi-square against the same for all, at 1 in 1000; and not far more even
-    than chance would be."""
+def test_flows_are_spread_evenly_and_at_each_stage_anew() -> None:
+    """16,000 flows over 4 x 4 paths, by chi-square at 1 in 1000: neither less even than chance nor more."""
     flows = 16_000
     packets = three_stages(flows)
     assert packets.sum() == flows
@@ -46,7 +43,7 @@ def test_flows_are_spread_evenly_and_at_each_stage_anew():
     assert chi2.ppf(0.001, 15) < statistic < chi2.ppf(0.999, 15)
 
 
-def test_packets_of_a_flow_take_one_way():
+def test_packets_of_a_flow_take_one_way() -> None:
     net = kit.leaf_spine(2, 4, 2)
     net.flow(0, 3, 1_000_000)
     net.finish()
@@ -54,36 +51,36 @@ def test_packets_of_a_flow_take_one_way():
     assert sum(count > 600 for count in carried) == 8  # four links there, four back
 
 
-def test_sprayed_packets_go_each_way_in_turn():
-    """None of four ways carries more than a packet more than another."""
+def test_sprayed_packets_go_each_way_in_turn() -> None:
+    """No path carries more than one packet more than another."""
     packets = three_stages(4001, spray=True)
     assert np.ptp(packets.sum(axis=1)) <= 1
     assert (np.ptp(packets, axis=1) <= 1).all()
 
 
-def test_run__a_switch_without_a_way_to_a_host_says_so():
+def test_run__a_switch_without_a_way_to_a_host_says_so() -> None:
     net = kit.Net(2, 1, kit.transport())
     net.add_port(Link(10 * GBIT, 0), 0)
     net.add_port(Link(10 * GBIT, 0), 0)
     net.flow(1, 0, 1000)
-    with pytest.raises(ValueError, match="switch 0 has no way to host 0"):
+    with pytest.raises(ValueError, match="switch 0 has no route to host 0"):
         net.finish()
 
 
 @pytest.mark.parametrize("group", [0, 7])
-def test_set_route__a_group_that_is_not_there_is_refused(group):
-    with pytest.raises(ValueError, match="by a group that was added"):
+def test_set_route__a_group_that_is_not_there_is_refused(group: int) -> None:
+    with pytest.raises(ValueError, match="a group that add_group returned"):
         core.Fabric(2, 1, kit.transport(), 100_000, 1, False).set_route(0, 0, group)
 
 
 @pytest.mark.parametrize(("peer", "is_host"), [(2, True), (1, False)])
-def test_add_port__leads_to_what_is_there(peer, is_host):
+def test_add_port__leads_to_what_is_there(peer: int, is_host: bool) -> None:
     fabric = core.Fabric(2, 1, kit.transport(), 100_000, 1, False)
-    with pytest.raises(ValueError, match="leads to a host or switch"):
+    with pytest.raises(ValueError, match="peer a host or switch of the fabric"):
         fabric.add_port(Link(10**9).settings(), core.Discipline(), peer, is_host)
 
 
-def test_add_port__has_a_rate():
+def test_add_port__has_a_rate() -> None:
     fabric = core.Fabric(2, 1, kit.transport(), 100_000, 1, False)
-    with pytest.raises(ValueError, match="has a rate"):
+    with pytest.raises(ValueError, match="bps must be above 0"):
         fabric.add_port(Link(0).settings(), core.Discipline(), 0, True)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many short runs by a few processes: all there, none twice, and failures named."""
+"""Many short runs in a few processes: each one runs once, and failures are named."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +25,7 @@ DOCUMENT = {
 }
 
 
-def test_run_all__resumes(tmp_path):
+def test_run_all__resumes(tmp_path: Path) -> None:
     planned = points(DOCUMENT, seeds=[1, 2])
     run_all(planned, tmp_path, jobs=1)
     written = {point.name: (tmp_path / point.name / "summary.json").stat().st_mtime_ns for point in planned}
@@ -36,7 +38,7 @@ def test_run_all__resumes(tmp_path):
     assert len({of.fct_us.sum() for of in flows}) == 3
 
 
-def test_run_all__what_failed_is_named_and_the_others_run(tmp_path):
+def test_run_all__what_failed_is_named_and_the_others_run(tmp_path: Path) -> None:
     [good] = points(DOCUMENT)
     bad = Point("broken", 0.3, 1, {**good.document, "workload": {}})
     with pytest.raises(SluiceError, match=f"1 of 2 runs failed: {bad.name}"):

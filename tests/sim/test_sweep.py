@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real sweeps: the command, Snakemake and the simulator, each point a process of its own."""
+"""Real sweeps with the command, Snakemake and the simulator. Each point is a process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runtime.process import spawn, stop
 from runtime.wait import wait_until
 from sluice.runs.bundle import read_flows
 from sluice.sweep import points, run_points
-from sluice.sweep.run import is_finished
+from sluice.sweep.run import SweepProgress, is_finished
 from sluice.sweep.status import RUNNING, read_status
 
 pytestmark = pytest.mark.sim
@@ -45,7 +45,7 @@ share = 0.3
 
 
 @pytest.fixture
-def scenario(tmp_path) -> Path:
+def scenario(tmp_path: Path) -> Path:
     path = tmp_path / "small.toml"
     path.write_text(SCENARIO.format(flows=60))
     return path
@@ -65,7 +65,7 @@ def written_at(out: Path) -> dict[str, int]:
 
 
 def processes_in(folder: Path) -> list[int]:
-    """Every process that was started for the folder, whoever is its parent."""
+    """Every process whose command line names the folder."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -76,7 +76,7 @@ def processes_in(folder: Path) -> list[int]:
     return found
 
 
-def test_sweep__every_point_is_a_bundle_and_a_row(scenario, tmp_path):
+def test_sweep__every_point_is_a_bundle_and_a_row(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = sweep(scenario, out, "--schemes", "dctcp", "tcp", "--loads", 0.3, 0.6, "--seeds", 1, 2)
     assert done.returncode == 0, done.stderr
@@ -93,7 +93,7 @@ def test_sweep__every_point_is_a_bundle_and_a_row(scenario, tmp_path):
     assert "±" in done.stdout
 
 
-def test_sweep__the_same_seed_is_the_same_traffic_under_every_scheme(scenario, tmp_path):
+def test_sweep__the_same_seed_is_the_same_traffic_under_every_scheme(scenario: Path, tmp_path: Path) -> None:
     assert sweep(scenario, tmp_path / "out", "--schemes", "dctcp", "tcp").returncode == 0
     one, two = (read_flows(tmp_path / "out" / scheme / "load-0.5/seed-01") for scheme in ("dctcp", "tcp"))
     assert sorted((f["id"], f["bytes"], f["src"]) for f in one) == sorted(
@@ -101,7 +101,7 @@ def test_sweep__the_same_seed_is_the_same_traffic_under_every_scheme(scenario, t
     )
 
 
-def test_sweep__what_is_finished_is_not_run_again(scenario, tmp_path):
+def test_sweep__what_is_finished_is_not_run_again(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert sweep(scenario, out, "--seeds", 1, 2).returncode == 0
     before = written_at(out)
@@ -111,14 +111,14 @@ def test_sweep__what_is_finished_is_not_run_again(scenario, tmp_path):
     assert {name: after[name] for name in before} == before
 
 
-def test_sweep__a_changed_scenario_is_run_anew(scenario, tmp_path):
+def test_sweep__a_changed_scenario_is_run_anew(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert sweep(scenario, out, "--seeds", 1).returncode == 0
     assert sweep(scenario, out, "--seeds", 1, "--set", "workload.flows=40").returncode == 0
     assert len(read_flows(out / "dctcp/load-0.5/seed-01")) == 40
 
 
-def test_sweep__half_a_bundle_is_not_a_finished_one(scenario, tmp_path):
+def test_sweep__half_a_bundle_is_not_a_finished_one(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert sweep(scenario, out).returncode == 0
     summary = out / "dctcp/load-0.5/seed-01/summary.json"
@@ -127,7 +127,7 @@ def test_sweep__half_a_bundle_is_not_a_finished_one(scenario, tmp_path):
     assert json.loads(summary.read_text())["valid"]["ok"]
 
 
-def test_sweep__a_failed_point_is_named_and_the_others_run(scenario, tmp_path):
+def test_sweep__a_failed_point_is_named_and_the_others_run(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "dctcp/load-0.5/seed-01/flows.parquet").mkdir(parents=True)
     done = sweep(scenario, out, "--schemes", "dctcp", "tcp")
@@ -137,7 +137,7 @@ def test_sweep__a_failed_point_is_named_and_the_others_run(scenario, tmp_path):
     assert "failed: tcp" not in done.stdout
 
 
-def test_sweep__a_killed_point_does_not_pass_for_a_finished_one(scenario, tmp_path):
+def test_sweep__a_killed_point_does_not_pass_for_a_finished_one(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     scenario.write_text(SCENARIO.format(flows=10**6))
     process = spawn(sluice("sweep", scenario, "--out", out), log_file=tmp_path / "log")
@@ -154,7 +154,9 @@ def test_sweep__a_killed_point_does_not_pass_for_a_finished_one(scenario, tmp_pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running(scenario, tmp_path, number):
+def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running(
+    scenario: Path, tmp_path: Path, number: int
+) -> None:
     out = tmp_path / "out"
     scenario.write_text(SCENARIO.format(flows=60) + "[sweep.scheme.tcp.workload]\nflows = 1000000\n")
     command = sluice("sweep", scenario, "--out", out, "--schemes", "dctcp", "tcp", "--jobs", 2)
@@ -178,7 +180,7 @@ def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running
     assert written_at(out).items() >= kept.items()
 
 
-def test_sweep__a_folder_has_one_sweep_at_a_time_and_one_fabric(scenario, tmp_path):
+def test_sweep__a_folder_has_one_sweep_at_a_time_and_one_fabric(scenario: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     scenario.write_text(SCENARIO.format(flows=10**6))
     process = spawn(sluice("sweep", scenario, "--out", out), log_file=tmp_path / "log")
@@ -192,13 +194,19 @@ def test_sweep__a_folder_has_one_sweep_at_a_time_and_one_fabric(scenario, tmp_pa
     assert (on_testbed.returncode, "holds a sweep on the simulator" in on_testbed.stderr) == (2, True)
 
 
-def test_snakemake_alone__runs_the_same_points_and_finds_them_done(scenario, tmp_path):
-    """What a cluster's executor is given."""
+def test_snakemake_alone__runs_the_same_points_and_finds_them_done(scenario: Path, tmp_path: Path) -> None:
+    """The commands that a cluster's executor gets."""
     out = tmp_path / "out"
     assert sweep(scenario, out, "--seeds", 1).returncode == 0
     (out / "dctcp/load-0.5/seed-01/summary.json").unlink()
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "snakemake", "--snakefile", root / "sluice/sweep/Snakefile"]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        root / "sluice/sweep/Snakefile",
+    ]
     command += [
         "--directory",
         out,
@@ -217,12 +225,12 @@ def test_snakemake_alone__runs_the_same_points_and_finds_them_done(scenario, tmp
     assert written_at(out) == before
 
 
-def test_run_points__from_python_with_progress(scenario, tmp_path):
+def test_run_points__from_python_with_progress(scenario: Path, tmp_path: Path) -> None:
     from sluice.runs.files import read_document
 
     scenario.write_text(SCENARIO.format(flows=20_000))
     wanted = points(read_document(scenario), seeds=[1, 2])
-    seen = []
+    seen: list[SweepProgress] = []
     outcome = run_points(wanted, tmp_path / "out", jobs=1, report=seen.append)
     assert outcome.finished == wanted
     assert not outcome.failed

@@ -11,11 +11,11 @@ from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, HEADER, MS, PAYLOAD, US, Link, serialisation
 
 UP_BPS = 10_000 * GBIT
-"""Hosts' links, so fast that only the port under test makes anybody wait."""
+"""The rate of hosts' links, so high that packets wait only at the port under test."""
 
 
-def waits(load, count, frames, priorities, *, seed=1):
-    """One-packet flows of these frame sizes; how long each waited for its service, in picoseconds."""
+def waits(load: float, count: int, frames: kit.Array, priorities: kit.Array, *, seed: int = 1) -> kit.Array:
+    """How long each of many one-packet flows of these frame sizes waited for its service, in picoseconds."""
     hosts = 200
     rng = np.random.default_rng(seed)
     service = np.array([serialisation(int(f), 10 * GBIT) for f in (FRAME, 766)])
@@ -32,14 +32,14 @@ def waits(load, count, frames, priorities, *, seed=1):
         began_ps=[u["began_ps"] for u in urgent],
         deadline_ps=[u["deadline_ps"] for u in urgent],
     )
-    fct = net.finish()["fct_ps"]
+    fct: kit.Array = net.finish()["fct_ps"]
     own = [serialisation(int(f), UP_BPS) + serialisation(int(f), 10 * GBIT) for f in frames]
-    return fct - np.array(own)
+    waited: kit.Array = fct - np.array(own)
+    return waited
 
 
-def assert_mean(samples, expected):
-    """Within the 99.9 % confidence interval of batch means, which is itself within 6 % of the expected
-    mean."""
+def assert_mean(samples: kit.Array, expected: float) -> None:
+    """The expected mean lies within the 99.9 % confidence interval of batch means, which is less than 6 % wide."""
     batches = np.array([batch.mean() for batch in np.array_split(samples, 20)])
     half = student.ppf(0.9995, 19) * batches.std(ddof=1) / np.sqrt(20)
     assert half < 0.06 * expected
@@ -47,14 +47,14 @@ def assert_mean(samples, expected):
 
 
 @pytest.mark.parametrize(("load", "count"), [(0.3, 60_000), (0.6, 80_000), (0.8, 500_000)])
-def test_m_d_1(load, count):
+def test_m_d_1(load: float, count: int) -> None:
     """Mean wait = rho / (2 (1 - rho)) * S (Pollaczek and Khinchine, constant service)."""
     service = serialisation(FRAME, 10 * GBIT)
     samples = waits(load, count, np.full(count, FRAME), np.zeros(count))
     assert_mean(samples, load / (2 * (1 - load)) * service)
 
 
-def test_two_priorities_without_preemption():
+def test_two_priorities_without_preemption() -> None:
     """Cobham, 1954: W_1 = R / (1 - rho_1), W_2 = R / ((1 - rho_1) (1 - rho_1 - rho_2)), R = sum(lambda_i
     E[S_i^2]) / 2."""
     count, load, of_first = 400_000, 0.75, 0.4
@@ -71,9 +71,9 @@ def test_two_priorities_without_preemption():
 
 
 @pytest.mark.parametrize("load", [0.4, 0.7])
-def test_long_flows_under_dctcp_share_the_processor(load):
-    """M/G/1 with processor sharing: mean slowdown 1 / (1 - rho), whatever the sizes. DCTCP shares a link
-    about like that: within a fifth, for flows of many round trips."""
+def test_long_flows_under_dctcp_share_the_processor(load: float) -> None:
+    """M/G/1 with processor sharing: the mean slowdown is 1 / (1 - rho), whatever the sizes. DCTCP is within a fifth of
+    it, for flows of many round trips."""
     count, hosts = 1500, 100
     rng = np.random.default_rng(11)
     size = rng.choice([1_000_000, 3_000_000], count, p=[0.8, 0.2])
@@ -89,11 +89,10 @@ def test_long_flows_under_dctcp_share_the_processor(load):
     assert not result["timeouts"].any()
 
 
-def test_the_small_wait_for_the_large_under_one_queue_and_not_under_two():
-    """What priorities are for: the mean wait of small flows behind long ones, with and without a queue of
-    their own."""
+def test_the_small_wait_for_the_large_under_one_queue_and_not_under_two() -> None:
+    """The purpose of priorities: small flows wait for long ones only if they share a queue."""
 
-    def mean_wait(queue_of):
+    def mean_wait(queue_of: list[int]) -> float:
         net = kit.single(
             12, up=Link(10 * GBIT, US), down=Link(10 * GBIT, US, more={"mark_bytes": 30 * FRAME})
         )
@@ -105,7 +104,7 @@ def test_the_small_wait_for_the_large_under_one_queue_and_not_under_two():
             source=[0, 1, *(2 + np.arange(100) % 9)],
             sink=[11] * 102,
         )
-        return net.finish()["fct_ps"][2:].mean()
+        return float(net.finish()["fct_ps"][2:].mean())
 
     by_attained = [0] * 10 + [1] * 52
     alone = 2 * (serialisation(1066, 10 * GBIT) + US)

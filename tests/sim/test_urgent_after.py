@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a deadline flow begins to say its urgency: what a port then counts under which tags."""
+"""When the tags of a deadline flow begin to say its urgency: a port counts them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from policy import tags
+from simulator import _fabric as core
 from tests.sim import kit
-from tests.sim.kit import PAYLOAD, S, core
+from tests.sim.kit import PAYLOAD, S
 
 
 @pytest.mark.parametrize("urgent_after_bytes", [0, 50_000, 10**6])
-def test_a_deadline_flow_says_its_urgency_from_where_it_is_asked_to(urgent_after_bytes):
+def test_a_deadline_flow_says_its_urgency_from_where_it_is_asked_to(urgent_after_bytes: int) -> None:
     settings = kit.transport(
         control=core.Control.ucp, tags_deadlines=True, urgent_after_bytes=urgent_after_bytes
     )

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Routes as the simulator chooses them (simulator/core/routing.hpp): among equal-cost links by a hash of the flow, so that every flow
+// Routes as the simulator chooses them (simulator/core/routing/routing.hpp): among equal-cost links by a hash of the flow, so that every flow
 // has the same path here and there. A flow is told by its sender's TCP port.
 #pragma once
 
@@ -117,7 +117,7 @@ class HashedRoutes : public ns3::Ipv4RoutingProtocol
 		return devices[hash(path_of(packet)) * devices.size() >> 32];
 	}
 
-	// SplitMix64, one step (simulator/core/world.hpp), over the switch and the flow.
+	// SplitMix64, one step (simulator/core/world/world.hpp), over the switch and the flow.
 	std::uint64_t hash(std::uint32_t path) const
 	{
 		std::uint64_t z = (static_cast<std::uint64_t>(number_) << 32 | path) + 0x9E3779B97F4A7C15ULL;

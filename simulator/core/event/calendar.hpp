@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The event calendar: a ring of time slots for what is near, a heap for what is far.
+//
+// A slot lists its events by time, and events of one time in the order in which they were added.
+// A link has one arrival in the calendar, however many packets it carries, so that a slot's list
+// stays short. Adding and taking an event therefore cost the same on every fabric (Brown,
+// "Calendar queues", CACM 31(10), 1988). An event is a part of the object to which it happens, so
+// that nothing is allocated. No event can be cancelled: its owner ignores it when it comes.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "event/time.hpp"
+
+namespace sluice
+{
+
+enum class EventKind : std::uint8_t {
+	Arrival,	// the first packet on a link reaches its end
+	Retransmission, // a connection's retransmission timer
+	AckDelay,	// a receiver's delayed acknowledgement
+	Pace,		// a paced connection may send its next packet
+	FlowStart,
+	FlowEnd, // an endless flow reaches its end
+};
+
+// 24 bytes, of which a derived class may use the last seven.
+struct Event {
+	Time at = 0;
+	Event *next = nullptr;
+	EventKind kind = EventKind::Arrival;
+};
+
+class Calendar
+{
+      public:
+	// `near`: nearly every event is added at most this long before its time.
+	explicit Calendar(Time near)
+	    : shift_(std::bit_width(static_cast<std::uint64_t>(near) / SLOTS)), slots_(SLOTS),
+	      occupied_(SLOTS / 64, 0)
+	{
+	}
+
+	Time now() const
+	{
+		return now_;
+	}
+
+	// `event->at` must not be in the past.
+	void add(Event *event)
+	{
+		if (slot_number(event->at) - slot_number(now_) < SLOTS)
+			insert(event);
+		else
+			push_far(event);
+	}
+
+	// The next event if it is due by `limit`, else nullptr. The clock moves to the event, or
+	// to the limit.
+	Event *take(Time limit)
+	{
+		Event *first = summary_ ? slots_[first_occupied()].first : nullptr;
+
+		// A far event was added before every near event of the same time, so it goes
+		// first.
+		if (!far_.empty() && (!first || far_.front().at <= first->at))
+			return far_.front().at > limit ? rest_until(limit) : take_far();
+		if (!first || first->at > limit)
+			return rest_until(limit);
+		remove_head(first);
+		return first;
+	}
+
+      private:
+	static constexpr std::uint64_t SLOTS = 64 * 64;
+
+	struct Slot {
+		Time at = NEVER; // the first event's time, to compare without loading it
+		Event *first = nullptr;
+	};
+
+	struct Far {
+		Time at;
+		std::uint64_t order;
+		Event *event;
+
+		bool operator<(const Far &other) const // puts the earliest event in front of a heap
+		{
+			return at != other.at ? at > other.at : order > other.order;
+		}
+	};
+
+	std::uint64_t slot_number(Time at) const
+	{
+		return static_cast<std::uint64_t>(at) >> shift_;
+	}
+
+	void insert(Event *event)
+	{
+		std::uint64_t slot = slot_number(event->at) % SLOTS;
+		Event **place = &slots_[slot].first;
+
+		if (slots_[slot].at <= event->at)
+			do
+				place = &(*place)->next;
+			while (*place && (*place)->at <= event->at);
+		else
+			slots_[slot].at = event->at;
+		event->next = *place;
+		*place = event;
+		occupied_[slot / 64] |= 1ULL << slot % 64;
+		summary_ |= 1ULL << slot / 64;
+	}
+
+	void push_far(Event *event)
+	{
+		far_.push_back({event->at, order_++, event});
+		std::push_heap(far_.begin(), far_.end());
+	}
+
+	Event *take_far()
+	{
+		Event *event = far_.front().event;
+
+		now_ = event->at;
+		std::pop_heap(far_.begin(), far_.end());
+		far_.pop_back();
+		return event;
+	}
+
+	Event *rest_until(Time limit)
+	{
+		now_ = std::max(now_, limit);
+		return nullptr;
+	}
+
+	void remove_head(Event *first)
+	{
+		std::uint64_t slot = slot_number(first->at) % SLOTS;
+
+		now_ = first->at;
+		slots_[slot].first = first->next;
+		slots_[slot].at = first->next ? first->next->at : NEVER;
+		if (!first->next) {
+			occupied_[slot / 64] &= ~(1ULL << slot % 64);
+			if (!occupied_[slot / 64])
+				summary_ &= ~(1ULL << slot / 64);
+		}
+	}
+
+	// The first slot with an event, from the clock's slot on and round the ring. At least one
+	// slot has an event.
+	std::uint64_t first_occupied() const
+	{
+		std::uint64_t from = slot_number(now_) % SLOTS, word = from / 64;
+		std::uint64_t here = occupied_[word] >> from % 64;
+
+		if (here)
+			return from + std::countr_zero(here);
+		word = first_from((word + 1) % 64);
+		return word * 64 + std::countr_zero(occupied_[word]);
+	}
+
+	// The first word with an event, from `word` on and round the ring.
+	std::uint64_t first_from(std::uint64_t word) const
+	{
+		std::uint64_t here = summary_ >> word;
+
+		return here ? word + std::countr_zero(here) : std::countr_zero(summary_);
+	}
+
+	unsigned shift_;
+	Time now_ = 0;
+	std::vector<Slot> slots_;
+	std::vector<std::uint64_t> occupied_; // a bit for each slot
+	std::uint64_t summary_ = 0;	      // a bit for each word of `occupied_`
+	std::vector<Far> far_;
+	std::uint64_t order_ = 0;
+};
+
+} // namespace sluice

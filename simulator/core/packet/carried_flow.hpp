@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "packet/rate_request.hpp"
+
+namespace sluice
+{
+
+// What links and ports know of a flow whose packets they carry. The transport derives its Flow
+// from this.
+struct CarriedFlow {
+	explicit CarriedFlow(std::uint64_t flow_id) : id(flow_id)
+	{
+	}
+
+	const std::uint64_t id;
+	std::uint32_t packets_under_way = 0; // of both directions
+	bool reported = false;		     // the flow's result has been written
+	RateRequest *rate_request = nullptr; // set by a connection that is paced by granted rates
+};
+
+} // namespace sluice

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "port/discipline.hpp"
+
+#include "packet/packet_list.hpp"
+#include "port/flow_queues.hpp"
+#include "port/priorities.hpp"
+#include "port/priority_schedulers.hpp"
+#include "port/shortest_first.hpp"
+
+namespace sluice
+{
+
+namespace
+{
+
+template <class Scheduler>
+std::unique_ptr<Queueing> priorities(const Discipline &discipline, const Scheduler &scheduler)
+{
+	if (discipline.flow_queues)
+		return std::make_unique<Priorities<Scheduler, FlowQueues>>(scheduler,
+									   FlowQueues(discipline.sub_queues));
+	return std::make_unique<Priorities<Scheduler, PacketList>>(scheduler, PacketList());
+}
+
+} // namespace
+
+std::unique_ptr<Queueing> make_queueing(const Discipline &discipline, std::uint64_t bps)
+{
+	switch (discipline.scheduler) {
+	case Discipline::Scheduler::ShortestFirst:
+		return std::make_unique<ShortestFirst>();
+	case Discipline::Scheduler::Shares:
+		return priorities(discipline, Shares(discipline.shares, bps, discipline.burst_bytes));
+	case Discipline::Scheduler::Strict:
+		break;
+	}
+	return priorities(discipline, Strict());
+}
+
+} // namespace sluice

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "port/port.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace sluice
+{
+
+Port::Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::unique_ptr<Queueing> queueing,
+	   SharedQueueMap queue_of)
+    : Event{.kind = EventKind::Arrival}, peer_(peer), peer_is_host_(peer_is_host), busy_until_(-kind.burst),
+      kind_(kind), queueing_(std::move(queueing)), queue_of_(std::move(queue_of))
+{
+	if (kind.settings.count_tags)
+		counters_ = std::make_unique<TagCounters>();
+	if (kind.settings.grants_rates)
+		allocator_ = std::make_unique<RateAllocator>();
+}
+
+void Port::accept(Packet *packet)
+{
+	const PortSettings &settings = kind_.settings;
+	const Time now = kind_.world.now();
+
+	catch_up(now);
+	packet->queue = (*queue_of_)[packet->tag];
+	if (settings.count_tags)
+		count(*packet);
+	if (settings.grants_rates && packet->kind == PacketKind::RateRequest)
+		grant_rate(*packet);
+	if (waiting_bytes(now) + packet->frame_bytes > settings.buffer_bytes && !make_room(packet, now))
+		return;
+	if (marks(*packet, now))
+		mark(packet);
+	backlog_bytes_ += packet->frame_bytes;
+	if (settings.mark_by != MarkBy::Port)
+		queue_bytes_[packet->queue] += packet->frame_bytes;
+	statistics_.most_bytes = std::max(statistics_.most_bytes, backlog_bytes_);
+	queueing_->push(packet, now);
+	if (busy_until_ <= now)
+		send_next(now);
+	else if (kind_.burst && link_.empty())
+		await_tokens();
+}
+
+void Port::catch_up(Time now)
+{
+	while (backlog_bytes_ && busy_until_ <= now)
+		send_next(busy_until_);
+}
+
+void Port::send_next(Time now)
+{
+	Packet *packet = queueing_->pop(now);
+
+	take_off(*packet);
+	statistics_.packets++;
+	statistics_.bytes += packet->frame_bytes;
+	busy_until_ = std::max(busy_until_, now - kind_.burst) + kind_.rate.time_of(packet->frame_bytes);
+	Time arrives_at = (kind_.burst ? now : busy_until_) + kind_.settings.delay;
+
+	if (link_.empty() && !awaits_tokens_)
+		await(arrives_at);
+	link_.push(packet, arrives_at);
+}
+
+// The packet no longer waits.
+void Port::take_off(const Packet &packet)
+{
+	backlog_bytes_ -= packet.frame_bytes;
+	if (kind_.settings.mark_by != MarkBy::Port)
+		queue_bytes_[packet.queue] -= packet.frame_bytes;
+}
+
+void Port::await(Time when)
+{
+	at = when;
+	kind_.world.calendar.add(this);
+}
+
+// Packets wait for tokens, and no arrival will make the port look.
+void Port::await_tokens()
+{
+	if (!std::exchange(awaits_tokens_, true))
+		await(busy_until_);
+}
+
+Packet *Port::on_arrival()
+{
+	if (kind_.burst)
+		return on_emulated_arrival();
+	Packet *packet = link_.pop();
+
+	if (link_.empty()) {
+		catch_up(kind_.world.now());
+		return packet;
+	}
+	await(link_.first().arrives_at);
+	return packet;
+}
+
+Packet *Port::on_emulated_arrival()
+{
+	const Time now = kind_.world.now();
+	bool has_come = !link_.empty() && link_.first().arrives_at <= now;
+	Packet *packet = has_come ? link_.pop() : nullptr;
+
+	awaits_tokens_ = true; // while the port catches up, its departures must set no event
+	catch_up(now);
+	awaits_tokens_ = false;
+	if (!link_.empty())
+		await(link_.first().arrives_at);
+	else if (backlog_bytes_)
+		await_tokens();
+	return packet;
+}
+
+// Drops packets until `arriving` fits. False if `arriving` itself is dropped.
+bool Port::make_room(Packet *arriving, Time now)
+{
+	if (arriving->kind == PacketKind::RateRequest || arriving->kind == PacketKind::RateGrant)
+		return true; // a lost request would leave wrong counters at the ports that granted it
+	if (arriving->frame_bytes > kind_.settings.buffer_bytes) { // it can never fit
+		drop(arriving);
+		return false;
+	}
+	while (waiting_bytes(now) + arriving->frame_bytes > kind_.settings.buffer_bytes) {
+		Packet *victim = queueing_->displaced(arriving);
+
+		if (victim != arriving)
+			take_off(*victim);
+		drop(victim);
+		if (victim == arriving)
+			return false;
+	}
+	return true;
+}
+
+void Port::drop(Packet *packet)
+{
+	statistics_.dropped++;
+	kind_.world.totals.dropped++;
+	if (!--packet->flow->packets_under_way && packet->flow->reported)
+		kind_.world.orphaned_flows.push_back(packet->flow);
+	kind_.world.packets.put_back(packet);
+}
+
+// Marks go by the real backlog that the packet finds, or by the phantom queue of a port that has
+// one.
+bool Port::marks(const Packet &packet, Time now)
+{
+	if (kind_.settings.marking.phantom_rate_bps)
+		return sl_vq_arrive(&virtual_queue_, &kind_.settings.marking, packet.frame_bytes,
+				    static_cast<sl_u64>(now / NANOSECOND), 0) == SL_VQ_MARK;
+	if (!kind_.settings.marking.mark_bytes || !packet.ect)
+		return false;
+	std::uint64_t found = marking_backlog(packet.queue, now);
+	bool ramp = kind_.settings.marking.mark_max_bytes > kind_.settings.marking.mark_bytes;
+
+	return sl_vq_marks_backlog(&kind_.settings.marking,
+				   std::min<sl_u64>(found, SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE,
+				   ramp ? kind_.world.random.next32() : 0);
+}
+
+// The backlog that marks and buffer go by: all that waits, and what an emulated link has sent on
+// credit.
+std::uint64_t Port::waiting_bytes(Time now) const
+{
+	Time ahead = kind_.burst ? busy_until_ + kind_.burst - now : 0;
+
+	return backlog_bytes_ + (ahead > 0 ? static_cast<std::uint64_t>(ahead / kind_.rate.time_of(1)) : 0);
+}
+
+std::uint64_t Port::marking_backlog(std::uint8_t queue, Time now) const
+{
+	switch (kind_.settings.mark_by) {
+	case MarkBy::Queue:
+		return queue_bytes_[queue];
+	case MarkBy::Ahead:
+		return std::accumulate(queue_bytes_.begin(), queue_bytes_.begin() + queue + 1, std::uint64_t{0});
+	default:
+		return waiting_bytes(now);
+	}
+}
+
+void Port::mark(Packet *packet)
+{
+	if (!packet->ect)
+		return;
+	packet->ce = true;
+	statistics_.marked++;
+}
+
+void Port::grant_rate(const Packet &packet)
+{
+	allocator_->on_request(*packet.flow->rate_request, static_cast<double>(kind_.settings.bps),
+			       8.0 * static_cast<double>(backlog_bytes_));
+}
+
+void Port::count(const Packet &packet)
+{
+	TagCount &count = (*counters_)[packet.tag];
+
+	count.packets++;
+	count.bytes += packet.frame_bytes;
+	count.completed += packet.last;
+}
+
+} // namespace sluice

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// A port and the link behind it: queue by tag, marking, buffer bound, queue discipline,
+// serialisation, propagation.
+//
+// An emulated link is a token bucket that fills at the link's rate. A packet takes no time on it,
+// but the bucket must have tokens. Bytes that were sent on credit count as backlog until the rate
+// has caught up, as in the virtual queue of a testbed's port.
+//
+// No event tells that a port has sent a packet. The port catches up with its departures when
+// someone reads it: when a packet arrives, and when the link runs empty. The outcome is the same,
+// because the next packet to leave depends only on the packets that have arrived by then.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "event/calendar.hpp"
+#include "event/time.hpp"
+#include "laws/mark.h"
+#include "link/link.hpp"
+#include "packet/packet.hpp"
+#include "port/port_counters.hpp"
+#include "port/port_settings.hpp"
+#include "port/queue_maps.hpp"
+#include "port/queueing.hpp"
+#include "port/rate_allocator.hpp"
+
+namespace sluice
+{
+
+// As an event, a port is the arrival of the first packet on its link; it is on the calendar while
+// the link holds a packet. On an emulated link that is empty while packets wait, it is the moment
+// at which the bucket has tokens again.
+class alignas(64) Port : public Event
+{
+      public:
+	Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::unique_ptr<Queueing> queueing,
+	     SharedQueueMap queue_of);
+
+	// Takes a packet that leaves by this port: the packet waits, departs at once, or is
+	// dropped.
+	void accept(Packet *packet);
+
+	// Sends every packet whose turn has come by now.
+	void catch_up()
+	{
+		catch_up(kind_.world.now());
+	}
+
+	// The packet that reaches the end of the link now. On an emulated link nullptr, if the
+	// event was for tokens instead.
+	Packet *on_arrival();
+
+	// The packet that will arrive after it, if it is on the link already.
+	const Packet *next_arrival() const
+	{
+		return link_.empty() ? nullptr : &link_.first();
+	}
+
+	std::uint16_t peer() const
+	{
+		return peer_;
+	}
+
+	bool leads_to_host() const
+	{
+		return peer_is_host_;
+	}
+
+	void set_queue_of(SharedQueueMap queue_of)
+	{
+		queue_of_ = std::move(queue_of);
+	}
+
+	std::uint64_t backlog_bytes() const
+	{
+		return backlog_bytes_;
+	}
+
+	const PortStatistics &statistics() const
+	{
+		return statistics_;
+	}
+
+	const TagCounters *counters() const
+	{
+		return counters_.get();
+	}
+
+	std::uint64_t bps() const
+	{
+		return kind_.settings.bps;
+	}
+
+	template <class Visit> void visit_waiting(Visit &&visit) const
+	{
+		queueing_->visit(visit);
+	}
+
+	template <class Visit> void visit_under_way(Visit &&visit) const
+	{
+		link_.visit(visit);
+	}
+
+      private:
+	void catch_up(Time now);
+	bool make_room(Packet *arriving, Time now);
+	void mark(Packet *packet);
+	bool marks(const Packet &packet, Time now);
+	std::uint64_t marking_backlog(std::uint8_t queue, Time now) const;
+	void drop(Packet *packet);
+	void count(const Packet &packet);
+	void grant_rate(const Packet &packet);
+	void send_next(Time now);
+	void take_off(const Packet &packet);
+	Packet *on_emulated_arrival();
+	void await(Time when);
+	void await_tokens();
+	std::uint64_t waiting_bytes(Time now) const;
+
+	// By cache line: first what an arrival reads, together with the event; then what a
+	// departure reads; then the rest.
+	std::uint16_t peer_;
+	bool peer_is_host_;
+	bool awaits_tokens_ = false;
+	Link link_;
+	Time busy_until_;		  // emulated link: the time up to which its tokens are used
+	std::uint64_t backlog_bytes_ = 0; // without the packets on the link
+	const PortKind &kind_;
+
+	std::unique_ptr<Queueing> queueing_;
+	SharedQueueMap queue_of_;
+	PortStatistics statistics_;
+
+	std::unique_ptr<TagCounters> counters_;
+	std::unique_ptr<RateAllocator> allocator_;
+	sl_vq_state virtual_queue_ = {};
+	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {}; // unless marks go by the port
+};
+
+} // namespace sluice

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a port counts. All counters are cumulative.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "laws/tags.gen.h"
+
+namespace sluice
+{
+
+// Counters of one tag: what a controller reads from a switch by OpenFlow. Aligned to lie in one
+// cache line.
+struct alignas(32) TagCount {
+	std::uint64_t packets = 0;
+	std::uint64_t bytes = 0;
+	std::uint64_t completed = 0; // packets with a FIN
+};
+
+using TagCounters = std::array<TagCount, SL_TAG_COUNT>;
+
+struct PortStatistics {
+	std::uint64_t packets = 0;    // sent
+	std::uint64_t bytes = 0;      // sent
+	std::uint64_t most_bytes = 0; // the largest backlog so far
+	std::uint64_t marked = 0;
+	std::uint64_t dropped = 0;
+};
+
+} // namespace sluice

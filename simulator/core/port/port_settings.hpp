@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <tuple>
+
+#include "event/time.hpp"
+#include "laws/mark.h"
+#include "link/link_rate.hpp"
+#include "world/world.hpp"
+
+namespace sluice
+{
+
+// The backlog by which a packet is marked: the whole port's, that of the packet's own queue, or
+// that of all queues that are served no later than its own.
+enum class MarkBy : std::uint8_t { Port, Queue, Ahead };
+
+struct PortSettings {
+	std::uint64_t bps = 0;
+	Time delay = 0;
+	std::uint64_t burst_bytes = 0;	// 0: a real link; else a token bucket as in HTB
+	std::uint64_t buffer_bytes = 0; // over all queues
+	sl_vq_settings marking = {};
+	MarkBy mark_by = MarkBy::Port;
+	bool count_tags = false;
+	bool grants_rates = false; // answers D3's rate requests
+
+	auto all() const
+	{
+		return std::tie(bps, delay, burst_bytes, buffer_bytes, marking.mark_bytes, marking.mark_max_bytes,
+				marking.phantom_rate_bps, marking.phantom_mark_bytes, mark_by, count_tags,
+				grants_rates);
+	}
+
+	bool operator==(const PortSettings &other) const
+	{
+		return all() == other.all();
+	}
+};
+
+// What all ports with the same settings share. A packet reads it at every port, and a large
+// fabric has thousands of ports. A port itself therefore holds only what differs from port to
+// port, so that the caches hold more ports.
+struct PortKind {
+	PortKind(World &of_world, const PortSettings &of_ports)
+	    : world(of_world), settings(of_ports), rate(of_ports.bps),
+	      burst(serialisation(of_ports.burst_bytes, of_ports.bps))
+	{
+		settings.marking.rate_bps = settings.bps;
+	}
+
+	World &world;
+	PortSettings settings;
+	LinkRate rate;
+	Time burst; // how far an emulated link may send ahead of its rate
+};
+
+} // namespace sluice

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Up to eight priorities. `Scheduler` chooses one of them (priority_schedulers.hpp); `Queue`
+// holds the packets of one (PacketList or FlowQueues).
+#pragma once
+
+#include <array>
+#include <functional>
+#include <utility>
+
+#include "packet/packet.hpp"
+#include "port/queueing.hpp"
+
+namespace sluice
+{
+
+template <class Scheduler, class Queue> class alignas(64) Priorities final : public Queueing
+{
+      public:
+	Priorities(Scheduler scheduler, const Queue &queue) : scheduler_(std::move(scheduler))
+	{
+		queues_.fill(queue);
+	}
+
+	void push(Packet *packet, Time now) override
+	{
+		queues_[packet->queue].push(packet, now);
+		waiting_ |= 1U << packet->queue;
+	}
+
+	Packet *pop(Time now) override
+	{
+		unsigned chosen = scheduler_.choose(waiting_, now);
+		Packet *packet = queues_[chosen].pop(now);
+
+		scheduler_.sent(chosen, packet->frame_bytes, now);
+		if (queues_[chosen].empty())
+			waiting_ &= ~(1U << chosen);
+		return packet;
+	}
+
+	bool empty() const override
+	{
+		return !waiting_;
+	}
+
+	void visit(const std::function<void(const Packet &)> &visit) const override
+	{
+		for (const Queue &queue : queues_)
+			queue.visit(visit);
+	}
+
+      private:
+	unsigned waiting_ = 0; // a bit for each priority; shares a cache line with the highest
+	std::array<Queue, MAX_QUEUES> queues_;
+	Scheduler scheduler_;
+};
+
+} // namespace sluice

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fabric as Python sees it: numbers in, arrays out. Scenario, scheme and policy are Python's
+// (simulator/).
+#include "fabric/fabric.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "python/bindings.hpp"
+#include "python/columns.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace sluice
+{
+
+namespace
+{
+
+nb::dict as_columns(const std::vector<FlowResult> &results)
+{
+	std::vector<std::uint64_t> id, delivered;
+	std::vector<std::int64_t> fct;
+	std::vector<std::uint32_t> retransmissions, timeouts;
+	std::vector<std::uint8_t> outcome;
+
+	for (const FlowResult &r : results) {
+		id.push_back(r.id);
+		fct.push_back(r.fct);
+		delivered.push_back(r.delivered_bytes);
+		retransmissions.push_back(r.retransmissions);
+		timeouts.push_back(r.timeouts);
+		outcome.push_back(static_cast<std::uint8_t>(r.outcome));
+	}
+	nb::dict columns;
+	columns["id"] = column(id);
+	columns["fct_ps"] = column(fct);
+	columns["delivered_bytes"] = column(delivered);
+	columns["retransmissions"] = column(retransmissions);
+	columns["timeouts"] = column(timeouts);
+	columns["outcome"] = column(outcome);
+	return columns;
+}
+
+void add_flows(Fabric &fabric, const Column<std::uint64_t> &id, const Column<std::uint64_t> &bytes,
+	       const Column<std::int64_t> &start_ps, const Column<std::int64_t> &began_ps,
+	       const Column<std::int64_t> &deadline_ps, const Column<std::int64_t> &until_ps,
+	       const Column<std::uint16_t> &source, const Column<std::uint16_t> &sink,
+	       const Column<std::uint8_t> &size_known, const Column<std::uint8_t> &on_quench,
+	       const Column<std::uint32_t> &importance_milli, const Column<std::uint32_t> &importance_share_milli)
+{
+	std::size_t n = id.shape(0);
+
+	for (std::size_t length : {bytes.shape(0), start_ps.shape(0), began_ps.shape(0), deadline_ps.shape(0),
+				   until_ps.shape(0), source.shape(0), sink.shape(0), size_known.shape(0),
+				   on_quench.shape(0), importance_milli.shape(0), importance_share_milli.shape(0)})
+		if (length != n)
+			throw std::invalid_argument("add_flows: all columns must have the length of id");
+	for (std::size_t i = 0; i < n; i++)
+		fabric.add_flow({
+			.id = id(i),
+			.bytes = bytes(i),
+			.start = start_ps(i),
+			.began = began_ps(i),
+			.deadline = deadline_ps(i),
+			.until = until_ps(i),
+			.source = source(i),
+			.sink = sink(i),
+			.size_known = size_known(i) != 0,
+			.on_quench = on_quench(i),
+			.importance_milli = importance_milli(i),
+			.importance_share_milli = importance_share_milli(i),
+		});
+}
+
+// Cumulative counters, shape (ports, tags, 3): packets, bytes, completed flows. Zeros for a port
+// that does not count.
+nb::ndarray<nb::numpy, std::uint64_t> tag_counters(Fabric &fabric)
+{
+	std::vector<std::uint64_t> all;
+
+	for (std::uint32_t i = 0; i < fabric.ports(); i++) {
+		static const TagCounters none;
+		const TagCounters *counters = fabric.port(i).counters();
+
+		for (const TagCount &tag : counters ? *counters : none)
+			all.insert(all.end(), {tag.packets, tag.bytes, tag.completed});
+	}
+	return array(all, {fabric.ports(), SL_TAG_COUNT, 3});
+}
+
+// For each port: packets and bytes sent, packets marked and dropped, the largest backlog, the
+// backlog now.
+nb::ndarray<nb::numpy, std::uint64_t> port_statistics(Fabric &fabric)
+{
+	std::vector<std::uint64_t> all;
+
+	for (std::uint32_t i = 0; i < fabric.ports(); i++) {
+		const PortStatistics &s = fabric.port(i).statistics();
+
+		all.insert(all.end(),
+			   {s.packets, s.bytes, s.marked, s.dropped, s.most_bytes, fabric.port(i).backlog_bytes()});
+	}
+	return array(all, {fabric.ports(), 6});
+}
+
+// Each connection under way: its flow, its window in packets, and the law's last answer.
+nb::dict senders(const Fabric &fabric)
+{
+	std::vector<std::uint64_t> id, acked, rate;
+	std::vector<std::uint32_t> cwnd, alpha, urgency, precedence, penalty, phase, rtt;
+
+	for (const auto &flow : fabric.flows()) {
+		if (flow->reported)
+			continue;
+		const sl_window_record &last = flow->connection.window().last();
+
+		id.push_back(flow->spec.id);
+		acked.push_back(flow->connection.acked_bytes());
+		rate.push_back(last.rate_bytes_per_s);
+		cwnd.push_back(flow->connection.window().packets());
+		alpha.push_back(last.alpha_q20);
+		urgency.push_back(last.urgency_q16);
+		precedence.push_back(last.precedence_q16);
+		penalty.push_back(last.penalty_q20);
+		phase.push_back(last.phase);
+		rtt.push_back(flow->connection.rtt().smoothed_us());
+	}
+	nb::dict columns;
+	columns["id"] = column(id);
+	columns["acked_bytes"] = column(acked);
+	columns["rate_bytes_per_s"] = column(rate);
+	columns["cwnd"] = column(cwnd);
+	columns["alpha_q20"] = column(alpha);
+	columns["urgency_q16"] = column(urgency);
+	columns["precedence_q16"] = column(precedence);
+	columns["penalty_q20"] = column(penalty);
+	columns["phase"] = column(phase);
+	columns["rtt_us"] = column(rtt);
+	return columns;
+}
+
+// The record of each connection's last window of data: struct sl_window_record (laws/control.h),
+// zero until a window has ended.
+nb::dict windows(const Fabric &fabric)
+{
+	std::vector<std::uint64_t> id;
+	std::vector<std::uint8_t> records;
+
+	for (const auto &flow : fabric.flows()) {
+		if (flow->reported)
+			continue;
+		const auto *record = reinterpret_cast<const std::uint8_t *>(&flow->connection.window().last());
+
+		id.push_back(flow->spec.id);
+		records.insert(records.end(), record, record + sizeof(sl_window_record));
+	}
+	nb::dict columns;
+	columns["id"] = column(id);
+	columns["record"] = array(records, {id.size(), sizeof(sl_window_record)});
+	return columns;
+}
+
+void set_queue_of(Fabric &fabric, std::uint32_t port, const std::vector<std::uint8_t> &queue_of)
+{
+	QueueMap map = {};
+
+	if (queue_of.size() != map.size() || *std::max_element(queue_of.begin(), queue_of.end()) >= MAX_QUEUES)
+		throw std::invalid_argument(
+			"set_queue_of: queue_of must have a queue from 0 to 7 for each of the 62 tags");
+	std::copy(queue_of.begin(), queue_of.end(), map.begin());
+	fabric.set_queue_of(port, map);
+}
+
+} // namespace
+
+void bind_fabric(nb::module_ &m)
+{
+	nb::class_<Fabric>(m, "Fabric")
+		.def(nb::init<std::uint16_t, std::uint16_t, const TransportSettings &, Time, std::uint64_t, bool>(),
+		     "hosts"_a, "switches"_a, "transport"_a, "near_ps"_a, "seed"_a, "spray_packets"_a)
+		.def("add_port", &Fabric::add_port, "settings"_a, "discipline"_a, "peer"_a, "peer_is_host"_a)
+		.def("add_group", &Fabric::add_group, "ports"_a)
+		.def("set_route", &Fabric::set_route, "from_switch"_a, "to_host"_a, "group"_a)
+		.def("add_flows", &add_flows, "id"_a, "bytes"_a, "start_ps"_a, "began_ps"_a, "deadline_ps"_a,
+		     "until_ps"_a, "source"_a, "sink"_a, "size_known"_a, "on_quench"_a, "importance_milli"_a,
+		     "importance_share_milli"_a)
+		.def("run", &Fabric::run, "until_ps"_a, "events"_a, nb::call_guard<nb::gil_scoped_release>())
+		.def("audit", &Fabric::audit)
+		.def("take_results", [](Fabric &f) { return as_columns(f.take_results()); })
+		.def("unfinished", [](const Fabric &f) { return as_columns(f.unfinished()); })
+		.def("set_queue_of", &set_queue_of, "port"_a, "queue_of"_a)
+		.def("tag_counters", &tag_counters)
+		.def("port_statistics", &port_statistics)
+		.def("senders", &senders)
+		.def("windows", &windows)
+		.def_prop_ro("now_ps", [](const Fabric &f) { return f.world().now(); })
+		.def_prop_ro("hops", [](const Fabric &f) { return f.world().totals.hops; })
+		.def_prop_ro("events", [](const Fabric &f) { return f.world().totals.events; })
+		.def_prop_ro("packets_sent", [](const Fabric &f) { return f.world().totals.sent; })
+		.def_prop_ro("packets_dropped", [](const Fabric &f) { return f.world().totals.dropped; })
+		.def_prop_ro("packets_under_way", [](const Fabric &f) { return f.world().packets.in_use(); })
+		.def_prop_ro("flows_under_way", &Fabric::flows_under_way)
+		.def_prop_ro("flows_waiting", &Fabric::flows_waiting);
+}
+
+} // namespace sluice

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings as Python sees them: flat, whatever group a field belongs to here.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
+
+#include <utility>
+
+#include "port/discipline.hpp"
+#include "port/port_settings.hpp"
+#include "python/bindings.hpp"
+#include "transport/settings.hpp"
+
+namespace nb = nanobind;
+
+namespace sluice
+{
+
+namespace
+{
+
+// Binds a field of a group of settings as a field of the settings.
+template <auto group, auto field, class Settings> void bind_field(nb::class_<Settings> &settings, const char *name)
+{
+	using Value = std::remove_cvref_t<decltype(std::declval<Settings>().*group.*field)>;
+
+	settings.def_prop_rw(
+		name, [](const Settings &s) { return s.*group.*field; },
+		[](Settings &s, Value value) { s.*group.*field = value; });
+}
+
+void bind_transport(nb::module_ &m)
+{
+	using T = TransportSettings;
+	auto settings = nb::class_<T>(m, "TransportSettings")
+				.def(nb::init<>())
+				.def_rw("control", &T::control)
+				.def_rw("handshake", &T::handshake)
+				.def_rw("forgets_late", &T::forgets_late);
+
+	bind_field<&T::segment, &SegmentSettings::payload_bytes>(settings, "payload_bytes");
+	bind_field<&T::segment, &SegmentSettings::header_bytes>(settings, "header_bytes");
+	bind_field<&T::window, &WindowSettings::initial>(settings, "initial_window");
+	bind_field<&T::window, &WindowSettings::largest>(settings, "max_window");
+	bind_field<&T::recovery, &RecoverySettings::duplicate_threshold>(settings, "duplicate_threshold");
+	bind_field<&T::recovery, &RecoverySettings::as_linux>(settings, "recovers_as_linux");
+	bind_field<&T::timeout, &TimeoutSettings::least>(settings, "rto_min_ps");
+	bind_field<&T::timeout, &TimeoutSettings::initial>(settings, "rto_initial_ps");
+	bind_field<&T::ack, &AckSettings::echo>(settings, "echo");
+	bind_field<&T::ack, &AckSettings::packets_per_ack>(settings, "packets_per_ack");
+	bind_field<&T::ack, &AckSettings::delay>(settings, "ack_delay_ps");
+	bind_field<&T::tag, &TagSettings::attained>(settings, "tags");
+	bind_field<&T::tag, &TagSettings::deadlines>(settings, "tags_deadlines");
+	bind_field<&T::tag, &TagSettings::urgent_after_bytes>(settings, "urgent_after_bytes");
+	bind_field<&T::tag, &TagSettings::sizes>(settings, "tags_sizes");
+}
+
+void bind_port(nb::module_ &m)
+{
+	using P = PortSettings;
+	nb::enum_<MarkBy>(m, "MarkBy")
+		.value("port", MarkBy::Port)
+		.value("queue", MarkBy::Queue)
+		.value("ahead", MarkBy::Ahead);
+	auto settings = nb::class_<P>(m, "PortSettings")
+				.def(nb::init<>())
+				.def_rw("bps", &P::bps)
+				.def_rw("delay_ps", &P::delay)
+				.def_rw("burst_bytes", &P::burst_bytes)
+				.def_rw("buffer_bytes", &P::buffer_bytes)
+				.def_rw("mark_by", &P::mark_by)
+				.def_rw("count_tags", &P::count_tags)
+				.def_rw("grants_rates", &P::grants_rates);
+
+	bind_field<&P::marking, &sl_vq_settings::mark_bytes>(settings, "mark_bytes");
+	bind_field<&P::marking, &sl_vq_settings::mark_max_bytes>(settings, "mark_max_bytes");
+	bind_field<&P::marking, &sl_vq_settings::phantom_rate_bps>(settings, "phantom_rate_bps");
+	bind_field<&P::marking, &sl_vq_settings::phantom_mark_bytes>(settings, "phantom_mark_bytes");
+}
+
+void bind_discipline(nb::module_ &m)
+{
+	using D = Discipline;
+	nb::enum_<D::Scheduler>(m, "Scheduler")
+		.value("strict", D::Scheduler::Strict)
+		.value("shares", D::Scheduler::Shares)
+		.value("shortest_first", D::Scheduler::ShortestFirst);
+	auto discipline = nb::class_<D>(m, "Discipline")
+				  .def(nb::init<>())
+				  .def_rw("scheduler", &D::scheduler)
+				  .def_rw("flow_queues", &D::flow_queues)
+				  .def_rw("shares", &D::shares)
+				  .def_rw("burst_bytes", &D::burst_bytes);
+
+	bind_field<&D::sub_queues, &sl_dqs_settings::queues>(discipline, "sub_queues");
+	bind_field<&D::sub_queues, &sl_dqs_settings::release_ns>(discipline, "release_ns");
+}
+
+} // namespace
+
+void bind_settings(nb::module_ &m)
+{
+	bind_transport(m);
+	bind_port(m);
+	bind_discipline(m);
+}
+
+} // namespace sluice

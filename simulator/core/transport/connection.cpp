@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/connection.hpp"
+
+#include <optional>
+
+#include "transport/flow.hpp"
+#include "transport/policies.hpp"
+#include "transport/tagging.hpp"
+
+namespace sluice
+{
+
+namespace
+{
+
+// An endless flow has more packets than it can send.
+std::uint32_t packets_of(const FlowSpec &spec, std::uint32_t payload_bytes)
+{
+	return spec.until ? UINT32_MAX : static_cast<std::uint32_t>((spec.bytes + payload_bytes - 1) / payload_bytes);
+}
+
+} // namespace
+
+Connection::Connection(World &world, const TransportSettings &settings, Flow &flow, Port &port)
+    : world_(world), settings_(settings), flow_(flow), port_(port),
+      total_(packets_of(flow.spec, settings.segment.payload_bytes)),
+      window_(settings, make_congestion_control(settings.control, flow.spec)), timeout_(settings.timeout),
+      recovery_(settings, window_, rtt_), pacing_(make_pacing(world.timers, settings, flow)),
+      timer_(world.timers, EventKind::Retransmission, flow)
+{
+}
+
+std::uint64_t Connection::acked_bytes() const
+{
+	std::uint64_t bytes = static_cast<std::uint64_t>(board().una()) * settings_.segment.payload_bytes;
+
+	return board().una() == total_ ? flow_.spec.bytes : bytes;
+}
+
+void Connection::start()
+{
+	if (settings_.handshake)
+		send_syn();
+	else
+		establish();
+}
+
+void Connection::establish()
+{
+	connected_ = true;
+	window_.begin(now());
+	pacing_->begin(*this);
+}
+
+// It may also answer a starved connection, which goes on at once.
+void Connection::on_syn_ack(const Packet &packet)
+{
+	if (!connected_) {
+		sample_round_trip(now() - packet.sent_at);
+		timer_.clear();
+		establish();
+	} else if (timeout_.is_starved()) {
+		timeout_.on_ack();
+		timer_.clear();
+		release();
+	}
+}
+
+void Connection::sample_round_trip(Time rtt)
+{
+	rtt_.sample(rtt);
+	timeout_.on_sample();
+	pacing_->on_round_trip(rtt_.smoothed());
+}
+
+void Connection::on_ack(const Packet &ack)
+{
+	if (is_over())
+		return;
+	Time now = world_.now(), rtt = now - ack.sent_at;
+	bool was_limited = !window_is_open();
+	Delivery delivery = recovery_.deliver(ack);
+	Progress progress = {board().una(), board().next(), now};
+
+	timeout_.on_ack();
+	sample_round_trip(rtt);
+	window_.watch_slow_start(progress, rtt, rtt_);
+	window_.on_delivered(delivery.newly, ack.ce);
+	LossRecovery::Outcome outcome = recovery_.assess(ack, delivery, now);
+
+	announces_reduction_ |= outcome.cut_for_marks;
+	end_window(progress);
+	if (recovery_.is_reducing())
+		window_.reduce(board().in_flight(), delivery.newly);
+	else if (delivery.advances && !outcome.reached_target)
+		window_.grow(delivery.newly, was_limited || window_.in_slow_start(), rtt_, now);
+	if (progress.una == total_) {
+		timer_.clear();
+		return;
+	}
+	// An ACK of a packet beyond a gap restarts no timer: the retransmission for the gap may
+	// be lost (RFC 6298, section 5.3).
+	if (delivery.advances || alarm_ == AlarmKind::Overdue || recovery_.awaits_overtaken())
+		restart_timer();
+	release();
+}
+
+// If a window of data has ended, the law decides how the next cut goes, and whether the flow goes
+// on.
+void Connection::end_window(const Progress &progress)
+{
+	std::optional<sl_window_sum> sum = window_.ended(progress, rtt_);
+
+	if (!sum)
+		return;
+	window_.ask_law(*sum, flow_.spec, acked_bytes(), rtt_, progress.now, world_.random);
+	if (was_killed())
+		stop();
+}
+
+void Connection::stop()
+{
+	stopped_ = true;
+	timer_.clear();
+}
+
+void Connection::release()
+{
+	if (connected_)
+		pacing_->release(*this);
+}
+
+void Connection::on_grant(const Packet &packet)
+{
+	if (flow_.rate_request->leaving)
+		return;
+	sample_round_trip(now() - packet.sent_at);
+	pacing_->on_grant(*this);
+}
+
+void Connection::send_one()
+{
+	if (board().lost()) {
+		retransmissions_++;
+		send(recovery_.take_lost(), true);
+	} else {
+		send(board().next(), false);
+	}
+}
+
+void Connection::send(std::uint32_t number, bool again)
+{
+	Packet *packet = world_.packets.take();
+
+	recovery_.on_sent(number, again, now());
+	window_.on_sent();
+	packet->kind = PacketKind::Data;
+	packet->number = number;
+	packet->frame_bytes = static_cast<std::uint16_t>(payload_of(number) + settings_.segment.header_bytes);
+	packet->ect = settings_.ack.echo != Echo::None;
+	packet->last = number == total_ - 1;
+	packet->remaining = total_ - board().una();
+	packet->window_reduced = announces_reduction_ && !again;
+	announces_reduction_ &= again;
+	packet->tag = data_tag(settings_, flow_.spec, window_.phase(),
+			       static_cast<std::uint64_t>(number) * settings_.segment.payload_bytes, now());
+	if (again && number == board().una() && settings_.timeout.restarts_for_first)
+		timer_.clear();
+	arm_timer();
+	transmit(packet);
+}
+
+std::uint32_t Connection::payload_of(std::uint32_t number) const
+{
+	std::uint32_t full = settings_.segment.payload_bytes;
+
+	if (number != total_ - 1)
+		return full;
+	return static_cast<std::uint32_t>(flow_.spec.bytes - static_cast<std::uint64_t>(number) * full);
+}
+
+// A SYN, or what a starved connection sends: a header that the receiver answers.
+void Connection::send_syn()
+{
+	arm_timer();
+	send_header(PacketKind::Syn);
+}
+
+void Connection::send_header(PacketKind kind)
+{
+	Packet *packet = world_.packets.take();
+
+	packet->kind = kind;
+	packet->remaining = kind == PacketKind::Syn && connected_ ? total_ - board().una() : 0;
+	packet->frame_bytes = static_cast<std::uint16_t>(settings_.segment.header_bytes);
+	packet->tag = header_tag(settings_);
+	transmit(packet);
+}
+
+void Connection::transmit(Packet *packet)
+{
+	packet->flow = &flow_;
+	packet->destination = flow_.spec.sink;
+	packet->sent_at = now();
+	packet->path = flow_.path_hash();
+	flow_.packets_under_way++;
+	world_.totals.sent++;
+	port_.accept(packet);
+}
+
+void Connection::restart_timer()
+{
+	timer_.clear();
+	if (board().in_flight() || board().lost())
+		arm_timer();
+}
+
+void Connection::arm_timer()
+{
+	if (timer_.is_set())
+		return;
+	Alarm alarm = recovery_.first_alarm(now() + timeout_.timeout(rtt_), now());
+
+	alarm_ = alarm.kind;
+	timer_.set(alarm.due);
+}
+
+void Connection::on_retransmission_timer()
+{
+	if (!timer_.on_event())
+		return;
+	switch (alarm_) {
+	case AlarmKind::Timeout:
+		return on_timeout();
+	case AlarmKind::Overdue:
+		recovery_.on_overdue(now());
+		release();
+		return arm_timer();
+	case AlarmKind::Probe:
+		if (recovery_.may_probe())
+			probe();
+		else
+			arm_timer();
+	}
+}
+
+// Sends a new packet, whatever the window is, or the last one again.
+void Connection::probe()
+{
+	std::uint32_t number = recovery_.probe(may_send_new(), now());
+	bool again = number < board().next();
+
+	retransmissions_ += again;
+	send(number, again);
+}
+
+void Connection::on_timeout()
+{
+	timeouts_++;
+	timeout_.on_timeout();
+	if (!connected_)
+		return send_syn();
+	recovery_.on_timeout();
+	timeout_.on_data_timeout();
+	if (timeout_.is_starved())
+		send_syn();
+	else
+		release();
+}
+
+} // namespace sluice

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sending end of a TCP connection that carries one flow, in packets. It opens the connection,
+// counts ACKs, sends packets and keeps the retransmission timer. Four policies decide the rest:
+//
+//   Window, with its CongestionControl   how many packets may be under way (window.hpp, control/)
+//   LossRecovery                         which packets are lost, and the reaction to it (recovery/)
+//   TimeoutPolicy                        when to give up waiting for an ACK (timeout/)
+//   Pacing                               when the next packet leaves (pacing/)
+//
+// policies.cpp composes them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "event/time.hpp"
+#include "event/timer.hpp"
+#include "packet/packet.hpp"
+#include "port/port.hpp"
+#include "transport/flow_spec.hpp"
+#include "transport/pacing/pacing.hpp"
+#include "transport/recovery/loss_recovery.hpp"
+#include "transport/settings.hpp"
+#include "transport/timeout/alarm.hpp"
+#include "transport/timeout/rtt_estimator.hpp"
+#include "transport/timeout/timeout_policy.hpp"
+#include "transport/window.hpp"
+#include "world/world.hpp"
+
+namespace sluice
+{
+
+class Flow;
+
+class Connection
+{
+      public:
+	Connection(World &world, const TransportSettings &settings, Flow &flow, Port &port);
+
+	void start();
+	void on_syn_ack(const Packet &packet);
+	void on_ack(const Packet &ack);
+	void on_grant(const Packet &packet);
+	void on_retransmission_timer();
+
+	void on_pace_timer()
+	{
+		pacing_->on_timer(*this);
+	}
+
+	// Stops sending. What has not been sent stays unsent.
+	void stop();
+
+	// All data is acknowledged, or the connection was stopped.
+	bool is_over() const
+	{
+		return stopped_ || board().una() == total_;
+	}
+
+	bool was_killed() const
+	{
+		return window_.phase() == SL_KILLED;
+	}
+
+	std::uint32_t retransmissions() const
+	{
+		return retransmissions_;
+	}
+
+	std::uint32_t timeouts() const
+	{
+		return timeouts_;
+	}
+
+	std::uint64_t acked_bytes() const;
+
+	const Window &window() const
+	{
+		return window_;
+	}
+
+	const RttEstimator &rtt() const
+	{
+		return rtt_;
+	}
+
+	// For the pacing policy.
+
+	Time now() const
+	{
+		return world_.now();
+	}
+
+	bool window_is_open() const
+	{
+		return board().in_flight() < window_.packets();
+	}
+
+	// Lost packets, or new ones within the largest window; nothing once the connection is
+	// stopped.
+	bool has_to_send() const
+	{
+		return !stopped_ && (board().lost() || may_send_new());
+	}
+
+	void send_one();
+
+	// Sends a packet without data.
+	void send_header(PacketKind kind);
+
+      private:
+	const Scoreboard &board() const
+	{
+		return recovery_.board();
+	}
+
+	bool may_send_new() const
+	{
+		return board().next() < total_ && board().next() - board().una() < settings_.window.largest;
+	}
+
+	void establish();
+	void release();
+	void sample_round_trip(Time rtt);
+	void end_window(const Progress &progress);
+	void send(std::uint32_t number, bool again);
+	void send_syn();
+	void transmit(Packet *packet);
+	std::uint32_t payload_of(std::uint32_t number) const;
+	void restart_timer();
+	void arm_timer();
+	void on_timeout();
+	void probe();
+
+	World &world_;
+	const TransportSettings &settings_;
+	Flow &flow_;
+	Port &port_;
+
+	const std::uint32_t total_; // packets of the flow
+	std::uint32_t retransmissions_ = 0;
+	std::uint32_t timeouts_ = 0;
+	bool connected_ = false;
+	bool stopped_ = false;
+	bool announces_reduction_ = false;     // CWR goes with the next new packet
+	AlarmKind alarm_ = AlarmKind::Timeout; // what the timer is set for
+
+	Window window_;
+	RttEstimator rtt_;
+	TimeoutPolicy timeout_;
+	LossRecovery recovery_;
+	std::unique_ptr<Pacing> pacing_;
+	Timer timer_;
+};
+
+} // namespace sluice

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one congestion control does differently from others: one object for each connection. The
+// defaults are Reno's and DCTCP's: a cut for marks by the law's penalty, a cut to a half for
+// losses, and growth by one packet a window.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "event/time.hpp"
+#include "laws/control.h"
+#include "transport/control/slow_start_ack.hpp"
+#include "world/random.hpp"
+
+namespace sluice
+{
+
+class CongestionControl
+{
+      public:
+	CongestionControl() = default;
+	CongestionControl(const CongestionControl &) = delete;
+	CongestionControl &operator=(const CongestionControl &) = delete;
+	virtual ~CongestionControl() = default;
+
+	// A window of data has ended: fills the law's answer into its record (laws/control.h).
+	virtual void on_window_end(sl_window_record &record, std::uint32_t least_rtt_us, Random &random) = 0;
+
+	// The window to reduce to, in packets, because packets were marked.
+	virtual std::uint32_t after_marks(std::uint32_t cwnd, std::uint32_t penalty_q20)
+	{
+		return sl_dctcp_cwnd(cwnd, penalty_q20);
+	}
+
+	// The same for losses; `target` is what the cut for marks aims at.
+	virtual std::uint32_t after_losses(std::uint32_t cwnd, std::uint32_t target)
+	{
+		return std::min(target, sl_loss_cwnd(cwnd));
+	}
+
+	// By how many packets congestion avoidance enlarges the window with an ACK of `newly`
+	// packets.
+	virtual std::uint32_t growth(std::uint32_t cwnd, std::uint32_t newly, Time /* now */, Time /* smoothed_rtt */)
+	{
+		acked_since_growth_ += newly;
+		if (acked_since_growth_ < cwnd)
+			return 0;
+		acked_since_growth_ -= cwnd;
+		return 1;
+	}
+
+	// Whether slow start ends with this ACK although no packet was marked or lost.
+	virtual bool ends_slow_start(const SlowStartAck &)
+	{
+		return false;
+	}
+
+	// The window was cut.
+	void on_cut()
+	{
+		acked_since_growth_ = 0;
+	}
+
+	virtual void on_timeout()
+	{
+		acked_since_growth_ = 0;
+	}
+
+      protected:
+	std::uint32_t acked_since_growth_ = 0; // packets
+};
+
+} // namespace sluice

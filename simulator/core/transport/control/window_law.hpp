@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "laws/control.h"
+#include "transport/control/congestion_control.hpp"
+
+namespace sluice
+{
+
+// A control that is a law without a state of its own: DCTCP, UCP, D2TCP and MCP.
+template <void (*law)(sl_window_record *)> class WindowLaw final : public CongestionControl
+{
+      public:
+	void on_window_end(sl_window_record &record, std::uint32_t, Random &) override
+	{
+		law(&record);
+	}
+};
+
+// A mark counts as a loss does: the window halves. Reno, pFabric and D3.
+inline void halve(sl_window_record *record)
+{
+	record->penalty_q20 = SL_DCTCP_ALPHA_ONE;
+}
+
+using Dctcp = WindowLaw<sl_control_dctcp>;
+using Ucp = WindowLaw<sl_control_ucp>;
+using D2tcp = WindowLaw<sl_control_d2tcp>;
+using Mcp = WindowLaw<sl_control_mcp>;
+using Reno = WindowLaw<halve>;
+
+} // namespace sluice

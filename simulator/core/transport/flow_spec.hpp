@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "event/time.hpp"
+
+namespace sluice
+{
+
+// A flow as the scenario orders it.
+struct FlowSpec {
+	std::uint64_t id = 0;
+	std::uint64_t bytes = 0; // at least 1; ignored for an endless flow
+	Time start = 0;
+	Time began = 0;	   // before `start` if the flow had waited in its program
+	Time deadline = 0; // 0: none
+	Time until = 0;	   // the end of an endless flow; 0: the flow ends after `bytes`
+	std::uint16_t source = 0;
+	std::uint16_t sink = 0;
+	bool size_known = false;
+	std::uint8_t on_quench = 0; // enum sl_on_quench
+	std::uint32_t importance_milli = 0;
+	std::uint32_t importance_share_milli = 0;
+
+	// Whether the flow has a deadline at `now`. A deadline that has passed counts unless late
+	// flows forget it.
+	bool is_timed(Time now, bool forgets_late) const
+	{
+		return deadline && !(forgets_late && now >= deadline);
+	}
+};
+
+} // namespace sluice

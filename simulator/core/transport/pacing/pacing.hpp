@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "event/time.hpp"
+
+namespace sluice
+{
+
+class Connection;
+
+// When the next packet of a connection leaves.
+class Pacing
+{
+      public:
+	Pacing() = default;
+	Pacing(const Pacing &) = delete;
+	Pacing &operator=(const Pacing &) = delete;
+	virtual ~Pacing() = default;
+
+	// The connection is established.
+	virtual void begin(Connection &connection) = 0;
+
+	// The window may have opened: sends what may leave now, or sets a timer for it.
+	virtual void release(Connection &connection) = 0;
+
+	// The round-trip time was sampled.
+	virtual void on_round_trip(Time /* smoothed */)
+	{
+	}
+
+	// The ports have answered the rate request.
+	virtual void on_grant(Connection &)
+	{
+	}
+
+	// The event of the pacing timer came.
+	virtual void on_timer(Connection &)
+	{
+	}
+};
+
+} // namespace sluice

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/policies.hpp"
+
+#include <stdexcept>
+
+#include "transport/control/cubic.hpp"
+#include "transport/control/datcp.hpp"
+#include "transport/control/window_law.hpp"
+#include "transport/pacing/ack_clocking.hpp"
+#include "transport/pacing/granted_rate.hpp"
+
+namespace sluice
+{
+
+namespace
+{
+
+constexpr std::uint32_t PFABRIC_STARVED_AFTER = 5; // timeouts (SIGCOMM 2013, section 4.2)
+
+} // namespace
+
+TransportSettings with_timeout_policy(const TransportSettings &settings)
+{
+	TransportSettings made = settings;
+
+	made.timeout.restarts_for_first = settings.recovery.uses_rack();
+	if (settings.control == Control::Pfabric) {
+		made.timeout.rule = TimeoutRule::Fixed;
+		made.timeout.starved_after = PFABRIC_STARVED_AFTER;
+	} else {
+		made.timeout.rule = settings.recovery.as_linux ? TimeoutRule::Linux : TimeoutRule::Rfc6298;
+	}
+	return made;
+}
+
+std::unique_ptr<CongestionControl> make_congestion_control(Control control, const FlowSpec &flow)
+{
+	switch (control) {
+	case Control::Dctcp:
+		return std::make_unique<Dctcp>();
+	case Control::Ucp:
+		return std::make_unique<Ucp>();
+	case Control::D2tcp:
+		return std::make_unique<D2tcp>();
+	case Control::Datcp:
+		return std::make_unique<Datcp>(flow);
+	case Control::Mcp:
+		return std::make_unique<Mcp>();
+	case Control::Cubic:
+		return std::make_unique<Cubic>();
+	case Control::Reno:
+	case Control::Pfabric:
+	case Control::D3:
+		return std::make_unique<Reno>();
+	}
+	throw std::invalid_argument("TransportSettings.control: no such congestion control");
+}
+
+std::unique_ptr<Pacing> make_pacing(TimerEvents &timers, const TransportSettings &settings, Flow &flow)
+{
+	if (settings.control == Control::D3)
+		return std::make_unique<GrantedRate>(timers, settings, flow);
+	return std::make_unique<AckClocking>();
+}
+
+} // namespace sluice

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a connection is composed of, by its congestion control. Nothing else in the core asks
+// which control a connection has.
+#pragma once
+
+#include <memory>
+
+#include "event/timer.hpp"
+#include "transport/control/congestion_control.hpp"
+#include "transport/flow_spec.hpp"
+#include "transport/pacing/pacing.hpp"
+#include "transport/settings.hpp"
+
+namespace sluice
+{
+
+class Flow;
+
+// The same settings with the timeout policy that goes with the control and the recovery.
+TransportSettings with_timeout_policy(const TransportSettings &settings);
+
+std::unique_ptr<CongestionControl> make_congestion_control(Control control, const FlowSpec &flow);
+
+std::unique_ptr<Pacing> make_pacing(TimerEvents &timers, const TransportSettings &settings, Flow &flow);
+
+} // namespace sluice

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all connections of a run have in common. simulator/transport.py fills it in from the
+// scenario.
+#pragma once
+
+#include <cstdint>
+
+#include "event/time.hpp"
+#include "transport/control/control.hpp"
+#include "transport/timeout/timeout_settings.hpp"
+
+namespace sluice
+{
+
+struct SegmentSettings {
+	std::uint32_t payload_bytes = 1448; // of a full packet
+	std::uint32_t header_bytes = 66;    // of every packet; an ACK is a header alone
+};
+
+// In packets.
+struct WindowSettings {
+	std::uint32_t initial = 10;
+	std::uint32_t largest = 10000;
+};
+
+struct RecoverySettings {
+	// A packet counts as lost once so many later packets have arrived. 0: only a timeout
+	// tells of a loss.
+	std::uint32_t duplicate_threshold = 3;
+	// RACK-TLP, undoing of needless reductions and Linux's timeout; else RFC 6675 and RFC
+	// 6298 alone.
+	bool as_linux = false;
+
+	bool uses_rack() const
+	{
+		return as_linux && duplicate_threshold;
+	}
+};
+
+// What a receiver does.
+struct AckSettings {
+	Echo echo = Echo::Exact;
+	std::uint32_t packets_per_ack = 1;
+	Time delay = 500 * MICROSECOND; // how long an ACK waits for a further packet
+};
+
+// What the tag of a data packet says.
+struct TagSettings {
+	bool attained = true;		      // the bytes sent before; else packets are untagged
+	bool deadlines = false;		      // the urgency of a flow with a deadline …
+	std::uint64_t urgent_after_bytes = 0; // … once it has sent this much
+	bool sizes = false;		      // the size class of a flow of known size
+};
+
+struct TransportSettings {
+	Control control = Control::Dctcp;
+	SegmentSettings segment;
+	WindowSettings window;
+	RecoverySettings recovery;
+	TimeoutSettings timeout;
+	AckSettings ack;
+	TagSettings tag;
+	bool handshake = true;	   // a SYN and its SYN-ACK precede the data
+	bool forgets_late = false; // past its deadline a flow goes on as one without a deadline
+};
+
+} // namespace sluice

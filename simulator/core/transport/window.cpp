@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/window.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "laws/reduction.h"
+
+namespace sluice
+{
+
+Window::Window(const TransportSettings &settings, std::unique_ptr<CongestionControl> control)
+    : settings_(settings), control_(std::move(control)),
+      cwnd_(std::min(settings.window.initial, settings.window.largest))
+{
+	last_.alpha_q20 = SL_DCTCP_ALPHA_ONE;
+	last_.penalty_q20 = SL_DCTCP_ALPHA_ONE;
+	last_.urgency_q16 = SL_UCP_ONE_Q16;
+}
+
+std::optional<sl_window_sum> Window::ended(const Progress &progress, const RttEstimator &rtt)
+{
+	Time smoothed = rtt.smoothed();
+	sl_window_sum sum = {};
+
+	if (progress.now - began_ < smoothed - smoothed / 4 ||
+	    !sl_window_ended(&window_, progress.una, progress.next, delivered_, marked_, &sum))
+		return std::nullopt;
+	return sum;
+}
+
+void Window::ask_law(const sl_window_sum &sum, const FlowSpec &flow, std::uint64_t acked_bytes,
+		     const RttEstimator &rtt, Time now, Random &random)
+{
+	sl_window_record record = observed(sum, acked_bytes, rtt, now);
+
+	add_goal(record, flow, acked_bytes, now);
+	control_->on_window_end(record, rtt.least_us(), random);
+	last_ = record;
+	began_ = now;
+	acked_bytes_ = acked_bytes;
+}
+
+// What happened in the window of data.
+sl_window_record Window::observed(const sl_window_sum &sum, std::uint64_t acked_bytes, const RttEstimator &rtt,
+				  Time now) const
+{
+	sl_window_record w = {};
+
+	w.at_ns = static_cast<sl_u64>(now / NANOSECOND);
+	w.took_us = static_cast<sl_u64>(std::max<Time>((now - began_) / MICROSECOND, 1));
+	w.acked_bytes = acked_bytes - acked_bytes_;
+	w.acked = sum.acked;
+	w.marked = sum.marked;
+	w.cwnd = cwnd_;
+	w.rtt_us = rtt.smoothed_us();
+	w.mss_bytes = settings_.segment.payload_bytes;
+	w.flags = in_slow_start() ? SL_WINDOW_SLOW_START : 0;
+	w.alpha_q20 = sl_dctcp_alpha(last_.alpha_q20, sum.acked, sum.marked);
+	w.urgency_q16 = SL_UCP_ONE_Q16;
+	w.phase = last_.phase;
+	w.cuts = last_.cuts;
+	w.cut_from = cwnd_before_cut_;
+	w.cut_to = target_;
+	w.cut_penalty_q20 = last_.penalty_q20;
+	w.rate_bytes_per_s = sl_rate_bytes_per_s(w.acked_bytes, w.took_us);
+	return w;
+}
+
+// What the flow's program has declared: its size and its deadline.
+void Window::add_goal(sl_window_record &record, const FlowSpec &flow, std::uint64_t acked_bytes, Time now) const
+{
+	if (!flow.until && (flow.size_known || flow.deadline)) {
+		record.flags |= SL_WINDOW_HAS_SIZE;
+		record.remaining_bytes = sl_remaining_bytes(flow.bytes, acked_bytes);
+	}
+	if (flow.is_timed(now, settings_.forgets_late)) {
+		record.flags |= SL_WINDOW_HAS_DEADLINE;
+		record.left_ns = static_cast<sl_u64>(std::max<Time>(flow.deadline - now, 0) / NANOSECOND);
+		record.elapsed_ns = static_cast<sl_u64>((now - flow.began) / NANOSECOND);
+	}
+}
+
+std::uint32_t Window::bounded(std::uint32_t packets) const
+{
+	return std::min({packets, settings_.window.largest, last_.bound ? last_.bound : UINT32_MAX});
+}
+
+void Window::begin_cut()
+{
+	cwnd_before_cut_ = cwnd_;
+	threshold_before_cut_ = slow_start_threshold_;
+	target_ = control_->after_marks(cwnd_, last_.penalty_q20);
+	slow_start_threshold_ = target_;
+	delivered_at_cut_ = delivered_before_;
+	sent_since_cut_ = 0;
+	control_->on_cut();
+	last_.cuts++;
+}
+
+void Window::begin_recovery(bool reducing)
+{
+	if (!reducing)
+		begin_cut();
+	target_ = control_->after_losses(cwnd_before_cut_, target_);
+	slow_start_threshold_ = target_;
+}
+
+void Window::after_timeout(bool fresh, bool reducing)
+{
+	if (fresh || reducing)
+		begin_recovery(!fresh);
+	cwnd_ = 1;
+	control_->on_timeout();
+}
+
+void Window::undo()
+{
+	cwnd_ = bounded(std::max(cwnd_, cwnd_before_cut_));
+	slow_start_threshold_ = std::max(slow_start_threshold_, threshold_before_cut_);
+}
+
+void Window::reduce(std::uint32_t in_flight, std::uint32_t newly)
+{
+	sl_reduction r = {
+		.cwnd_before = cwnd_before_cut_,
+		.target = target_,
+		.delivered = delivered_ - delivered_at_cut_,
+		.newly_delivered = newly,
+		.sent = sent_since_cut_,
+	};
+
+	cwnd_ = bounded(sl_reduced_cwnd(&r, in_flight));
+}
+
+void Window::watch_slow_start(const Progress &progress, Time rtt, const RttEstimator &estimator)
+{
+	if (!in_slow_start())
+		return;
+	SlowStartAck ack = {progress.una,
+			    progress.next,
+			    progress.now,
+			    rtt,
+			    estimator.smoothed(),
+			    cwnd_,
+			    settings_.segment.payload_bytes};
+
+	if (control_->ends_slow_start(ack))
+		slow_start_threshold_ = cwnd_;
+}
+
+void Window::grow(std::uint32_t newly, bool limited, const RttEstimator &rtt, Time now)
+{
+	if (!newly || !limited)
+		return;
+	if (in_slow_start()) {
+		std::uint32_t grown = std::min(cwnd_ + newly, slow_start_threshold_);
+
+		newly -= grown - cwnd_;
+		cwnd_ = grown;
+	}
+	if (newly)
+		cwnd_ += control_->growth(cwnd_, newly, now, rtt.smoothed());
+	cwnd_ = bounded(cwnd_);
+}
+
+} // namespace sluice

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// The congestion window of a connection, in packets: slow start, growth, reductions, and the
+// record of each window of data that the control's law answers. It is what
+// dataplane/bpf/cc_ops.bpf.h is in the kernel.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "event/time.hpp"
+#include "laws/control.h"
+#include "transport/control/congestion_control.hpp"
+#include "transport/flow_spec.hpp"
+#include "transport/settings.hpp"
+#include "transport/timeout/rtt_estimator.hpp"
+#include "world/random.hpp"
+
+namespace sluice
+{
+
+// How far a connection has come.
+struct Progress {
+	std::uint32_t una;  // the first unacknowledged packet
+	std::uint32_t next; // the next packet to send
+	Time now;
+};
+
+class Window
+{
+      public:
+	Window(const TransportSettings &settings, std::unique_ptr<CongestionControl> control);
+
+	// Packet 0 leaves now.
+	void begin(Time now)
+	{
+		began_ = now;
+		sl_window_begin(&window_, 0, 0, 0);
+	}
+
+	// How many packets may be under way.
+	std::uint32_t packets() const
+	{
+		return cwnd_;
+	}
+
+	// An ACK whose round trip was `rtt` came: the control may end slow start.
+	void watch_slow_start(const Progress &progress, Time rtt, const RttEstimator &estimator);
+
+	// An ACK tells of so many packets that arrived.
+	void on_delivered(std::uint32_t packets, bool echo)
+	{
+		delivered_before_ = delivered_;
+		delivered_ += packets;
+		marked_ += echo ? packets : 0;
+	}
+
+	// The sum of the window of data that has ended with the last ACK, if one has. `ask_law`
+	// follows.
+	std::optional<sl_window_sum> ended(const Progress &progress, const RttEstimator &rtt);
+	void ask_law(const sl_window_sum &sum, const FlowSpec &flow, std::uint64_t acked_bytes,
+		     const RttEstimator &rtt, Time now, Random &random);
+
+	// Marks were echoed: a reduction begins. At most once a window.
+	void begin_cut();
+
+	// Packets were lost. `reducing`: during a reduction, which then goes further down.
+	void begin_recovery(bool reducing);
+
+	// `fresh`: the timeout is a congestion event to which there was no reaction yet.
+	void after_timeout(bool fresh, bool reducing);
+
+	// Nothing had been lost: the window is as large as before the reduction.
+	void undo();
+
+	// An ACK of `newly` packets came during a reduction.
+	void reduce(std::uint32_t in_flight, std::uint32_t newly);
+
+	// The reduction is complete.
+	void end_reduction()
+	{
+		cwnd_ = bounded(target_);
+	}
+
+	// An ACK of `newly` packets came outside of a reduction. `limited`: only the window kept
+	// the sender from sending more.
+	void grow(std::uint32_t newly, bool limited, const RttEstimator &rtt, Time now);
+
+	void on_sent()
+	{
+		sent_since_cut_++;
+	}
+
+	bool in_slow_start() const
+	{
+		return cwnd_ < slow_start_threshold_;
+	}
+
+	sl_phase phase() const
+	{
+		return static_cast<sl_phase>(last_.phase);
+	}
+
+	// The record of the last window of data that ended.
+	const sl_window_record &last() const
+	{
+		return last_;
+	}
+
+      private:
+	sl_window_record observed(const sl_window_sum &sum, std::uint64_t acked_bytes, const RttEstimator &rtt,
+				  Time now) const;
+	void add_goal(sl_window_record &record, const FlowSpec &flow, std::uint64_t acked_bytes, Time now) const;
+	std::uint32_t bounded(std::uint32_t packets) const;
+
+	const TransportSettings &settings_;
+	std::unique_ptr<CongestionControl> control_;
+	std::uint32_t cwnd_;
+	std::uint32_t slow_start_threshold_ = UINT32_MAX;
+	std::uint32_t delivered_ = 0;	     // running count of packets
+	std::uint32_t delivered_before_ = 0; // the last ACK
+	std::uint32_t marked_ = 0;	     // of `delivered_`
+	sl_window window_ = {};
+	Time began_ = 0;		// when this window of data began
+	std::uint64_t acked_bytes_ = 0; // of the flow, when this window of data began
+
+	std::uint32_t cwnd_before_cut_ = 0;
+	std::uint32_t threshold_before_cut_ = UINT32_MAX;
+	std::uint32_t target_ = 0;
+	std::uint32_t delivered_at_cut_ = 0;
+	std::uint32_t sent_since_cut_ = 0;
+
+	sl_window_record last_ = {};
+};
+
+} // namespace sluice

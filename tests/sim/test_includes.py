@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The include rule of the C++ core. The table in simulator/core/README.md says which folder may include which."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import nanobind
+import pytest
+
+from tests.sim.kit import CORE
+
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+ROW = re.compile(r"^\| `([a-z/]+)` \|.*\| ([^|]+) \|$", re.MULTILINE)
+LAWS = CORE.parents[1] / "dataplane" / "laws"
+SOURCES = sorted(CORE.rglob("*.[ch]pp"))
+HEADERS = [path for path in SOURCES if path.suffix == ".hpp"]
+
+
+def allowed() -> dict[str, set[str]]:
+    """Folder -> folders that it may include, in the order of the table."""
+    table = (CORE / "README.md").read_text().partition("\n\n## ")[0]
+    return {folder: set(re.findall(r"`([a-z/]+)`", others)) for folder, others in ROW.findall(table)}
+
+
+def folder_of(path: Path) -> str:
+    return str(path.parent.relative_to(CORE))
+
+
+def room(folder: str) -> str:
+    return folder.partition("/")[0]
+
+
+def test_table__names_every_folder_of_the_core() -> None:
+    assert set(allowed()) == {folder_of(path) for path in SOURCES}
+
+
+def test_table__no_room_includes_a_later_one() -> None:
+    """So no two rooms include each other. The folders of `transport` are one room."""
+    rooms = list(dict.fromkeys(map(room, allowed())))
+    for folder, others in allowed().items():
+        for other in others - {"laws"}:
+            assert rooms.index(room(other)) <= rooms.index(room(folder)), f"{folder} may include {other}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(CORE)))
+def test_include__the_table_allows_it(path: Path) -> None:
+    folder = folder_of(path)
+    for include in INCLUDE.findall(path.read_text()):
+        of_laws = include.startswith("laws/")
+        assert (LAWS.parent if of_laws else CORE).joinpath(include).exists(), f"write {include} from the root"
+        other = "laws" if of_laws else str(Path(include).parent)
+        assert other == folder or other in allowed()[folder], f"{folder} must not include {include}"
+
+
+def test_table__every_permission_is_used() -> None:
+    used: dict[str, set[str]] = {}
+    for path in SOURCES:
+        others = {str(Path(include).parent) for include in INCLUDE.findall(path.read_text())}
+        used.setdefault(folder_of(path), set()).update(others - {folder_of(path)})
+    assert used == allowed()
+
+
+STANDARD = {
+    r"std::(min|max|clamp|copy|find|min_element|max_element|push_heap|pop_heap)\b": "algorithm",
+    r"std::array\b": "array",
+    r"std::(bit_width|countr_zero)\b": "bit",
+    r"std::cbrt\b": "cmath",
+    r"std::size_t\b": "cstddef",
+    r"std::u?int(8|16|32|64)_t\b": "cstdint",
+    r"std::deque\b": "deque",
+    r"std::function\b": "functional",
+    r"std::map\b": "map",
+    r"std::(unique_ptr|make_unique|shared_ptr|make_shared|weak_ptr)\b": "memory",
+    r"std::optional\b": "optional",
+    r"std::(invalid_argument|logic_error)\b": "stdexcept",
+    r"std::(string|to_string)\b": "string",
+    r"std::tie\b": "tuple",
+    r"std::(move|swap|exchange|pair)\b": "utility",
+    r"std::vector\b": "vector",
+}
+"""Names of the standard library in the core -> the header that declares them."""
+
+
+@pytest.mark.parametrize("path", HEADERS, ids=lambda path: str(path.relative_to(CORE)))
+def test_header__includes_the_standard_headers_that_it_uses(path: Path) -> None:
+    text = re.sub(r"//.*", "", path.read_text())
+    used = {header for name, header in STANDARD.items() if re.search(name, text)}
+    assert used <= set(re.findall(r"^#include <([^>]+)>", text, re.MULTILINE))
+
+
+def test_header__compiles_alone(tmp_path: Path) -> None:
+    """A source may include headers in any order. The standard library is compiled once for all headers: which of its
+    headers each one needs, the test above tells."""
+    standard = tmp_path / "standard.hpp"
+    others = ("nanobind/nanobind.h", "nanobind/ndarray.h", "initializer_list")
+    standard.write_text(
+        "".join(f"#include <{name}>\n" for name in (*dict.fromkeys(STANDARD.values()), *others))
+    )
+    roots = [CORE, LAWS.parent, nanobind.include_dir(), sysconfig.get_path("include")]
+    compiler: list[str | Path] = ["c++", "-std=c++20", *(f"-I{root}" for root in roots)]
+    subprocess.run([*compiler, "-x", "c++-header", standard, "-o", f"{standard}.gch"], check=True)
+
+    def problems(header: Path) -> str:
+        command = [*compiler, "-fsyntax-only", "-include", standard, "-x", "c++", header]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.stderr if done.returncode else ""
+
+    with ThreadPoolExecutor(2) as pool:
+        wrong = [problem for problem in pool.map(problems, HEADERS) if problem]
+    assert not wrong, "\n".join(wrong)
