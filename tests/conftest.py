@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from policy.errors import EnvironmentLacking
 from runtime.postgres import PostgresServer, programs
+from tests.kit.steadiness import watched_machine
 
 # The same examples on every run, and no verdict that depends on how busy the machine is.
 settings.register_profile(
@@ -16,15 +17,37 @@ settings.register_profile(
 )
 settings.load_profile("sluice")
 
-REAL_TIME = {Path(__file__).parent / tier for tier in ("kernel", "net", "pg", "web")}
+_STALL = pytest.StashKey[float]()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A tier on real time runs a failed test once more: a virtual machine that stands still for 100 ms breaks any of
-    its measurements, a fault of the code breaks both. The summary lists such tests (RERUN)."""
-    for item in items:
-        if REAL_TIME & set(item.path.parents):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Watch the machine during tests that judge times."""
+    if item.get_closest_marker("timing") is None:
+        return (yield)
+    with watched_machine() as machine:
+        try:
+            return (yield)
+        finally:
+            item.stash[_STALL] = machine.longest_stall_s
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Skip a test that judges times and failed while the machine stood still."""
+    report = yield
+    mark = item.get_closest_marker("timing")
+    if mark is None or call.when != "call" or not report.failed:
+        return report
+    allowed_ms, stall_ms = float(mark.kwargs["stall_ms"]), 1000 * item.stash.get(_STALL, 0.0)
+    if stall_ms > allowed_ms:
+        path, line, _ = item.location
+        reason = f"the machine stood still for {stall_ms:.0f} ms, and this test judges times"
+        report.outcome = "skipped"
+        report.longrepr = (path, (line or 0) + 1, f"Skipped: {reason}: {str(call.excinfo)[:300]}")
+    return report
 
 
 @pytest.fixture(scope="session")

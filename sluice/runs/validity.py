@@ -145,10 +145,14 @@ def _waiting_bytes(pid: int) -> int:
 
 
 def _machine_ticks() -> tuple[int, int]:
-    """Busy and total ticks of all cores; time stolen by a hypervisor is busy: we did not have it."""
+    """Busy and total ticks of all cores.
+
+    Time that a hypervisor stole is busy, because the run could not have it. Time of processes with a lower priority
+    ("nice") is not: the run could have it at any moment.
+    """
     ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    idle = ticks[3] + ticks[4]
-    return sum(ticks) - idle, sum(ticks)
+    _, nice, _, idle, waiting, *_ = ticks
+    return sum(ticks) - idle - waiting - nice, sum(ticks)
 
 
 def _process_ticks(pid: int) -> int:

@@ -89,11 +89,10 @@ def measurements() -> dict[str, Any]:
 
 @pytest.fixture
 def measured(request: pytest.FixtureRequest, measurements: dict[str, Any]) -> Callable[..., Any]:
-    """Take a measurement once per file, and anew for a test that is repeated because it failed."""
+    """Take a measurement once per file."""
 
     def once(name: str, measure: Callable[[], Any]) -> Any:
-        repeated = getattr(request.node, "execution_count", 1) > 1
-        if repeated or name not in measurements:
+        if name not in measurements:
             measurements[name] = measure()
         return measurements[name]
 

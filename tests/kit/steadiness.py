@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Did the machine stand still during a test? Tests that judge times are skipped by this measurement, never by guess.
+
+    @pytest.mark.timing(stall_ms=50)
+
+Such a test may fail because a virtual machine or a busy processor held every process up for longer than that. Then it
+is skipped, and the reason names the longest stall. A failure on a steady machine is a failure.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from runtime.process import die_with_parent
+
+_LOOK_S = 0.002
+_LONGEST = struct.Struct("d")
+
+
+class Steadiness:
+    """How late a process wakes up that only sleeps: the longest delay so far, in seconds."""
+
+    def __init__(self, shared: mmap.mmap) -> None:
+        self._shared = shared
+
+    @property
+    def longest_stall_s(self) -> float:
+        longest: float = _LONGEST.unpack_from(self._shared)[0]
+        return longest
+
+
+@contextmanager
+def watched_machine() -> Iterator[Steadiness]:
+    """Watch from a process of its own, which no other thread of the test can hold up."""
+    with mmap.mmap(-1, _LONGEST.size) as shared:
+        pid = os.fork()
+        if pid == 0:
+            _watch(shared)
+        try:
+            yield Steadiness(shared)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _watch(shared: mmap.mmap) -> None:
+    die_with_parent()
+    longest_s, before_s = 0.0, time.monotonic()
+    while True:
+        time.sleep(_LOOK_S)
+        now_s = time.monotonic()
+        longest_s = max(longest_s, now_s - before_s - _LOOK_S)
+        before_s = now_s
+        _LONGEST.pack_into(shared, 0, longest_s)
