@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.kit.small_runs import read_flows, run_all
+from experiments.kit.pool import read_flows, run_all
 from policy.errors import SluiceError
 from sluice.sweep.points import Point, points
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.kit.both_fabrics import schemes_of_testbed
+from experiments.kit.attempts import schemes_of_testbed
 from experiments.kit.port_gaps import PortGaps
 from experiments.kit.verdict import Claim, conclude
 from policy.records import FINISHED, FlowRecord

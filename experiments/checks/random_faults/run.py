@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from experiments.checks.random_faults.faults import Fault, draw, inject
-from experiments.checks.soak.machine import Machine, settled
+from experiments.kit.machine import Machine, settled
 from experiments.kit.port_gaps import Gap, PortGaps
 from experiments.kit.verdict import Claim, conclude
 from policy.records import FINISHED, FlowRecord

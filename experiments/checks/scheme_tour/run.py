@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from experiments.kit.both_fabrics import (
+from experiments.kit.attempts import (
     markdown,
     numbers,
     parser,

@@ -25,7 +25,7 @@ import numpy as np
 from dataplane import build
 from dataplane.census import storages
 from dataplane.loader import load
-from experiments.checks.soak.machine import Machine, kernel_complaints, settled
+from experiments.kit.machine import Machine, kernel_complaints, settled
 from experiments.kit.verdict import Claim, conclude
 from policy.records import FINISHED, FlowRecord
 from policy.scenario import scheduled_flows

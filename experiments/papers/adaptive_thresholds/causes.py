@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from experiments.kit.paired import Difference, difference
-from experiments.kit.small_runs import run_all
+from experiments.kit.pool import run_all
 from experiments.papers.adaptive_thresholds.common import CAUSES, Runs, cause_points
 from sluice.terminal import end_in_order
 

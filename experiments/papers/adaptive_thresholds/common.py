@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from experiments.kit.paired import Difference, difference
-from experiments.kit.small_runs import Flows, percentile, read_flows, run_all
+from experiments.kit.pool import Flows, percentile, read_flows, run_all
 from policy.schemes import SCHEMES
 from sluice.runs.files import read_document
 from sluice.sweep.points import Point, points

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from experiments.kit.small_runs import read_flows
+from experiments.kit.pool import read_flows
 from experiments.kit.verdict import Claim, conclude
 from experiments.papers.adaptive_thresholds.common import (
     BOTTLENECK_PORT,

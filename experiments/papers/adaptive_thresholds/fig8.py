@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.kit.paired import difference
-from experiments.kit.small_runs import run_all
+from experiments.kit.pool import run_all
 from experiments.kit.verdict import Claim, conclude
 from experiments.papers.adaptive_thresholds.common import (
     DYNAMIC_COLOUR,

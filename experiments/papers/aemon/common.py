@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from experiments.kit.by_load import ByLoad, Line, line_of, run_sweep
+from experiments.kit.runs import ByLoad, Line, line_of, run_sweep
 from sluice.runs.files import SCENARIOS, read_document
 
 LOADS = (0.75, 0.8, 0.85, 0.9)

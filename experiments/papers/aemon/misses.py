@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from statistics import median
 
-from experiments.kit.by_load import ByLoad, Panel, parser, plot
+from experiments.kit.runs import ByLoad, Panel, parser, plot
 from experiments.kit.verdict import Claim, conclude
 from experiments.papers.aemon.common import (
     AGNOSTIC,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from experiments.kit.both_fabrics import markdown, numbers, parser, run_all, show, validity_claims, values
+from experiments.kit.attempts import markdown, numbers, parser, run_all, show, validity_claims, values
 from experiments.kit.verdict import Claim, conclude, spread
 from experiments.papers.aemon.common import figures
 from sluice.runs.files import read_document

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.kit.both_fabrics import markdown, numbers, parser, run_all, show, validity_claims, values
+from experiments.kit.attempts import markdown, numbers, parser, run_all, show, validity_claims, values
 from experiments.kit.paired import Difference, difference, signed
 from experiments.kit.verdict import Claim, conclude
 from sluice.runs.files import read_document

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiments.kit.paired import Difference, difference
-from experiments.kit.small_runs import Flows, percentile, read_flows
+from experiments.kit.pool import Flows, percentile, read_flows
 from policy.records import SIZE_CLASSES
 from policy.schemes import SCHEMES
 from sluice.sweep.points import Point, points

@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from experiments.kit.paired import Difference
-from experiments.kit.small_runs import run_all
+from experiments.kit.pool import run_all
 from experiments.papers.fish.common import FIGURE_TITLES, GAPS, Runs, Setup, planned
 from experiments.papers.fish.plot import legend, panels, points, save
 from sluice.runs.files import read_document

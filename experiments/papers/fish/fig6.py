@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from experiments.kit.paired import signed
-from experiments.kit.small_runs import run_all
+from experiments.kit.pool import run_all
 from experiments.kit.verdict import Claim, conclude
 from experiments.papers.fish.common import FIGURES, GAPS, VARIANTS, Runs, Setup, planned
 from experiments.papers.fish.plot import differences

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from experiments.kit.by_load import ByLoad, Panel, line_of, over_loads, parser, plot, run_sweep
+from experiments.kit.runs import ByLoad, Panel, line_of, over_loads, parser, plot, run_sweep
 from experiments.kit.verdict import Claim, conclude
 from sluice.runs.files import SCENARIOS, read_document
 

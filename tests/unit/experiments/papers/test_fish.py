@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.kit.small_runs import Flows
+from experiments.kit.pool import Flows
 from experiments.papers.fish.common import GAPS, VARIANTS, Setup, figures_of, planned
 from experiments.papers.fish.fabric import SCENARIO as FABRIC
 from experiments.papers.fish.fig6 import PAPER, SETUPS

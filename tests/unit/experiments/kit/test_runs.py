@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from experiments.kit.by_load import ByLoad, Panel, line_of, over_loads, plot
+from experiments.kit.runs import ByLoad, Panel, line_of, over_loads, plot
 from experiments.papers.aemon import common as aemon
 from experiments.papers.aemon import fct as aemon_fct
 from experiments.papers.aemon import misses as aemon_misses

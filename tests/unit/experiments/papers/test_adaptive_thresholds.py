@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from experiments.kit.paired import Difference
-from experiments.kit.small_runs import Flows
+from experiments.kit.pool import Flows
 from experiments.papers.adaptive_thresholds.common import (
     CAUSES,
     LOADS,

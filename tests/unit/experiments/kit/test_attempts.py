@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from experiments.kit import both_fabrics
-from experiments.kit.both_fabrics import (
+from experiments.kit import attempts
+from experiments.kit.attempts import (
     markdown,
     numbers,
     run_all,
@@ -76,7 +76,7 @@ def test_schemes_of_the_testbed__all_but_those_that_no_switch_can_do():
 
 def test_run_all__a_run_that_is_not_valid_is_tried_again(arguments, monkeypatch):
     fabric = FakeFabric(bad=2)
-    monkeypatch.setattr(both_fabrics, "runner", fabric)
+    monkeypatch.setattr(attempts, "runner", fabric)
     (row,) = run_all(points(DOCUMENT), arguments)
     assert fabric.runs == ["dctcp-1"] * 3
     assert (row["valid"], row["attempts"]) == (True, 3)
@@ -84,7 +84,7 @@ def test_run_all__a_run_that_is_not_valid_is_tried_again(arguments, monkeypatch)
 
 def test_run_all__not_for_ever_and_then_it_says_so(arguments, monkeypatch):
     fabric = FakeFabric(bad=99)
-    monkeypatch.setattr(both_fabrics, "runner", fabric)
+    monkeypatch.setattr(attempts, "runner", fabric)
     table = run_all(points(DOCUMENT), arguments)
     assert len(fabric.runs) == 3
     assert table[0]["reasons"] == ["busy"]
@@ -95,7 +95,7 @@ def test_run_all__not_for_ever_and_then_it_says_so(arguments, monkeypatch):
 
 def test_run_all__what_is_there_is_not_run_again(arguments, monkeypatch):
     fabric = FakeFabric()
-    monkeypatch.setattr(both_fabrics, "runner", fabric)
+    monkeypatch.setattr(attempts, "runner", fabric)
     found = points(DOCUMENT, schemes=["dctcp", "pias"], seeds=[1, 2])
     run_all(found, arguments)
     table = run_all(found, arguments)

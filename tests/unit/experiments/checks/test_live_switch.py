@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.checks.live_switch.run import Outcome, Switch, claims_of, policies_of, scenario_of
-from experiments.kit.both_fabrics import schemes_of_testbed
+from experiments.kit.attempts import schemes_of_testbed
 from policy.desired import Policy
 from sluice.runs.files import scenario_with
 
