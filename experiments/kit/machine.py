@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine before and after: what a run must leave as it found it, and what the kernel says about it."""
+"""The machine before and after a run: what stayed behind, and what the kernel complained about."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dataplane.census import BpfThing, bpf_things
+from experiments.kit.verdict import Claim
 from runtime.command import run
 from runtime.wait import wait_until
 
 COMPLAINTS = ("WARNING:", "BUG:", "Oops", "general protection", "refcount_t", "Call Trace", "hung task")
+SETTLE_S = 20.0
+"""So long the kernel may take to release what a run used."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What must be as before afterwards."""
+    """What must be the same before and after."""
 
     bpf: frozenset[BpfThing]
     namespaces: int
@@ -35,7 +38,7 @@ class Machine:
         )
 
     def left_behind(self, before: Machine) -> list[str]:
-        """Differences that a run must not make, as text."""
+        """What is here and was not there before, as text."""
         new = [f"{thing.kind} {thing.name} ({thing.id})" for thing in sorted(self.bpf - before.bpf)]
         new += [f"interface {name}" for name in sorted(self.interfaces - before.interfaces)]
         new += [f"pinned {path}" for path in sorted(self.pinned - before.pinned)]
@@ -48,7 +51,7 @@ class Machine:
 
 
 def _network_namespaces() -> set[str]:
-    """Those that a process is in."""
+    """The namespaces that a process is in."""
     found = set()
     for link in Path("/proc").glob("[0-9]*/ns/net"):
         with contextlib.suppress(OSError):  # the process has ended meanwhile
@@ -61,10 +64,14 @@ def kernel_complaints() -> list[str]:
     return [line for line in run(["dmesg"]).splitlines() if any(word in line for word in COMPLAINTS)]
 
 
-def settled(before: Machine) -> list[str]:
-    """What is left, once the kernel has had the time to let go of it."""
+def left_over(before: Machine) -> list[str]:
+    """What is left behind after SETTLE_S; returns as soon as nothing is."""
     try:
-        wait_until(lambda: not Machine.look().left_behind(before), "all has gone", timeout_s=20)
+        wait_until(lambda: not Machine.look().left_behind(before), "all has gone", timeout_s=SETTLE_S)
     except TimeoutError:
         return Machine.look().left_behind(before)
     return []
+
+
+def nothing_left(left: list[str]) -> Claim:
+    return Claim("left behind", "nothing", ", ".join(left) or "nothing", not left)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.kit.pool import read_flows, run_all
+from experiments.kit.flows import read_flows
+from experiments.kit.pool import run_all
 from policy.errors import SluiceError
 from sluice.sweep.points import Point, points
 

@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Runs one after the other: what is not valid is tried again, what is there is not."""
+
 from __future__ import annotations
 
-import argparse
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from experiments.kit import attempts
-from experiments.kit.attempts import (
-    markdown,
-    numbers,
-    run_all,
-    schemes_of_testbed,
-    validity_claims,
-    values,
-)
-from experiments.papers.fish.burst import claims_of as fish_claims
-from experiments.papers.fish.burst import label, plans
+from experiments.kit.attempts import run_each
+from experiments.kit.claims import all_valid
+from experiments.kit.experiment import Given
+from experiments.kit.points import one_group
+from experiments.kit.runs import Results, read_results
+from experiments.kit.schemes import by_scheme, scheme_table
 from policy.metrics import distribution
-from policy.schemes import SCHEMES
-from sluice.sweep.points import points
+from policy.scenario import Scenario
+from sluice.sweep.points import Point, points
 
 DOCUMENT = {
     "name": "x",
@@ -30,11 +31,9 @@ DOCUMENT = {
 }
 
 
-def summary(valid: bool, small_us: float = 1000.0) -> dict:
-    figures = {
-        "small": distribution([small_us]),
-        **dict.fromkeys(("all", "medium", "large"), distribution([])),
-    }
+def summary(valid: bool) -> dict[str, Any]:
+    nothing = dict.fromkeys(("all", "medium", "large"), distribution(np.asarray([])))
+    figures = {"small": distribution(np.asarray([1000.0])), **nothing}
     return {
         "fct_us": figures,
         "slowdown": figures,
@@ -52,70 +51,50 @@ class FakeFabric:
         self.runs: list[str] = []
         self.bad = bad
 
-    def __call__(self, on: str):
+    def __call__(self, on: str) -> Callable[..., dict[str, Any]]:
         return self.run
 
-    def run(self, scenario, document, out, report):
+    def run(self, scenario: Scenario, document: dict[str, Any], out: Path, report: object) -> dict[str, Any]:
         self.runs.append(f"{scenario.policy.scheme}-{scenario.seed}")
         out.mkdir(parents=True, exist_ok=True)
         made = summary(valid=len(self.runs) > self.bad)
-        (out / "scenario.json").write_text(json.dumps(document))
-        (out / "meta.json").write_text("{}")
-        (out / "summary.json").write_text(json.dumps(made))
+        for name, content in (("scenario", document), ("meta", {}), ("summary", made)):
+            (out / f"{name}.json").write_text(json.dumps(content))
         return made
 
 
-@pytest.fixture
-def arguments(tmp_path):
-    return argparse.Namespace(out=tmp_path, on="testbed", attempts=3)
+def run_all(fabric: FakeFabric, found: list[Point], out: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
+    monkeypatch.setattr(attempts, "runner", fabric)
+    run_each(found, out, "testbed", 3)
+    given = Given(out)
+    return read_results(given, one_group(given, found))
 
 
-def test_schemes_of_the_testbed__all_but_those_that_no_switch_can_do():
-    assert set(SCHEMES) - set(schemes_of_testbed()) == {"d3", "pfabric"}
-
-
-def test_run_all__a_run_that_is_not_valid_is_tried_again(arguments, monkeypatch):
+def test_run_each__a_run_that_is_not_valid_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fabric = FakeFabric(bad=2)
-    monkeypatch.setattr(attempts, "runner", fabric)
-    (row,) = run_all(points(DOCUMENT), arguments)
+    [run] = run_all(fabric, points(DOCUMENT), tmp_path, monkeypatch).runs.runs
     assert fabric.runs == ["dctcp-1"] * 3
-    assert (row["valid"], row["attempts"]) == (True, 3)
+    assert (run.valid, run.row["attempts"]) == (True, 3)
 
 
-def test_run_all__not_for_ever_and_then_it_says_so(arguments, monkeypatch):
+def test_run_each__not_for_ever_and_then_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = FakeFabric(bad=99)
-    monkeypatch.setattr(attempts, "runner", fabric)
-    table = run_all(points(DOCUMENT), arguments)
+    results = run_all(fabric, points(DOCUMENT), tmp_path, monkeypatch)
     assert len(fabric.runs) == 3
-    assert table[0]["reasons"] == ["busy"]
-    assert [claim.holds for claim in validity_claims(table)] == [False, True]
-    run_all(points(DOCUMENT), arguments)
-    assert len(fabric.runs) == 3, "a later call does not begin anew"
+    assert results.runs.runs[0].row["reasons"] == ["busy"]
+    assert [claim.holds for claim in all_valid(results.runs)] == [False, True]
+    run_all(fabric, points(DOCUMENT), tmp_path, monkeypatch)
+    assert len(fabric.runs) == 3, "a later call does not begin again"
 
 
-def test_run_all__what_is_there_is_not_run_again(arguments, monkeypatch):
+def test_run_each__what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = FakeFabric()
-    monkeypatch.setattr(attempts, "runner", fabric)
     found = points(DOCUMENT, schemes=["dctcp", "pias"], seeds=[1, 2])
-    run_all(found, arguments)
-    table = run_all(found, arguments)
+    run_all(fabric, found, tmp_path, monkeypatch)
+    results = run_all(fabric, found, tmp_path, monkeypatch)
     assert fabric.runs == ["dctcp-1", "dctcp-2", "pias-1", "pias-2"]
-    assert values(table, "pias", "fct_us_small_mean") == [1000.0, 1000.0]
-    assert numbers(table)["dctcp"]["retransmissions"] == [7, 7]
-    assert "| pias | 1.00 ± 0.00 | 1.00 ± 0.00 | – | – | – | – | 7.00 ± 0.00 | 2/2 |" in markdown(table)
-
-
-def test_fish_claims__faster_small_flows_and_large_ones_within_4_percent():
-    def row(scheme, seed, small, large):
-        figures = {"fct_us_small_mean": small, "fct_us_small_p99": small, "fct_us_large_mean": large}
-        return {"scheme": label(scheme, "1ms"), "seed": seed, "valid": True, "unfinished": 0, **figures}
-
-    table = [row("pias", seed, 100.0 + seed, 1000.0) for seed in range(5)]
-    table += [row("fish", seed, 80.0 + seed, 1050.0) for seed in range(5)]
-    assert [claim.holds for claim in fish_claims(table, ["1ms"])] == [True, True, True, True, False]
-
-
-def test_fish_plans__both_with_the_same_marking_and_gap():
-    found = plans(["1ms", "5ms"])
-    assert len(found) == 4
-    assert found["fish-5ms"] == {**found["pias-5ms"], "name": "fish"}
+    assert results.runs.values("fct_us_small_mean", "pias") == [1000.0, 1000.0]
+    assert by_scheme(results.runs)["dctcp"]["retransmissions"] == [7, 7]
+    assert "| pias | 1.00 ± 0.00 | 1.00 ± 0.00 | – | – | – | – | 7.00 ± 0.00 | 2/2 |" in scheme_table(results)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +16,11 @@ s1-eth1:   2042    6434    0    0    0     0          0         0  {bytes} {pack
 """
 
 
-def test_sent_packets__of_the_interface():
+def test_sent_packets__of_the_interface() -> None:
     assert port_gaps.sent_packets(DEV.format(bytes=10**9, packets=77), "s1-eth1") == 77
 
 
-def test_port_gaps__sees_the_gap(tmp_path, monkeypatch):
+def test_port_gaps__sees_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "dev"
     file.write_text(DEV.format(bytes=0, packets=0))
     watch = port_gaps.PortGaps(1, "s1-eth1")
@@ -39,7 +40,7 @@ def test_port_gaps__sees_the_gap(tmp_path, monkeypatch):
     assert watch.looks.longest_gap_s == watch.gaps[0].length_s
 
 
-def test_looks__a_gap_is_as_long_as_the_port_was_seen_standing_still():
+def test_looks__a_gap_is_as_long_as_the_port_was_seen_standing_still() -> None:
     looks = port_gaps.Looks()
     found = [
         looks.take(packets, at_s)
@@ -49,7 +50,7 @@ def test_looks__a_gap_is_as_long_as_the_port_was_seen_standing_still():
     assert found[5] == looks.longest_gap_s == pytest.approx(0.5)
 
 
-def test_looks__a_look_that_comes_late_makes_no_gap_but_is_told():
+def test_looks__a_look_that_comes_late_makes_no_gap_but_is_told() -> None:
     looks = port_gaps.Looks()
     for packets, at_s in [(1, 0.0), (2, 0.1), (900, 1.1), (901, 1.2)]:
         looks.take(packets, at_s)
