@@ -58,6 +58,10 @@ class Runner(Protocol[Measured_co]):
     def options(self) -> Sequence[Option]:
         """What the runner adds to the command line."""
 
+    @property
+    def quick(self) -> Mapping[str, Any]:
+        """Defaults of its options under `--quick`."""
+
     def __call__(self, given: Given) -> Measured_co: ...
 
 
@@ -67,6 +71,7 @@ class Script(Generic[Measured_co]):
 
     measure: Callable[[Given], Measured_co]
     options: Sequence[Option] = ()
+    quick: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, given: Given) -> Measured_co:
         return self.measure(given)

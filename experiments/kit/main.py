@@ -52,7 +52,8 @@ def read_command(experiment: Experiment[Any], argv: Sequence[str]) -> Given:
     made = parser(experiment)
     words = made.parse_args(argv)
     if words.quick:
-        made.set_defaults(out=_quick_out(experiment), **experiment.quick)
+        quick = {**experiment.runner.quick, **experiment.quick}
+        made.set_defaults(out=_quick_out(experiment), **quick)
         words = made.parse_args(argv)
     values = vars(words)
     return Given(

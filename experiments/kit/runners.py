@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from experiments.kit.attempts import run_each
 from experiments.kit.experiment import Given, Option, option
@@ -18,9 +19,10 @@ from sluice.sweep.display import print_outcome, sweep_display
 from sluice.sweep.table import rows
 
 JOBS = option("--jobs", type=at_least_one, help="runs at a time (default: one a core)")
-MOST = option(
+ATTEMPTS = option(
     "--attempts", type=at_least_one, default=3, help="at a run that is not valid (default: %(default)s)"
 )
+ONE_ATTEMPT = {"attempts": 1}
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class ShortRuns:
     plan: Plan
     columns: Columns = no_columns
     options: Sequence[Option] = (JOBS,)
+    quick: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, given: Given) -> Results:
         planned = self.plan(given)
@@ -45,6 +48,7 @@ class Sweep:
     plan: Plan
     columns: Columns = no_columns
     options: Sequence[Option] = (JOBS,)
+    quick: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, given: Given) -> Results:
         planned = self.plan(given)
@@ -70,7 +74,8 @@ class RunAfterRun:
 
     plan: Plan
     columns: Columns = no_columns
-    options: Sequence[Option] = (MOST,)
+    options: Sequence[Option] = (ATTEMPTS,)
+    quick: Mapping[str, Any] = field(default_factory=lambda: ONE_ATTEMPT)
 
     def __call__(self, given: Given) -> Results:
         planned = self.plan(given)

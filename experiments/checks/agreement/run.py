@@ -32,7 +32,7 @@ from experiments.checks.agreement.fabrics import fitted_delay_us, on_simulator, 
 from experiments.kit.draw import NARROW, Line, distribution, grid
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.points import NamedPoint
-from experiments.kit.runners import MOST
+from experiments.kit.runners import ATTEMPTS, ONE_ATTEMPT
 from experiments.kit.verdict import Claim
 from experiments.papers.adaptive_thresholds import mismatch_fct
 from experiments.papers.adaptive_thresholds.mismatch_fct import VARIANTS
@@ -146,7 +146,7 @@ EXPERIMENT = Experiment(
     figure="",
     minutes=15,
     about=__doc__,
-    runner=Script(measure, (MOST,)),
+    runner=Script(measure, (ATTEMPTS,), ONE_ATTEMPT),
     on=(TESTBED,),
     seeds=(1, 2, 3),
     flows=800,

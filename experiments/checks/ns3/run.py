@@ -6,7 +6,7 @@ Lone flows, long ones, incasts, losses, web search."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib.figure
@@ -38,6 +38,7 @@ from policy.records import SIZE_CLASSES, size_classes
 from simulator import build as extension
 
 LINES = (Line("ns-3", "#d9730d", width=3.0), Line("Sluice", "#0b6e99", width=1.2))
+QUICK_SEEDS = 2
 
 
 @dataclass(frozen=True)
@@ -53,18 +54,24 @@ class Compared:
 def measure(given: Given) -> Compared:
     extension.build()
     make_driver()
-    small = (*cases.lone_cases(), *cases.long_cases(), *cases.incast_cases())
     web = cases.web_cases(given.flows)
-    pairs = {case.name: run_pairs(case, given.out, shipped=True) for case in small}
-    pairs |= {case.name: run_pairs(case, given.out, shipped=False) for case in web}
     kinds = (
-        (cases.lone_cases(), lone_figures),
-        (cases.long_cases(), long_figures),
-        (cases.incast_cases(), incast_figures),
+        (_seeds(given, cases.lone_cases()), lone_figures),
+        (_seeds(given, cases.long_cases()), long_figures),
+        (_seeds(given, cases.incast_cases()), incast_figures),
         (web, web_figures),
     )
-    found = [figure for some, figures in kinds for case in some for figure in figures(case, pairs[case.name])]
-    return Compared(pairs, found, web)
+    pairs = {
+        case.name: run_pairs(case, given.out, shipped=case not in web) for some, _ in kinds for case in some
+    }
+    figures = [one for some, of_kind in kinds for case in some for one in of_kind(case, pairs[case.name])]
+    return Compared(pairs, figures, web)
+
+
+def _seeds(given: Given, some: Sequence[Case]) -> list[Case]:
+    """Cases with the seeds that there is time for."""
+    most = QUICK_SEEDS if given.quick else None
+    return [replace(case, seeds=case.seeds[:most]) for case in some]
 
 
 def claims(found: Compared) -> list[Claim]:

@@ -57,27 +57,30 @@ def numbers(results: Results) -> dict[str, Series]:
 
 
 def claims(results: Results) -> list[Claim]:
-    series = numbers(results)
-    return [*(_converges(start, series[start]) for start in STARTS), _follows(series["shift"])]
+    series, valid = numbers(results), results.runs.valid
+    starts = [_converges(start, series[start], valid(f"from-{start}")) for start in STARTS]
+    return [*starts, _follows(series["shift"], valid("shift"))]
 
 
-def _converges(start: str, series: Series) -> Claim:
+def _converges(start: str, series: Series, valid: bool) -> Claim:
     reached = [at for at, threshold in series if threshold == SHORT_BYTES]
     first = next((i for i, (_, threshold) in enumerate(series) if threshold == SHORT_BYTES), len(series))
     stays = bool(reached) and all(threshold == SHORT_BYTES for _, threshold in series[first:])
     ending = "stays" if stays else "leaves it"
     measured = f"10 KB after {max(reached[0], 0):.1f} s, {ending}" if reached else "never"
-    return Claim(f"from {start} to the 10 KB edge, and stays", "converges to 10 KB", measured, stays)
+    return Claim(
+        f"from {start} to the 10 KB edge, and stays", "converges to 10 KB", measured, stays and valid
+    )
 
 
-def _follows(series: Series) -> Claim:
+def _follows(series: Series, valid: bool) -> Claim:
     what = "short flows shift to 20 KB half-way: the threshold follows"
     at_edge = [at for at, threshold in series if threshold == SHIFTED_EDGE_BYTES]
     if not at_edge:
         return Claim(what, "(section 2.2)", "never", False)
     last = series[-1][1]
     measured = f"{format_bytes(last)} at the end, reached after {at_edge[0]:.1f} s"
-    return Claim(what, "(section 2.2)", measured, last == SHIFTED_EDGE_BYTES)
+    return Claim(what, "(section 2.2)", measured, last == SHIFTED_EDGE_BYTES and valid)
 
 
 def draw(results: Results) -> Figure:

@@ -11,6 +11,7 @@ import pytest
 
 from experiments.kit.experiment import Given, Script
 from experiments.kit.main import main, read_command
+from experiments.kit.runners import RunAfterRun
 from policy.errors import SluiceError
 from policy.fabrics import SIMULATOR, TESTBED
 from tests.unit.experiments.kit.figure import EXPERIMENT
@@ -95,3 +96,10 @@ def test_main__a_user_error_is_one_line(tmp_path: Path, capsys: pytest.CaptureFi
     failing = replace(EXPERIMENT, runner=Script(fail))  # type: ignore[arg-type]
     assert main(failing, ["--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err == "marks: no such thing\n"
+
+
+def test_read_command__a_quick_run_is_made_once_whether_it_is_valid_or_not() -> None:
+    after = replace(EXPERIMENT, runner=RunAfterRun(lambda given: {}))
+    assert read_command(after, [])["attempts"] == 3
+    assert read_command(after, ["--quick"])["attempts"] == 1
+    assert read_command(after, ["--quick", "--attempts", "2"])["attempts"] == 2

@@ -161,6 +161,8 @@ def test_threshold_convergence__three_starts_and_a_shift() -> None:
 
 def test_threshold_convergence__a_threshold_that_leaves_again_does_not_converge() -> None:
     there, back = [(0.5, 10_000), (9.0, 10_000)], [(0.5, 10_000), (1.0, 5000), (9.0, 10_000)]
-    assert threshold_convergence._converges("1KB", [(0.0, 1000), *there]).holds
-    assert not threshold_convergence._converges("1KB", [(0.0, 1000), *back]).holds
-    assert threshold_convergence._converges("1KB", [(0.0, 1000)]).measured == "never"
+    converges = threshold_convergence._converges
+    assert converges("1KB", [(0.0, 1000), *there], True).holds
+    assert not converges("1KB", [(0.0, 1000), *there], False).holds
+    assert not converges("1KB", [(0.0, 1000), *back], True).holds
+    assert converges("1KB", [(0.0, 1000)], True).measured == "never"
