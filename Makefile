@@ -102,7 +102,7 @@ doctor: setup ## what this machine can do, measured
 bench: setup ## cost of the data plane and the control loop, ratios side by side
 	.venv/bin/sluice bench
 
-experiment: setup ## run one experiment: make experiment NAME=threshold_convergence
+experiment: setup ## run one experiment: make experiment NAME=dyna_fig6 ARGS=--quick; without NAME, list all
 	$(PYTHON) -m experiments $(NAME) $(ARGS)
 
 clean: ## remove what setup and runs made

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one experiment by its name: python -m experiments NAME [its options]."""
+"""Runs one experiment by its name."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.kit.catalogue import README, Catalogue, catalogue, listing, with_table
+from experiments.kit.experiment import Experiment
+from experiments.kit.main import main as run_by_words
+from experiments.kit.verdict import markdown, read_verdict
+from policy.errors import SluiceError
 
 EXPERIMENTS: Mapping[str, str] = {
     "threshold_convergence": "papers.adaptive_thresholds.threshold_convergence",
@@ -14,6 +22,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "dyna_fig6": "papers.adaptive_thresholds.fig6",
     "dyna_fig7": "papers.adaptive_thresholds.fig7",
     "dyna_fig8": "papers.adaptive_thresholds.fig8",
+    "dyna_causes": "papers.adaptive_thresholds.causes",
     "fish_fig6": "papers.fish.fig6",
     "fish_fig8": "papers.fish.fig8",
     "fish_fig9": "papers.fish.fig9",
@@ -34,20 +43,57 @@ EXPERIMENTS: Mapping[str, str] = {
     "agreement": "checks.agreement.run",
     "ns3_check": "checks.ns3.run",
     "scheme_tour": "checks.scheme_tour.run",
+    "scheme_order": "checks.scheme_tour.compare",
     "live_switch": "checks.live_switch.run",
     "soak": "checks.soak.run",
     "random_faults": "checks.random_faults.run",
 }
-"""Name of an experiment → its module below `experiments`."""
+"""Name of an experiment → its module below `experiments`, which holds it as EXPERIMENT."""
+
+_USAGE = """usage: python -m experiments NAME [options]
+
+Runs one experiment: it makes the runs that are missing, draws the figure, and says which of the
+claims hold. Bundles, plot and verdict.json go to results/NAME.
+
+  python -m experiments NAME --quick       a verdict within a few minutes, from few flows and seeds
+  python -m experiments NAME --help        the claim, and the options of that experiment
+  python -m experiments --claims DIR …     the claims of finished experiments as a Markdown table
+  python -m experiments --table            writes the table of experiments/README.md
+
+After `make setup`, `make experiment NAME=… ARGS="--quick"` does the same."""
 
 
-def main(argv: list[str]) -> int:
-    """Run the experiment that the first word names with the words that follow."""
-    if not argv or argv[0] not in EXPERIMENTS:
-        print(f"name one of these experiments: {', '.join(EXPERIMENTS)}", file=sys.stderr)
-        return 2
-    return int(importlib.import_module(f"experiments.{EXPERIMENTS[argv[0]]}").main(argv[1:]))
+def load(name: str) -> Experiment[Any]:
+    """The experiment of that name; only its module is imported."""
+    found: Experiment[Any] = importlib.import_module(f"experiments.{EXPERIMENTS[name]}").EXPERIMENT
+    return found
+
+
+def load_all() -> Catalogue:
+    """Every experiment, by the folder that it stands in."""
+    return catalogue(EXPERIMENTS, [load(name) for name in EXPERIMENTS])
+
+
+def main(argv: Sequence[str]) -> int:
+    """Do what the words ask for; the exit code."""
+    match list(argv):
+        case [] | ["-h" | "--help", *_]:
+            print(_USAGE, *listing(load_all()), sep="\n")
+        case ["--table"]:
+            README.write_text(with_table(README.read_text(), load_all()))
+            print(f"{README}: the table of {len(EXPERIMENTS)} experiments")
+        case ["--claims", _, *_]:
+            print(*markdown([read_verdict(Path(folder)) for folder in argv[1:]]), sep="\n")
+        case [name, *words] if name in EXPERIMENTS:
+            return run_by_words(load(name), words)
+        case [name, *_]:
+            raise SluiceError(f"there is no experiment {name}: give one of {', '.join(EXPERIMENTS)}")
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except SluiceError as error:
+        print(f"experiments: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two schemes under the same traffic, seed by seed: by how much one differs from the other, and how sure that is."""
+"""By how much two schemes differ under the same traffic, seed by seed, and how sure that is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.stats import t
@@ -14,23 +15,19 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Difference:
-    """Of one scheme over another, relative: -0.1 is 10 % less; with its 95 % confidence interval."""
+    """Of one scheme over another, relative, with its 95 % interval; -0.1 is 10 % less."""
 
     mean: float
     low: float
     high: float
     seeds: int
     single: float
-    """Standard deviation of what single seeds show: how far one run may be from the truth."""
+    """Standard deviation of what single seeds show: so far may one run be from the truth."""
 
     @property
     def lower(self) -> bool:
-        """It is lower, and not by chance."""
+        """Whether the whole interval lies below zero: lower, and not by chance."""
         return self.high < 0
-
-    @property
-    def higher(self) -> bool:
-        return self.low > 0
 
     def __str__(self) -> str:
         return signed(f"{self.mean:+.1%} ({self.low:+.1%} … {self.high:+.1%})")
@@ -42,8 +39,9 @@ class Difference:
 def difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
     """Mean of ours over mean of theirs, less 1; both in the order of the seeds.
 
-    The ratio of the means, with the interval of a ratio estimator (Cochran, Sampling Techniques, 6.4): a mean of ratios
-    would be ruled by the seeds in which theirs happens to be small. Seeds in which either has no value are left out.
+    The interval is that of a ratio estimator (Cochran, Sampling Techniques, 6.4). A mean of ratios
+    would depend most on the seeds in which theirs happens to be small. A seed without a value on
+    either side is left out.
     """
     pairs = np.asarray([ours, theirs], float)
     x, y = pairs[:, ~np.isnan(pairs).any(axis=0)]
@@ -55,6 +53,36 @@ def difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
     return Difference(ratio - 1, ratio - 1 - half, ratio - 1 + half, seeds, float((x / y).std(ddof=1)))
 
 
+@dataclass(frozen=True)
+class Changes:
+    """Of one scheme over another, at every load."""
+
+    by_load: Mapping[float, Difference]
+
+    @property
+    def lower(self) -> bool:
+        """At every load, and not by chance."""
+        return all(change.lower for change in self.by_load.values())
+
+    @property
+    def grows(self) -> bool:
+        """Whether the gain at the highest load exceeds the gain at the lowest, not by chance."""
+        changes = list(self.by_load.values())
+        return changes[-1].high < changes[0].low
+
+    def within(self, limit: float) -> bool:
+        return all(abs(change.mean) <= limit for change in self.by_load.values())
+
+    def __str__(self) -> str:
+        """The first load and the last one."""
+        ends = sorted({0, len(self.by_load) - 1})
+        shown = [list(self.by_load.items())[place] for place in ends]
+        return signed(" … ".join(f"{change.mean:+.1%} at {load:.0%}" for load, change in shown))
+
+    def to_document(self) -> dict[str, Any]:
+        return {f"{load:g}": change.to_document() for load, change in self.by_load.items()}
+
+
 def signed(text: str) -> str:
-    """Percentages as they are printed: a true minus, a space before the sign."""
+    """Percentages as a reader sees them: a true minus, a space before the percent sign."""
     return text.replace("-", "−").replace("%", " %")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a busy port ever stand still? Looks every few milliseconds whether its interface has sent anything."""
+"""Does a busy port ever stand still? Reads its packet counter every few milliseconds."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ class Gap:
 
 
 class Looks:
-    """What looks at a counter come to: pure, told the time.
+    """Gaps between readings of a counter. Pure: the time is an argument.
 
-    A gap lasts from the first look that finds a count to the last one that finds it again: so long, to a look, the port
-    stood still. For how long nobody looked, because the machine had no time for it, is told apart.
+    A gap lasts from the first reading of a count to the last one that finds it again. A time
+    without readings, because the machine was busy, is no gap; it is noted apart.
     """
 
     def __init__(self) -> None:
         self.longest_gap_s = 0.0
         """From the first packet that was seen to be sent."""
         self.longest_without_s = 0.0
-        """What a gap may be longer than was seen."""
+        """The longest time between two readings: a gap may have been so much longer."""
         self._packets: int | None = None
         self._looked_s = 0.0
         self._since_s: float | None = None
 
     def take(self, packets: int, now_s: float) -> float | None:
-        """The count, and when it was read; the length of a gap that has ended."""
+        """Note a count and when it was read; returns the length of a gap that has ended."""
         if self._packets is None:
             self._packets, self._looked_s = packets, now_s
             return None
@@ -53,14 +53,14 @@ class Looks:
 
 
 class PortGaps:
-    """Watches an interface in a process's network namespace while it is entered; a context manager."""
+    """A context manager that watches an interface in a process's network namespace."""
 
     def __init__(self, pid: int, interface: str) -> None:
         self._file = Path(f"/proc/{pid}/net/dev")
         self._interface = interface
         self.looks = Looks()
         self.gaps: list[Gap] = []
-        """Those of WORTH_TELLING_S and more."""
+        """The gaps of WORTH_TELLING_S and more."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="port-gaps", daemon=True)
 
@@ -81,7 +81,7 @@ class PortGaps:
 
 
 def sent_packets(text: str, interface: str) -> int:
-    """Of /proc/net/dev."""
+    """Packets that an interface has sent, from the text of /proc/net/dev. KeyError: unknown."""
     for line in text.splitlines():
         name, _, figures = line.partition(":")
         if name.strip() == interface:

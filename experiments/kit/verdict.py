@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every experiment ends with: claims of a paper beside what was measured, as JSON and as a table for people.
-
-python -m experiments.kit.verdict results/pias_144 …     the claims of finished experiments as a Markdown table
-"""
+"""What every experiment ends with: its claims beside what was measured, as JSON and as a table."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +11,11 @@ from typing import Any
 
 from rich.table import Table
 
+from policy.errors import SluiceError
 from sluice.terminal import console
+
+FILE = "verdict.json"
+QUICK = "A quick run has too few flows and seeds to settle a claim: run it without --quick for that."
 
 
 @dataclass(frozen=True)
@@ -27,39 +27,64 @@ class Claim:
     measured: str
     holds: bool
     explanation: str = ""
-    """Why it does not hold, where that is understood."""
+    """Why it does not hold, if that is understood."""
 
 
-def conclude(out: Path, name: str, claims: Sequence[Claim], numbers: Any) -> int:
-    """Write verdict.json, print the table; exit code 1 when a claim fails and nobody knows why, else 0."""
-    document = {"experiment": name, "claims": [asdict(claim) for claim in claims], "numbers": numbers}
-    (out / "verdict.json").write_text(json.dumps(document, indent=2) + "\n")
-    table = Table(title=name, title_justify="left")
+def conclude(out: Path, name: str, claims: Sequence[Claim], numbers: object, *, quick: bool = False) -> int:
+    """Write verdict.json, print the table; exit code 1 if a claim fails without an explanation."""
+    document = {
+        "experiment": name,
+        "quick": quick,
+        "claims": [asdict(claim) for claim in claims],
+        "numbers": numbers,
+    }
+    (out / FILE).write_text(json.dumps(document, indent=2) + "\n")
+    explanations = [f"{c.what}: {c.explanation}" for c in claims if not c.holds and c.explanation]
+    console.print(_table(f"{name}, quick" if quick else name, claims), *explanations, sep="\n")
+    console.print(*([QUICK] if quick else []), f"results: {out}", sep="\n")
+    return 0 if all(claim.holds or claim.explanation for claim in claims) else 1
+
+
+def _table(title: str, claims: Sequence[Claim]) -> Table:
+    table = Table(title=title, title_justify="left")
     for heading in ("claim", "paper", "measured", "holds"):
         table.add_column(heading)
     for claim in claims:
         table.add_row(claim.what, claim.paper, claim.measured, "yes" if claim.holds else "[red]no[/]")
-    explanations = [f"{c.what}: {c.explanation}" for c in claims if not c.holds and c.explanation]
-    console.print(table, *explanations, sep="\n")
-    console.print(f"results: {out}")
-    return 0 if all(claim.holds or claim.explanation for claim in claims) else 1
+    return table
 
 
-def markdown(document: Mapping[str, Any]) -> Iterator[str]:
-    """The lines of a table of a verdict's claims."""
-    yield "| claim | paper | measured | holds |"
-    yield "|---|---|---|---|"
-    for claim in document["claims"]:
-        holds = "yes" if claim["holds"] else "**no**"
-        yield f"| {claim['what']} | {claim['paper']} | {claim['measured']} | {holds} |"
+def read_verdict(folder: Path) -> dict[str, Any]:
+    """The verdict of a finished experiment. SluiceError: there is none in the folder."""
+    try:
+        document: dict[str, Any] = json.loads((folder / FILE).read_text())
+    except FileNotFoundError:
+        raise SluiceError(f"{folder} has no {FILE}: give the --out folder of a finished experiment") from None
+    return document
+
+
+def markdown(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The lines of one table of the claims of several verdicts."""
+    yield "| experiment | claim | paper | measured | holds |"
+    yield "|---|---|---|---|---|"
+    for document in documents:
+        name = f"{document['experiment']}{' (quick)' if document.get('quick') else ''}"
+        for claim in document["claims"]:
+            holds = "yes" if claim["holds"] else "**no**"
+            yield f"| {name} | {claim['what']} | {claim['paper']} | {claim['measured']} | {holds} |"
 
 
 def spread(values: Sequence[float]) -> str:
-    """Median and range over seeds, as ratios are shown: 0.62 (0.58 … 0.66)."""
+    """Median and range over seeds, for example 0.62 (0.58 … 0.66)."""
     ordered = sorted(values)
     return f"{ordered[len(ordered) // 2]:.2f} ({ordered[0]:.2f} … {ordered[-1]:.2f})"
 
 
-if __name__ == "__main__":
-    for folder in sys.argv[1:]:
-        print(*markdown(json.loads((Path(folder) / "verdict.json").read_text())), "", sep="\n")
+def over_loads(
+    values: Mapping[float, float], shown: str = ".2f", *, factor: float = 1, unit: str = ""
+) -> str:
+    """Values by load, for example 0.61, 0.58, 0.52 at loads 0.5, 0.6, 0.7."""
+    texts = ", ".join(f"{factor * value:{shown}}" for value in values.values()).replace("-", "−")
+    return (
+        f"{texts}{unit} at load{'s' if len(values) > 1 else ''} {', '.join(f'{load:g}' for load in values)}"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.papers.datcp.common import column, mean_rate_mbps, rates, read_run
+from experiments.kit.listed import read_listed
 from sluice.runs.bundle import read_flows, read_samples
 from sluice.runs.files import scenario_with
 from sluice.runs.testbed_run import run_on_testbed
@@ -60,24 +60,24 @@ def test_nobody_fell_back_and_the_kernel_was_told(bundle):
     of_the_machine = ("saturated", "behind", "late")
     reasons = summary["valid"]["reasons"]
     assert not [reason for reason in reasons if not any(word in reason for word in of_the_machine)]
-    run = read_run(out)
-    _, wanted = column(run, 0, "wanted_bytes_per_s")
+    run = read_listed(out)
+    _, wanted = run.column(0, "wanted_bytes_per_s")
     assert wanted[0] == pytest.approx(
         5e6 / DEADLINE_S, rel=0.2
     )  # what the deadline needs, as the kernel sees it
-    _, precedences = column(run, 0, "precedence")
+    _, precedences = run.column(0, "precedence")
     assert min(precedences) < max(precedences)  # it moves with the need
-    assert max(column(run, 1, "precedence")[1]) == 1
+    assert max(run.column(1, "precedence")[1]) == 1
 
 
 def test_the_flow_is_done_about_its_deadline(bundle):
     """No sooner than it needs, no later than a busy machine makes it."""
-    flow = read_run(bundle[0]).flows[0]
+    flow = read_listed(bundle[0]).flows[0]
     assert 0.7 * DEADLINE_S < flow.fct_s < 1.2 * DEADLINE_S
 
 
 def test_endless_flows__bytes_that_arrived_and_their_end(bundle):
-    run = read_run(bundle[0])
+    run = read_listed(bundle[0])
     for flow in run.flows[1:]:
         assert UNTIL_S - 0.1 < flow.end_s < UNTIL_S + 0.5
     total = sum(flow.bytes for flow in run.flows)
@@ -85,10 +85,10 @@ def test_endless_flows__bytes_that_arrived_and_their_end(bundle):
 
 
 def test_samples__throughput_adds_up_to_the_flow(bundle):
-    run = read_run(bundle[0])
-    times, values = rates(run, 1)
+    run = read_listed(bundle[0])
+    times, values = run.rates(1)
     assert len(times) > 40
-    whole = mean_rate_mbps(run, 1, run.flows[1].start_s, UNTIL_S)
+    whole = run.mean_rate_mbps(1, run.flows[1].start_s, UNTIL_S)
     assert whole == pytest.approx(run.flows[1].bytes * 8e-6 / UNTIL_S, rel=0.1)
     assert values.mean() == pytest.approx(whole, rel=0.2)
 

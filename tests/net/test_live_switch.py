@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from experiments.checks.live_switch.run import TAKES_S, parser, run_seed
+from experiments.checks.live_switch.run import EXPERIMENT, TAKES_S, run_seed
+from experiments.kit.main import read_command
 from policy.records import FINISHED
 
 SCHEMES = ["pias", "fish", "dctcp", "sluice", "karuna", "tcp"]
@@ -12,7 +13,7 @@ SCHEMES = ["pias", "fish", "dctcp", "sluice", "karuna", "tcp"]
 def test_no_flow_fails_and_the_port_goes_on(tmp_path):
     """Flow queues and shares come and go, congestion controls and marking change, a class of queues after the other."""
     asked = ["--schemes", *SCHEMES, "--every", "3", "--out", str(tmp_path)]
-    outcome = run_seed(parser().parse_args(asked), 1)
+    outcome = run_seed(read_command(EXPERIMENT, asked), 1)
     assert sorted(switch.scheme for switch in outcome.switches) == sorted(SCHEMES)
     for switch in outcome.switches[:-1]:
         assert switch.stands, switch

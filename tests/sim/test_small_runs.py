@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.kit.small_runs import read_flows, run_all
+from experiments.kit.flows import read_flows
+from experiments.kit.pool import run_all
 from policy.errors import SluiceError
 from sluice.sweep.points import Point, points
 

@@ -1,32 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Testbed against simulator: the same scenario files, the same flows, compared class by class and flow by flow.
+"""Testbed against simulator: the same scenarios and flows, compared by class and flow by flow.
 
-The testbed's runs are those of mismatch_fct (made here, as root, where they are missing or of another
-schedule); the simulator repeats them on links as the testbed emulates them. The only thing that is fitted
-is the link delay: a testbed's hop takes software's time, so an idle run of 64-byte flows is made on both,
-and the simulator's links get what is missing.
-
-python -m experiments agreement [--out DIR] [--testbed DIR] [--seeds 1 2 3] [--flows 800] [--variants …]
-"""
+The testbed's runs are those of mismatch_fct. They are made here where they are missing, or have
+another schedule. The simulator repeats them on links as the testbed emulates them. Only the link
+delay is fitted: a testbed's hop takes software's time. So an idle run of 64-byte flows is made on
+both fabrics, and the simulator's links get the difference."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.checks.agreement.compare import Pair, claims, read_side, settled_s, settling_claim, table
-from experiments.checks.agreement.fabrics import fitted_delay_us, on_simulator, on_testbed
-from experiments.checks.agreement.plot import plot
-from experiments.kit.verdict import conclude
-from experiments.papers.adaptive_thresholds.mismatch_fct import VARIANTS
-from sluice.runs.files import SCENARIOS, read_document, scenario_with
-from sluice.terminal import console, end_in_order
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
-Runs = dict[str, list[Pair]]
-"""By variant, one for each seed."""
+from experiments.checks.agreement.compare import (
+    CLASSES,
+    Pair,
+    Pairs,
+    Settled,
+    claims_of,
+    settled_s,
+    settling_claim,
+    side_of,
+    table_of,
+)
+from experiments.checks.agreement.fabrics import fitted_delay_us, on_simulator, on_testbed
+from experiments.kit.draw import NARROW, Line, distribution, grid
+from experiments.kit.experiment import Experiment, Given, Script, option
+from experiments.kit.points import NamedPoint
+from experiments.kit.runners import ATTEMPTS, ONE_ATTEMPT
+from experiments.kit.verdict import Claim
+from experiments.papers.adaptive_thresholds import mismatch_fct
+from experiments.papers.adaptive_thresholds.mismatch_fct import VARIANTS
+from policy.fabrics import TESTBED
+from policy.schemes import SCHEMES
+from sluice.runs.files import SCENARIOS, read_document, scenario_with
+from sluice.sweep.points import Point
+from sluice.terminal import console
 
 CHANGES: Mapping[str, Mapping[str, Any]] = {
     "as compared": {},
@@ -38,72 +52,116 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
 }
 """One thing changed at a time on the simulator, for one variant: what the differences depend on."""
 CHANGED_VARIANT = "dctcp"
+DARK = "0.2"
 
 
-def main(argv: list[str] | None = None) -> int:
-    given = _arguments(argv)
-    end_in_order()
-    chosen = [variant for variant in VARIANTS if variant.name in given.variants]
-    delay_us = fitted_delay_us(given.out)
-    console.print(f"link delay of the simulator: {delay_us:.1f} us, as the testbed's idle round trip asks")
+@dataclass(frozen=True)
+class Agreement:
+    """What was measured."""
+
+    delay_us: float
+    interval_s: float
+    """Between two adjustments of a threshold."""
+    pairs: Pairs
+    settling: Mapping[str, Sequence[Settled]]
+    """Of the variants that adapt, one for each seed."""
+    changed: Mapping[str, Any]
+    """Figures of the simulator under CHANGES."""
+
+
+def measure(given: Given) -> Agreement:
     document = read_document(SCENARIOS / "paper-mix.toml")
-    runs: Runs = {}
-    settling: dict[str, list[tuple[float | None, float | None]]] = {}
-    for variant in chosen:
-        for seed in given.seeds:
-            name = f"{variant.name}-seed{seed}"
-            tables = {"scheme": variant.scheme, "workload": {"flows": given.flows}}
-            _, resolved = scenario_with(document, name=name, seed=seed, **tables)
-            ours = on_simulator(resolved, given.out / "simulator" / name, delay_us)
-            theirs = on_testbed(resolved, given.testbed / name, ours)
-            if variant.scheme["name"] == "mlfq-adaptive":
-                settling.setdefault(variant.name, []).append((settled_s(theirs), settled_s(ours)))
-            runs.setdefault(variant.name, []).append(Pair(read_side(theirs), read_side(ours)))
-    changes = _changes(given, document, delay_us) if CHANGED_VARIANT in runs else {}
-    plot(runs, given.out / "agreement.png")
-    (given.out / "agreement.md").write_text("\n".join(table(runs)) + "\n")
-    numbers = {"link_delay_us": delay_us, "figures": _numbers(runs), "simulator changed": changes}
-    interval_s = document["scheme"]["interval_ms"] / 1000
-    settled = [settling_claim(variant, times, interval_s) for variant, times in settling.items()]
-    return conclude(given.out, "agreement", [*claims(runs), *settled], numbers)
+    delay_us = fitted_delay_us(given.out, given["attempts"])
+    console.print(f"link delay of the simulator: {delay_us:.1f} us, by the testbed's idle round trip")
+    pairs: dict[str, list[Pair]] = {}
+    settling: dict[str, list[Settled]] = {}
+    for point in _points(given):
+        ours = on_simulator(point, given.out / "simulator", delay_us)
+        theirs = on_testbed(point, given["testbed"], ours, given["attempts"])
+        pairs.setdefault(point.scheme, []).append(Pair(side_of(theirs), side_of(ours)))
+        if VARIANTS[point.scheme]["name"] == "mlfq-adaptive":
+            settling.setdefault(point.scheme, []).append((settled_s(theirs), settled_s(ours)))
+    changed = _changed(given, document, delay_us) if CHANGED_VARIANT in pairs else {}
+    return Agreement(delay_us, document["scheme"]["interval_ms"] / 1000, pairs, settling, changed)
 
 
-def _arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path("results/agreement"))
-    parser.add_argument(
-        "--testbed", type=Path, default=Path("results/mismatch_fct"), help="the testbed's bundles"
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument(
-        "--flows", type=int, default=800, help="per run (default: %(default)s, about 35 s on the testbed)"
-    )
-    names = [variant.name for variant in VARIANTS]
-    parser.add_argument("--variants", nargs="+", choices=names, default=names, help="default: all")
-    return parser.parse_args(argv)
+def _points(given: Given) -> list[Point]:
+    """The runs of mismatch_fct for the chosen variants."""
+    points = mismatch_fct.plan(given)[""].points
+    return [point for point in points if point.scheme in given["variants"]]
 
 
-def _changes(given: argparse.Namespace, document: Mapping[str, Any], delay_us: float) -> dict[str, Any]:
+def _changed(given: Given, document: Mapping[str, Any], delay_us: float) -> dict[str, Any]:
     """Figures of the simulator with one thing changed, first seed."""
-    scheme = next(variant.scheme for variant in VARIANTS if variant.name == CHANGED_VARIANT)
     found = {}
     for what, tables in CHANGES.items():
-        name = f"{CHANGED_VARIANT}-{what.replace(' ', '-').replace(chr(39), '')}"
-        changed = {**tables, "scheme": scheme, "workload": {"flows": given.flows}}
-        _, resolved = scenario_with(document, name=name, seed=given.seeds[0], **changed)
-        bundle = on_simulator(resolved, given.out / "changed" / name, delay_us)
-        found[what] = read_side(bundle).figures()
+        folder = f"{CHANGED_VARIANT}-{what.replace(' ', '-').replace(chr(39), '')}"
+        changed = {**tables, "scheme": VARIANTS[CHANGED_VARIANT], "workload": {"flows": given.flows}}
+        _, resolved = scenario_with(document, name=folder, seed=given.seeds[0], **changed)
+        point = NamedPoint(CHANGED_VARIANT, None, given.seeds[0], resolved, folder)
+        found[what] = side_of(on_simulator(point, given.out / "changed", delay_us)).figures()
     return found
 
 
-def _numbers(runs: Runs) -> dict[str, Any]:
-    return {
-        variant: [{name: side.document() for name, side in pair._asdict().items()} for pair in of_variant]
-        for variant, of_variant in runs.items()
+def claims(found: Agreement) -> list[Claim]:
+    settled = [settling_claim(variant, times, found.interval_s) for variant, times in found.settling.items()]
+    return [*claims_of(found.pairs), *settled]
+
+
+def numbers(found: Agreement) -> dict[str, Any]:
+    figures = {
+        variant: [{name: side.document() for name, side in pair._asdict().items()} for pair in pairs]
+        for variant, pairs in found.pairs.items()
     }
+    return {"link_delay_us": found.delay_us, "figures": figures, "simulator changed": found.changed}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def draw(found: Agreement) -> Figure:
+    """FCT of all seeds together: a column for each variant, a row for each class."""
+    figure, rows = grid(len(CLASSES), len(found.pairs), width=2.6, height=2.5)
+    for row, (size_class, title) in zip(rows, CLASSES.items(), strict=True):
+        for axes, (variant, pairs) in zip(row, found.pairs.items(), strict=True):
+            colour = SCHEMES[VARIANTS[variant]["name"]].colour
+            for side, line in (("testbed", DARK), ("simulator", colour)):
+                values = np.concatenate([getattr(pair, side).of(size_class) for pair in pairs])
+                distribution(axes, values, Line(side, line, width=NARROW))
+            axes.xaxis.set_minor_formatter(NullFormatter())
+            axes.set_title(f"{variant}\n{title}" if row is rows[0] else title, fontsize="small")
+            axes.legend(frameon=False, fontsize="x-small", loc="lower right")
+        row[0].set_ylabel("flows")
+    for axes in rows[-1]:
+        axes.set_xlabel("FCT (ms)", fontsize="small")
+    return figure
+
+
+QUICK = {
+    "seeds": (1,),
+    "flows": 300,
+    "testbed": Path("results/mismatch_fct-quick"),
+    "variants": ["adaptive-from-1000KB", "pias-10KB", "dctcp"],
+}
+EXPERIMENT = Experiment(
+    name="agreement",
+    claim="Testbed and simulator agree on the same flows: means within 25 % (10 KB) and 15 % (1 MB).",
+    figure="",
+    minutes=15,
+    about=__doc__,
+    runner=Script(measure, (ATTEMPTS,), ONE_ATTEMPT),
+    on=(TESTBED,),
+    seeds=(1, 2, 3),
+    flows=800,
+    options=(
+        option(
+            "--testbed",
+            type=Path,
+            default=mismatch_fct.EXPERIMENT.default_out,
+            help="folder of mismatch_fct (default: %(default)s)",
+        ),
+        option("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS), help="default: all"),
+    ),
+    quick=QUICK,
+    claims=claims,
+    numbers=numbers,
+    draw=draw,
+    table=lambda found: "\n".join(table_of(found.pairs)) + "\n",
+)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both simulators run: links of 10 Gb/s and 1 us; marks at 65 packets, 360 KB a port, as in PIAS's evaluation."""
+"""What both simulators run: links of 10 Gb/s; marks and buffers as in PIAS's evaluation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONG_SETTLED_S = 0.02
 WATCH_EVERY_PS = 20 * 10**6
 LONE_SIZES = ("1KB", "10KB", "100KB", "1MB", "10MB")
 INCAST_WITHIN_US, LONG_WITHIN_US = 10, 100
-"""Senders start within this time, by chance."""
+"""Senders start within this time, drawn by seed."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _incast(name: str, senders: int, buffer: str, **tables: Any) -> Case:
 
 
 def _long(senders: int) -> Case:
-    """Endless ones in effect: what has arrived is counted when the time is over."""
+    """Flows that never end; when the time is over, what has arrived is counted."""
     flows = {"senders": senders, "size": "1GB", "within_us": LONG_WITHIN_US}
     document = {"fabric": _star(senders), "to_one": flows}
     watch = Watch("s1:1", WATCH_EVERY_PS)

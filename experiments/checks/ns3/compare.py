@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of both simulators beside each other: what is compared, how near is near enough. Pure."""
+"""Figures of both simulators beside each other, and how close they must be. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Figure:
     few: float = 0
     """Absolute difference that is none."""
     runs: tuple[float, ...] = ()
-    """Ours in every run whose starts were moved by some nanoseconds: what chance alone does."""
+    """Ours in every run with starts moved by some nanoseconds: the effect of chance alone."""
 
     @property
     def ratio(self) -> float:
@@ -60,7 +60,7 @@ class Figure:
         return {**asdict(self), "ratio": self.ratio, "holds": self.holds, "is_chance": self.is_chance}
 
     def claim(self, explanation: str = "") -> Claim:
-        """For the verdict: what ns-3 has takes the place of what a paper has."""
+        """For the verdict: ns-3's figure takes the place of a paper's."""
         chance = "as far apart as our own runs with starts moved by up to 100 ns" if self.is_chance else ""
         explanation = "" if self.holds else (chance or explanation)
         allowed = f"{number(self.ns3)} {self.unit}".strip()
@@ -72,7 +72,7 @@ class Figure:
 
 
 def number(value: float) -> str:
-    """As people read it."""
+    """For a reader: thousands with commas, others with four digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why figures differ, where that has been found out."""
+"""Why figures differ, where the reason is known."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ EXPLANATIONS = {
 
 
 def explanation_of(figure: Figure) -> str:
-    """Empty where nobody knows."""
+    """Empty where the reason is not known."""
     return next((why for start, why in EXPLANATIONS.items() if figure.what.startswith(start)), "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is taken from the runs of a case, and why some of it differs."""
+"""The figures that are taken from the runs of a case."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lone_figures(case: Case, pairs: list[Pair]) -> Iterator[Figure]:
 
 
 def closed_form(case: Case, pairs: list[Pair]) -> Claim:
-    """A round trip of headers, then the ideal time: ten packets fill the path, no window holds a lone flow up."""
+    """A round trip of headers, then the ideal time: no window delays a lone flow on this path."""
     (pair,) = pairs
     delay_us = 4 * 1.0 + 4 * 8e6 * HEADER_BYTES / cases.LINK_BPS
     expected_us = pair.flows.ideal_us + delay_us
@@ -97,7 +97,7 @@ def _sum(outcomes: Sequence[Outcome], what: str) -> float:
 
 
 def web_figures(case: Case, pairs: list[Pair]) -> Iterator[Figure]:
-    """Of all seeds together; ours as often as it takes to see what chance does."""
+    """Of all seeds together; ours also with starts moved, to see what chance does."""
     flows = [pair.flows for pair in pairs]
     sizes, ideal = (np.concatenate([getattr(f, name) for f in flows]) for name in ("bytes", "ideal_us"))
     ours, ns3 = sides(pairs)
@@ -108,7 +108,7 @@ def web_figures(case: Case, pairs: list[Pair]) -> Iterator[Figure]:
 
 
 def same_paths(case: Case, pairs: list[Pair]) -> Claim:
-    """Else flows would be compared that meet others."""
+    """Flows take the same paths in both simulators, so that the same ones meet."""
     ours, ns3 = (
         np.concatenate([o.port_packets for o in outcomes]).astype(float) for outcomes in sides(pairs)
     )
@@ -130,7 +130,7 @@ def speeds(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
 
 
 def shipped(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
-    """What ns-3 gives as it comes."""
+    """Figures of ns-3 with its mistakes."""
     outcomes = {name: [pair.shipped for pair in of_case if pair.shipped] for name, of_case in pairs.items()}
     return {name: _totals(of_case) for name, of_case in outcomes.items() if of_case}
 

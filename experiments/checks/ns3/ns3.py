@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ns-3: its libraries from PyPI, our driver compiled against them, one scenario through the driver.
 
-The wheel's Python module is not used (it does not load on Python 3.11); its C++ headers and libraries are.
+Only the wheel's C++ headers and libraries are used; its Python module does not load on Python 3.11.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VERSION = "3.44.post0"
 LIBRARIES = ("core", "network", "internet", "point-to-point", "traffic-control", "stats")
 HERE = Path(__file__).parent
 SOURCES = HERE / "driver"
-SETUP = HERE.parent.parent / ".setup" / "ns3"
+SETUP = HERE.parents[2] / ".setup" / "ns3"
 PS_PER_NS, PS_PER_US, PS_PER_S = 10**3, 10**6, 10**12
 
 
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def make_driver() -> Path:
-    """The compiled driver, built again when a source of it is newer. Raises EnvironmentLacking with what is missing."""
+    """The compiled driver, built if a source is newer. EnvironmentLacking: something is missing."""
     driver = SETUP / "driver"
     newest = max(source.stat().st_mtime for source in SOURCES.iterdir())
     if driver.exists() and driver.stat().st_mtime >= newest:
@@ -82,7 +82,7 @@ def _libraries() -> Path:
     argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     _run(
         [*argv, "--dest", str(SETUP), f"ns3=={VERSION}"],
-        f"the ns3 {VERSION} wheel cannot be had for this Python and machine: only this experiment needs it",
+        f"PyPI has no wheel ns3 {VERSION} for this Python and machine: only this experiment needs it",
     )
     (wheel,) = SETUP.glob("ns3-*.whl")
     partial = SETUP / "wheel.partial"
@@ -113,9 +113,9 @@ def run_on_ns3(
     *,
     mended: bool = True,
 ) -> Outcome:
-    """The same flows on ns-3; its input and output files stay in `folder`.
+    """Run the same flows on ns-3; its input and output files stay in `folder`.
 
-    `mended`: without two mistakes that its release has (driver/mended.hpp).
+    `mended`: without two mistakes of its release (driver/mended.hpp).
     """
     folder.mkdir(parents=True, exist_ok=True)
     lines = [
@@ -134,7 +134,7 @@ def run_on_ns3(
 
 
 def _is_done(folder: Path, driver: Path, network: str, flows: str) -> bool:
-    """The results there are this driver's, of the same input."""
+    """Whether the results are this driver's, of the same input."""
     totals = folder / "totals.json"
     return (
         totals.exists()
@@ -173,7 +173,7 @@ def links(topology: Topology) -> list[Port]:
 
 
 def queue_numbers(topology: Topology) -> list[int]:
-    """Of the switches' ports: links have two queues each, first that of the port which stands for the link."""
+    """Of the switches' ports. A link has two queues; the port that stands for it has the first."""
     number = {}
     for i, port in enumerate(links(topology)):
         number[port.switch, port.number] = 2 * i
@@ -182,7 +182,7 @@ def queue_numbers(topology: Topology) -> list[int]:
 
 
 def network_lines(topology: Topology) -> Iterator[str]:
-    """Nodes (hosts, then switches), links, routes; equal-cost ports in the order that the simulator has them in."""
+    """Nodes (hosts, then switches), links, routes; equal-cost ports in the simulator's order."""
     nodes = [host.name for host in topology.hosts] + [switch.name for switch in topology.switches]
     number = {name: i for i, name in enumerate(nodes)}
     yield f"nodes {len(topology.hosts)} {len(topology.switches)}"

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same scenario on our simulator, with what the comparison wants to see of it."""
+"""The same scenario on our simulator, with the counters that the comparison needs."""
 
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +12,10 @@ from experiments.checks.ns3.ns3 import PS_PER_S, PS_PER_US, Outcome, Watch
 from policy.graph import Topology
 from policy.scenario import Scenario
 from policy.workload import FlowBatch
-from simulator import _fabric
-from simulator.run import Simulation, fabric_columns
 from simulator.taps import OUTCOMES, Taps
+
+if TYPE_CHECKING:
+    from simulator import _fabric
 
 SLICE_EVENTS = 1_000_000
 PACKETS, MARKED, BACKLOG = 0, 2, 5
@@ -23,7 +25,12 @@ PACKETS, MARKED, BACKLOG = 0, 2, 5
 def run_on_ours(
     scenario: Scenario, topology: Topology, flows: FlowBatch, until_s: float, watch: Watch | None
 ) -> Outcome:
-    """All flows at once, no policy in the loop: until every flow has ended or the time is over."""
+    """All flows at once, no policy in the loop: until every flow has ended or the time is over.
+
+    The simulator is imported here because `simulator.build` may have to compile it first.
+    """
+    from simulator.run import Simulation, fabric_columns
+
     simulation = Simulation(scenario, topology, Taps(flows=lambda columns: None))
     fabric = simulation.fabric
     fabric.add_flows(**fabric_columns(flows))

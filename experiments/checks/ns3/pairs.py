@@ -30,11 +30,11 @@ class Pair:
     ours: Outcome
     ns3: Outcome
     shipped: Outcome | None
-    """ns-3 as it comes."""
+    """ns-3 with its mistakes."""
 
 
 def run_pairs(case: Case, out: Path, *, shipped: bool) -> list[Pair]:
-    """For each seed. ns-3's results of an earlier call are read again when nothing has changed."""
+    """For each seed. If nothing has changed, ns-3's results of an earlier call are read again."""
     console.print(f"{case.name}, seeds {', '.join(map(str, case.seeds))}")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda seed: _run_pair(case, seed, out, shipped=shipped), case.seeds))
@@ -58,7 +58,7 @@ def sides(pairs: list[Pair]) -> tuple[list[Outcome], list[Outcome]]:
 
 
 def repeats(case: Case) -> list[list[Outcome]]:
-    """What chance does: ours with all seeds, again and again, every start some nanoseconds later than it should be."""
+    """What chance does: ours with all seeds, REPEATS times, each start up to JITTER_S later."""
     return [[_moved(case, seed, repeat) for seed in case.seeds] for repeat in range(REPEATS)]
 
 

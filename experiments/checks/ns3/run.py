@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same flows on ns-3's TcpDctcp and on our simulator: lone flows, long ones, incasts, losses, web search.
+"""The same flows on ns-3's TcpDctcp and on our simulator.
 
-python -m experiments ns3_check [--out DIR] [--flows N]
-"""
+Lone flows, long ones, incasts, losses, web search."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import matplotlib.figure
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from experiments.checks.ns3 import cases
+from experiments.checks.ns3.cases import Case
+from experiments.checks.ns3.compare import Figure, Floats
 from experiments.checks.ns3.explanations import explanation_of
 from experiments.checks.ns3.figures import (
     closed_form,
@@ -26,60 +30,110 @@ from experiments.checks.ns3.figures import (
 )
 from experiments.checks.ns3.ns3 import make_driver
 from experiments.checks.ns3.pairs import Pair, run_pairs, sides, times_us
-from experiments.checks.ns3.plot import Times, plot_times
-from experiments.kit.verdict import conclude
-from policy.errors import SluiceError
+from experiments.checks.ns3.table import class_rows, rows
+from experiments.kit.draw import Line, distribution, grid
+from experiments.kit.experiment import Experiment, Given, Script
+from experiments.kit.verdict import Claim
+from policy.columns import size_classes
+from policy.records import SIZE_CLASSES
 from simulator import build as extension
-from sluice.terminal import end_in_order
+
+LINES = (Line("ns-3", "#d9730d", width=3.0), Line("Sluice", "#0b6e99", width=1.2))
+QUICK_SEEDS = 2
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path("results/ns3_check"))
-    parser.add_argument(
-        "--flows", type=int, default=3000, help="of each web search run (default: %(default)s)"
-    )
-    arguments = parser.parse_args(argv)
-    end_in_order()
-    try:
-        return compare(arguments.out, arguments.flows)
-    except SluiceError as error:
-        print(f"ns3_check: {error}", file=sys.stderr)
-        return 2
+@dataclass(frozen=True)
+class Compared:
+    """Every case on both simulators."""
+
+    pairs: Mapping[str, list[Pair]]
+    """By name of the case, one for each seed."""
+    figures: Sequence[Figure]
+    web: Sequence[Case]
 
 
-def compare(out: Path, flows: int) -> int:
-    """Every case, the plot and the verdict."""
+def measure(given: Given) -> Compared:
     extension.build()
     make_driver()
-    small = (*cases.lone_cases(), *cases.long_cases(), *cases.incast_cases())
-    pairs = {case.name: run_pairs(case, out, shipped=True) for case in small}
-    web = cases.web_cases(flows)
-    pairs |= {case.name: run_pairs(case, out, shipped=False) for case in web}
-    figures = [
-        *(figure for case in cases.lone_cases() for figure in lone_figures(case, pairs[case.name])),
-        *(figure for case in cases.long_cases() for figure in long_figures(case, pairs[case.name])),
-        *(figure for case in cases.incast_cases() for figure in incast_figures(case, pairs[case.name])),
-        *(figure for case in web for figure in web_figures(case, pairs[case.name])),
-    ]
-    plot_times({case.name: _times(pairs[case.name]) for case in web}, out / "ns3_check.png")
-    claims = [figure.claim(explanation_of(figure)) for figure in figures]
-    claims += [closed_form(case, pairs[case.name]) for case in cases.lone_cases()]
-    claims += [same_paths(case, pairs[case.name]) for case in web]
-    numbers = {
-        "figures": [figure.document() for figure in figures],
-        "speed": speeds(pairs),
-        "shipped": shipped(pairs),
+    web = cases.web_cases(given.flows)
+    kinds = (
+        (_seeds(given, cases.lone_cases()), lone_figures),
+        (_seeds(given, cases.long_cases()), long_figures),
+        (_seeds(given, cases.incast_cases()), incast_figures),
+        (web, web_figures),
+    )
+    pairs = {
+        case.name: run_pairs(case, given.out, shipped=case not in web) for some, _ in kinds for case in some
     }
-    return conclude(out, "ns3_check", claims, numbers)
+    figures = [one for some, of_kind in kinds for case in some for one in of_kind(case, pairs[case.name])]
+    return Compared(pairs, figures, web)
 
 
-def _times(pairs: list[Pair]) -> Times:
-    sizes = np.concatenate([pair.flows.bytes for pair in pairs])
-    return Times(sizes, *(times_us(outcomes) for outcomes in sides(pairs)))
+def _seeds(given: Given, some: Sequence[Case]) -> list[Case]:
+    """Cases with the seeds that there is time for."""
+    most = QUICK_SEEDS if given.quick else None
+    return [replace(case, seeds=case.seeds[:most]) for case in some]
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def claims(found: Compared) -> list[Claim]:
+    return [
+        *(figure.claim(explanation_of(figure)) for figure in found.figures),
+        *(closed_form(case, found.pairs[case.name]) for case in cases.lone_cases()),
+        *(same_paths(case, found.pairs[case.name]) for case in found.web),
+    ]
+
+
+def numbers(found: Compared) -> dict[str, Any]:
+    return {
+        "figures": [figure.document() for figure in found.figures],
+        "speed": speeds(found.pairs),
+        "shipped": shipped(found.pairs),
+    }
+
+
+def table(found: Compared) -> str:
+    """Web search by size class, then all other figures."""
+    documents = [figure.document() for figure in found.figures]
+    return "\n".join([*class_rows(documents), "", *rows(documents)]) + "\n"
+
+
+def draw(found: Compared) -> matplotlib.figure.Figure:
+    """Completion times of web search: a row for each case, a column for each class."""
+    picture, panels = grid(len(found.web), len(SIZE_CLASSES), width=4, height=2.6)
+    for row, case in zip(panels, found.web, strict=True):
+        pairs = found.pairs[case.name]
+        of_class = size_classes(np.concatenate([pair.flows.bytes for pair in pairs]))
+        ours, ns3 = (times_us(outcomes) / 1000 for outcomes in sides(pairs))
+        for i, axes in enumerate(row):
+            chosen = of_class == i
+            _draw_panel(axes, ns3[chosen], ours[chosen])
+            axes.set_title(f"{case.name}, {SIZE_CLASSES[i]} ({chosen.sum()} flows)")
+    for axes in panels[-1]:
+        axes.set_xlabel("FCT (ms)")
+    panels[0][0].legend(loc="upper left")
+    return picture
+
+
+def _draw_panel(axes: Axes, ns3_ms: Floats, ours_ms: Floats) -> None:
+    for values, line in zip((ns3_ms, ours_ms), LINES, strict=True):
+        distribution(axes, values, line)
+    wide = len(ours_ms) > 0 and np.ptp(np.log10(ours_ms)) > 2
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+EXPERIMENT = Experiment(
+    name="ns3_check",
+    claim="DCTCP on our simulator is DCTCP on ns-3, flow by flow or in distribution.",
+    figure="",
+    minutes=20,
+    about=__doc__,
+    runner=Script(measure),
+    flows=3000,
+    quick={"flows": 100},
+    claims=claims,
+    numbers=numbers,
+    draw=draw,
+    table=table,
+)

@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a verdict as Markdown tables.
-
-python -m experiments.checks.ns3.table [results/ns3_check]
-"""
+"""The figures of a verdict as Markdown tables."""
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from experiments.checks.ns3.compare import number
@@ -56,12 +50,3 @@ def _verdict(figure: Entry) -> str:
     if figure["holds"]:
         return f"{figure['tolerance']:.1%}" if figure["tolerance"] < 0.01 else f"{figure['tolerance']:.0%}"
     return "chance" if figure["is_chance"] else "**differs**"
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", type=Path, nargs="?", default=Path("results/ns3_check"))
-    found = json.loads((parser.parse_args().folder / "verdict.json").read_text())["numbers"]["figures"]
-    print(*class_rows(found), "", *rows(found), sep="\n")

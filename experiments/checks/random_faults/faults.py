@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with a running Sluice, as actions that are undone: a process killed or stopped, a switch that does
-not reach its controller, a link without carrier."""
+"""Faults of a running Sluice, as actions that can be undone.
+
+A process is killed or stopped, a switch cannot reach its controller, a link has no carrier."""
 
 from __future__ import annotations
 
@@ -19,19 +20,19 @@ from topologies import processes
 Undo = Callable[[], None]
 
 NOWHERE = "tcp:127.0.0.1:1"
-"""Where a switch looks for a controller that it shall not find."""
+"""An address without a controller."""
 KINDS = {"kill": 0.35, "stop": 0.35, "disconnect": 0.2, "link": 0.1}
 """How often each is drawn."""
 SECONDS = {"kill": (0.0, 0.0), "stop": (0.2, 5.0), "disconnect": (0.2, 5.0), "link": (0.2, 1.0)}
 """How long each lasts."""
 PACKETS_NEED = (("kill", "ovs-vswitchd"), ("stop", "ovs-vswitchd"), ("kill", "ovsdb-server"))
-"""Without the first process no packet moves. It also does not look at the ports of a userspace datapath, which nobody
-else does, while its database is away; stopping the database does not break the connection."""
+"""Without ovs-vswitchd no packet moves. Its main thread polls the ports of a userspace datapath,
+and waits while its database is away. Stopping the database does not break the connection."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One, as drawn. Times are epoch seconds."""
+    """A fault as drawn. Times are epoch seconds."""
 
     kind: str
     target: str
@@ -41,7 +42,7 @@ class Fault:
 
     @property
     def stops_packets(self) -> bool:
-        """By itself, whatever the control plane does."""
+        """Whether packets stop by the fault itself, whatever the control plane does."""
         return self.kind == "link" or (self.kind, self.target) in PACKETS_NEED
 
 
@@ -61,7 +62,7 @@ def _processes(stack: Stack) -> list[str]:
 
 
 def inject(stack: Stack, fault: Fault) -> Undo:
-    """Make it happen; what ends it, to be called `fault.seconds` later. Whatever has gone by then is left alone."""
+    """Make the fault happen; returns what ends it, to be called `fault.seconds` later."""
     match fault.kind:
         case "kill":
             _signal([_pid(stack, fault.target)], signal.SIGKILL)
@@ -75,7 +76,7 @@ def inject(stack: Stack, fault: Fault) -> Undo:
 
 
 def _pid(stack: Stack, name: str) -> int:
-    """0 when it is being started again at this moment."""
+    """0 while the process is being restarted."""
     of_testbed = stack.testbed.pids
     if name in of_testbed:
         return of_testbed[name]
@@ -84,7 +85,7 @@ def _pid(stack: Stack, name: str) -> int:
 
 
 def _family(pid: int) -> list[int]:
-    """A process and those that it started: the workers of the web process."""
+    """A process and its children, for example the workers of the web process."""
     return [pid, *(processes.children(pid) if pid else [])]
 
 
@@ -100,7 +101,7 @@ def _stop(pids: list[int]) -> Undo:
 
 
 def _disconnect(stack: Stack, switch: str) -> Undo:
-    """The controller is alive, and the switch does not reach it."""
+    """The controller lives, but the switch does not reach it."""
     row = ["controller", _controller_of(stack, switch)]
     target = stack.testbed.ovs(["ovs-vsctl", "get", *row, "target"]).strip()
     stack.testbed.ovs(["ovs-vsctl", "--no-wait", "set", *row, f'target="{NOWHERE}"'])

@@ -1,51 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten minutes of traffic under random faults: every process killed and stopped, switches cut off from their controller,
-links unplugged.
+"""Traffic under random faults: processes killed, stopped or cut off, and links unplugged.
 
-Then: has every flow exactly one record, are the rules those that a fresh controller installs on empty switches, and
-did a fault of the control plane ever stop traffic?
-
-python -m experiments random_faults [--out DIR] [--seconds 600] [--seed 1]
-"""
+Then: has every flow exactly one record? Are the rules those that a fresh controller installs on
+empty switches? Did a fault of the control plane ever stop traffic?"""
 
 from __future__ import annotations
 
-import argparse
 import collections
 import shutil
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.checks.random_faults.faults import Fault, draw, inject
-from experiments.checks.soak.machine import Machine, settled
+from experiments.checks.random_faults.faults import KINDS, Fault, draw, inject
+from experiments.kit.experiment import Experiment, Given, Script, option
+from experiments.kit.live import poisson_starts_s, run_until, short_flow, wait_for_records
+from experiments.kit.machine import Machine, left_over, nothing_left
 from experiments.kit.port_gaps import Gap, PortGaps
-from experiments.kit.verdict import Claim, conclude
+from experiments.kit.verdict import Claim
+from policy.fabrics import TESTBED
 from policy.records import FINISHED, FlowRecord
 from policy.scenario import scheduled_flows
-from policy.schedule import ScheduledFlow
 from runtime.wait import wait_until
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
-from sluice.terminal import console, end_in_order
+from sluice.terminal import console
 from store import flows as flow_store
 from topologies import build_topology
 
 FLOWS_PER_S = 6.0
 SIZES_KB = (5, 20, 100, 300)
 PAUSE_S = (0.5, 5.0)
-"""From the end of a fault to the next one: it may come before all is well again."""
+"""From the end of a fault to the next one, which may come before all is well again."""
 BUSY_PORT = "s1-eth1"
-"""Of h1, to which iperf sends from the other switch as long as the run lasts."""
+"""Of h1, to which iperf sends from the other switch during the whole run."""
 GAP_S = 1.0
 EXCUSED_S = 5.0
-"""After the end of what stops packets by itself: a switch starts anew, and TCP tries again ever more rarely."""
+"""After a fault that stops packets by itself: a switch restarts, and TCP backs off."""
 WELL_S = 60.0
 STILL_S = 2.0
 LEAD_S = 3.0
@@ -66,47 +61,39 @@ class Outcome:
     rules: dict[str, set[str]] = field(default_factory=dict)
     """By switch, after all faults."""
     fresh: dict[str, set[str]] = field(default_factory=dict)
-    """Those that a new controller installs on empty switches."""
-
-
-def main(argv: list[str] | None = None) -> int:
-    arguments = _parser().parse_args(argv)
-    end_in_order()
-    need_root()
-    before = Machine.look()
-    outcome = run_faults(arguments)
-    return conclude(arguments.out, "random_faults", claims_of(outcome, settled(before)), _numbers(outcome))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path("results/random_faults"))
-    parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--seed", type=int, default=1)
-    return parser
+    """The rules that a new controller installs on empty switches."""
+    left: list[str] = field(default_factory=list)
+    """What the run left behind on the machine."""
 
 
 # -- the run
 
 
-def run_faults(arguments: argparse.Namespace) -> Outcome:
-    rng = np.random.default_rng(arguments.seed)
-    scenario, _ = scenario_with(document_of(arguments.seed, arguments.seconds, rng))
+def measure(given: Given) -> Outcome:
+    need_root()
+    before = Machine.look()
+    outcome = run_faults(given)
+    outcome.left = left_over(before)
+    return outcome
+
+
+def run_faults(given: Given) -> Outcome:
+    rng = np.random.default_rng(given["seed"])
+    scenario, _ = scenario_with(document_of(given["seed"], given["seconds"], rng))
     topology = build_topology(scenario)
     flows = scheduled_flows(scenario, topology, rng, f"random-faults-{int(time.time())}")
     outcome = Outcome(scheduled=[flow.id for flow in flows])
-    shutil.rmtree(arguments.out / "run", ignore_errors=True)
-    with Stack.start(scenario, topology, arguments.out / "run") as stack:
+    shutil.rmtree(given.out / "run", ignore_errors=True)
+    with Stack.start(scenario, topology, given.out / "run") as stack:
         stack.start_background()
         start_at = stack.start_agents(flows)
-        _wait_until(stack, start_at + LEAD_S)
+        run_until(stack, start_at + LEAD_S)
         with PortGaps(stack.testbed.pid, BUSY_PORT) as port:
-            _disturb(stack, start_at + arguments.seconds, rng, outcome)
+            _disturb(stack, start_at + given["seconds"], rng, outcome)
         outcome.gaps, outcome.blind_s = port.gaps, port.looks.longest_without_s
         wait_until(stack.is_well, "all is well after the faults", timeout_s=WELL_S)
-        _wait_for_records(stack, flows, start_at)
+        # A killed agent delivers some records only when it stops: not all need to come here.
+        wait_for_records(stack, len(flows), start_at + flows[-1].start_s + stack.scenario.grace_s)
         stack.stop_agents()
         outcome.records = flow_store.all_flows(stack.engine)
         stack.stop_background()
@@ -117,7 +104,7 @@ def run_faults(arguments: argparse.Namespace) -> Outcome:
 
 def document_of(seed: int, seconds: float, rng: np.random.Generator) -> dict[str, Any]:
     """Short flows between all hosts, and iperf through both switches."""
-    starts_s = np.cumsum(rng.exponential(1 / FLOWS_PER_S, int(seconds * FLOWS_PER_S)))
+    starts_s = poisson_starts_s(rng, FLOWS_PER_S, seconds)
     return {
         "name": "random-faults",
         "seed": seed,
@@ -126,48 +113,28 @@ def document_of(seed: int, seconds: float, rng: np.random.Generator) -> dict[str
         "scheme": {"name": "mlfq-adaptive", "queues": 4, "mark_at": "20pkt"},
         "transport": {"rto_min": "50ms"},
         "background": [{"from": "h3", "to": "h1"}],
-        "workload": {"flow": [_flow(rng, start_s) for start_s in starts_s if start_s < seconds]},
+        "workload": {"flow": [_flow(rng, start_s) for start_s in starts_s]},
     }
 
 
 def _flow(rng: np.random.Generator, start_s: float) -> dict[str, Any]:
     source, to = rng.choice(4, 2, replace=False) + 1
-    size_kb = rng.choice(SIZES_KB)
-    return {
-        "from": f"h{source}",
-        "to": f"h{to}",
-        "bytes": f"{size_kb}KB",
-        "start": f"{round(start_s * 1e6)}us",
-    }
+    return short_flow(f"h{source}", f"h{to}", rng.choice(SIZES_KB), start_s)
 
 
 def _disturb(stack: Stack, until: float, rng: np.random.Generator, outcome: Outcome) -> None:
-    """One fault after the other: what waits for a stopped process must not wait for us to let it go on."""
+    """Make one fault after the other; each ends before the next one begins."""
     while time.time() < until:
         fault = draw(stack, rng)
-        console.print(
-            f"{until - time.time():5.0f} s left: {fault.kind} {fault.target} for {fault.seconds:.1f} s"
-        )
+        left_s = until - time.time()
+        console.print(f"{left_s:5.0f} s left: {fault.kind} {fault.target} for {fault.seconds:.1f} s")
         outcome.faults.append(fault)
         undo = inject(stack, fault)
         try:
-            _wait_until(stack, time.time() + fault.seconds)
+            run_until(stack, time.time() + fault.seconds)
         finally:
             undo()
-        _wait_until(stack, time.time() + float(rng.uniform(*PAUSE_S)))
-
-
-def _wait_until(stack: Stack, due: float) -> None:
-    while time.time() < due:
-        stack.check()
-        time.sleep(max(0.0, min(0.05, due - time.time())))
-
-
-def _wait_for_records(stack: Stack, flows: Sequence[ScheduledFlow], start_at: float) -> None:
-    """Those of the flows that an agent lost with its life come when the agent stops."""
-    end = start_at + flows[-1].start_s + stack.scenario.grace_s
-    while stack.recorded() < len(flows) and time.time() < end:
-        _wait_until(stack, time.time() + 0.2)
+        run_until(stack, time.time() + float(rng.uniform(*PAUSE_S)))
 
 
 def _rules(stack: Stack) -> dict[str, set[str]]:
@@ -184,7 +151,7 @@ def _rules(stack: Stack) -> dict[str, set[str]]:
 
 
 def _fresh_rules(stack: Stack) -> dict[str, set[str]]:
-    """End the controller, empty the switches, and let a new controller find them so."""
+    """End the controller, empty the switches, and start a new controller."""
     stack.services.stop("controller")
     for switch in stack.topology.switches:
         stack.testbed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "del-flows", switch.name])
@@ -194,11 +161,11 @@ def _fresh_rules(stack: Stack) -> dict[str, set[str]]:
 
 
 def _settled_rules(stack: Stack) -> dict[str, set[str]]:
-    """Of switches without traffic: when thresholds have come to rest and nothing is left to do."""
+    """Of switches without traffic, when no rule has changed for STILL_S."""
 
     def settled() -> dict[str, set[str]] | None:
         first = _rules(stack)
-        _wait_until(stack, time.time() + STILL_S)
+        run_until(stack, time.time() + STILL_S)
         return first if all(first.values()) and _rules(stack) == first else None
 
     found = wait_until(settled, "the rules stand", timeout_s=WELL_S)
@@ -206,45 +173,46 @@ def _settled_rules(stack: Stack) -> dict[str, set[str]]:
     return found
 
 
-# -- what it came to
+# -- the verdict
 
 
-def claims_of(outcome: Outcome, left: Sequence[str]) -> list[Claim]:
-    counted = collections.Counter(record.id for record in outcome.records)
-    lost, doubled = set(outcome.scheduled) - set(counted), [i for i, n in counted.items() if n > 1]
-    wrong = [rule for name in outcome.rules for rule in outcome.rules[name] ^ outcome.fresh[name]]
-    rules = sum(map(len, outcome.fresh.values()))
+def claims(outcome: Outcome) -> list[Claim]:
+    kinds = collections.Counter(fault.kind for fault in outcome.faults)
+    counted = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
     gaps = unexcused(outcome.gaps, outcome.faults)
     longest_s = max((gap.length_s for gap in gaps), default=0.0)
-    kinds = collections.Counter(fault.kind for fault in outcome.faults)
     return [
-        Claim(
-            "faults", "of each kind", ", ".join(f"{n} {kind}" for kind, n in kinds.items()), len(kinds) == 4
-        ),
-        Claim(
-            "every flow has one record",
-            "none lost, none doubled",
-            f"{len(lost)} lost, {len(doubled)} doubled of {len(outcome.scheduled)}",
-            not lost and not doubled,
-        ),
-        Claim(
-            "rules afterwards",
-            "those of a fresh controller",
-            f"{len(wrong)} differ of {rules}",
-            rules > 0 and not wrong,
-        ),
+        Claim("faults", "of each kind", counted, set(kinds) == set(KINDS)),
+        _one_record_each(outcome),
+        _same_rules(outcome),
         Claim(
             "traffic stands still by a fault of the control plane",
             f"for {GAP_S:g} s at most",
             f"{longest_s * 1000:.0f} ms at most",
             longest_s <= GAP_S,
         ),
-        Claim("left behind", "nothing", ", ".join(left) or "nothing", not left),
+        nothing_left(outcome.left),
     ]
 
 
+def _one_record_each(outcome: Outcome) -> Claim:
+    counted = collections.Counter(record.id for record in outcome.records)
+    lost, doubled = set(outcome.scheduled) - set(counted), [i for i, n in counted.items() if n > 1]
+    measured = f"{len(lost)} lost, {len(doubled)} doubled of {len(outcome.scheduled)}"
+    what = "every flow has one record"
+    return Claim(what, "none lost, none doubled", measured, not lost and not doubled)
+
+
+def _same_rules(outcome: Outcome) -> Claim:
+    wrong = [rule for name in outcome.rules for rule in outcome.rules[name] ^ outcome.fresh[name]]
+    rules = sum(map(len, outcome.fresh.values()))
+    measured = f"{len(wrong)} differ of {rules}"
+    what = "rules afterwards"
+    return Claim(what, "those of a fresh controller", measured, rules > 0 and not wrong)
+
+
 def unexcused(gaps: Sequence[Gap], faults: Sequence[Fault]) -> list[Gap]:
-    """Those that begin outside the time of a fault that stops packets by itself."""
+    """The gaps that begin outside the time of a fault that stops packets by itself."""
     return [gap for gap in gaps if not any(_excuses(fault, gap) for fault in faults)]
 
 
@@ -255,29 +223,45 @@ def _excuses(fault: Fault, gap: Gap) -> bool:
     )
 
 
-def _numbers(outcome: Outcome) -> dict[str, Any]:
-    finished = sum(record.status == FINISHED for record in outcome.records)
+def numbers(outcome: Outcome) -> dict[str, Any]:
     gaps = sorted(unexcused(outcome.gaps, outcome.faults), key=lambda gap: -gap.length_s)
     return {
         "faults": [[f.kind, f.target, round(f.seconds, 2), round(f.at, 2)] for f in outcome.faults],
         "flows": len(outcome.scheduled),
-        "finished": finished,
-        "longest_gaps": [_told(gap, outcome.faults) for gap in gaps[:20]],
+        "finished": sum(record.status == FINISHED for record in outcome.records),
+        "longest_gaps": [_described(gap, outcome.faults) for gap in gaps[:20]],
         "longest_without_look_ms": outcome.blind_s * 1000,
     }
 
 
-def _told(gap: Gap, faults: Sequence[Fault]) -> dict[str, Any]:
+def _described(gap: Gap, faults: Sequence[Fault]) -> dict[str, Any]:
     """A gap, and the fault before it with the time from the one to the other."""
     began_at = gap.ended_at - gap.length_s
     before = [fault for fault in faults if fault.at <= gap.ended_at]
-    told: dict[str, Any] = {"ms": round(gap.length_s * 1000)}
+    described: dict[str, Any] = {"ms": round(gap.length_s * 1000)}
     if before:
         last = before[-1]
-        told |= {"fault": f"{last.kind} {last.target}", "begins_s_after_it": round(began_at - last.at, 2)}
-        told |= {"fault_lasts_s": round(last.seconds, 2)}
-    return told
+        described |= {
+            "fault": f"{last.kind} {last.target}",
+            "begins_s_after_it": round(began_at - last.at, 2),
+        }
+        described |= {"fault_lasts_s": round(last.seconds, 2)}
+    return described
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+EXPERIMENT = Experiment(
+    name="random_faults",
+    claim="Random faults lose no flow's record and no rule, and faults of the control plane stop no traffic.",
+    figure="",
+    minutes=12,
+    about=__doc__,
+    runner=Script(measure),
+    on=(TESTBED,),
+    options=(
+        option("--seconds", type=float, default=600.0, help="of traffic (default: %(default)s)"),
+        option("--seed", type=int, default=1, help="of flows and faults (default: %(default)s)"),
+    ),
+    quick={"seconds": 120.0},
+    claims=claims,
+    numbers=numbers,
+)

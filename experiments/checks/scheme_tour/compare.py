@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do both fabrics put the schemes into the same order? From the verdicts of two runs of scheme_tour, aemon_mix or
-fish_burst.
+"""Do both fabrics put the schemes into the same order?
 
-Seed by seed, for both have the same flows: which long flows a seed draws makes more of a difference than any scheme.
+Reads two verdicts of scheme_tour, aemon_mix or fish_burst.
 
-python -m experiments.checks.scheme_tour.compare results/scheme_tour results/scheme_tour-simulator [--out DIR]
-"""
+The schemes are compared seed by seed, because both fabrics have the same flows: which long flows
+a seed draws makes more of a difference than any scheme."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from experiments.kit.verdict import Claim, conclude
+from experiments.kit.experiment import Experiment, Given, Script, option
+from experiments.kit.verdict import Claim, read_verdict
 
 FIGURES = {
     "small mean": "fct_us_small_mean",
@@ -31,42 +28,40 @@ MARGIN = 0.03
 
 Values = Mapping[str, Sequence[float]]
 """Of each scheme, one a seed."""
+Numbers = Mapping[str, Mapping[str, Sequence[float]]]
+"""Of each scheme, the values of each column."""
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("ours", type=Path, help="folder with a verdict.json")
-    parser.add_argument("theirs", type=Path, help="folder with the other")
-    parser.add_argument("--out", type=Path, default=Path("results/scheme_order"))
-    arguments = parser.parse_args(argv)
-    ours, theirs = (_numbers(folder) for folder in (arguments.ours, arguments.theirs))
-    claims = [
+def measure(given: Given) -> dict[str, Numbers]:
+    return {side: _numbers(given[side]) for side in ("ours", "theirs")}
+
+
+def _numbers(folder: Path) -> Numbers:
+    numbers = read_verdict(folder)["numbers"]
+    found: Numbers = numbers.get("all", numbers)
+    return found
+
+
+def claims(found: Mapping[str, Numbers]) -> list[Claim]:
+    ours, theirs = found["ours"], found["theirs"]
+    return [
         claim_of(title, _values(ours, column), _values(theirs, column))
         for title, column in FIGURES.items()
         if _is_known(ours, column) and _is_known(theirs, column)
     ]
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    return conclude(arguments.out, "scheme_order", claims, {"ours": ours, "theirs": theirs})
 
 
-def _numbers(folder: Path) -> dict[str, dict[str, list[float]]]:
-    numbers: dict[str, dict[str, list[float]]] = json.loads((folder / "verdict.json").read_text())["numbers"]
-    return numbers.get("all", numbers)  # type: ignore[return-value]
-
-
-def _is_known(numbers: Mapping[str, Mapping[str, Sequence[float | None]]], column: str) -> bool:
+def _is_known(numbers: Numbers, column: str) -> bool:
     """Without deadlines none is missed."""
     return all(value is not None for figures in numbers.values() for value in figures[column])
 
 
-def _values(numbers: Mapping[str, Mapping[str, list[float]]], column: str) -> dict[str, list[float]]:
+def _values(numbers: Numbers, column: str) -> Values:
     return {scheme: figures[column] for scheme, figures in numbers.items()}
 
 
 def claim_of(title: str, ours: Values, theirs: Values) -> Claim:
-    """Of all pairs of which both fabrics are sure: as many as are in the same order, and the others by name."""
+    """Of all pairs of which both fabrics are sure: how many have the same order, and the others."""
     schemes = [scheme for scheme in ours if scheme in theirs]
     same, contrary = 0, []
     for a, b in combinations(schemes, 2):
@@ -88,5 +83,17 @@ def surely_less(these: Sequence[float], those: Sequence[float]) -> int:
     return -1 if all(b < (1 - MARGIN) * a for a, b in pairs) else 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+EXPERIMENT = Experiment(
+    name="scheme_order",
+    claim="Testbed and simulator put the schemes into the same order.",
+    figure="",
+    minutes=0.1,
+    about=__doc__,
+    runner=Script(measure),
+    options=(
+        option("ours", type=Path, help="folder with the verdict.json of one fabric"),
+        option("theirs", type=Path, help="folder with the verdict.json of the other"),
+    ),
+    claims=claims,
+    numbers=lambda found: found,
+)

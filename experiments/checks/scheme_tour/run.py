@@ -1,65 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every scheme of the testbed under one workload: FCT by class, deadline misses, retransmissions.
-
-python -m experiments scheme_tour [--out DIR] [--on testbed|simulator] [--seeds 1 2 3] [--flows N] [--schemes …]
-"""
+"""Every scheme of the testbed under one workload: FCT by class, misses, retransmissions."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 
-from experiments.kit.both_fabrics import (
-    markdown,
-    numbers,
-    parser,
-    run_all,
-    schemes_of_testbed,
-    show,
-    validity_claims,
-    values,
-)
-from experiments.kit.verdict import Claim, conclude
-from sluice.runs.files import read_document
-from sluice.sweep.points import points
-from sluice.sweep.table import Row
+from experiments.kit.claims import all_valid, noted
+from experiments.kit.experiment import Experiment, Given, option
+from experiments.kit.points import SET, Planned, as_on_testbed, axes, one_group
+from experiments.kit.runners import RunAfterRun
+from experiments.kit.runs import Results, Runs
+from experiments.kit.schemes import BOTH_FABRICS, by_scheme, scheme_table, schemes_of_testbed
+from experiments.kit.verdict import Claim
 
 SCENARIO = Path(__file__).with_name("tour.toml")
-FLOWS = 800
 FIGURES = {"small mean": "fct_us_small_mean", "all mean": "fct_us_all_mean", "misses": "miss_ratio"}
+SCHEMES = option(
+    "--schemes",
+    nargs="+",
+    choices=schemes_of_testbed(),
+    default=list(schemes_of_testbed()),
+    help="default: all that the testbed's switches can carry out",
+)
 
 
-def main(argv: list[str] | None = None) -> int:
-    made = parser("scheme_tour", __doc__, flows=FLOWS, seeds=(1, 2, 3))
-    made.add_argument(
-        "--schemes", nargs="+", choices=schemes_of_testbed(), default=list(schemes_of_testbed())
-    )
-    arguments = made.parse_args(argv)
-    settings = {"workload.flows": arguments.flows, **dict(arguments.set)}
-    document = read_document(SCENARIO)
-    table = run_all(
-        points(document, schemes=arguments.schemes, seeds=arguments.seeds, settings=settings), arguments
-    )
-    show(f"scheme_tour on the {arguments.on}", table)
-    (arguments.out / "table.md").write_text(markdown(table))
-    return conclude(arguments.out, "scheme_tour", claims_of(table, arguments.schemes), numbers(table))
+def plan(given: Given) -> Mapping[str, Planned]:
+    return one_group(given, as_on_testbed(given, axes(given, SCENARIO, schemes=given["schemes"])))
 
 
-def claims_of(table: Sequence[Row], schemes: Sequence[str]) -> list[Claim]:
-    """The order of the schemes by each figure, for comparison with the other fabric's; and what it is worth."""
+def claims(results: Results) -> list[Claim]:
+    """Validity, and the order of the schemes by each figure, to compare with the other fabric."""
     orders = [
-        Claim(f"order of the schemes by {title}", "–", ", ".join(order(table, schemes, column)), True)
+        noted(f"order of the schemes by {title}", ", ".join(order(results.runs, column)))
         for title, column in FIGURES.items()
     ]
-    return [*validity_claims(table), *orders]
+    return [*all_valid(results.runs), *orders]
 
 
-def order(table: Sequence[Row], schemes: Sequence[str], column: str) -> list[str]:
+def order(runs: Runs, column: str) -> list[str]:
     """Best first, by the mean over the seeds."""
-    return sorted(schemes, key=lambda scheme: fmean(values(table, scheme, column)))
+    return sorted(runs.variants, key=lambda scheme: fmean(runs.values(column, scheme)))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+EXPERIMENT = Experiment(
+    name="scheme_tour",
+    claim="Every scheme that switches can carry out finishes all flows in valid runs.",
+    figure="",
+    minutes=35,
+    about=__doc__,
+    runner=RunAfterRun(plan),
+    on=BOTH_FABRICS,
+    seeds=(1, 2, 3),
+    flows=800,
+    options=(SCHEMES, SET),
+    quick={"seeds": (1,), "flows": 150, "schemes": ["dctcp", "pias", "sluice"]},
+    claims=claims,
+    numbers=lambda results: by_scheme(results.runs),
+    table=scheme_table,
+)

@@ -1,108 +1,91 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dyna_fig5 … dyna_fig8 share: the runs of Gutiérrez et al., section 4, and their figures.
+"""The runs of Gutiérrez et al., section 4, and their figures, shared by the experiments.
 
-All four read the same runs: static and dynamic thresholds from 1, 10 and 1000 KB, five loads, some seeds
-(dyna.toml). Where the paper's figures do not come out of them, `CAUSES` changes one thing of the set-up at
-a time."""
+dyna_fig5 … dyna_fig8 read the same runs: static and dynamic thresholds from 1, 10 and 1000 KB, five
+loads, some seeds (dyna.toml). `CAUSES` changes one thing of the set-up at a time, to find out why
+figures differ from the paper's."""
 
 from __future__ import annotations
 
-import argparse
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from experiments.kit.paired import Difference, difference
-from experiments.kit.small_runs import Flows, percentile, read_flows, run_all
+from experiments.kit.experiment import Given, option
+from experiments.kit.flows import Flows, means, percentile, read_flows
+from experiments.kit.points import Planned, axes, one_group
+from experiments.kit.runs import Series
 from policy.schemes import SCHEMES
 from sluice.runs.files import read_document
-from sluice.sweep.points import Point, points
-from sluice.terminal import end_in_order
+from sluice.sweep.points import Point
 
 SCENARIO = Path(__file__).with_name("dyna.toml")
 STARTS = ("1KB", "10KB", "1000KB")
 LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
-SEEDS = (1, 2, 3, 4, 5)
+FLOWS = 10_000
 SHORT_BYTES = 10_000
 SETTLED_S = 0.25
-"""The thresholds have been adjusted once, after 0.2 s, and what was under way then is done."""
+"""The thresholds have been adjusted once, after 0.2 s, and the flows of that moment have ended."""
 BOTTLENECK_PORT = "s1:1"
-"""The switch port of N0, the receiver of everything."""
+"""The switch port of N0, to which all flows go."""
 STATIC_COLOUR, DYNAMIC_COLOUR = SCHEMES["pias"].colour, SCHEMES["mlfq-adaptive"].colour
 
 FIGURES = ("short_mean", "short_p99", "long_mean", "long_p99")
 
-
-@dataclass(frozen=True)
-class Runs:
-    """Where the runs are, and which."""
-
-    folder: Path
-    flows: int
-    seeds: tuple[int, ...]
-    jobs: int | None
-
-    def figures(self, variant: str, load: float, *, settled: bool = False) -> dict[str, list[float]]:
-        """Each figure of FIGURES in microseconds, in the order of the seeds.
-
-        `settled`: of the flows that started when the thresholds of a dynamic run had been adjusted.
-        """
-        runs = [self._figures(variant, load, seed, settled) for seed in self.seeds]
-        return {name: [run[name] for run in runs] for name in FIGURES}
-
-    def _figures(self, variant: str, load: float, seed: int, settled: bool) -> dict[str, float]:
-        flows = read_flows(self.bundle(variant, load, seed))
-        return figures_of(flows.of(flows.started_s >= SETTLED_S) if settled else flows)
-
-    def bundle(self, variant: str, load: float, seed: int) -> Path:
-        return self.folder / Point(variant, load, seed, {}).name
-
-    def change(self, figure: str, start: str, load: float, *, settled: bool = False) -> Difference:
-        """Of the dynamic runs from a start over the static ones."""
-        dynamic = self.figures(f"dynamic-{start}", load, settled=settled)[figure]
-        return difference(dynamic, self.figures(f"static-{start}", load, settled=settled)[figure])
+RUNS = option(
+    "--runs",
+    type=Path,
+    default=Path("results/dyna"),
+    help="folder of the bundles, which dyna_fig5 … dyna_fig8 share (default: %(default)s)",
+)
+SHARED: Mapping[str, Any] = {
+    "minutes": 2,
+    "seeds": (1, 2, 3, 4, 5),
+    "flows": FLOWS,
+    "options": (RUNS,),
+    "quick": {"seeds": (1, 2, 3)},
+}
+"""Of dyna_fig5 … dyna_fig8."""
 
 
 def figures_of(flows: Flows) -> dict[str, float]:
-    """Mean and 99th percentile of short and long flows, in microseconds. A flow that did not finish is an error."""
-    if np.isnan(flows.fct_us).any():
-        raise ValueError("flows are unfinished: their figures would be too good")
-    short = flows.bytes <= SHORT_BYTES
-    named = {"short": flows.fct_us[short], "long": flows.fct_us[~short]}
-    means = {f"{name}_mean": float(values.mean()) for name, values in named.items()}
-    return means | {f"{name}_p99": percentile(values, 99) for name, values in named.items()}
+    """Mean and p99 of short and long flows in microseconds. ValueError: a flow did not finish."""
+    fct_us, short = flows.need_finished().fct_us, flows.bytes <= SHORT_BYTES
+    groups = {"short": fct_us[short], "long": fct_us[~short]}
+    return means(groups) | {f"{name}_p99": percentile(values, 99) for name, values in groups.items()}
 
 
-def arguments(name: str, description: str | None, argv: Sequence[str] | None) -> tuple[Path, Runs]:
-    """The command line of an experiment: where its verdict goes, and the runs, made where they are missing."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path("results") / name)
-    parser.add_argument(
-        "--runs", type=Path, default=Path("results/dyna"), help="bundles, shared by dyna_fig5 … dyna_fig8"
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
-    parser.add_argument(
-        "--flows", type=int, default=10_000, help="per run (default: %(default)s, as the paper)"
-    )
-    parser.add_argument("--jobs", type=int, help="runs at a time (default: one a core)")
-    given = parser.parse_args(argv)
-    end_in_order()
-    folder = given.runs if given.flows == 10_000 else given.runs.with_name(f"{given.runs.name}-{given.flows}")
-    runs = Runs(folder, given.flows, tuple(given.seeds), given.jobs)
-    run_all(planned(runs), runs.folder, runs.jobs)
-    given.out.mkdir(parents=True, exist_ok=True)
-    return given.out, runs
+def settled(figure: str) -> str:
+    """Column of the same figure, of the flows that started after the first adjustment."""
+    return f"{figure}_settled"
 
 
-def planned(runs: Runs) -> list[Point]:
+def columns(bundle: Path) -> dict[str, float]:
+    """Each of FIGURES, of all flows and of those after the first adjustment."""
+    flows = read_flows(bundle)
+    after = figures_of(flows.of(flows.started_s >= SETTLED_S))
+    return figures_of(flows) | {settled(name): value for name, value in after.items()}
+
+
+def plan(given: Given) -> Mapping[str, Planned]:
     """Every run of the paper's section 4."""
-    return points(read_document(SCENARIO), seeds=runs.seeds, settings={"workload.flows": runs.flows})
+    return one_group(given, axes(given, SCENARIO), runs_folder(given))
+
+
+def runs_folder(given: Given) -> Path:
+    """Runs with another number of flows stand beside the paper's."""
+    folder: Path = given["runs"]
+    return folder if given.flows == FLOWS else folder.with_name(f"{folder.name}-{given.flows}")
+
+
+def settles(series: Series) -> float | None:
+    """When the threshold is at the short flows' size for good, in seconds; None: never."""
+    if series[-1][1] != SHORT_BYTES:
+        return None
+    return next(
+        at for i, (at, _) in enumerate(series) if all(threshold == SHORT_BYTES for _, threshold in series[i:])
+    )
 
 
 HEADERS_COUNTED = {
@@ -111,8 +94,8 @@ HEADERS_COUNTED = {
         {"bytes": "1028KB", "share": 0.2, "from": ["h2", "h4"]},
     ]
 }
-"""1000 KB in packets of 1460 bytes with 40 of headers, all of them counted: the last 28 KB lie above a
-threshold of 1000 KB."""
+"""1000 KB in packets of 1460 bytes with 40 bytes of header each, all of them counted. So the last
+28 KB lie above a threshold of 1000 KB."""
 
 CAUSES: Mapping[str, Mapping[str, Any]] = {
     "as-is": {},
@@ -130,21 +113,19 @@ CAUSES: Mapping[str, Mapping[str, Any]] = {
 """One thing changed at a time: tables of the scenario."""
 
 
-def cause_points(
-    runs: Runs, causes: Sequence[str], variants: Sequence[str], loads: Sequence[float]
-) -> list[Point]:
+def cause_points(given: Given, causes: Sequence[str], variants: Sequence[str]) -> list[Point]:
     """Variants of dyna.toml under changed set-ups; a point's scheme is `<cause>-<variant>`."""
     document = read_document(SCENARIO)
-    plans = document["sweep"]["scheme"]
+    plans, loads = (document["sweep"][key] for key in ("scheme", "loads"))
     made = {
         f"{cause}-{variant}": _changed(plans[variant], CAUSES[cause])
         for cause in causes
         for variant in variants
     }
-    plan = {"scheme": made, "schemes": list(made), "loads": list(loads), "seeds": list(runs.seeds)}
-    return points({**document, "sweep": plan}, settings={"workload.flows": runs.flows})
+    sweep = {"scheme": made, "schemes": list(made), "loads": loads}
+    return axes(given, {**document, "sweep": sweep})
 
 
-def _changed(plan: Mapping[str, Any], cause: Mapping[str, Any]) -> dict[str, Any]:
+def _changed(variant: Mapping[str, Any], cause: Mapping[str, Any]) -> dict[str, Any]:
     tables = copy.deepcopy(dict(cause))
-    return {**plan, **tables.pop("scheme", {}), **tables}
+    return {**variant, **tables.pop("scheme", {}), **tables}

@@ -1,49 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Average FCT of the short flows, static against dynamic thresholds (Gutiérrez et al., Fig. 6), at full
-rate on the simulator.
-
-python -m experiments dyna_fig6 [--out DIR] [--seeds 1 2 3 4 5] [--flows N]
-"""
+"""Mean FCT of the short flows, static against dynamic thresholds, at the paper's rate."""
 
 from __future__ import annotations
 
-import sys
-
-from experiments.kit.verdict import Claim, conclude
-from experiments.papers.adaptive_thresholds.common import Runs, arguments
-from experiments.papers.adaptive_thresholds.short_flows import (
-    MISMATCHED,
-    Changes,
-    change_claim,
-    numbers,
-    plot,
-    same_claim,
-)
+from experiments.kit.claims import lower
+from experiments.kit.experiment import Experiment
+from experiments.kit.runners import ShortRuns
+from experiments.kit.runs import Results
+from experiments.kit.verdict import Claim
+from experiments.papers.adaptive_thresholds.common import SHARED, columns, plan
+from experiments.papers.adaptive_thresholds.short_flows import MISMATCHED, changes, draw, numbers, same
 
 PAPER = {"1KB": "−4.9 … −33.5 %", "1000KB": "−3.7 … −86 %"}
 
 
-def main(argv: list[str] | None = None) -> int:
-    out, runs = arguments("dyna_fig6", __doc__, argv)
-    plot(runs, "short_mean", "mean FCT of 10 KB flows (µs)", out / "dyna_fig6.png", settled=False)
-    return conclude(out, "dyna_fig6", _claims(runs), numbers(runs, ("short_mean",)))
-
-
-def _claims(runs: Runs) -> list[Claim]:
-    lower = [
-        change_claim(runs, "short_mean", start, f"start {start}: mean of short flows", PAPER[start])
-        for start in MISMATCHED
+def claims(results: Results) -> list[Claim]:
+    found = {start: changes(results.runs, "short_mean", start) for start in MISMATCHED}
+    return [
+        *(lower(f"start {start}: mean of short flows", PAPER[start], found[start]) for start in found),
+        *(
+            Claim(f"start {start}: more so at high loads", "especially above 70 %", str(one), one.grows)
+            for start, one in found.items()
+        ),
+        same(results.runs, "short_mean"),
     ]
-    grows = [_grows(runs, start) for start in MISMATCHED]
-    return [*lower, *grows, same_claim(runs, "short_mean")]
 
 
-def _grows(runs: Runs, start: str) -> Claim:
-    changes = Changes.of(runs, "short_mean", start)
-    return Claim(
-        f"start {start}: more so at high loads", "especially above 70 %", str(changes), changes.grows
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+EXPERIMENT = Experiment(
+    name="dyna_fig6",
+    claim="Adapting a threshold that does not fit the traffic lowers the short flows' mean FCT.",
+    figure="Gutiérrez et al., Fig. 6",
+    about=__doc__,
+    runner=ShortRuns(plan, columns),
+    claims=claims,
+    numbers=numbers("short_mean"),
+    draw=draw("short_mean", "mean FCT of 10 KB flows (µs)", after=False),
+    **SHARED,
+)

@@ -1,54 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""99th percentile of the short flows, static against dynamic thresholds (Gutiérrez et al., Fig. 7), at full
-rate on the simulator.
-
-python -m experiments dyna_fig7 [--out DIR] [--seeds 1 2 3 4 5] [--flows N]
-"""
+"""p99 FCT of the short flows, static against dynamic thresholds, at the paper's rate."""
 
 from __future__ import annotations
 
-import sys
-
-from experiments.kit.verdict import Claim, conclude
-from experiments.papers.adaptive_thresholds.common import Runs, arguments
-from experiments.papers.adaptive_thresholds.short_flows import (
-    MISMATCHED,
-    Changes,
-    change_claim,
-    numbers,
-    plot,
-    same_claim,
-)
+from experiments.kit.claims import lower
+from experiments.kit.experiment import Experiment
+from experiments.kit.runners import ShortRuns
+from experiments.kit.runs import Results
+from experiments.kit.verdict import Claim
+from experiments.papers.adaptive_thresholds.common import SHARED, columns, plan, settled
+from experiments.papers.adaptive_thresholds.short_flows import MISMATCHED, changes, draw, numbers, same
 
 PAPER = {"1KB": "−33.9 … −59.5 %", "1000KB": "−51.3 … −93.9 %"}
+WHEN = {"short_p99": "whole run", settled("short_p99"): "after the first adjustment"}
 TRANSIENT = (
-    "10,000 flows last 3.4 s at load 0.5 and 1.9 s at 0.9, and the first adjustment comes after 0.2 s: 6 "
+    "10,000 flows last 3.4 s at load 0.5 and 1.9 s at 0.9, and the first adjustment comes after 0.2 s. So 6 "
     "to 11 % of the flows run under the starting threshold, more at high loads, and the slowest 1 % are "
-    "among them. Of the flows after it the gain grows with the load"
+    "among them. For the flows after the adjustment the gain grows with the load"
 )
 
 
-def main(argv: list[str] | None = None) -> int:
-    out, runs = arguments("dyna_fig7", __doc__, argv)
-    plot(runs, "short_p99", "p99 FCT of 10 KB flows (µs)", out / "dyna_fig7.png", settled=True)
-    return conclude(out, "dyna_fig7", _claims(runs), numbers(runs, ("short_p99",)))
-
-
-def _claims(runs: Runs) -> list[Claim]:
-    claims = []
+def claims(results: Results) -> list[Claim]:
+    made = []
     for start in MISMATCHED:
-        for settled, when in ((False, "whole run"), (True, "after the first adjustment")):
-            what = f"start {start}: p99 of short flows, {when}"
-            claims.append(change_claim(runs, "short_p99", start, what, PAPER[start], settled=settled))
-            claims.append(_grows(runs, start, when, settled=settled))
-    return [*claims, same_claim(runs, "short_p99")]
+        for column, when in WHEN.items():
+            found = changes(results.runs, column, start)
+            made.append(lower(f"start {start}: p99 of short flows, {when}", PAPER[start], found))
+            what = f"start {start}: more so at high loads, {when}"
+            made.append(Claim(what, "especially at high loads", str(found), found.grows, TRANSIENT))
+    return [*made, same(results.runs, "short_p99")]
 
 
-def _grows(runs: Runs, start: str, when: str, *, settled: bool) -> Claim:
-    changes = Changes.of(runs, "short_p99", start, settled=settled)
-    what = f"start {start}: more so at high loads, {when}"
-    return Claim(what, "especially at high loads", str(changes), changes.grows, TRANSIENT)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+EXPERIMENT = Experiment(
+    name="dyna_fig7",
+    claim="Adapting a threshold that does not fit the traffic lowers the short flows' p99 FCT.",
+    figure="Gutiérrez et al., Fig. 7",
+    about=__doc__,
+    runner=ShortRuns(plan, columns),
+    claims=claims,
+    numbers=numbers("short_p99"),
+    draw=draw("short_p99", "p99 FCT of 10 KB flows (µs)", after=True),
+    **SHARED,
+)

@@ -1,80 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a mismatched threshold costs, and what adaptation gives back (Gutiérrez et al., Figs. 6–8), on real TCP.
-
-python -m experiments mismatch_fct [--out DIR] [--seeds 1 2 3] [--flows N]
-"""
+"""What a mismatched threshold costs, and what adaptation gives back, on real TCP."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-from experiments.kit.verdict import Claim, conclude, spread
+from experiments.kit.draw import grid
+from experiments.kit.experiment import Experiment, Given
+from experiments.kit.points import Planned, named, one_group
+from experiments.kit.runners import RunAfterRun
+from experiments.kit.runs import Results, Run, Runs
+from experiments.kit.verdict import Claim, spread
+from policy.fabrics import TESTBED
 from policy.schemes import SCHEMES
-from sluice.runs.bundle import is_complete
-from sluice.runs.files import SCENARIOS, read_document, scenario_with
-from sluice.runs.testbed_run import run_on_testbed
-from sluice.terminal import end_in_order, progress_bar
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One line of the comparison: a scheme's table of the scenario."""
-
-    name: str
-    scheme: dict[str, Any]
-
+from sluice.runs.files import SCENARIOS, read_document
 
 _MLFQ = {"queues": 2, "mark_at": "20pkt"}
 _ADAPTIVE = {"name": "mlfq-adaptive", "percentiles": [10], "window_ms": 2500, "interval_ms": 500, **_MLFQ}
+VARIANTS: Mapping[str, dict[str, Any]] = {
+    "adaptive-from-1KB": {**_ADAPTIVE, "thresholds": ["1KB"]},
+    "adaptive-from-1000KB": {**_ADAPTIVE, "thresholds": ["1000KB"]},
+    "pias-1KB": {"name": "pias", "thresholds": ["1KB"], **_MLFQ},
+    "pias-10KB": {"name": "pias", "thresholds": ["10KB"], **_MLFQ},
+    "pias-1000KB": {"name": "pias", "thresholds": ["1000KB"], **_MLFQ},
+    "dctcp": {"name": "dctcp", "mark_at": "20pkt"},
+    "tcp": {"name": "tcp"},
+}
+"""Tables [scheme] of the scenario."""
 
-VARIANTS = (
-    Variant("adaptive-from-1KB", {**_ADAPTIVE, "thresholds": ["1KB"]}),
-    Variant("adaptive-from-1000KB", {**_ADAPTIVE, "thresholds": ["1000KB"]}),
-    Variant("pias-1KB", {"name": "pias", "thresholds": ["1KB"], **_MLFQ}),
-    Variant("pias-10KB", {"name": "pias", "thresholds": ["10KB"], **_MLFQ}),
-    Variant("pias-1000KB", {"name": "pias", "thresholds": ["1000KB"], **_MLFQ}),
-    Variant("dctcp", {"name": "dctcp", "mark_at": "20pkt"}),
-    Variant("tcp", {"name": "tcp"}),
-)
-
-Figures = dict[str, float]
+FIGURES = {
+    "small_mean": "fct_us_small_mean",
+    "small_p99": "fct_us_small_p99",
+    "long_mean": "fct_us_medium_mean",
+    "long_p99": "fct_us_medium_p99",
+}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A claim of the paper as a ratio: `better` over `worse`, expected below `limit`."""
+    """A claim of the paper as a ratio: `better` over `worse`, expected to be at most `limit`."""
 
     what: str
     better: str
     worse: str
     figure: str
-    paper: str
+    paper: str = "–"
     limit: float = 1.0
     explanation: str = ""
 
 
+FROM_1KB, FROM_1000KB = "adaptive-from-1KB", "adaptive-from-1000KB"
 COMPARISONS = (
-    Comparison("small mean, start 1 KB", "adaptive-from-1KB", "pias-1KB", "small_mean", "0.67 … 0.95"),
-    Comparison("small p99, start 1 KB", "adaptive-from-1KB", "pias-1KB", "small_p99", "0.41 … 0.66"),
-    Comparison("long mean, start 1 KB", "adaptive-from-1KB", "pias-1KB", "long_mean", "no increase", 1.1),
-    Comparison(
-        "small mean, start 1000 KB", "adaptive-from-1000KB", "pias-1000KB", "small_mean", "0.14 … 0.96"
-    ),
-    Comparison("small p99, start 1000 KB", "adaptive-from-1000KB", "pias-1000KB", "small_p99", "0.06 … 0.49"),
+    Comparison("small mean, start 1 KB", FROM_1KB, "pias-1KB", "small_mean", "0.67 … 0.95"),
+    Comparison("small p99, start 1 KB", FROM_1KB, "pias-1KB", "small_p99", "0.41 … 0.66"),
+    Comparison("long mean, start 1 KB", FROM_1KB, "pias-1KB", "long_mean", "no increase", 1.1),
+    Comparison("small mean, start 1000 KB", FROM_1000KB, "pias-1000KB", "small_mean", "0.14 … 0.96"),
+    Comparison("small p99, start 1000 KB", FROM_1000KB, "pias-1000KB", "small_p99", "0.06 … 0.49"),
     Comparison(
         "long mean, start 1000 KB",
-        "adaptive-from-1000KB",
+        FROM_1000KB,
         "pias-1000KB",
         "long_mean",
         "0.53 … 0.73",
@@ -82,79 +72,51 @@ COMPARISONS = (
         "short flows carry 3.8 % of the bytes, and the queue conserves work: their priority can neither cost nor spare "
         "the long flows more than that; with either threshold the long flows share one FIFO among themselves",
     ),
-    Comparison(
-        "small mean against the optimal threshold",
-        "adaptive-from-1KB",
-        "pias-10KB",
-        "small_mean",
-        "same",
-        1.15,
-    ),
-    Comparison("small mean against DCTCP", "adaptive-from-1KB", "dctcp", "small_mean", "–"),
-    Comparison("small p99 against DCTCP", "adaptive-from-1KB", "dctcp", "small_p99", "–"),
-    Comparison("small mean against TCP", "adaptive-from-1KB", "tcp", "small_mean", "–"),
-    Comparison("small p99 against TCP", "adaptive-from-1KB", "tcp", "small_p99", "–"),
+    Comparison("small mean against the optimal threshold", FROM_1KB, "pias-10KB", "small_mean", "same", 1.15),
+    Comparison("small mean against DCTCP", FROM_1KB, "dctcp", "small_mean"),
+    Comparison("small p99 against DCTCP", FROM_1KB, "dctcp", "small_p99"),
+    Comparison("small mean against TCP", FROM_1KB, "tcp", "small_mean"),
+    Comparison("small p99 against TCP", FROM_1KB, "tcp", "small_p99"),
 )
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path("results/mismatch_fct"))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument(
-        "--flows", type=int, default=800, help="per run (default: %(default)s, about 35 s each)"
-    )
-    arguments = parser.parse_args(argv)
-    end_in_order()
+def plan(given: Given) -> Mapping[str, Planned]:
     document = read_document(SCENARIOS / "paper-mix.toml")
-    figures = {
-        variant.name: [_run(document, arguments, variant, seed) for seed in arguments.seeds]
-        for variant in VARIANTS
-    }
-    _plot(figures, arguments.out / "mismatch_fct.png")
-    claims = [_claim(comparison, figures) for comparison in COMPARISONS]
-    return conclude(arguments.out, "mismatch_fct", claims, figures)
-
-
-def _run(document: dict[str, Any], arguments: argparse.Namespace, variant: Variant, seed: int) -> Figures:
-    """One run's figures in milliseconds; a finished run of an earlier, interrupted call is not run again."""
-    name = f"{variant.name}-seed{seed}"
-    out = arguments.out / name
-    workload = {"flows": arguments.flows}
-    scenario, resolved = scenario_with(
-        document, name=name, seed=seed, scheme=variant.scheme, workload=workload
+    workload = {"flows": given.flows}
+    return one_group(
+        given,
+        [
+            named(document, variant, seed, scheme=scheme, workload=workload)
+            for variant, scheme in VARIANTS.items()
+            for seed in given.seeds
+        ],
     )
-    if not is_complete(out, resolved):
-        with progress_bar(name) as report:
-            run_on_testbed(scenario, resolved, out, report)
-    summary = json.loads((out / "summary.json").read_text())
-    if not summary["valid"]["ok"]:
-        print(f"{name}: not valid: {'; '.join(summary['valid']['reasons'])}", file=sys.stderr)
-    fct = summary["fct_us"]
-    return {
-        "small_mean": fct["small"]["mean"] / 1000,
-        "small_p99": fct["small"]["p99"] / 1000,
-        "long_mean": fct["medium"]["mean"] / 1000,
-        "long_p99": fct["medium"]["p99"] / 1000,
-        "retransmissions": summary["retransmissions"],
-        "unfinished": summary["unfinished"],
-        "valid": summary["valid"]["ok"],
-    }
 
 
-def _claim(comparison: Comparison, figures: dict[str, list[Figures]]) -> Claim:
-    pairs = zip(figures[comparison.better], figures[comparison.worse], strict=True)
-    ratios = [a[comparison.figure] / b[comparison.figure] for a, b in pairs]
-    median = sorted(ratios)[len(ratios) // 2]
-    valid = all(run["valid"] for name in (comparison.better, comparison.worse) for run in figures[name])
-    holds = median <= comparison.limit and valid
+def claims(results: Results) -> list[Claim]:
+    return [_claim(comparison, results.runs) for comparison in COMPARISONS]
+
+
+def _claim(comparison: Comparison, runs: Runs) -> Claim:
+    better, worse = comparison.better, comparison.worse
+    ratios = runs.ratios(FIGURES[comparison.figure], better, worse)
+    valid = runs.valid(better, worse)
+    holds = sorted(ratios)[len(ratios) // 2] <= comparison.limit and valid
     explanation = comparison.explanation if valid else ""
     return Claim(comparison.what, comparison.paper, spread(ratios), holds, explanation)
 
 
-_PANELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+def numbers(results: Results) -> dict[str, list[dict[str, Any]]]:
+    """FCT in milliseconds."""
+    return {variant: [_figures(run) for run in results.runs.at(variant)] for variant in VARIANTS}
+
+
+def _figures(run: Run) -> dict[str, Any]:
+    fct_ms = {name: run.row[column] / 1000 for name, column in FIGURES.items()}
+    return fct_ms | {key: run.row[key] for key in ("retransmissions", "unfinished", "valid")}
+
+
+PANELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("small_mean", "10 KB flows, mean", {"xscale": "log", "xlim": (1, 60), "xticks": [1, 2, 5, 10, 20, 50]}),
     (
         "small_p99",
@@ -163,27 +125,42 @@ _PANELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ),
     ("long_mean", "1 MB flows, mean", {"xlim": (0, 800)}),
 )
+"""Short flows' times span two decades, so their axes are logarithmic."""
 
 
-def _plot(figures: dict[str, list[Figures]], path: Path) -> None:
-    """Median and range over the seeds; short flows' times span two decades, so their axes are logarithmic."""
-    plot, axes = plt.subplots(1, len(_PANELS), figsize=(12, 4), layout="constrained", sharey=True)
-    for panel, (figure, title, scale) in zip(axes, _PANELS, strict=True):
-        for row, variant in enumerate(VARIANTS):
-            low, *_, high = values = sorted(run[figure] for run in figures[variant.name])
-            colour = SCHEMES[variant.scheme["name"]].colour
-            panel.hlines(row, low, high, color=colour, linewidth=3, alpha=0.5)
-            panel.plot(values[len(values) // 2], row, "o", color=colour, markersize=8)
-        panel.set(title=title, xlabel="FCT (ms)", **scale)
-        panel.xaxis.set_major_formatter(ScalarFormatter())
-        panel.xaxis.set_minor_formatter(NullFormatter())
-        panel.set_yticks(range(len(VARIANTS)), [variant.name for variant in VARIANTS])
-        panel.grid(axis="x", which="both", color="0.92")
-        panel.set_axisbelow(True)
-    axes[0].invert_yaxis()
-    plot.savefig(path, dpi=150)
-    plt.close(plot)
+def draw(results: Results) -> Figure:
+    """Median and range over the seeds."""
+    figure, [row] = grid(1, len(PANELS), width=4, height=4, sharey=True)
+    for axes, (name, title, scale) in zip(row, PANELS, strict=True):
+        _draw_panel(axes, results.runs, FIGURES[name])
+        axes.set(title=title, xlabel="FCT (ms)", **scale)
+        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    row[0].set_yticks(range(len(VARIANTS)), list(VARIANTS))
+    row[0].invert_yaxis()
+    return figure
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _draw_panel(axes: Axes, runs: Runs, column: str) -> None:
+    for place, (variant, scheme) in enumerate(VARIANTS.items()):
+        values = sorted(value / 1000 for value in runs.values(column, variant))
+        colour = SCHEMES[scheme["name"]].colour
+        axes.hlines(place, values[0], values[-1], color=colour, linewidth=3, alpha=0.5)
+        axes.plot(values[len(values) // 2], place, "o", color=colour, markersize=8)
+
+
+EXPERIMENT = Experiment(
+    name="mismatch_fct",
+    claim="Adaptation gives back what a mismatched threshold costs short flows, without harm to long ones.",
+    figure="Gutiérrez et al., Figs. 6–8",
+    minutes=12,
+    about=__doc__,
+    runner=RunAfterRun(plan),
+    on=(TESTBED,),
+    seeds=(1, 2, 3),
+    flows=800,
+    quick={"seeds": (1,), "flows": 300},
+    claims=claims,
+    numbers=numbers,
+    draw=draw,
+)

@@ -1,125 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures 6 and 7 of Gutiérrez et al. are one figure with two statistics: short flows, static against
-dynamic thresholds."""
+"""Static against dynamic thresholds: figures 6 and 7 are one figure with two statistics."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from experiments.kit.paired import Difference, signed
+from experiments.kit.draw import BROAD, Line, curve, grid
+from experiments.kit.paired import Changes
+from experiments.kit.runs import Results, Runs
 from experiments.kit.verdict import Claim
-from experiments.papers.adaptive_thresholds.common import DYNAMIC_COLOUR, LOADS, STATIC_COLOUR, Runs
-from experiments.papers.adaptive_thresholds.plot import BROAD, OPTIMUM_COLOUR, line, panels, save
+from experiments.papers.adaptive_thresholds.common import DYNAMIC_COLOUR, STARTS, STATIC_COLOUR, settled
 
 MISMATCHED = ("1KB", "1000KB")
 SAME = 0.02
-"""Relative difference below which two means are called the same."""
+"""Two means are called the same when their relative difference is below this."""
+OPTIMUM = Line("static, 10 KB (the optimum)", "0.75", width=BROAD)
 
 
-@dataclass(frozen=True)
-class Changes:
-    """Of the dynamic runs over the static ones from one start, by load."""
-
-    by_load: dict[float, Difference]
-
-    @classmethod
-    def of(cls, runs: Runs, figure: str, start: str, *, settled: bool = False) -> Changes:
-        return cls({load: runs.change(figure, start, load, settled=settled) for load in LOADS})
-
-    @property
-    def lower(self) -> bool:
-        """At every load, and not by chance."""
-        return all(change.lower for change in self.by_load.values())
-
-    @property
-    def grows(self) -> bool:
-        """The gain at the highest load is above that at the lowest."""
-        changes = list(self.by_load.values())
-        return changes[-1].high < changes[0].low
-
-    def within(self, limit: float) -> bool:
-        return all(abs(change.mean) <= limit for change in self.by_load.values())
-
-    def __str__(self) -> str:
-        first, *_, last = self.by_load.items()
-        ends = [f"{change.mean:+.1%} at {load:.0%}" for load, change in (first, last)]
-        return signed(" … ".join(ends))
-
-    def to_document(self) -> dict[str, Any]:
-        return {f"{load:g}": change.to_document() for load, change in self.by_load.items()}
+def changes(runs: Runs, figure: str, start: str, cause: str = "") -> Changes:
+    """Of the dynamic runs from one start over the static ones, by load."""
+    return runs.changes(figure, f"{cause}dynamic-{start}", f"{cause}static-{start}")
 
 
-def change_claim(
-    runs: Runs, figure: str, start: str, what: str, paper: str, *, settled: bool = False
-) -> Claim:
-    """Lower at every load."""
-    changes = Changes.of(runs, figure, start, settled=settled)
-    return Claim(what, paper, str(changes), changes.lower)
+def same(runs: Runs, figure: str) -> Claim:
+    found = changes(runs, figure, "10KB")
+    return Claim("start 10 KB: dynamic against static", "close", str(found), found.within(SAME))
 
 
-def same_claim(runs: Runs, figure: str) -> Claim:
-    changes = Changes.of(runs, figure, "10KB")
-    return Claim("start 10 KB: dynamic against static", "close", str(changes), changes.within(SAME))
+def numbers(*figures: str) -> Callable[[Results], dict[str, Any]]:
+    """Microseconds by variant and load, one value a seed; and changes by start."""
 
-
-def numbers(runs: Runs, figures: tuple[str, ...]) -> dict[str, Any]:
-    """Microseconds by variant and load, one value a seed; changes by start."""
-    starts = (*MISMATCHED, "10KB")
-    values = {
-        f"{rule}-{start}": {
-            f"{load:g}": {name: runs.figures(f"{rule}-{start}", load)[name] for name in figures}
-            for load in LOADS
+    def found(results: Results) -> dict[str, Any]:
+        runs = results.runs
+        values = Runs([run for run in runs.runs if run.variant.startswith(("static", "dynamic"))])
+        return {
+            "fct_us": values.by_load({name: name for name in figures}),
+            "changes": {name: {start: _both(runs, name, start) for start in STARTS} for name in figures},
         }
-        for rule in ("static", "dynamic")
-        for start in starts
+
+    return found
+
+
+def _both(runs: Runs, figure: str, start: str) -> dict[str, Any]:
+    return {
+        "whole run": changes(runs, figure, start).to_document(),
+        "after the first adjustment": changes(runs, settled(figure), start).to_document(),
     }
-    changes = {
-        figure: {
-            start: {
-                "whole run": Changes.of(runs, figure, start).to_document(),
-                "after the first adjustment": Changes.of(runs, figure, start, settled=True).to_document(),
-            }
-            for start in starts
-        }
-        for figure in figures
-    }
-    return {"fct_us": values, "changes": changes}
 
 
-def plot(runs: Runs, figure: str, ylabel: str, path: Path, *, settled: bool) -> None:
-    """A panel a start; `settled`: also the flows of the dynamic runs after the first adjustment."""
-    drawn, axes = panels(len(MISMATCHED))
-    for panel, start in zip(axes, MISMATCHED, strict=True):
-        optimum = _by_load(runs, "static-10KB", figure)
-        line(panel, LOADS, optimum, "static, 10 KB (the optimum)", OPTIMUM_COLOUR, width=BROAD)
-        line(
-            panel, LOADS, _by_load(runs, f"static-{start}", figure), f"static, {_size(start)}", STATIC_COLOUR
-        )
-        line(
-            panel,
-            LOADS,
-            _by_load(runs, f"dynamic-{start}", figure),
-            f"dynamic from {_size(start)}",
-            DYNAMIC_COLOUR,
-        )
-        if settled:
-            after = _by_load(runs, f"dynamic-{start}", figure, settled=True)
-            line(panel, LOADS, after, "… after the first adjustment", DYNAMIC_COLOUR, "--")
-        panel.set_title(f"start {_size(start)}", fontsize="medium")
-        panel.set_xticks([100 * load for load in LOADS])
-        panel.legend(frameon=False, fontsize="small", loc="upper left")
-    axes[0].set_ylabel(ylabel)
-    axes[0].set_ylim(0, 1.35 * max(np.max(_by_load(runs, f"static-{s}", figure)) for s in MISMATCHED))
-    save(drawn, path)
+def draw(figure: str, ylabel: str, *, after: bool) -> Callable[[Results], Figure]:
+    """A panel for each start; `after`: also the dynamic runs' flows after the first adjustment."""
+
+    def drawn(results: Results) -> Figure:
+        picture, [panels] = grid(1, len(MISMATCHED), width=4.4, height=3.8, sharey=True)
+        for axes, start in zip(panels, MISMATCHED, strict=True):
+            size, loads = start.replace("KB", " KB"), [100 * load for load in results.runs.loads]
+            lines = [
+                ("static-10KB", figure, OPTIMUM),
+                (f"static-{start}", figure, Line(f"static, {size}", STATIC_COLOUR)),
+                (f"dynamic-{start}", figure, Line(f"dynamic from {size}", DYNAMIC_COLOUR)),
+            ]
+            again = Line("… after the first adjustment", DYNAMIC_COLOUR, "--")
+            lines += [(f"dynamic-{start}", settled(figure), again)] if after else []
+            for variant, column, line in lines:
+                curve(axes, loads, seeds_by_load(results.runs, variant, column), line)
+            axes.set_title(f"start {size}", fontsize="medium")
+            axes.set(xlabel="load (%)", xticks=loads)
+            axes.legend(frameon=False, fontsize="small", loc="upper left")
+        panels[0].set_ylabel(ylabel)
+        slowest = [seeds_by_load(results.runs, f"static-{start}", figure) for start in MISMATCHED]
+        panels[0].set_ylim(0, 1.35 * float(np.max(slowest)))
+        return picture
+
+    return drawn
 
 
-def _by_load(runs: Runs, variant: str, figure: str, *, settled: bool = False) -> list[list[float]]:
-    return [runs.figures(variant, load, settled=settled)[figure] for load in LOADS]
-
-
-def _size(start: str) -> str:
-    return start.replace("KB", " KB")
+def seeds_by_load(runs: Runs, variant: str, column: str, factor: float = 1) -> Sequence[list[float]]:
+    """For each load the values of the seeds."""
+    return [[factor * value for value in runs.values(column, variant, load)] for load in runs.loads]

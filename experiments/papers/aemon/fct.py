@@ -1,34 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aemon's average FCT (Wang, Xu, Liu, APNet 2017, slides 46–57): web search on 144 hosts, 30 % with deadlines.
-
-python -m experiments aemon_fct [--out DIR] [--seeds 1 2 3] [--loads 0.75 …] [--flows N] [--no-variants]
-"""
+"""Average FCT under web search on 144 hosts, where 30 % of the flows have deadlines."""
 
 from __future__ import annotations
 
-import sys
 from statistics import median
 
-from experiments.kit.by_load import ByLoad, Panel, over_loads, parser, plot
-from experiments.kit.verdict import Claim, conclude, spread
+from experiments.kit.claims import all_finished, below_one, noted
+from experiments.kit.draw import Panel, against_load
+from experiments.kit.experiment import Experiment
+from experiments.kit.runners import Sweep
+from experiments.kit.runs import Results, Runs
+from experiments.kit.verdict import Claim, over_loads, spread
 from experiments.papers.aemon.common import (
+    ALL,
     LINES,
-    LOADS,
+    MISSED,
     OURS,
+    PLAIN,
+    SHARED,
     SLIDES,
+    TIMED,
     VARIED_LOAD,
-    add_no_variants,
-    run_main,
-    run_varied,
+    columns,
+    numbers,
+    plan,
+    varied,
 )
 
-FLOWS = 100_000
 SCHEMES = (*SLIDES, OURS, "pias-optimal", "pfabric")
-VARIED_SCHEMES = ("aemon", "pias")
 AS_CLAIMED = 0.6
-"""Aemon's average over PIAS's: what passes for "about -45.1 %"."""
-
-ALL, PLAIN, TIMED = "fct_us_all_mean", "fct_us_plain_mean", "fct_us_timed_mean"
+"""Aemon's average over PIAS's that passes for "about -45.1 %"."""
+SAME = (
+    "to a flow without a deadline UCP is DCTCP, and those with one take more than their share near theirs: "
+    "the same within 1 %"
+)
 COLUMNS = {
     "all mean, us": ALL,
     "without deadline, mean, us": PLAIN,
@@ -36,7 +41,7 @@ COLUMNS = {
     "small mean, us": "fct_us_small_mean",
     "medium mean, us": "fct_us_medium_mean",
     "large mean, us": "fct_us_large_mean",
-    "miss ratio": "miss_ratio",
+    "miss ratio": MISSED,
     "timeouts": "timeouts",
     "dropped": "dropped",
     "unfinished": "unfinished",
@@ -45,71 +50,59 @@ PANELS = (
     Panel("all flows", ALL, "mean FCT (ms)", 1e-3),
     Panel("without a deadline", PLAIN, "mean FCT (ms)", 1e-3),
     Panel("with a deadline", TIMED, "mean FCT (ms)", 1e-3),
-    Panel("deadlines missed", "miss_ratio", "%", 100),
+    Panel("deadlines missed", MISSED, "%", 100),
 )
 
 
-def main(argv: list[str] | None = None) -> int:
-    made = parser("aemon_fct", __doc__, flows=FLOWS, loads=LOADS)
-    add_no_variants(made)
-    arguments = made.parse_args(argv)
-    runs = run_main("aemon", arguments, SCHEMES)
-    varied = run_varied("aemon", arguments, VARIED_SCHEMES)
-    lines = {scheme: LINES[scheme] for scheme in SCHEMES if scheme != "pfabric"}
-    plot([("", runs)], PANELS, lines, arguments.out / "aemon_fct.png")
-    numbers = {"main": runs.figures(COLUMNS), **{name: one.figures(COLUMNS) for name, one in varied.items()}}
-    return conclude(arguments.out, "aemon_fct", [*claims_of(runs), *varied_claims(varied)], numbers)
+def claims(results: Results) -> list[Claim]:
+    return [
+        *claims_of(results.runs),
+        *(_varied_claim(name, runs) for name, runs in varied(results).items()),
+    ]
 
 
-def claims_of(runs: ByLoad) -> list[Claim]:
+def claims_of(runs: Runs) -> list[Claim]:
     """What the slides say, and what bounds it."""
-    overall = runs.ratio_by_load(ALL, "aemon", "pias")
-    bound = runs.ratio_by_load(ALL, "pfabric", "pias")
-    best = runs.ratio_by_load(ALL, "pias-optimal", "pias")
+    overall, bound, best = (
+        runs.ratio_by_load(ALL, scheme, "pias") for scheme in ("aemon", "pfabric", "pias-optimal")
+    )
     plain = {scheme: runs.ratio_by_load(PLAIN, scheme, "pias") for scheme in SCHEMES}
+    why = (
+        f"under this traffic not even the shortest remaining flow first, told every size, has less than "
+        f"{min(bound.values()):.2f} of PIAS's average; Aemon gives to flows without deadlines what it takes from "
+        "the others"
+    )
+    holds = max(overall.values()) <= AS_CLAIMED
     return [
-        Claim(
-            "average FCT, Aemon/PIAS",
-            "0.55",
-            over_loads(overall),
-            max(overall.values()) <= AS_CLAIMED,
-            f"under this traffic not even the shortest remaining flow first, told every size, has less than "
-            f"{min(bound.values()):.2f} of PIAS's average; Aemon gives to flows without deadlines what it takes from "
-            "the others",
-        ),
-        _lower("without a deadline: average FCT, Aemon/PIAS", plain["aemon"]),
-        _lower(
-            "without a deadline: average FCT, PIAS + UCP/PIAS",
-            plain["pias+ucp"],
-            "to a flow without a deadline UCP is DCTCP, and those with one take more than their share near theirs: "
-            "the same within 1 %",
-        ),
-        _lower("without a deadline: average FCT, 2LPS + DCTCP/PIAS", plain["2lps+dctcp"]),
-        Claim("average FCT, pFabric/PIAS", "–", over_loads(bound), True),
-        Claim("average FCT, PIAS with the best thresholds/PIAS", "–", over_loads(best), True),
-        Claim("without a deadline: average FCT, Sluice/PIAS", "–", over_loads(plain[OURS]), True),
-        Claim("unfinished flows", "0", str(runs.unfinished), runs.unfinished == 0),
+        Claim("average FCT, Aemon/PIAS", "0.55", over_loads(overall), holds, why),
+        below_one("without a deadline: average FCT, Aemon/PIAS", plain["aemon"]),
+        below_one("without a deadline: average FCT, PIAS + UCP/PIAS", plain["pias+ucp"], SAME),
+        below_one("without a deadline: average FCT, 2LPS + DCTCP/PIAS", plain["2lps+dctcp"]),
+        noted("average FCT, pFabric/PIAS", over_loads(bound)),
+        noted("average FCT, PIAS with the best thresholds/PIAS", over_loads(best)),
+        noted("without a deadline: average FCT, Sluice/PIAS", over_loads(plain[OURS])),
+        all_finished(runs),
     ]
 
 
-def _lower(what: str, ratios: dict[float, float], explanation: str = "") -> Claim:
-    return Claim(what, "lower", over_loads(ratios), max(ratios.values()) < 1, explanation)
+def _varied_claim(name: str, runs: Runs) -> Claim:
+    """Aemon's average over PIAS's in another set-up: all flows, and those without deadlines."""
+    every, plain = (runs.ratios(column, "aemon", "pias", VARIED_LOAD) for column in (ALL, PLAIN))
+    what = f"{name}: average FCT, Aemon/PIAS; without a deadline"
+    measured = f"{spread(every)}; {spread(plain)}"
+    return Claim(what, "0.55", measured, median(every) <= AS_CLAIMED, "as above")
 
 
-def varied_claims(varied: dict[str, ByLoad]) -> list[Claim]:
-    """Aemon's average over PIAS's, all flows and those without deadlines, where the slides leave the set-up open."""
-    return [
-        Claim(
-            f"{name}: average FCT, Aemon/PIAS; without a deadline",
-            "0.55",
-            f"{spread(runs.ratios(ALL, 'aemon', 'pias', VARIED_LOAD))}; "
-            f"{spread(runs.ratios(PLAIN, 'aemon', 'pias', VARIED_LOAD))}",
-            median(runs.ratios(ALL, "aemon", "pias", VARIED_LOAD)) <= AS_CLAIMED,
-            "as above",
-        )
-        for name, runs in varied.items()
-    ]
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+EXPERIMENT = Experiment(
+    name="aemon_fct",
+    claim="Aemon lowers the average FCT to 0.55 of PIAS's where 30 % of the flows have deadlines.",
+    figure="Wang, Xu, Liu, slides 46–57",
+    minutes=190,
+    about=__doc__,
+    runner=Sweep(plan("aemon", SCHEMES, ("aemon", "pias")), columns),
+    flows=100_000,
+    claims=claims,
+    numbers=numbers(COLUMNS),
+    draw=against_load(PANELS, {scheme: LINES[scheme] for scheme in SCHEMES if scheme != "pfabric"}, ["main"]),
+    **SHARED,
+)

@@ -1,73 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aemon's five schemes on the testbed (Wang, Xu, Liu, APNet 2017, slides 44–65): overall FCT and deadline misses.
-
-python -m experiments aemon_mix [--out DIR] [--on testbed|simulator] [--seeds 1 2 3] [--flows N] [--set KEY=VALUE]
-"""
+"""Aemon's five schemes on real switches: four hosts, a 200th of the slides' rate."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-from experiments.kit.both_fabrics import markdown, numbers, parser, run_all, show, validity_claims, values
-from experiments.kit.verdict import Claim, conclude, spread
-from experiments.papers.aemon.common import figures
-from sluice.runs.files import read_document
-from sluice.sweep.points import points
-from sluice.sweep.table import Row
+from experiments.kit.claims import all_valid
+from experiments.kit.experiment import Experiment, Given
+from experiments.kit.points import SET, Planned, as_on_testbed, axes, one_group
+from experiments.kit.runners import RunAfterRun
+from experiments.kit.runs import Results, Runs
+from experiments.kit.schemes import BOTH_FABRICS, by_scheme, scheme_table
+from experiments.kit.verdict import Claim, spread
+from experiments.papers.aemon.common import AGNOSTIC, ALL, MISSED, PLAIN, SLIDES, TIMED, columns
 
 SCENARIO = Path(__file__).parents[2] / "checks" / "scheme_tour" / "tour.toml"
-SCHEMES = ("aemon", "karuna", "pias", "pias+ucp", "2lps+dctcp")
-FLOWS = 1000
-LOAD = 0.8
-ALL, PLAIN, TIMED, MISSED = "fct_us_all_mean", "fct_us_plain_mean", "fct_us_timed_mean", "miss_ratio"
 DEADLINES = {"deadlines.min": "400ms", "deadlines.max": "2s"}
-"""Against the mean flow's time on an idle link as in experiments/papers/aemon: 15 to 75 times."""
+"""As in aemon_fct 15 to 75 times the mean flow's time on an idle link."""
 IN_TIME = (
     "2LPS promotes a flow with a deadline by urgency, so that it is in time rather than soon: its FCT follows its "
     "deadline, and the average over all flows with it"
 )
 
 
-def main(argv: list[str] | None = None) -> int:
-    arguments = parser("aemon_mix", __doc__, flows=FLOWS, seeds=(1, 2, 3)).parse_args(argv)
-    document = read_document(SCENARIO)
-    settings = {"workload.flows": arguments.flows, **DEADLINES, **dict(arguments.set)}
-    found = points(document, schemes=SCHEMES, loads=[LOAD], seeds=arguments.seeds, settings=settings)
-    table = [row | figures(arguments.out / row["bundle"]) for row in run_all(found, arguments)]
-    show(f"aemon_mix on the {arguments.on}", table)
-    (arguments.out / "table.md").write_text(markdown(table))
-    deadlines = {
-        scheme: {column: values(table, scheme, column) for column in (PLAIN, TIMED)} for scheme in SCHEMES
-    }
-    return conclude(
-        arguments.out, "aemon_mix", claims_of(table), {"all": numbers(table), "by deadline": deadlines}
-    )
+def plan(given: Given) -> Mapping[str, Planned]:
+    found = axes(given, SCENARIO, schemes=SLIDES, settings=DEADLINES)
+    return one_group(given, as_on_testbed(given, found))
 
 
-def claims_of(table: Sequence[Row]) -> list[Claim]:
-    """What the slides find on 144 hosts, here on four and at a two-hundredth of the rate."""
-    missed = {scheme: fmean(values(table, scheme, MISSED)) for scheme in SCHEMES}
+def claims(results: Results) -> list[Claim]:
+    runs = results.runs
+    missed = {scheme: fmean(runs.values(MISSED, scheme)) for scheme in SLIDES}
     shown = ", ".join(f"{scheme} {100 * ratio:.1f}" for scheme, ratio in missed.items())
-    least = all(missed["aemon"] <= missed[scheme] for scheme in ("pias", "pias+ucp", "2lps+dctcp"))
+    least = all(missed["aemon"] <= missed[scheme] for scheme in AGNOSTIC)
     return [
-        *validity_claims(table),
-        _ratio(table, ALL, "overall FCT, Aemon/PIAS", "0.55", "pias", 0.6, IN_TIME),
-        _ratio(table, ALL, "overall FCT, Aemon/Karuna", "about the same", "karuna", 1.15, IN_TIME),
-        _ratio(table, PLAIN, "FCT without a deadline, Aemon/PIAS", "lower", "pias", 1.0),
+        *all_valid(runs),
+        _ratio(runs, ALL, "overall FCT, Aemon/PIAS", "0.55", "pias", 0.6, IN_TIME),
+        _ratio(runs, ALL, "overall FCT, Aemon/Karuna", "about the same", "karuna", 1.15, IN_TIME),
+        _ratio(runs, PLAIN, "FCT without a deadline, Aemon/PIAS", "lower", "pias", 1.0),
         Claim("deadlines missed, %", "Aemon least of those that know no size", shown, least),
     ]
 
 
-def _ratio(
-    table: Sequence[Row], column: str, what: str, paper: str, over: str, at_most: float, why: str = ""
-) -> Claim:
-    pairs = zip(values(table, "aemon", column), values(table, over, column), strict=True)
-    ratios = sorted(a / b for a, b in pairs)
+def _ratio(runs: Runs, column: str, what: str, paper: str, over: str, at_most: float, why: str = "") -> Claim:
+    ratios = sorted(runs.ratios(column, "aemon", over))
     return Claim(what, paper, spread(ratios), ratios[len(ratios) // 2] <= at_most, why)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def numbers(results: Results) -> dict[str, Any]:
+    runs = results.runs
+    by_deadline = {scheme: {c: runs.values(c, scheme) for c in (PLAIN, TIMED)} for scheme in SLIDES}
+    return {"all": by_scheme(runs), "by deadline": by_deadline}
+
+
+EXPERIMENT = Experiment(
+    name="aemon_mix",
+    claim="On real switches Aemon lowers the overall FCT and misses the fewest deadlines.",
+    figure="Wang, Xu, Liu, slides 44–65",
+    minutes=15,
+    about=__doc__,
+    runner=RunAfterRun(plan, columns),
+    on=BOTH_FABRICS,
+    seeds=(1, 2, 3),
+    loads=(0.8,),
+    flows=1000,
+    options=(SET,),
+    quick={"seeds": (1,), "flows": 200},
+    claims=claims,
+    numbers=numbers,
+    table=scheme_table,
+)

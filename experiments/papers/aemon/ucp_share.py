@@ -1,90 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What urgency is worth under UCP (Wang, Xu, Liu, slides 25–29): two long flows share a link, measured against the law.
+"""The effect of urgency under UCP: two long flows share a link, measured against the law.
 
-python -m experiments ucp_share [--out DIR] [--seeds 1 2 3]
+A flow's urgency is s = T_e / (T_d - T_e), the elapsed over the remaining time. A long past and a
+far deadline hold it: 300 s elapsed, 300 s / s to go. It moves by some per cent during the
+measurement, and is s in the middle of it.
 
-Urgency s = T_e / (T_d - T_e) is held by a long past and a far deadline: 300 s elapsed, 300 s / s to go. It moves by
-some per cent while the flows are measured, and is s in the middle of that.
-
-Each pair runs twice, with its senders swapped: a software switch takes the packets of its ports in turn, those of the
-later port find the longer queue and are marked more often, and of two equal flows one gets two thirds of the link. The
-odds of the two runs are averaged (geometric mean); the controls show by how much the place decides.
-"""
+Each pair runs twice, with its senders swapped. A software switch takes the packets of its ports
+in turn. Those of the later port find the longer queue and are marked more often, so of two equal
+flows one gets two thirds of the link. The odds of the two runs are averaged (geometric mean); the
+controls show how much the place decides."""
 
 from __future__ import annotations
 
-import itertools
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from experiments.kit.verdict import Claim, conclude, spread
-from experiments.papers.datcp.common import Run, column, document, endless, mean_rate_mbps, parser, run
-from experiments.papers.datcp.plot import BACKGROUND, DEADLINE, OTHER, save
+from experiments.kit.draw import grid
+from experiments.kit.experiment import Experiment, Given
+from experiments.kit.listed import ListedFlows
+from experiments.kit.points import NamedPoint, Planned, named, one_group
+from experiments.kit.runners import RunAfterRun
+from experiments.kit.runs import Results, Run, Runs
+from experiments.kit.verdict import Claim, spread
+from experiments.papers.datcp.common import SMALL, Case, document, endless
+from experiments.papers.datcp.plot import BACKGROUND, DEADLINE, OTHER
+from policy.fabrics import TESTBED
 
 Pair = tuple[float | None, float | None]
 """Urgencies of the two flows; None: no deadline."""
 
-UCP = {"name": "ucp"}
-ELAPSED_S = 300.0
-UNTIL_S = 10.0
+ELAPSED_S, UNTIL_S = 300.0, 10.0
 SETTLED_S = 2.0
 """Shares and readings are taken from here to the end."""
+PLACES = (("h2", "h3"), ("h3", "h2"))
+"""Senders of the two flows."""
 AGAINST_NONE = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Urgencies of one flow; the other has no deadline, which is s = 1."""
 AGAINST_EACH_OTHER = ((0.5, 2.0), (0.5, 1.5), (1.0, 2.0))
 EQUAL: tuple[Pair, ...] = ((None, None), (1.0, 1.0))
 """Controls: the law makes no difference between these flows, but their places may."""
+PAIRS: tuple[Pair, ...] = (*EQUAL, *((s, None) for s in AGAINST_NONE), *AGAINST_EACH_OTHER)
 TOLERANCE = 0.1
 """Of a share."""
+WHY = "the prediction takes both flows to be marked in the same windows; a flow of few packets is marked in fewer"
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A pair under one seed, in both places. `share` is the first flow's part of what both had."""
-
-    share: float
-    by_place: tuple[float, ...]
-    """The same in each of the two runs; in the second one the senders are swapped."""
-    alpha: tuple[tuple[float, float], ...]
-    penalty: tuple[tuple[float, float], ...]
-    """Means of alpha^s / 2, what a marked window loses; in each run of both flows."""
-    predicted: float
-    valid: bool
+# -- the runs
 
 
-def main(argv: list[str] | None = None) -> int:
-    arguments = parser("ucp_share", __doc__).parse_args(argv)
-    pairs: list[Pair] = [*EQUAL, *((s, None) for s in AGAINST_NONE), *AGAINST_EACH_OTHER]
-    runs = {pair: [_both_places(arguments.out, pair, seed) for seed in arguments.seeds] for pair in pairs}
-    outcomes = {pair: [_outcome(both) for both in some] for pair, some in runs.items()}
-    _plot(runs, outcomes, arguments.out / "ucp_share.png")
-    claims = [*_yields(outcomes), *(_predicted(pair, outcomes[pair]) for pair in pairs)]
-    return conclude(arguments.out, "ucp_share", claims, _numbers(outcomes))
+def plan(given: Given) -> Mapping[str, Planned]:
+    points = [_point(pair, s, senders) for pair in PAIRS for s in given.seeds for senders in PLACES]
+    return one_group(given, points)
 
 
-def _name(pair: Pair) -> str:
+def name_of(pair: Pair) -> str:
     first, second = ("no deadline" if s is None else f"s {s:g}" for s in pair)
     return f"{first} against {second}"
 
 
-def _both_places(out: Path, pair: Pair, seed: int) -> list[Run]:
-    return [run(out, _document(pair, seed, senders)) for senders in (("h2", "h3"), ("h3", "h2"))]
+def variant_of(pair: Pair, senders: tuple[str, str]) -> str:
+    return f"{name_of(pair)} from {senders[0]}"
 
 
-def _document(pair: Pair, seed: int, senders: tuple[str, str]) -> dict[str, Any]:
+def _point(pair: Pair, seed: int, senders: tuple[str, str]) -> NamedPoint:
     flows = [
         endless(UNTIL_S, f"flow {i + 1}", **{"from": sender}, **_urgency(s))
         for i, (s, sender) in enumerate(zip(pair, senders, strict=True))
     ]
-    name = f"{_name(pair)} from {senders[0]} seed{seed}".replace(" ", "-")
-    return document(name, seed, flows, UCP) | {"transport": {"rto_min": "10ms"}}
+    made = document(seed, Case(flows, {"name": "ucp"}), SMALL) | {"transport": {"rto_min": "10ms"}}
+    return named(made, variant_of(pair, senders), seed)
 
 
 def _urgency(s: float | None) -> dict[str, str]:
@@ -95,13 +84,37 @@ def _urgency(s: float | None) -> dict[str, str]:
     return {"elapsed": f"{ELAPSED_S:g}s", "deadline": f"{deadline_s:g}s"}
 
 
+# -- what they come to
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A pair with one seed, in both places. `share` is the first flow's part of what both had."""
+
+    share: float
+    by_place: tuple[float, ...]
+    """The same in each of the two runs; in the second one the senders are swapped."""
+    alpha: tuple[tuple[float, float], ...]
+    penalty: tuple[tuple[float, float], ...]
+    """Means of alpha^s / 2, the part that a marked window loses; in each run of both flows."""
+    predicted: float
+    valid: bool
+
+
+def outcomes(runs: Runs, pair: Pair) -> list[Outcome]:
+    """One for each seed."""
+    by_place = (runs.at(variant_of(pair, senders)) for senders in PLACES)
+    return [_outcome(both) for both in zip(*by_place, strict=True)]
+
+
 def _outcome(both: Sequence[Run]) -> Outcome:
-    rates = [[mean_rate_mbps(one, i, SETTLED_S, UNTIL_S) for i in range(2)] for one in both]
+    listed = [run.listed for run in both]
+    rates = [[one.mean_rate_mbps(i, SETTLED_S, UNTIL_S) for i in range(2)] for one in listed]
     shares = tuple(first / (first + second) for first, second in rates)
-    alpha = tuple((_mean(one, 0, "alpha"), _mean(one, 1, "alpha")) for one in both)
-    penalty = tuple((_mean(one, 0, "decrease"), _mean(one, 1, "decrease")) for one in both)
+    alpha = tuple((_mean(one, 0, "alpha"), _mean(one, 1, "alpha")) for one in listed)
+    penalty = tuple((_mean(one, 0, "decrease"), _mean(one, 1, "decrease")) for one in listed)
     predicted = balanced([predicted_share(*losses) for losses in penalty])
-    return Outcome(balanced(shares), shares, alpha, penalty, predicted, all(one.valid for one in both))
+    return Outcome(balanced(shares), shares, alpha, penalty, predicted, all(run.valid for run in both))
 
 
 def balanced(shares: Sequence[float]) -> float:
@@ -110,98 +123,99 @@ def balanced(shares: Sequence[float]) -> float:
     return odds / (1 + odds)
 
 
-def _mean(outcome: Run, index: int, name: str) -> float:
-    times, values = column(outcome, index, name)
+def _mean(run: ListedFlows, index: int, name: str) -> float:
+    times, values = run.column(index, name)
     return float(np.mean(values[times > SETTLED_S]))
 
 
 def predicted_share(first: float, second: float) -> float:
-    """Share of a flow that loses `first` of its window when marked, beside one that loses `second`.
+    """Share of a flow that loses `first` of its window when marked, beside one that loses
+    `second`.
 
-    Both are marked in the same windows and grow by a packet in the others: a window W loses what it gains between two
-    marks, W * loss = n for both, and is W * (1 - loss / 2) in the mean.
+    Both are marked in the same windows and grow by a packet in the others. So a window W loses
+    what it gains between two marks, W * loss = n for both, and its mean is W * (1 - loss / 2).
     """
     means = [(1 - loss / 2) / loss for loss in (first, second)]
     return means[0] / sum(means)
 
 
-def _yields(outcomes: dict[Pair, list[Outcome]]) -> list[Claim]:
-    claims = []
-    for s in AGAINST_NONE:
-        shares = [outcome.share for outcome in outcomes[s, None]]
-        valid = all(outcome.valid for outcome in outcomes[s, None])
-        if s == 1:
-            what, holds = "shares evenly", all(abs(share - 0.5) < TOLERANCE for share in shares)
-        elif s < 1:
-            what, holds = "yields", max(shares) < 0.5
-        else:
-            what, holds = "takes more", min(shares) > 0.5
-        claims.append(
-            Claim(f"s = {s:g} {what} beside a flow without deadline", what, spread(shares), holds and valid)
-        )
-    return claims
+# -- the verdict
 
 
-def _predicted(pair: Pair, some: Sequence[Outcome]) -> Claim:
+def claims(results: Results) -> list[Claim]:
+    found = {pair: outcomes(results.runs, pair) for pair in PAIRS}
+    yields = [_yields(s, found[s, None]) for s in AGAINST_NONE]
+    return [*yields, *(_as_predicted(pair, some) for pair, some in found.items())]
+
+
+def _yields(s: float, some: Sequence[Outcome]) -> Claim:
+    shares = [outcome.share for outcome in some]
+    if s == 1:
+        what, holds = "shares evenly", all(abs(share - 0.5) < TOLERANCE for share in shares)
+    elif s < 1:
+        what, holds = "yields", max(shares) < 0.5
+    else:
+        what, holds = "takes more", min(shares) > 0.5
+    valid = all(outcome.valid for outcome in some)
+    return Claim(f"s = {s:g} {what} beside a flow without deadline", what, spread(shares), holds and valid)
+
+
+def _as_predicted(pair: Pair, some: Sequence[Outcome]) -> Claim:
     errors = [outcome.share - outcome.predicted for outcome in some]
-    predicted = spread([outcome.predicted for outcome in some])
     holds = max(map(abs, errors)) <= TOLERANCE and all(outcome.valid for outcome in some)
-    measured = spread([outcome.share for outcome in some])
-    return Claim(
-        f"{_name(pair)}: share as the law predicts",
-        predicted,
-        measured,
-        holds,
-        "the prediction takes both flows to be marked in the same windows; a flow of few packets is marked in fewer",
-    )
+    predicted, measured = (spread([getattr(o, name) for o in some]) for name in ("predicted", "share"))
+    return Claim(f"{name_of(pair)}: share as the law predicts", predicted, measured, holds, WHY)
 
 
-def _numbers(outcomes: dict[Pair, list[Outcome]]) -> dict[str, Any]:
-    return {_name(pair): [vars(outcome) for outcome in some] for pair, some in outcomes.items()}
+def numbers(results: Results) -> dict[str, Any]:
+    return {name_of(pair): [vars(one) for one in outcomes(results.runs, pair)] for pair in PAIRS}
 
 
-# -- plots
+def draw(results: Results) -> Figure:
+    figure, [[penalties, shares]] = grid(1, 2, width=4.5, height=4.2)
+    _draw_penalties(penalties, results.runs)
+    _draw_shares(shares, {s: outcomes(results.runs, (s, None)) for s in AGAINST_NONE})
+    for axes in (penalties, shares):
+        axes.legend(frameon=False, fontsize="small")
+    return figure
 
 
-def _plot(runs: dict[Pair, list[list[Run]]], outcomes: dict[Pair, list[Outcome]], path: Path) -> None:
-    figure, (penalties, shares) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
-    _plot_penalties(penalties, runs)
-    _plot_shares(shares, outcomes)
-    save(figure, path)
-
-
-def _plot_penalties(axes: Axes, runs: dict[Pair, list[list[Run]]]) -> None:
-    """The slides' "Window Penalty": every sample of the kernel, its penalty over that of a flow without deadline."""
+def _draw_penalties(axes: Axes, runs: Runs) -> None:
+    """The slides' "Window Penalty": every sample of the kernel beside the law."""
     s = np.linspace(0.2, 4.2, 100)
     for alpha, style in ((0.2, ":"), (0.4, "--"), (0.6, "-")):
         axes.plot(s, alpha**s / 2, style, color=OTHER, linewidth=1, label=f"law, α = {alpha}")
-    for some in runs.values():
-        for one in itertools.chain.from_iterable(some):
-            for index in range(2):
-                urgency, decrease = column(one, index, "urgency"), column(one, index, "decrease")
-                axes.plot(urgency[1], decrease[1], ".", color=DEADLINE, markersize=2, alpha=0.3)
-    axes.set(
-        title="loss of a marked window", xlabel="urgency s", ylabel="α^s / 2", ylim=(0, 0.6), xlim=(0, 5)
-    )
-    axes.legend(frameon=False, fontsize="small")
-    axes.grid(color="0.92")
+    for run in runs.runs:
+        for index in range(2):
+            (_, urgency), (_, decrease) = (run.listed.column(index, n) for n in ("urgency", "decrease"))
+            axes.plot(urgency, decrease, ".", color=DEADLINE, markersize=2, alpha=0.3)
+    axes.set(title="loss of a marked window", xlabel="urgency s", ylabel="α^s / 2")
+    axes.set(xlim=(0, 5), ylim=(0, 0.6))
 
 
-def _plot_shares(axes: Axes, outcomes: dict[Pair, list[Outcome]]) -> None:
-    for s in AGAINST_NONE:
-        some = outcomes[s, None]
-        axes.plot(
-            [s] * len(some), [o.predicted for o in some], "x", color=OTHER, label="law" if s == 1 else None
-        )
-        axes.plot([s] * len(some), [o.share for o in some], "o", color=DEADLINE, fillstyle="none",
-                  label="measured" if s == 1 else None)  # fmt: skip
+def _draw_shares(axes: Axes, found: Mapping[float, Sequence[Outcome]]) -> None:
+    for s, some in found.items():
+        law, measured = ("law", "measured") if s == 1 else (None, None)
+        axes.plot([s] * len(some), [o.predicted for o in some], "x", color=OTHER, label=law)
+        shares = [o.share for o in some]
+        axes.plot([s] * len(some), shares, "o", color=DEADLINE, fillstyle="none", label=measured)
     axes.axhline(0.5, color=BACKGROUND, linewidth=0.8)
     axes.set(title="share beside a flow without deadline", xlabel="urgency s", ylim=(0, 1), xscale="log")
     axes.set_xticks(AGAINST_NONE, [f"{s:g}" for s in AGAINST_NONE])
     axes.minorticks_off()
-    axes.legend(frameon=False, fontsize="small")
-    axes.grid(color="0.92")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+EXPERIMENT = Experiment(
+    name="ucp_share",
+    claim="Two flows share a link as UCP's law predicts from their urgencies.",
+    figure="Wang, Xu, Liu, slides 25–29",
+    minutes=20,
+    about=__doc__,
+    runner=RunAfterRun(plan),
+    on=(TESTBED,),
+    seeds=(1, 2, 3),
+    quick={"seeds": (1,)},
+    claims=claims,
+    numbers=numbers,
+    draw=draw,
+)

@@ -1,56 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the experiments datcp_fig08 … datcp_fig14 share: set-up, runs, series.
+"""What the experiments datcp_fig08 … datcp_fig14 share: set-up, scenarios, claims about runs.
 
-Zhang et al., section 4.1, table 1: one switch, buffer 200 KB, RED variant 80 KB / 120 KB / 1.0 on the instantaneous
-queue, minimum RTO 10 ms, maximum window 50 packets. On the simulator all is as there: 1 Gb/s, 75 µs a link, flows of
-100 MB. The testbed has a tenth of the paper's rate and sizes, so that the deadlines are the same seconds, and no
-propagation delay: the queue's 6 to 10 ms dwarf it.
+Zhang et al., section 4.1, table 1: one switch, buffer 200 KB, a variant of RED with 80 KB, 120 KB
+and 1.0 on the instantaneous queue, minimum RTO 10 ms, maximum window 50 packets. On the simulator
+all is as there: 1 Gb/s, 75 µs a link, flows of 100 MB. The testbed has a tenth of the paper's
+rate and sizes, so that the deadlines are the same seconds. It has no propagation delay: the
+queue's 6 to 10 ms dwarf it.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from experiments.kit.experiment import Experiment, Given
+from experiments.kit.points import Plan, Planned, named, one_group
+from experiments.kit.runners import RunAfterRun
+from experiments.kit.runs import Results, Run, Runs
+from experiments.kit.schemes import BOTH_FABRICS
 from experiments.kit.verdict import Claim
-from policy.fabrics import SIMULATOR, TESTBED
+from policy.fabrics import SIMULATOR
 from policy.framing import WIRE_PER_PAYLOAD
-from policy.units import format_bytes, time_ns
-from sluice.runs.bundle import is_complete, read_flows, read_samples
-from sluice.runs.fabrics import runner
-from sluice.runs.files import scenario_with
-from sluice.terminal import end_in_order, progress_bar
+from policy.units import format_bytes
 
 PAPER_MBPS = 1000.0
-SAMPLE_S = 0.1
+SAMPLE_MS = 100
 """The paper computes throughput at intervals of 0.1 s."""
 JITTER_S = 0.02
-"""Flows that start together start within this time, drawn by seed: else every repetition begins in lockstep."""
-GRACE_S = 40.0
+"""Flows that start together start within this time, by seed: otherwise all runs begin alike."""
+GRACE_S = 40
 """For 400 MB that start at once: the link carries them in 34 s."""
 RECEIVER = "h1"
 
 DATCP: Mapping[str, Any] = {"name": "datcp", "mark_min": "80KB", "mark_max": "120KB"}
 TCP: Mapping[str, Any] = {"name": "tcp"}
 
+Flow = dict[str, Any]
+"""A [[workload.flow]] table; `start_s` (0 by default) is a number, and the jitter comes on top."""
+
 
 @dataclass(frozen=True)
 class Setup:
-    """Where the experiments run, and at what rate; sizes are to the paper's as the rate is."""
+    """The rate of a fabric; sizes are to the paper's as the rate is."""
 
-    on: str
     link_mbps: float
     links: Mapping[str, Any]
     """Further keys of [fabric]."""
-    results: Path
 
     @property
     def goodput_mbps(self) -> float:
@@ -61,98 +59,64 @@ class Setup:
         return round(paper_bytes * self.link_mbps / PAPER_MBPS)
 
 
-SMALL = Setup(TESTBED, 100.0, {}, Path("results"))
-FULL = Setup(SIMULATOR, PAPER_MBPS, {"link_delay": "75us"}, Path("results/datcp_full"))
-
-Series = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+SMALL = Setup(100.0, {})
+FULL = Setup(PAPER_MBPS, {"link_delay": "75us"})
 
 
-@dataclass(frozen=True)
-class Sent:
-    """One flow of the document and what became of it. Seconds; `start_s` from the start of the run."""
-
-    label: str
-    bytes: int
-    start_s: float
-    fct_s: float | None
-    deadline_s: float | None
-    met: bool | None
-    reason: str
-
-    @property
-    def end_s(self) -> float | None:
-        return None if self.fct_s is None else self.start_s + self.fct_s
+def setup_of(given: Given) -> Setup:
+    return FULL if given.on == SIMULATOR else SMALL
 
 
 @dataclass(frozen=True)
-class Run:
-    """A finished run: flows and their samples, both in the order of the document's flows."""
+class Case:
+    """A variant of a figure: the flows of a run, and the scheme."""
 
-    name: str
-    seed: int
-    flows: list[Sent]
-    samples: list[list[Mapping[str, Any]]]
-    invalid: list[str]
-    """Why the run is not valid; empty when it is."""
-    retransmissions: int
-    timeouts: int
-
-    @property
-    def valid(self) -> bool:
-        return not self.invalid
-
-    def labelled(self, label: str) -> list[int]:
-        """Places of the flows of that label."""
-        return [i for i, flow in enumerate(self.flows) if flow.label == label]
+    flows: Sequence[Flow]
+    scheme: Mapping[str, Any] = field(default_factory=lambda: DATCP)
 
 
-def parser(
-    name: str, description: str | None, seeds: Sequence[int] = (1, 2, 3), setup: Setup = SMALL
-) -> argparse.ArgumentParser:
-    """The command line of an experiment."""
-    made = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    made.add_argument("--out", type=Path, default=setup.results / name)
-    made.add_argument(
-        "--seeds", type=int, nargs="+", default=list(seeds), help="one run each (default: %(default)s)"
-    )
-    end_in_order()
-    return made
+Cases = Callable[[Given, int], Mapping[str, Case]]
+"""A seed → the figure's variants by name."""
 
 
-def endless(until_s: float, label: str = "background", **keys: Any) -> dict[str, Any]:
+def plan(cases: Cases) -> Plan:
+    """Every variant with every seed."""
+
+    def planned(given: Given) -> Mapping[str, Planned]:
+        by_seed = {seed: cases(given, seed) for seed in given.seeds}
+        return one_group(
+            given,
+            [
+                named(document(seed, found[variant], setup_of(given)), variant, seed)
+                for variant in by_seed[given.seeds[0]]
+                for seed, found in by_seed.items()
+            ],
+        )
+
+    return planned
+
+
+def endless(until_s: float, label: str = "background", **keys: Any) -> Flow:
     return {"until": f"{until_s:g}s", "label": label, **keys}
 
 
-def sized(size_bytes: int, label: str, deadline_s: float | None = None, **keys: Any) -> dict[str, Any]:
+def sized(size_bytes: int, label: str, deadline_s: float | None = None, **keys: Any) -> Flow:
     flow = {"bytes": f"{size_bytes}B", "label": label, **keys}
     return flow if deadline_s is None else flow | {"deadline": f"{deadline_s:g}s"}
 
 
 def in_time(size_bytes: int, deadline_s: float) -> str:
-    """Label of a flow with a deadline: 100 MB in 4 s."""
+    """Label of a flow with a deadline, for example 100 MB in 4 s."""
     return f"{format_bytes(size_bytes)} in {deadline_s:g} s"
 
 
-def document(
-    name: str,
-    seed: int,
-    flows: Sequence[Mapping[str, Any]],
-    scheme: Mapping[str, Any],
-    setup: Setup = SMALL,
-) -> dict[str, Any]:
-    """A scenario in which each flow comes from a host of its own, unless it says another, and goes to the same one.
-
-    `flows` have their `start_s` (0 by default) as a number; the jitter comes on top.
-    """
-    jitter = np.random.default_rng(seed).uniform(0, JITTER_S, len(flows))
-    placed = [_placed(i, flow, shift) for i, (flow, shift) in enumerate(zip(flows, jitter, strict=True))]
+def document(seed: int, case: Case, setup: Setup) -> dict[str, Any]:
+    """A scenario in which all flows go to one host, each from a host of its own or a named one."""
+    jitter = np.random.default_rng(seed).uniform(0, JITTER_S, len(case.flows))
+    placed = [_placed(i, flow, shift) for i, (flow, shift) in enumerate(zip(case.flows, jitter, strict=True))]
     return {
-        "name": name,
-        "seed": seed,
-        "sample": f"{round(SAMPLE_S * 1000)}ms",
-        "grace": f"{GRACE_S:g}s",
+        "sample": f"{SAMPLE_MS}ms",
+        "grace": f"{GRACE_S}s",
         "fabric": {
             "topology": "single",
             "hosts": max(int(flow["from"][1:]) for flow in placed),
@@ -160,100 +124,16 @@ def document(
             "buffer": "200KB",
             **setup.links,
         },
-        "scheme": dict(scheme),
+        "scheme": dict(case.scheme),
         "transport": {"rto_min": "10ms", "max_window": 50},
         "workload": {"flow": placed},
     }
 
 
-def _placed(index: int, flow: Mapping[str, Any], jitter_s: float) -> dict[str, Any]:
+def _placed(index: int, flow: Flow, jitter_s: float) -> Flow:
     keys = {key: value for key, value in flow.items() if key not in ("start_s", "from")}
     start_us = round((flow.get("start_s", 0.0) + jitter_s) * 1e6)
     return {"from": flow.get("from", f"h{index + 2}"), "to": RECEIVER, "start": f"{start_us}us", **keys}
-
-
-def run(out: Path, scenario_document: Mapping[str, Any], setup: Setup = SMALL) -> Run:
-    """Run a scenario into `out`/its name, unless an earlier, interrupted call has finished that very run."""
-    name = scenario_document["name"]
-    scenario, resolved = scenario_with(scenario_document)
-    bundle = out / name
-    if not is_complete(bundle, resolved):
-        with progress_bar(name) as report:
-            runner(setup.on)(scenario, resolved, bundle, report)
-    outcome = read_run(bundle)
-    if not outcome.valid:
-        print(f"{name}: not valid: {'; '.join(outcome.invalid)}", file=sys.stderr)
-    return outcome
-
-
-def read_run(bundle: Path) -> Run:
-    """A run from its bundle."""
-    summary = json.loads((bundle / "summary.json").read_text())
-    meta = json.loads((bundle / "meta.json").read_text())
-    scenario = json.loads((bundle / "scenario.json").read_text())
-    tables = scenario["workload"]["flow"]
-    rows = read_flows(bundle)
-    place = places(rows, tables)
-    records = {place[row["id"]]: row for row in rows}
-    samples: list[list[Mapping[str, Any]]] = [[] for _ in tables]
-    for sample in read_samples(bundle):
-        samples[place[sample["flow"]]].append(sample)
-    return Run(
-        name=bundle.name,
-        seed=scenario["seed"],
-        flows=[_sent(records[i], table, meta["start_at"]) for i, table in enumerate(tables)],
-        samples=samples,
-        invalid=summary["valid"]["reasons"],
-        retransmissions=sum(row["retransmissions"] for row in records.values()),
-        timeouts=meta["tcp"]["retransmission_timeouts"],
-    )
-
-
-def places(rows: Sequence[Mapping[str, Any]], tables: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Place in the document of each flow of a bundle, by its id: a run numbers its flows by their starts."""
-    recorded = sorted(rows, key=lambda row: (row["src"], row["started_at"], int(row["id"].rsplit("/", 1)[1])))
-    starts_ns = [time_ns("start", table.get("start", "0s")) for table in tables]
-    written = sorted(range(len(tables)), key=lambda i: (tables[i]["from"], starts_ns[i]))
-    return {row["id"]: place for row, place in zip(recorded, written, strict=True)}
-
-
-def _sent(row: Mapping[str, Any], table: Mapping[str, Any], start_at: float) -> Sent:
-    seconds = {key: None if row[key] is None else row[key] / 1e6 for key in ("fct_us", "deadline_us")}
-    return Sent(
-        label=table["label"],
-        bytes=row["bytes"],
-        start_s=row["started_at"] - start_at,
-        fct_s=seconds["fct_us"],
-        deadline_s=seconds["deadline_us"],
-        met=row["met"],
-        reason=row["reason"],
-    )
-
-
-def rates(run: Run, index: int) -> Series:
-    """A flow's throughput: middles of the intervals between samples (seconds of the run), and Mb/s in them."""
-    points = [(run.flows[index].start_s, 0)]
-    points += [(sample["at_s"], sample["acked_bytes"]) for sample in run.samples[index]]
-    times, acked = np.asarray(points, dtype=np.float64).T
-    spans = np.diff(times)
-    keep = spans > SAMPLE_S / 10
-    return ((times[1:] + times[:-1]) / 2)[keep], (np.diff(acked)[keep] * 8e-6 / spans[keep])
-
-
-def mean_rate_mbps(run: Run, index: int, from_s: float, to_s: float) -> float:
-    """Mean throughput between two times of the run, from the samples at its ends; 0 before the flow's start."""
-    points = [(run.flows[index].start_s, 0)]
-    points += [(sample["at_s"], sample["acked_bytes"]) for sample in run.samples[index]]
-    times, acked = np.asarray(points, dtype=np.float64).T
-    ends = np.interp([from_s, to_s], times, acked)
-    return float((ends[1] - ends[0]) * 8e-6 / (to_s - from_s))
-
-
-def column(run: Run, index: int, name: str) -> Series:
-    """A sampled quantity of one flow over the run's seconds; only where it is known."""
-    known = [(s["at_s"], s[name]) for s in run.samples[index] if s[name] is not None]
-    times, values = np.asarray(known, dtype=np.float64).reshape(-1, 2).T
-    return times, values
 
 
 def jain(values: Sequence[float]) -> float:
@@ -262,13 +142,43 @@ def jain(values: Sequence[float]) -> float:
     return total * total / (len(values) * squares) if squares else 1.0
 
 
-def validity(runs: Iterable[Run]) -> Claim:
-    """The first thing to look at: a claim cannot hold by a run that is not valid."""
-    outcomes = list(runs)
-    valid = sum(outcome.valid for outcome in outcomes)
-    return Claim("valid runs", f"{len(outcomes)}", f"{valid}", valid == len(outcomes))
+def per_run(runs: Sequence[Run], figures: Callable[[Run], Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Figures of each run, with its retransmissions and timeouts."""
+    return [
+        {
+            **figures(run),
+            "retransmissions": run.listed.retransmissions,
+            "timeouts": run.listed.timeouts,
+            "valid": run.valid,
+        }
+        for run in runs
+    ]
 
 
-def describe(flow: Sent) -> str:
-    """A flow for people: 10 MB in 3.4 s."""
-    return f"{format_bytes(flow.bytes)} {f'in {flow.fct_s:.2f} s' if flow.fct_s is not None else flow.reason}"
+def experiment(
+    number: int,
+    claim: str,
+    *,
+    cases: Cases,
+    claims: Callable[[Results], Sequence[Claim]],
+    seeds: Sequence[int] = (1, 2, 3),
+    quick: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> Experiment[Results]:
+    """The experiment for a figure of the paper. Its last claim: all of its runs are valid."""
+    return Experiment(
+        name=f"datcp_fig{number:02}",
+        claim=claim,
+        figure=f"Zhang et al., Fig. {number}",
+        runner=RunAfterRun(plan(cases)),
+        on=BOTH_FABRICS,
+        seeds=seeds,
+        claims=lambda results: [*claims(results), _valid_runs(results.runs)],
+        quick={"seeds": (1,), **(quick or {})},
+        **fields,
+    )
+
+
+def _valid_runs(runs: Runs) -> Claim:
+    valid = sum(run.valid for run in runs.runs)
+    return Claim("valid runs", f"{len(runs.runs)}", f"{valid}", valid == len(runs.runs))

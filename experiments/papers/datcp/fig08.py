@@ -1,38 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deadline-awareness (Zhang et al., Fig. 8): three flows of 100 MB beside three endless ones, deadlines none, 4 s, 3 s.
+"""Deadline-awareness: three flows of 100 MB beside three endless ones; no deadline, 4 s, 3 s.
 
-On the testbed 10 MB; there a fourth case has the paper's own size, and ten times its 3 s: as many round trips as at the
-paper's rate, while the others have a tenth of them for the urgency to settle.
-
-python -m experiments datcp_fig08 [--out DIR] [--seeds 1 2 3]
-"""
+On the testbed 10 MB; there a fourth case has the paper's own size, and ten times its 3 s. It
+lasts as many round trips as at the paper's rate, while the others leave the urgency a tenth of
+them to settle."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from experiments.kit.verdict import Claim, conclude, spread
+from experiments.kit.experiment import Given
+from experiments.kit.runs import Results, Run
+from experiments.kit.verdict import Claim, spread
 from experiments.papers.datcp.common import (
-    DATCP,
     PAPER_MBPS,
-    SMALL,
-    Run,
+    Case,
     Setup,
-    document,
     endless,
+    experiment,
     in_time,
     jain,
-    mean_rate_mbps,
-    parser,
-    run,
+    per_run,
+    setup_of,
     sized,
-    validity,
 )
-from experiments.papers.datcp.plot import BACKGROUND, DEADLINE, finish, panels, throughput
+from experiments.papers.datcp.plot import throughputs
 
+PAPER_BYTES = 100_000_000
 FAIR = 0.95
 """Jain's index from which shares pass for "almost identical"."""
 SETTLED_S = 1.0
@@ -40,77 +37,59 @@ SETTLED_S = 1.0
 
 
 @dataclass(frozen=True)
-class Case:
+class Deadline:
     size_bytes: int
     deadline_s: float | None
     until_s: float
     resolution_s: float = 0.1
-    """DATCP aims at the deadline. The paper's figure, in steps of 0.1 s, cannot tell a flow that is later by less."""
+    """DATCP aims at the deadline. The paper's figure, in steps of 0.1 s, shows no smaller delay."""
 
     @property
     def name(self) -> str:
         return "no deadline" if self.deadline_s is None else in_time(self.size_bytes, self.deadline_s)
 
+    @property
+    def flows(self) -> list[dict[str, Any]]:
+        timed = [sized(self.size_bytes, "sized", self.deadline_s) for _ in range(3)]
+        return timed + [endless(self.until_s) for _ in range(3)]
 
-PAPER_BYTES = 100_000_000
 
-
-def cases(setup: Setup) -> tuple[Case, ...]:
+def deadlines(setup: Setup) -> list[Deadline]:
     """The paper's three; where its rate is scaled down, a fourth."""
-    size_bytes = setup.size_bytes(PAPER_BYTES)
-    as_there = tuple(Case(size_bytes, deadline_s, 7.0) for deadline_s in (None, 4.0, 3.0))
-    if setup.link_mbps == PAPER_MBPS:
-        return as_there
-    scale = PAPER_MBPS / setup.link_mbps
-    return (*as_there, Case(PAPER_BYTES, 3.0 * scale, 3.3 * scale, resolution_s=0.1 * scale))
+    size_bytes, scale = setup.size_bytes(PAPER_BYTES), PAPER_MBPS / setup.link_mbps
+    as_there = [Deadline(size_bytes, deadline_s, 7.0) for deadline_s in (None, 4.0, 3.0)]
+    stretched = Deadline(PAPER_BYTES, 3.0 * scale, 3.3 * scale, resolution_s=0.1 * scale)
+    return as_there if scale == 1 else [*as_there, stretched]
 
 
-Runs = dict[Case, list[Run]]
+def cases(given: Given, seed: int) -> dict[str, Case]:
+    return {one.name: Case(one.flows) for one in deadlines(setup_of(given))}
 
 
-def main(argv: list[str] | None = None, setup: Setup = SMALL) -> int:
-    arguments = parser("datcp_fig08", __doc__, setup=setup).parse_args(argv)
-    runs = {
-        case: [run(arguments.out, _document(case, seed, setup), setup) for seed in arguments.seeds]
-        for case in cases(setup)
-    }
-    _plot(runs, setup, arguments.out / "datcp_fig08.png")
-    claims = [_meets(case, outcomes) for case, outcomes in runs.items() if case.deadline_s is not None]
-    claims += [_fair(case, outcomes) for case, outcomes in runs.items()]
-    claims.append(validity(outcome for outcomes in runs.values() for outcome in outcomes))
-    return conclude(arguments.out, "datcp_fig08", claims, _numbers(runs))
+def _found(results: Results) -> list[tuple[Deadline, list[Run]]]:
+    return [(one, results.runs.at(one.name)) for one in deadlines(setup_of(results.given))]
 
 
-def _document(case: Case, seed: int, setup: Setup = SMALL) -> dict[str, Any]:
-    flows = [sized(case.size_bytes, "sized", case.deadline_s) for _ in range(3)]
-    flows += [endless(case.until_s) for _ in range(3)]
-    return document(f"{case.name.replace(' ', '-')}-seed{seed}", seed, flows, DATCP, setup)
+def claims(results: Results) -> list[Claim]:
+    found = _found(results)
+    meets = [_meets(one, runs) for one, runs in found if one.deadline_s is not None]
+    return [*meets, *(_fair(one, runs) for one, runs in found)]
 
 
-def _shares(case: Case, outcome: Run, label: str) -> list[float]:
-    """Mean throughput of the flows of a label while all six are under way, in Mb/s."""
-    first_end = min(outcome.flows[i].end_s or case.until_s for i in outcome.labelled("sized"))
-    return [mean_rate_mbps(outcome, i, SETTLED_S, first_end) for i in outcome.labelled(label)]
-
-
-def _meets(case: Case, runs: list[Run]) -> Claim:
-    flows = [outcome.flows[i] for outcome in runs for i in outcome.labelled("sized")]
+def _meets(case: Deadline, runs: Sequence[Run]) -> Claim:
+    flows = [run.listed.flows[i] for run in runs for i in run.listed.labelled("sized")]
     times = [flow.fct_s for flow in flows if flow.fct_s is not None]
     met = sum(bool(flow.met) for flow in flows)
     measured = f"{spread(times)} s; {met} of {len(flows)} to the millisecond" if times else "none is done"
     latest_s = (case.deadline_s or 0.0) + case.resolution_s
     on_time = len(times) == len(flows) and max(times) <= latest_s
-    return Claim(
-        f"{case.name}: flows meet it (within {case.resolution_s:g} s)",
-        "all",
-        measured,
-        on_time and _valid(runs),
-    )
+    what = f"{case.name}: flows meet it (within {case.resolution_s:g} s)"
+    return Claim(what, "all", measured, on_time and _valid(runs))
 
 
-def _fair(case: Case, runs: list[Run]) -> Claim:
-    """Without deadlines all six are of one urgency; else the three of a kind are."""
-    groups = [[_shares(case, outcome, label) for label in ("sized", "background")] for outcome in runs]
+def _fair(case: Deadline, runs: Sequence[Run]) -> Claim:
+    """Without deadlines all six are of one urgency; otherwise the three of a kind are."""
+    groups = [[_shares(case, run, label) for label in ("sized", "background")] for run in runs]
     if case.deadline_s is None:
         groups = [[[share for group in kinds for share in group]] for kinds in groups]
     indices = [jain(group) for kinds in groups for group in kinds]
@@ -118,32 +97,36 @@ def _fair(case: Case, runs: list[Run]) -> Claim:
     return Claim(what, "almost identical", spread(indices), min(indices) >= FAIR and _valid(runs))
 
 
-def _valid(runs: list[Run]) -> bool:
-    return all(outcome.valid for outcome in runs)
+def _valid(runs: Sequence[Run]) -> bool:
+    return all(run.valid for run in runs)
 
 
-def _numbers(runs: Runs) -> dict[str, Any]:
-    return {case.name: [_figures(case, outcome) for outcome in outcomes] for case, outcomes in runs.items()}
+def _shares(case: Deadline, run: Run, label: str) -> list[float]:
+    """Mean throughput of the flows of a label while all six are under way, in Mb/s."""
+    listed = run.listed
+    first_end = min(listed.flows[i].end_s or case.until_s for i in listed.labelled("sized"))
+    return [listed.mean_rate_mbps(i, SETTLED_S, first_end) for i in listed.labelled(label)]
 
 
-def _figures(case: Case, outcome: Run) -> dict[str, Any]:
+def numbers(results: Results) -> dict[str, Any]:
+    return {case.name: per_run(runs, partial(_figures, case)) for case, runs in _found(results)}
+
+
+def _figures(case: Deadline, run: Run) -> dict[str, Any]:
     return {
-        "fct_s": [outcome.flows[i].fct_s for i in outcome.labelled("sized")],
-        "share_mbps": _shares(case, outcome, "sized"),
-        "background_share_mbps": _shares(case, outcome, "background"),
-        "retransmissions": outcome.retransmissions,
-        "timeouts": outcome.timeouts,
-        "valid": outcome.valid,
+        "fct_s": run.listed.fct_s("sized"),
+        "share_mbps": _shares(case, run, "sized"),
+        "background_share_mbps": _shares(case, run, "background"),
     }
 
 
-def _plot(runs: Runs, setup: Setup, path: Path) -> None:
-    figure, axes = panels(3)
-    colours = {"sized": DEADLINE, "background": BACKGROUND}
-    for panel, case in zip(axes, runs, strict=False):
-        throughput(panel, runs[case][0], colours, case.name, setup=setup)
-    finish(figure, axes, path)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+EXPERIMENT = experiment(
+    8,
+    "DATCP flows meet their deadlines, and flows of one urgency get one share.",
+    minutes=6,
+    about=__doc__,
+    cases=cases,
+    claims=claims,
+    numbers=numbers,
+    draw=throughputs(),
+)

@@ -1,124 +1,97 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importance and urgency (Zhang et al., Fig. 10): one of three endless flows has importance 1, 2, 3.
+"""Importance and urgency: one of three endless flows has importance 1, 2, 3.
 
-Half of every flow's precedence is its importance.
-
-python -m experiments datcp_fig10 [--out DIR] [--seeds 1 2 3]
-"""
+Half of every flow's precedence is its importance."""
 
 from __future__ import annotations
 
-import sys
 from itertools import pairwise
 from statistics import mean, median
 from typing import Any
 
-from experiments.kit.verdict import Claim, conclude, spread
-from experiments.papers.datcp.common import (
-    DATCP,
-    SMALL,
-    Run,
-    Setup,
-    document,
-    endless,
-    in_time,
-    mean_rate_mbps,
-    parser,
-    run,
-    sized,
-    validity,
-)
-from experiments.papers.datcp.plot import BACKGROUND, DEADLINE, OTHER, finish, panels, throughput
+from experiments.kit.experiment import Given
+from experiments.kit.listed import ListedFlows
+from experiments.kit.runs import Results
+from experiments.kit.verdict import Claim, spread
+from experiments.papers.datcp.common import Case, endless, experiment, in_time, per_run, setup_of, sized
+from experiments.papers.datcp.plot import COLOURS, OTHER, throughputs
 
 PAPER_BYTES = 100_000_000
-DEADLINE_S = 4.0
-UNTIL_S = 7.0
+DEADLINE_S, UNTIL_S, SETTLED_S = 4.0, 7.0, 1.0
 IMPORTANCES = (1, 2, 3)
 IMPORTANCE_SHARE = 0.5
-SETTLED_S = 1.0
 
 
-def main(argv: list[str] | None = None, setup: Setup = SMALL) -> int:
-    arguments = parser("datcp_fig10", __doc__, setup=setup).parse_args(argv)
-    runs = {
-        importance: [
-            run(arguments.out, _document(importance, seed, setup), setup) for seed in arguments.seeds
-        ]
+def cases(given: Given, seed: int) -> dict[str, Case]:
+    plain: dict[str, Any] = {"importance": 1, "importance_share": IMPORTANCE_SHARE}
+    size_bytes = setup_of(given).size_bytes(PAPER_BYTES)
+    others = [sized(size_bytes, _timed(given), DEADLINE_S, **plain) for _ in range(3)]
+    others += [endless(UNTIL_S, **plain) for _ in range(2)]
+    return {
+        f"importance-{importance}": Case(
+            [*others, endless(UNTIL_S, "important", **plain | {"importance": importance})]
+        )
         for importance in IMPORTANCES
     }
-    colours = {_timed(setup): DEADLINE, "background": BACKGROUND, "important": OTHER}
-    figure, axes = panels(len(IMPORTANCES))
-    for panel, importance in zip(axes, IMPORTANCES, strict=True):
-        throughput(panel, runs[importance][0], colours, f"importance {importance}", setup=setup)
-    finish(figure, axes, arguments.out / "datcp_fig10.png")
-    return conclude(arguments.out, "datcp_fig10", _claims(runs), _numbers(runs, setup))
 
 
-def _timed(setup: Setup) -> str:
+def _timed(given: Given) -> str:
     """Label of the flows with a deadline."""
-    return in_time(setup.size_bytes(PAPER_BYTES), DEADLINE_S)
+    return in_time(setup_of(given).size_bytes(PAPER_BYTES), DEADLINE_S)
 
 
-def _document(importance: int, seed: int, setup: Setup = SMALL) -> dict[str, Any]:
-    plain: dict[str, Any] = {"importance": 1, "importance_share": IMPORTANCE_SHARE}
-    size_bytes = setup.size_bytes(PAPER_BYTES)
-    flows = [sized(size_bytes, _timed(setup), DEADLINE_S, **plain) for _ in range(3)]
-    flows += [endless(UNTIL_S, **plain) for _ in range(2)]
-    flows += [endless(UNTIL_S, "important", **plain | {"importance": importance})]
-    return document(f"importance-{importance}-seed{seed}", seed, flows, DATCP, setup)
-
-
-def _gain(outcome: Run) -> float:
-    """Throughput of the important flow over the other endless ones', from the end of the start-up on."""
-
-    def rate(label: str) -> float:
-        return mean(mean_rate_mbps(outcome, i, SETTLED_S, UNTIL_S) for i in outcome.labelled(label))
-
-    return rate("important") / rate("background")
-
-
-def _predicted(importance: int) -> float:
-    """The precedence of the important flow over the others', which is 1."""
-    return IMPORTANCE_SHARE * importance + (1 - IMPORTANCE_SHARE)
-
-
-def _claims(runs: dict[int, list[Run]]) -> list[Claim]:
-    gains = {importance: [_gain(outcome) for outcome in outcomes] for importance, outcomes in runs.items()}
-    valid = all(outcome.valid for outcomes in runs.values() for outcome in outcomes)
-    rising = all(median(gains[b]) > median(gains[a]) for a, b in pairwise(IMPORTANCES))
-    shares = ", ".join(f"{median(gains[importance]):.2f}" for importance in IMPORTANCES)
-    more = Claim(
-        "importance 1, 2, 3: share over the other endless flows' rises",
-        "more share",
-        shares,
-        rising and valid,
+def gain(run: ListedFlows) -> float:
+    """Throughput of the important flow over the other endless ones', after the start-up."""
+    important, others = (
+        mean(run.mean_rate_mbps(i, SETTLED_S, UNTIL_S) for i in run.labelled(label))
+        for label in ("important", "background")
     )
-    claims = [_as_predicted(importance, gains[importance], valid) for importance in IMPORTANCES]
-    return [more, *claims, validity(outcome for outcomes in runs.values() for outcome in outcomes)]
+    return important / others
+
+
+def claims(results: Results) -> list[Claim]:
+    gains = {
+        importance: [gain(run.listed) for run in results.runs.at(f"importance-{importance}")]
+        for importance in IMPORTANCES
+    }
+    valid = results.runs.valid()
+    rising = all(median(gains[b]) > median(gains[a]) for a, b in pairwise(IMPORTANCES))
+    shares = ", ".join(f"{median(values):.2f}" for values in gains.values())
+    what = "importance 1, 2, 3: share over the other endless flows' rises"
+    return [
+        Claim(what, "more share", shares, rising and valid),
+        *(_as_predicted(importance, values, valid) for importance, values in gains.items()),
+    ]
 
 
 def _as_predicted(importance: int, gains: list[float], valid: bool) -> Claim:
-    expected = _predicted(importance)
+    """The precedence of the important flow over the others', which is 1."""
+    expected = IMPORTANCE_SHARE * importance + (1 - IMPORTANCE_SHARE)
     holds = abs(median(gains) - expected) <= 0.25 * expected and valid
     what = f"importance {importance}: share over the others' is the precedence (within 25 %)"
     return Claim(what, f"{expected:g}, by equation (2)", spread(gains), holds)
 
 
-def _numbers(runs: dict[int, list[Run]], setup: Setup) -> dict[int, Any]:
+def numbers(results: Results) -> dict[int, Any]:
+    label = _timed(results.given)
     return {
-        importance: [
-            {
-                "gain": _gain(outcome),
-                "fct_s": [outcome.flows[i].fct_s for i in outcome.labelled(_timed(setup))],
-                "retransmissions": outcome.retransmissions,
-                "timeouts": outcome.timeouts,
-                "valid": outcome.valid,
-            }
-            for outcome in outcomes
-        ]
-        for importance, outcomes in runs.items()
+        importance: per_run(
+            results.runs.at(f"importance-{importance}"),
+            lambda run: {"gain": gain(run.listed), "fct_s": run.listed.fct_s(label)},
+        )
+        for importance in IMPORTANCES
     }
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+EXPERIMENT = experiment(
+    10,
+    "A more important DATCP flow gets a larger share of the link, beside flows with deadlines.",
+    minutes=3,
+    about=__doc__,
+    cases=cases,
+    claims=claims,
+    numbers=numbers,
+    draw=throughputs(
+        {f"importance-{i}": f"importance {i}" for i in IMPORTANCES}, colours={**COLOURS, "important": OTHER}
+    ),
+)

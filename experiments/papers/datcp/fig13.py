@@ -1,55 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated traffic (Zhang et al., Fig. 13): beside three endless flows, three with deadlines every ten seconds.
+"""Generated traffic: beside three endless flows, three with deadlines every ten seconds.
 
-Sizes are uniform over 10 to 100 MB (a tenth of it on the testbed). The paper does not say its deadlines: here a flow's
-is its size over the fair rate of the six flows (a sixth of the link), times a factor uniform over 0.9 … 1.3 (lax),
-0.7 … 1.1 (moderate), 0.5 … 0.9 (tight). Rounds of the three kinds take turns within a run. Against TCP; and on the
-simulator, which has switches that grant rates, against D³, against the standard ECN flows that DATCP's are when
-nobody tells of deadlines, and against TCP with a priority for each class of sizes (all of these are in one class).
+Sizes are uniform over 10 to 100 MB (a tenth of it on the testbed). The paper does not say its
+deadlines. Here a flow's is its size over the fair rate of the six flows (a sixth of the link),
+times a factor. The factor is uniform over 0.9 … 1.3 (lax), 0.7 … 1.1 (moderate), 0.5 … 0.9
+(tight). Rounds of the three kinds take turns within a run.
 
-python -m experiments datcp_fig13 [--out DIR] [--seeds 1 2 3] [--rounds 6]
-"""
+DATCP is compared with TCP. On the simulator, which has switches that grant rates, also with D³,
+with the standard ECN flows that DATCP's are when no deadlines are told, and with TCP with a
+priority for each class of sizes (all of these flows are in one class)."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
-from experiments.kit.verdict import Claim, conclude
+from experiments.kit.draw import grid
+from experiments.kit.experiment import Given, option
+from experiments.kit.runs import Results
+from experiments.kit.verdict import Claim
 from experiments.papers.datcp.common import (
     DATCP,
-    SMALL,
     TCP,
-    Run,
+    Case,
     Setup,
-    document,
     endless,
-    parser,
-    run,
+    experiment,
+    per_run,
+    setup_of,
     sized,
-    validity,
 )
-from experiments.papers.datcp.plot import save
-from policy.fabrics import TESTBED
+from policy.fabrics import SIMULATOR
 from policy.schemes import SCHEMES
 
 FACTORS = {"lax": (0.9, 1.3), "moderate": (0.7, 1.1), "tight": (0.5, 0.9)}
 PAPER_BYTES = (10_000_000, 100_000_000)
-ROUND_S = 10.0
-FIRST_S = 1.0
+ROUND_S, FIRST_S = 10.0, 1.0
 FLOWS = 6
-"""Under way at once: what a fair rate is a part of."""
+"""Under way at once: a fair rate is this part of the link's."""
+ABOUT = 0.1
+"""DATCP and D³ meet "similar" shares when they differ by no more."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A scheme; and whether flows are told their deadlines."""
+    """A scheme; and whether the kernel is told the deadlines."""
 
     title: str
     scheme: Mapping[str, Any]
@@ -60,51 +59,18 @@ class Variant:
         return SCHEMES[self.scheme["name"]].colour if self.told else "#d9a6c1"
 
 
-VARIANTS = {"datcp": Variant("DATCP", DATCP), "tcp": Variant("TCP", TCP)}
-SIMULATED = {
-    "datcp": VARIANTS["datcp"],
+VARIANTS = {
+    "datcp": Variant("DATCP", DATCP),
     "d3": Variant("D³", {"name": "d3"}),
     "untold": Variant("ECN, no deadlines told", DATCP, told=False),
-    "tcp": VARIANTS["tcp"],
+    "tcp": Variant("TCP", TCP),
     "tcp-priority": Variant("TCP, priority by class", {"name": "tcp-priority"}),
 }
-ABOUT = 0.1
-"""DATCP and D³ meet "similar" shares when they differ by no more."""
-
-
-def main(argv: list[str] | None = None, setup: Setup = SMALL) -> int:
-    made = parser("datcp_fig13", __doc__, setup=setup)
-    made.add_argument(
-        "--rounds", type=int, default=6, help="per run, ten seconds each (default: %(default)s)"
-    )
-    arguments = made.parse_args(argv)
-    runs = {
-        variant: [
-            run(arguments.out, _document(variant, seed, arguments.rounds, setup), setup)
-            for seed in arguments.seeds
-        ]
-        for variant in variants(setup)
-    }
-    plans = {seed: plan(seed, arguments.rounds, setup) for seed in arguments.seeds}
-    shares = {
-        variant: {kind: _share(outcomes, plans, kind) for kind in FACTORS}
-        for variant, outcomes in runs.items()
-    }
-    _plot(shares, setup, arguments.out / "datcp_fig13.png")
-    valid = all(outcome.valid for outcomes in runs.values() for outcome in outcomes)
-    claims = [
-        *_claims(shares, valid),
-        validity(outcome for outcomes in runs.values() for outcome in outcomes),
-    ]
-    return conclude(arguments.out, "datcp_fig13", claims, _numbers(runs, shares))
-
-
-def variants(setup: Setup) -> dict[str, Variant]:
-    return VARIANTS if setup.on == TESTBED else SIMULATED
+ON_TESTBED = ("datcp", "tcp")
 
 
 @dataclass(frozen=True)
-class Planned:
+class Timed:
     """A flow with a deadline."""
 
     kind: str
@@ -113,99 +79,113 @@ class Planned:
     deadline_s: float
 
 
-def plan(seed: int, rounds: int, setup: Setup = SMALL) -> list[Planned]:
+def draw_flows(seed: int, rounds: int, setup: Setup) -> list[Timed]:
     """The same flows for every variant."""
     rng = np.random.default_rng([seed, rounds])
     kinds = [list(FACTORS)[number % len(FACTORS)] for number in range(rounds)]
     return [
-        _draw(rng, kind, FIRST_S + ROUND_S * number, setup)
+        _draw_flow(rng, kind, FIRST_S + ROUND_S * number, setup)
         for number, kind in enumerate(kinds)
         for _ in range(3)
     ]
 
 
-def _draw(rng: np.random.Generator, kind: str, start_s: float, setup: Setup) -> Planned:
+def _draw_flow(rng: np.random.Generator, kind: str, start_s: float, setup: Setup) -> Timed:
     size_bytes = int(rng.uniform(*map(setup.size_bytes, PAPER_BYTES)))
     fair_s = size_bytes * 8e-6 / (setup.goodput_mbps / FLOWS)
-    return Planned(kind, size_bytes, start_s, round(fair_s * rng.uniform(*FACTORS[kind]), 6))
+    return Timed(kind, size_bytes, start_s, round(fair_s * rng.uniform(*FACTORS[kind]), 6))
 
 
-def _document(variant: str, seed: int, rounds: int, setup: Setup = SMALL) -> dict[str, Any]:
-    made = variants(setup)[variant]
-    flows = [endless(FIRST_S + ROUND_S * rounds) for _ in range(3)]
-    for number, flow in enumerate(plan(seed, rounds, setup)):
-        source = {"from": f"h{5 + number % 3}"}
-        told_s = flow.deadline_s if made.told else None
-        flows.append(sized(flow.bytes, flow.kind, told_s, start_s=flow.start_s, **source))
-    return document(f"{variant}-seed{seed}", seed, flows, made.scheme, setup)
-
-
-def met(outcome: Run, planned: list[Planned], kind: str) -> list[bool]:
-    """Of each flow of a kind, whether it was done by its deadline, which it may not have been told."""
-    flows = [flow for flow in planned if flow.kind == kind]
-    times_s = [outcome.flows[i].fct_s for i in outcome.labelled(kind)]
-    return [
-        time_s is not None and time_s <= flow.deadline_s for time_s, flow in zip(times_s, flows, strict=True)
-    ]
-
-
-def _share(runs: list[Run], plans: Mapping[int, list[Planned]], kind: str) -> float:
-    each = [flow for outcome in runs for flow in met(outcome, plans[outcome.seed], kind)]
-    return sum(each) / len(each)
-
-
-def _claims(shares: dict[str, dict[str, float]], valid: bool) -> list[Claim]:
-    claims = [
-        Claim(
-            f"{kind} deadlines: share of flows that meet them; under TCP",
-            "above TCP",
-            f"{shares['datcp'][kind]:.0%}; {shares['tcp'][kind]:.0%}",
-            shares["datcp"][kind] > shares["tcp"][kind] and valid,
-        )
-        for kind in FACTORS
-    ]
-    if "d3" in shares:
-        claims += [_similar(kind, shares["datcp"][kind], shares["d3"][kind], valid) for kind in FACTORS]
-    return claims
-
-
-def _similar(kind: str, datcp: float, d3: float, valid: bool) -> Claim:
-    what = f"{kind} deadlines: share of flows that meet them; under D³"
-    return Claim(what, "similar", f"{datcp:.0%}; {d3:.0%}", abs(datcp - d3) <= ABOUT and valid)
-
-
-def _numbers(runs: dict[str, list[Run]], shares: dict[str, dict[str, float]]) -> dict[str, Any]:
+def cases(given: Given, seed: int) -> dict[str, Case]:
+    timed = draw_flows(seed, given["rounds"], setup_of(given))
+    names = VARIANTS if given.on == SIMULATOR else ON_TESTBED
     return {
-        variant: {
-            "share": shares[variant],
-            "flows": {kind: sum(len(outcome.labelled(kind)) for outcome in outcomes) for kind in FACTORS},
-            "runs": [
-                {
-                    "retransmissions": outcome.retransmissions,
-                    "timeouts": outcome.timeouts,
-                    "valid": outcome.valid,
-                }
-                for outcome in outcomes
-            ],
-        }
-        for variant, outcomes in runs.items()
+        name: Case(_flows(timed, given["rounds"], VARIANTS[name].told), VARIANTS[name].scheme)
+        for name in names
     }
 
 
-def _plot(shares: dict[str, dict[str, float]], setup: Setup, path: Path) -> None:
-    figure, axes = plt.subplots(figsize=(6.5 + len(shares) / 2, 3.6), layout="constrained")
-    width = 0.8 / len(shares)
-    for number, variant in enumerate(shares):
-        places = [place + (number - (len(shares) - 1) / 2) * width for place in range(len(FACTORS))]
-        heights = [100 * shares[variant][kind] for kind in FACTORS]
-        made = variants(setup)[variant]
+def _flows(timed: Sequence[Timed], rounds: int, told: bool) -> list[dict[str, Any]]:
+    flows = [endless(FIRST_S + ROUND_S * rounds) for _ in range(3)]
+    for number, flow in enumerate(timed):
+        keys = {"start_s": flow.start_s, "from": f"h{5 + number % 3}"}
+        flows.append(sized(flow.bytes, flow.kind, flow.deadline_s if told else None, **keys))
+    return flows
+
+
+def met(fct_s: Sequence[float | None], timed: Sequence[Timed], kind: str) -> list[bool]:
+    """Whether each flow of a kind was done by its deadline, even if the kernel did not know it."""
+    flows = [flow for flow in timed if flow.kind == kind]
+    pairs = zip(fct_s, flows, strict=True)
+    return [time_s is not None and time_s <= flow.deadline_s for time_s, flow in pairs]
+
+
+def _share(results: Results, variant: str, kind: str) -> float:
+    """Of the flows of a kind, those that met their deadlines."""
+    given = results.given
+    each = [
+        one
+        for run in results.runs.at(variant)
+        for one in met(run.listed.fct_s(kind), draw_flows(run.seed, given["rounds"], setup_of(given)), kind)
+    ]
+    return sum(each) / len(each)
+
+
+def claims(results: Results) -> list[Claim]:
+    made = [_compared(results, kind, "tcp", "TCP", "above TCP") for kind in FACTORS]
+    if "d3" in results.runs.variants:
+        made += [_compared(results, kind, "d3", "D³", "similar") for kind in FACTORS]
+    return made
+
+
+def _compared(results: Results, kind: str, other: str, title: str, paper: str) -> Claim:
+    ours, theirs = (_share(results, variant, kind) for variant in ("datcp", other))
+    holds = ours > theirs if paper == "above TCP" else abs(ours - theirs) <= ABOUT
+    what = f"{kind} deadlines: share of flows that meet them; under {title}"
+    return Claim(what, paper, f"{ours:.0%}; {theirs:.0%}", holds and results.runs.valid())
+
+
+def numbers(results: Results) -> dict[str, Any]:
+    return {
+        variant: {
+            "share": {kind: _share(results, variant, kind) for kind in FACTORS},
+            "flows": {
+                kind: sum(len(run.listed.labelled(kind)) for run in results.runs.at(variant))
+                for kind in FACTORS
+            },
+            "runs": per_run(results.runs.at(variant), lambda run: {}),
+        }
+        for variant in results.runs.variants
+    }
+
+
+def draw(results: Results) -> Figure:
+    variants = results.runs.variants
+    figure, [[axes]] = grid(1, 1, width=6.5 + len(variants) / 2, height=3.6)
+    width = 0.8 / len(variants)
+    for number, variant in enumerate(variants):
+        places = [place + (number - (len(variants) - 1) / 2) * width for place in range(len(FACTORS))]
+        heights = [100 * _share(results, variant, kind) for kind in FACTORS]
+        made = VARIANTS[variant]
         bars = axes.bar(places, heights, width * 0.95, color=made.colour, label=made.title)
         axes.bar_label(bars, fmt="%.0f", fontsize="small")
     axes.set_xticks(range(len(FACTORS)), list(FACTORS))
     axes.set(ylabel="flows that meet their deadline (%)", ylim=(0, 108))
+    axes.grid(visible=False)
     axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
-    save(figure, path)
+    return figure
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+ROUNDS = option("--rounds", type=int, default=6, help="per run, ten seconds each (default: %(default)s)")
+EXPERIMENT = experiment(
+    13,
+    "Under DATCP more flows meet their deadlines than under TCP, and as many as under D³.",
+    minutes=8,
+    about=__doc__,
+    options=(ROUNDS,),
+    quick={"rounds": 3},
+    cases=cases,
+    claims=claims,
+    numbers=numbers,
+    draw=draw,
+)

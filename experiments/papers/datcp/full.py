@@ -1,41 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DATCP's evaluation (Zhang et al., Figs. 8–14) at the paper's own rate: 1 Gb/s, 75 µs a link, flows of 100 MB.
+"""DATCP's evaluation at the paper's own rate: 1 Gb/s, 75 µs a link, flows of 100 MB.
 
-The experiments datcp_fig08 … datcp_fig14 on the simulator. Each has its folder in DIR, with a verdict and a plot.
-
-python -m experiments datcp_full [--out DIR] [--seeds 1 2 3] [--figures 8 13]
-"""
+Runs datcp_fig08 … datcp_fig14 with `--on simulator`. Each has its folder in `--out`, with a
+verdict and a plot; the verdict here has all their claims."""
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import sys
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from experiments.papers.datcp.common import FULL
+from experiments.kit.experiment import Experiment, Given, Script, option
+from experiments.kit.main import read_command, run
+from experiments.kit.verdict import Claim, read_verdict
+from experiments.papers.datcp import fig08, fig09, fig10, fig11, fig12, fig13, fig14
+from policy.fabrics import SIMULATOR
 
-FIGURES = (8, 9, 10, 11, 12, 13, 14)
-
-
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=FULL.results)
-    parser.add_argument("--seeds", type=int, nargs="+", help="one run each (default: as the testbed's)")
-    parser.add_argument("--figures", type=int, nargs="+", choices=FIGURES, default=list(FIGURES))
-    arguments = parser.parse_args(argv)
-    return max(_figure(number, arguments) for number in arguments.figures)
-
-
-def _figure(number: int, arguments: argparse.Namespace) -> int:
-    name = f"datcp_fig{number:02d}"
-    words = ["--out", str(arguments.out / name)]
-    if arguments.seeds:
-        words += ["--seeds", *map(str, arguments.seeds)]
-    return int(importlib.import_module(f"experiments.papers.datcp.fig{number:02d}").main(words, FULL))
+FIGURES: Mapping[int, Experiment[Any]] = {
+    8: fig08.EXPERIMENT,
+    9: fig09.EXPERIMENT,
+    10: fig10.EXPERIMENT,
+    11: fig11.EXPERIMENT,
+    12: fig12.EXPERIMENT,
+    13: fig13.EXPERIMENT,
+    14: fig14.EXPERIMENT,
+}
+Verdicts = Mapping[str, Mapping[str, Any]]
+"""Name of a figure → its verdict."""
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def measure(given: Given) -> Verdicts:
+    return {FIGURES[number].name: _figure(FIGURES[number], given) for number in given["figures"]}
+
+
+def _figure(figure: Experiment[Any], given: Given) -> Mapping[str, Any]:
+    """Run one figure with its own default seeds, unless the command line has some."""
+    own = read_command(figure, ["--on", SIMULATOR, *(["--quick"] if given.quick else [])])
+    run(figure, replace(own, out=given.out / figure.name, seeds=given.seeds or own.seeds))
+    return read_verdict(given.out / figure.name)
+
+
+def claims(verdicts: Verdicts) -> list[Claim]:
+    return [
+        Claim(**{**claim, "what": f"{name}: {claim['what']}"})
+        for name, verdict in verdicts.items()
+        for claim in verdict["claims"]
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="datcp_full",
+    claim="At the paper's rate DATCP's deadlines, shares, quenching and jobs come out as in its figures.",
+    figure="Zhang et al., Figs. 8–14",
+    minutes=2,
+    about=__doc__,
+    runner=Script(measure),
+    options=(
+        option("--seeds", type=int, nargs="+", help="one run each (default: as many as the figure has)"),
+        option("--figures", type=int, nargs="+", choices=FIGURES, default=list(FIGURES), help="default: all"),
+    ),
+    claims=claims,
+    numbers=lambda verdicts: {name: verdict["numbers"] for name, verdict in verdicts.items()},
+)

@@ -3,80 +3,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Mapping
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.papers.datcp.common import SMALL, Run, Setup, rates
+from experiments.kit.draw import grid
+from experiments.kit.runs import Results, Run
+from experiments.papers.datcp.common import setup_of
 
 BACKGROUND = "#8c8c8c"
 DEADLINE = "#aa3377"
 OTHER = "#4477aa"
+COLOURS = {"background": BACKGROUND}
 STYLES = ("-", "--", ":", "-.")
+MOST_PANELS = 3
 
 
-def panels(count: int, height: float = 3.6) -> tuple[Figure, list[Axes]]:
-    """A row of panels that share their axes."""
-    figure, axes = plt.subplots(
-        1,
-        count,
-        figsize=(max(6.5, 4.0 * count), height),
-        layout="constrained",
-        sharex=True,
-        sharey=True,
-        squeeze=False,
-    )
-    return figure, list(axes[0])
+def throughputs(
+    titles: Mapping[str, str] | None = None, *, colours: Mapping[str, str] = COLOURS, top: float = 0.6
+) -> Callable[[Results], Figure]:
+    """A panel for each variant, of its first seed's run.
 
-
-def throughput(
-    axes: Axes,
-    run: Run,
-    colours: Mapping[str, str],
-    title: str,
-    top: float = 0.6,
-    setup: Setup = SMALL,
-) -> None:
-    """Every flow's throughput at intervals of 0.1 s; flows of one label share a colour and a legend entry.
-
-    `top` is the end of the axis, as part of the link's rate.
+    `titles`: variant → title of its panel; None: the first three variants by their names.
+    `colours`: by label of a flow; others have a deadline's. `top`: end of the axis as a part of
+    the link's rate.
     """
+
+    def draw(results: Results) -> Figure:
+        shown = titles or {name: name for name in results.runs.variants[:MOST_PANELS]}
+        width = max(6.5, 4.0 * len(shown)) / len(shown)
+        figure, [panels] = grid(1, len(shown), width=width, height=3.6, sharex=True, sharey=True)
+        for axes, (variant, title) in zip(panels, shown.items(), strict=True):
+            _draw_run(axes, results.runs.at(variant)[0], colours)
+            axes.set(title=title, xlabel="seconds", xlim=(0, None))
+            axes.set_ylim(0, top * setup_of(results.given).link_mbps)
+        panels[0].set_ylabel("throughput (Mb/s)")
+        panels[0].legend(frameon=False, fontsize="small")
+        return figure
+
+    return draw
+
+
+def _draw_run(axes: Axes, run: Run, colours: Mapping[str, str]) -> None:
+    """Flows of one label share a colour and an entry of the legend."""
     seen: dict[str, int] = {}
-    for index, flow in enumerate(run.flows):
-        times, values = rates(run, index)
+    for index, flow in enumerate(run.listed.flows):
         nth = seen[flow.label] = seen.get(flow.label, -1) + 1
-        axes.plot(
-            times,
-            values,
-            color=colours[flow.label],
-            linestyle=STYLES[nth % len(STYLES)],
-            linewidth=1.2,
-            label=flow.label if nth == 0 else None,
-        )
+        colour, label = colours.get(flow.label, DEADLINE), flow.label if nth == 0 else None
+        style = STYLES[nth % len(STYLES)]
+        axes.plot(*run.listed.rates(index), color=colour, linestyle=style, linewidth=1.2, label=label)
         if flow.deadline_s is not None:
-            axes.axvline(flow.start_s + flow.deadline_s, color=colours[flow.label], linewidth=0.6, alpha=0.5)
-    axes.set(title=title, xlabel="seconds", ylim=(0, top * setup.link_mbps), xlim=(0, None))
-    axes.grid(color="0.92")
-    axes.set_axisbelow(True)
-
-
-def finish(figure: Figure, axes: list[Axes], path: Path, ylabel: str = "throughput (Mb/s)") -> None:
-    axes[0].set_ylabel(ylabel)
-    axes[0].legend(frameon=False, fontsize="small")
-    save(figure, path)
-
-
-def save(figure: Figure, path: Path, **options: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, **options)
-    plt.close(figure)
-
-
-__all__ = ["BACKGROUND", "DEADLINE", "OTHER", "finish", "panels", "save", "throughput"]
+            axes.axvline(flow.start_s + flow.deadline_s, color=colour, linewidth=0.6, alpha=0.5)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fish_fig6, fish_fig8 and fish_fig9 share: schemes, points, figures of many seeds.
+"""What fish_fig6, fish_fig8 and fish_fig9 share: variants, set-ups, and the figures of a run.
 
-FISH is PIAS with two changes: a queue for each flow inside a priority, and a share of the link for each
-priority. `VARIANTS` has each alone, so that their effects can be told apart."""
+FISH is PIAS with two changes: a queue for each flow inside a priority, and a share of the link for
+each priority. `VARIANTS` has each change alone, so that their effects can be told apart."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from experiments.kit.paired import Difference, difference
-from experiments.kit.small_runs import Flows, percentile, read_flows
+from experiments.kit.draw import Grid, grid
+from experiments.kit.experiment import Given
+from experiments.kit.flows import means, percentile, read_flows
+from experiments.kit.paired import Difference
+from experiments.kit.points import axes
+from experiments.kit.runs import Runs
 from policy.records import SIZE_CLASSES
 from policy.schemes import SCHEMES
-from sluice.sweep.points import Point, points
+from sluice.runs.files import read_document
+from sluice.sweep.points import Point
 
 GAPS = ("1ms", "0.1ms", "0.01ms")
 """Mean time between two flows' starts."""
@@ -30,33 +36,27 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "fish-strict": {"name": "fish", "shares": []},
     "fish": {"name": "fish"},
 }
-TITLES = {
-    "pias-shares": "shares alone",
-    "fish-strict": "flow queues alone",
-    "fish": "FISH: both",
-}
-COLOURS = {"pias-shares": "#bbbbbb", "fish-strict": "#4477aa", "fish": SCHEMES["fish"].colour}
 
 RECOVERIES: Mapping[str, Mapping[str, Any]] = {
     "ns2": {},
     "timeouts": {"simulator.duplicate_threshold": 0},
     "linux": {"simulator.recovery": "linux"},
 }
-"""How losses are told and mended: as in ns-2; as in PIAS's scripts, where three later packets do not yet make a loss;
-as in Linux."""
+"""How losses are detected and repaired: as in ns-2; as in PIAS's scripts, where three later packets
+do not yet make a loss; as in Linux."""
 
-FIGURES = ("small_mean", "small_p99", "medium_mean", "large_mean")
-FIGURE_TITLES = {
+FIGURES = {
     "small_mean": "small flows, mean",
     "small_p99": "small flows, p99",
     "medium_mean": "medium flows, mean",
     "large_mean": "large flows, mean",
 }
+"""Columns in milliseconds, and their titles."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What the paper leaves open, or varies: the buffer of a port and the first window, in packets; recovery."""
+    """What the paper leaves open or varies: buffer and first window in packets, and recovery."""
 
     capacity: int = 240
     window: int = 70
@@ -67,11 +67,6 @@ class Setup:
     def name(self) -> str:
         suffix = "" if self.recovery == "ns2" else f"-{self.recovery}"
         return f"{self.capacity}pkt-window{self.window}{suffix}"
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """For every scheme alike."""
-        return RECOVERIES[self.recovery]
 
     @property
     def tables(self) -> dict[str, Any]:
@@ -86,64 +81,62 @@ def label(variant: str, setup: Setup, gap: str) -> str:
     return f"{variant}-{setup.name}-{gap}"
 
 
-def planned(
-    document: Mapping[str, Any],
+def points(
+    given: Given,
+    scenario: Path,
     setups: Sequence[Setup],
-    seeds: Sequence[int],
     variants: Sequence[str] = tuple(VARIANTS),
     gaps: Sequence[str] = GAPS,
 ) -> list[Point]:
     """Every variant in every set-up at every gap."""
-    return [point for setup in setups for point in _of_setup(document, setup, seeds, variants, gaps)]
+    document = read_document(scenario)
+    return [
+        point
+        for setup in setups
+        for point in axes(
+            given,
+            document,
+            variants={
+                label(variant, setup, gap): {
+                    **VARIANTS[variant],
+                    **setup.tables,
+                    "workload": {"interarrival": gap},
+                }
+                for gap in gaps
+                for variant in variants
+            },
+            settings=RECOVERIES[setup.recovery],
+        )
+    ]
 
 
-def _of_setup(
-    document: Mapping[str, Any],
-    setup: Setup,
-    seeds: Sequence[int],
-    variants: Sequence[str],
-    gaps: Sequence[str],
-) -> list[Point]:
-    plans = {
-        label(variant, setup, gap): {**VARIANTS[variant], **setup.tables, "workload": {"interarrival": gap}}
-        for gap in gaps
-        for variant in variants
-    }
-    sweep = {"scheme": plans, "schemes": list(plans), "seeds": list(seeds)}
-    return points({**document, "sweep": sweep}, settings=setup.settings)
-
-
-def figures_of(flows: Flows) -> dict[str, float]:
-    """Milliseconds; nan where a run has no such flow. A flow that did not finish is an error."""
-    if np.isnan(flows.fct_us).any():
-        raise ValueError("flows are unfinished: their figures would be too good")
+def columns(bundle: Path) -> dict[str, float]:
+    """FIGURES of a run; nan where it has no such flow. ValueError: a flow did not finish."""
+    flows = read_flows(bundle).need_finished()
     by_class = {name: flows.fct_us[flows.size_class == name] / 1000 for name in SIZE_CLASSES}
-    means = {f"{name}_mean": float(fct.mean()) if len(fct) else np.nan for name, fct in by_class.items()}
-    return {**means, "small_p99": percentile(by_class["small"], 99)}
+    return {**means(by_class), "small_p99": percentile(by_class["small"], 99)}
 
 
-@dataclass(frozen=True)
-class Runs:
-    """Where the runs are, and which."""
+def change(
+    runs: Runs, figure: str, variant: str, setup: Setup, gap: str, against: Setup | None = None
+) -> Difference:
+    """Over PIAS in the same set-up, or in `against`."""
+    return runs.change(figure, label(variant, setup, gap), label("pias", against or setup, gap))
 
-    folder: Path
-    seeds: tuple[int, ...]
 
-    def flows(self, variant: str, setup: Setup, gap: str) -> list[Flows]:
-        """In the order of the seeds."""
-        return [
-            read_flows(self.folder / Point(label(variant, setup, gap), None, seed, {}).name)
-            for seed in self.seeds
-        ]
+def fct_ms(runs: Runs, figures: Sequence[str], variant: str, setup: Setup, gap: str) -> dict[str, float]:
+    """Means over the seeds that have such flows."""
+    where = label(variant, setup, gap)
+    return {figure: float(np.nanmean(runs.values(figure, where))) for figure in figures}
 
-    def figures(self, variant: str, setup: Setup, gap: str) -> dict[str, list[float]]:
-        """Each figure of FIGURES, one value a seed."""
-        runs = [figures_of(flows) for flows in self.flows(variant, setup, gap)]
-        return {name: [run[name] for run in runs] for name in FIGURES}
 
-    def change(
-        self, figure: str, variant: str, setup: Setup, gap: str, against: Setup | None = None
-    ) -> Difference:
-        """Over PIAS in the same set-up, or another's."""
-        ours = self.figures(variant, setup, gap)[figure]
-        return difference(ours, self.figures("pias", against or setup, gap)[figure])
+def panels(rows: int, titles: Sequence[str], *, one_scale: bool) -> tuple[Figure, Grid]:
+    """A grid with a line at 0 and titles above; `one_scale`: a row's panels have one axis."""
+    sharing = "row" if one_scale else False
+    figure, found = grid(rows, len(titles), height=2.7 + 0.5 / rows, sharey=sharing)
+    for panel in (panel for row in found for panel in row):
+        panel.axhline(0, color="0.5", linewidth=1, zorder=1)
+        panel.grid(visible=False, axis="x")
+    for panel, title in zip(found[0], titles, strict=True):
+        panel.set_title(title, fontsize="medium")
+    return figure, found

@@ -1,27 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FISH against PIAS on one link, 100 flows (Zhang and Hu, Fig. 6, tables 1 and 2): many seeds, and FISH's
-two changes apart.
-
-python -m experiments fish_fig6 [--out DIR] [--seeds N]
-"""
+"""FISH against PIAS on one link, 100 flows: many seeds, FISH's two changes apart, five set-ups."""
 
 from __future__ import annotations
 
-import argparse
-import sys
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from experiments.kit.claims import lower, within
+from experiments.kit.draw import Line, intervals, legend_below, line_of
+from experiments.kit.experiment import Experiment, Given
 from experiments.kit.paired import signed
-from experiments.kit.small_runs import run_all
-from experiments.kit.verdict import Claim, conclude
-from experiments.papers.fish.common import FIGURES, GAPS, VARIANTS, Runs, Setup, planned
-from experiments.papers.fish.plot import differences
-from sluice.runs.files import read_document
-from sluice.terminal import end_in_order
+from experiments.kit.points import Planned, one_group
+from experiments.kit.runners import ShortRuns
+from experiments.kit.runs import Results, Runs
+from experiments.kit.verdict import Claim
+from experiments.papers.fish.common import (
+    FIGURES,
+    GAPS,
+    VARIANTS,
+    Setup,
+    change,
+    columns,
+    fct_ms,
+    label,
+    panels,
+    points,
+)
 
 SCENARIO = Path(__file__).with_name("single.toml")
 SETUPS = {
@@ -31,7 +42,6 @@ SETUPS = {
     "buffer 240, first window 70, timeouts only": Setup(recovery="timeouts"),
     "buffer 240, first window 70, Linux's recovery": Setup(recovery="linux"),
 }
-SEEDS = 50
 PAPER = {
     ("small_mean", "0.1ms"): -0.0264,
     ("small_mean", "0.01ms"): -0.0323,
@@ -44,11 +54,16 @@ PAPER = {
     ("large_mean", "0.1ms"): 123.287 / 122.966 - 1,
     ("large_mean", "0.01ms"): 128.198 / 128.476 - 1,
 }
+"""Relative differences; medium and large flows' are from tables 1 and 2."""
 CLOSE = 0.03
-"""Of medium and large flows' means; the paper has 0.6 % in its one run of each."""
+"""For medium and large flows' means; the paper has 0.6 % in its one run of each."""
 SIZES_KB = (0, 10, 20, 40, 60, 100)
 """Bounds of the small flows' sizes in the table by size."""
-
+LINES = {
+    "pias-shares": Line("shares alone", "#bbbbbb"),
+    "fish-strict": Line("flow queues alone", "#4477aa"),
+    "fish": Line("FISH: both", line_of("fish").colour),
+}
 EXPLANATION = (
     "a FIFO serves a flow by its window: a first window passes in the time that the queue takes, whatever"
     " it holds. Taking turns serves every flow alike, a packet a round; with many flows in the first "
@@ -57,70 +72,81 @@ EXPLANATION = (
 )
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path("results/fish_fig6"))
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many, from 1 on (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, help="runs at a time (default: one a core)")
-    given = parser.parse_args(argv)
-    end_in_order()
-    runs = Runs(given.out, tuple(range(1, given.seeds + 1)))
-    run_all(planned(read_document(SCENARIO), list(SETUPS.values()), runs.seeds), runs.folder, given.jobs)
-    differences(runs, SETUPS, PAPER, given.out / "fish_fig6.png")
-    claims = [claim for name, setup in SETUPS.items() for claim in _claims(runs, name, setup)]
-    return conclude(given.out, "fish_fig6", claims, _numbers(runs))
+def plan(given: Given) -> Mapping[str, Planned]:
+    return one_group(given, points(given, SCENARIO, list(SETUPS.values())))
 
 
-def _claims(runs: Runs, name: str, setup: Setup) -> list[Claim]:
-    claims = []
-    for (figure, gap), paper in PAPER.items():
-        change = runs.change(figure, "fish", setup, gap)
-        small = figure.startswith("small")
-        holds = change.lower if small else abs(change.mean) <= CLOSE
-        what = f"{name}, Δt {gap}: {figure.replace('_', ' ')} against PIAS"
-        claims.append(Claim(what, signed(f"{paper:+.2%}"), str(change), holds, EXPLANATION if small else ""))
-    return claims
-
-
-def _numbers(runs: Runs) -> dict[str, Any]:
-    return {
-        name: {
-            gap: {
-                "fct_ms": {
-                    variant: {
-                        figure: _mean(values) for figure, values in runs.figures(variant, setup, gap).items()
-                    }
-                    for variant in VARIANTS
-                },
-                "changes": {
-                    variant: {
-                        figure: runs.change(figure, variant, setup, gap).to_document() for figure in FIGURES
-                    }
-                    for variant in VARIANTS
-                    if variant != "pias"
-                },
-                "small_by_size_ms": {variant: by_size(runs, variant, setup, gap) for variant in VARIANTS},
-            }
-            for gap in GAPS
-        }
+def claims(results: Results) -> list[Claim]:
+    return [
+        _claim(results.runs, f"{name}, Δt {gap}", setup, figure, gap)
         for name, setup in SETUPS.items()
+        for figure, gap in PAPER
+    ]
+
+
+def _claim(runs: Runs, where: str, setup: Setup, figure: str, gap: str) -> Claim:
+    what = f"{where}: {figure.replace('_', ' ')} against PIAS"
+    paper, found = signed(f"{PAPER[figure, gap]:+.2%}"), change(runs, figure, "fish", setup, gap)
+    if figure.startswith("small"):
+        return lower(what, paper, found, EXPLANATION)
+    return within(what, paper, found, CLOSE)
+
+
+def numbers(results: Results) -> dict[str, Any]:
+    return {name: {gap: _numbers(results.runs, setup, gap) for gap in GAPS} for name, setup in SETUPS.items()}
+
+
+def _numbers(runs: Runs, setup: Setup, gap: str) -> dict[str, Any]:
+    return {
+        "fct_ms": {variant: fct_ms(runs, list(FIGURES), variant, setup, gap) for variant in VARIANTS},
+        "changes": {
+            variant: {figure: change(runs, figure, variant, setup, gap).to_document() for figure in FIGURES}
+            for variant in LINES
+        },
+        "small_by_size_ms": {variant: by_size(runs, variant, setup, gap) for variant in VARIANTS},
     }
-
-
-def _mean(values: list[float]) -> float:
-    return float(np.nanmean(values))
 
 
 def by_size(runs: Runs, variant: str, setup: Setup, gap: str) -> list[float]:
     """Mean FCT in ms of small flows by their size, in the steps of SIZES_KB; all seeds together."""
-    flows = runs.flows(variant, setup, gap)
-    sizes = np.concatenate([run.bytes for run in flows]) / 1000
-    fct_ms = np.concatenate([run.fct_us for run in flows]) / 1000
-    steps = pairwise(SIZES_KB)
-    return [float(fct_ms[(sizes > low) & (sizes <= high)].mean()) for low, high in steps]
+    flows = [run.flows() for run in runs.at(label(variant, setup, gap))]
+    sizes_kb = np.concatenate([one.bytes for one in flows]) / 1000
+    fct_ms = np.concatenate([one.fct_us for one in flows]) / 1000
+    return [float(fct_ms[(sizes_kb > low) & (sizes_kb <= high)].mean()) for low, high in pairwise(SIZES_KB)]
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def draw(results: Results) -> Figure:
+    """A row for each set-up, a column for each figure: FISH, its halves, and the paper's values."""
+    picture, rows = panels(len(SETUPS), list(FIGURES.values()), one_scale=False)
+    for row, (title, setup) in zip(rows, SETUPS.items(), strict=True):
+        for axes, figure in zip(row, FIGURES, strict=True):
+            _draw_panel(axes, results.runs, figure, setup)
+        row[0].set_ylabel(f"{fill(title, 28)}\nFCT against PIAS (%)", fontsize="small")
+    for axes in rows[-1]:
+        axes.set_xlabel("mean time between starts")
+    legend_below(picture, rows[0][0])
+    return picture
+
+
+def _draw_panel(axes: Axes, runs: Runs, figure: str, setup: Setup) -> None:
+    for nth, (variant, line) in enumerate(LINES.items()):
+        places = [place + 0.16 * (nth - 1) for place in range(len(GAPS))]
+        intervals(axes, places, [change(runs, figure, variant, setup, gap) for gap in GAPS], line)
+    paper = [100 * PAPER.get((figure, gap), np.nan) for gap in GAPS]
+    axes.plot([place + 0.32 for place in range(len(GAPS))], paper, "x", color="black", label="paper")
+    axes.set_xticks(range(len(GAPS)), [gap.replace("ms", " ms") for gap in GAPS])
+
+
+EXPERIMENT = Experiment(
+    name="fish_fig6",
+    claim="On one link FISH gets small flows done sooner than PIAS, and others as soon.",
+    figure="Zhang and Hu, Fig. 6, tables 1 and 2",
+    minutes=4,
+    about=__doc__,
+    runner=ShortRuns(plan, columns),
+    seeds=50,
+    quick={"seeds": 10},
+    claims=claims,
+    numbers=numbers,
+    draw=draw,
+)

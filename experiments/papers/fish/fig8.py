@@ -1,78 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small flows under FISH and PIAS on a leaf-spine fabric (Zhang and Hu, Fig. 8): three capacities, three gaps.
+"""Small flows under FISH and PIAS on a leaf-spine fabric: three capacities, three gaps.
 
-The paper compares FISH of every capacity with one PIAS. So does the first comparison here; the second gives
-PIAS the same capacity, so that what the buffer does is not taken for FISH's doing.
-
-python -m experiments fish_fig8 [--out DIR] [--seeds N]
-"""
+The paper compares FISH of every capacity with one PIAS. So does the first comparison here. The
+second one gives PIAS the same capacity, so that no effect of the buffer passes for one of FISH."""
 
 from __future__ import annotations
 
-import sys
-
-from experiments.kit.verdict import Claim, conclude
-from experiments.papers.fish.common import GAPS, Runs
-from experiments.papers.fish.fabric import CAPACITIES, arguments, numbers, over_equal, over_pias_240, plot
+from experiments.kit.claims import lower
+from experiments.kit.experiment import Experiment
+from experiments.kit.paired import signed
+from experiments.kit.runs import Results, Runs
+from experiments.kit.verdict import Claim
+from experiments.papers.fish.common import GAPS
+from experiments.papers.fish.fabric import CAPACITIES, SHARED, draw, numbers, over_equal, over_pias_240
 
 FIGURES = ("small_mean", "small_p99")
 BURST = "0.01ms"
+IN_BURST = {240: "worse", 480: "−1.8 %", 960: "−8.2 %"}
+"""What the paper has at each capacity."""
 EXPLANATION = (
     "taking turns costs the longer of the small flows more than it gives the shortest, and all flows that are open at "
     "once have packets in a port together: more of them find it full (see fish_fig6)"
 )
 
 
-def main(argv: list[str] | None = None) -> int:
-    out, runs = arguments("fish_fig8", __doc__, argv)
-    plot(runs, FIGURES, out / "fish_fig8.png")
-    return conclude(out, "fish_fig8", _claims(runs), numbers(runs, FIGURES))
+def claims(results: Results) -> list[Claim]:
+    runs = results.runs
+    return [
+        *(_against_240(runs, capacity) for capacity in CAPACITIES),
+        *(_in_burst(runs, capacity, paper) for capacity, paper in IN_BURST.items()),
+        _capacity_helps(runs),
+        *(_against_equal(runs, figure, gap) for figure in FIGURES for gap in GAPS),
+    ]
 
 
-def _claims(runs: Runs) -> list[Claim]:
-    return [*_without_bursts(runs), *_in_bursts(runs), _capacity_helps(runs), *_at_equal_capacity(runs)]
+def _against_240(runs: Runs, capacity: int) -> Claim:
+    what = f"Δt 1ms: FISH-{capacity} against PIAS, small mean"
+    change = over_pias_240(runs, "small_mean", capacity, "1ms")
+    return lower(what, "better, up to 9.5 %", change, EXPLANATION)
 
 
-def _without_bursts(runs: Runs) -> list[Claim]:
-    claims = []
-    for capacity in CAPACITIES:
-        change = over_pias_240(runs, "small_mean", capacity, "1ms")
-        what = f"Δt 1ms: FISH-{capacity} against PIAS, small mean"
-        claims.append(Claim(what, "better, up to 9.5 %", str(change), change.lower, EXPLANATION))
-    return claims
-
-
-def _in_bursts(runs: Runs) -> list[Claim]:
-    papers = {240: "worse", 480: "−1.8 %", 960: "−8.2 %"}
-    claims = []
-    for capacity, paper in papers.items():
-        change = over_pias_240(runs, "small_p99", capacity, BURST)
-        holds = not change.lower if capacity == 240 else change.lower
-        what = f"Δt {BURST}: FISH-{capacity} against PIAS, small p99"
-        claims.append(Claim(what, paper, str(change), holds, EXPLANATION))
-    return claims
+def _in_burst(runs: Runs, capacity: int, paper: str) -> Claim:
+    what = f"Δt {BURST}: FISH-{capacity} against PIAS, small p99"
+    change = over_pias_240(runs, "small_p99", capacity, BURST)
+    return Claim(what, paper, str(change), change.lower != (paper == "worse"), EXPLANATION)
 
 
 def _capacity_helps(runs: Runs) -> Claim:
     changes = [over_pias_240(runs, "small_p99", capacity, BURST).mean for capacity in CAPACITIES]
-    measured = " > ".join(f"{change:+.0%}" for change in changes).replace("-", "−").replace("%", " %")
-    return Claim(
-        f"Δt {BURST}: the more capacity, the better is FISH",
-        "grows with the capacity",
-        measured,
-        changes[0] > changes[2],
-    )
+    measured = signed(" > ".join(f"{change:+.0%}" for change in changes))
+    what = f"Δt {BURST}: the more capacity, the better is FISH"
+    return Claim(what, "grows with the capacity", measured, changes[0] > changes[2])
 
 
-def _at_equal_capacity(runs: Runs) -> list[Claim]:
-    claims = []
-    for figure in FIGURES:
-        for gap in GAPS:
-            change = over_equal(runs, figure, 960, gap)
-            what = f"Δt {gap}: FISH-960 against PIAS-960, {figure.replace('_', ' ')}"
-            claims.append(Claim(what, "(not in the paper)", str(change), change.lower, EXPLANATION))
-    return claims
+def _against_equal(runs: Runs, figure: str, gap: str) -> Claim:
+    what = f"Δt {gap}: FISH-960 against PIAS-960, {figure.replace('_', ' ')}"
+    return lower(what, "(not in the paper)", over_equal(runs, figure, 960, gap), EXPLANATION)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+EXPERIMENT = Experiment(
+    name="fish_fig8",
+    claim="On a fabric FISH gets small flows done sooner than PIAS, in a burst with large buffers too.",
+    figure="Zhang and Hu, Fig. 8",
+    about=__doc__,
+    claims=claims,
+    numbers=numbers(*FIGURES),
+    draw=draw(*FIGURES),
+    **SHARED,
+)

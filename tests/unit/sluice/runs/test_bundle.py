@@ -4,8 +4,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from experiments.kit.verdict import Claim, conclude, spread
-from experiments.papers.adaptive_thresholds.mismatch_fct import COMPARISONS, VARIANTS
 from policy.records import FlowRecord
 from sluice.runs.bundle import machine_meta, read_flows, read_ports, write_bundle
 from sluice.runs.files import scenario_from_file
@@ -37,25 +35,6 @@ def test_write_bundle__holds_what_the_run_produced(tmp_path):
     assert rows[1]["status"] == "unfinished"
     assert read_ports(tmp_path, "thresholds")[0]["thresholds_bytes"] == [10_000]
     assert read_ports(tmp_path, "queues")[0]["queue_bytes"] == [5, 6]
-
-
-def test_conclude__exit_code_says_whether_a_claim_failed_unexplained(tmp_path, capsys):
-    good, bad = Claim("a", "b", "c", True), Claim("a", "b", "c", False)
-    assert conclude(tmp_path, "x", [good], {}) == 0
-    assert conclude(tmp_path, "x", [Claim("a", "b", "c", False, "the queue conserves work")], {}) == 0
-    assert "the queue conserves work" in capsys.readouterr().out
-    assert conclude(tmp_path, "x", [good, bad], {}) == 1
-    assert json.loads((tmp_path / "verdict.json").read_text())["claims"][1]["holds"] is False
-
-
-def test_spread__median_and_range():
-    assert spread([0.9, 0.5, 0.7]) == "0.70 (0.50 … 0.90)"
-
-
-def test_mismatch_fct__every_comparison_names_variants():
-    names = {variant.name for variant in VARIANTS}
-    assert {name for c in COMPARISONS for name in (c.better, c.worse)} <= names
-    assert len(names) == len(VARIANTS)
 
 
 def test_demo_scenario__starts_far_from_where_it_should_end():

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How figures are drawn: grids of panels, curves against load, intervals, distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+
+from experiments.kit.paired import Difference
+from experiments.kit.runs import Results, Runs
+from policy.schemes import SCHEMES
+
+BROAD, NARROW = 4.0, 1.5
+"""Widths of lines: a broad one can be seen beneath a narrow one."""
+Grid = list[list[Axes]]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One figure of the runs against load."""
+
+    title: str
+    column: str
+    unit: str
+    factor: float
+    """From the column's unit."""
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """How a scheme, or a variant of one, is drawn."""
+
+    title: str
+    colour: str
+    style: str = "-"
+    width: float = NARROW
+
+
+def line_of(scheme: str) -> Line:
+    definition = SCHEMES[scheme]
+    return Line(definition.title, definition.colour)
+
+
+def grid(
+    rows: int, columns: int, *, width: float = 3.3, height: float = 3.0, **sharing: Any
+) -> tuple[Figure, Grid]:
+    """Empty panels of `width` × `height` inches each; `sharing` as in plt.subplots."""
+    size = (width * columns, height * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **sharing)
+    for panel in axes.flat:
+        panel.grid(color="0.92")
+        panel.set_axisbelow(True)
+    return figure, [list(row) for row in axes]
+
+
+def legend_below(figure: Figure, axes: Axes) -> None:
+    """One legend for all panels, with the entries of `axes`."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=len(labels)
+    )
+
+
+def save(figure: Figure, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def curve(
+    axes: Axes,
+    places: Sequence[float],
+    values: Sequence[Sequence[float]],
+    line: Line,
+    middle: Callable[[Sequence[float]], float] = fmean,
+) -> None:
+    """The middle of the seeds' values at each place, and their range as a band."""
+    low, high = ([end(seeds) for seeds in values] for end in (min, max))
+    axes.fill_between(places, low, high, color=line.colour, alpha=0.2, linewidth=0)
+    axes.plot(
+        places,
+        [middle(seeds) for seeds in values],
+        line.style,
+        color=line.colour,
+        linewidth=line.width,
+        marker="o",
+        markersize=2.5 + line.width,
+        label=line.title,
+    )
+
+
+def against_load(
+    panels: Sequence[Panel], lines: Mapping[str, Line], groups: Sequence[str] | None = None
+) -> Callable[[Results], Figure]:
+    """A drawing: a row of panels for each group of runs (None: all), a line for each variant."""
+
+    def draw(results: Results) -> Figure:
+        names = list(results.groups) if groups is None else list(groups)
+        figure, rows = grid(len(names), len(panels), height=3.0 + 0.5 / len(names))
+        for row, name in zip(rows, names, strict=True):
+            title = f"{name}: " if len(names) > 1 else ""
+            for axes, panel in zip(row, panels, strict=True):
+                _draw_panel(axes, results.groups[name], panel, lines)
+                axes.set_title(f"{title}{panel.title}", fontsize="medium")
+        legend_below(figure, rows[0][0])
+        return figure
+
+    return draw
+
+
+def _draw_panel(axes: Axes, runs: Runs, panel: Panel, lines: Mapping[str, Line]) -> None:
+    for variant, line in lines.items():
+        values = [
+            [panel.factor * value for value in runs.values(panel.column, variant, load)]
+            for load in runs.loads
+        ]
+        curve(axes, runs.loads, values, line, median)
+    axes.set(xlabel="load", ylabel=panel.unit)
+    axes.set_xticks(runs.loads)
+    if panel.log:
+        log_scale(axes)
+    else:
+        axes.set_ylim(0, None)
+
+
+def log_scale(axes: Axes) -> None:
+    """A range of less than a decade has labels, too."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def intervals(
+    axes: Axes, places: Sequence[float], changes: Sequence[Difference], line: Line, marker: str = "o"
+) -> None:
+    """Differences in per cent, with whiskers over their confidence intervals."""
+    means = [100 * change.mean for change in changes]
+    below = [100 * (change.mean - change.low) for change in changes]
+    above = [100 * (change.high - change.mean) for change in changes]
+    axes.errorbar(
+        places,
+        means,
+        [below, above],
+        fmt=marker,
+        color=line.colour,
+        capsize=3,
+        markersize=5,
+        label=line.title,
+        zorder=3,
+    )
+
+
+def distribution(axes: Axes, values: npt.NDArray[np.float64], line: Line) -> None:
+    """The share of the values that does not exceed each; those that are nan never come."""
+    ordered = np.sort(values[~np.isnan(values)])
+    shares = np.arange(1, len(ordered) + 1) / max(len(values), 1)
+    axes.plot(ordered, shares, color=line.colour, label=line.title, linewidth=line.width)
+    axes.set(xscale="log", ylim=(0, 1))

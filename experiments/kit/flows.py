@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flows of a finished run as columns, and their figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from policy.records import SCHEDULED
+
+Column = npt.NDArray[Any]
+
+COLUMNS = ("id", "size_class", "bytes", "started_at", "fct_us", "ideal_us", "deadline_us", "slowdown")
+
+
+@dataclass(frozen=True)
+class Flows:
+    """One place a flow, in the order of their ends. nan stands where a flow has no such value."""
+
+    id: Column
+    size_class: Column
+    bytes: Column
+    started_s: Column
+    """From the begin of the run."""
+    fct_us: Column
+    """nan: not finished."""
+    ideal_us: Column
+    deadline_us: Column
+    slowdown: Column
+    retransmissions: Column
+
+    def of(self, chosen: Column) -> Flows:
+        """The flows of a mask, or of places in another order."""
+        return Flows(*(column[chosen] for column in vars(self).values()))
+
+    def __len__(self) -> int:
+        return len(self.bytes)
+
+    @property
+    def by_number(self) -> Flows:
+        """In the order of the schedule: an id ends with the flow's number."""
+        return self.of(np.argsort([int(text.rsplit("/", 1)[1]) for text in self.id]))
+
+    def need_finished(self) -> Flows:
+        """The same flows. ValueError: one did not finish, so that any mean would be too good."""
+        if np.isnan(self.fct_us).any():
+            raise ValueError("flows are unfinished: their figures would be too good")
+        return self
+
+
+def read_flows(bundle: Path) -> Flows:
+    """The scheduled flows of a bundle."""
+    table = pq.read_table(bundle / "flows.parquet")
+    if "source" in table.column_names:
+        table = table.filter(pc.equal(table.column("source"), SCHEDULED))
+    began_at = json.loads((bundle / "meta.json").read_text()).get("start_at", 0.0)
+    columns = {name: table.column(name).to_numpy() for name in COLUMNS}
+    started_s = columns.pop("started_at") - began_at
+    retransmissions = table.column("retransmissions").to_numpy().astype(float)
+    return Flows(**columns, started_s=started_s, retransmissions=retransmissions)
+
+
+def says_source(bundle: Path) -> bool:
+    """Whether flows.parquet tells scheduled flows from others; bundles of old versions do not."""
+    return "source" in pq.read_schema(bundle / "flows.parquet").names
+
+
+def percentile(values: Column, percent: float) -> float:
+    """nan where there are no values."""
+    return float(np.percentile(values, percent)) if len(values) else np.nan
+
+
+def means(groups: Mapping[str, Column]) -> dict[str, float]:
+    """Name of a group → mean of its values under `<name>_mean`; nan where a group is empty."""
+    return {
+        f"{name}_mean": float(values.mean()) if len(values) else np.nan for name, values in groups.items()
+    }

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many short runs on the simulator, a second or less each: one process makes many of them.
+
+A sweep (sluice/sweep) starts a process for each point and can hand points to a cluster. That takes
+two seconds a point, more than such a run. Points, folders and bundles are the same."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import traceback
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+from policy.errors import SluiceError
+from policy.scenario import scenario_from_document
+from runtime.process import die_with_parent
+from simulator import build
+from sluice.runs.files import load_cdf
+from sluice.runs.simulator_run import run_on_simulator
+from sluice.sweep.points import Point
+from sluice.sweep.run import is_finished
+from sluice.terminal import console
+
+
+def run_all(points: Sequence[Point], out: Path, jobs: int | None = None) -> None:
+    """Make every run that `out` has no bundle of; `jobs` at a time, None: one a core.
+
+    Ctrl-C lets the runs under way end and keeps them. SluiceError names the runs that failed, after
+    all have been tried.
+    """
+    waiting = [point for point in points if not is_finished(out, point)]
+    if not waiting:
+        return
+    build.build()
+    with _workers(jobs) as pool:
+        running = {pool.submit(_run, point.document, out / point.name): point for point in waiting}
+        try:
+            failed = _reasons(running)
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            raise
+    if failed:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+        raise SluiceError(f"{len(failed)} of {len(waiting)} runs failed: {reasons}")
+
+
+def _reasons(running: dict[Future[str | None], Point]) -> dict[str, str]:
+    """Name of each run that failed → why, when all have ended."""
+    ended = track(as_completed(running), "runs", total=len(running), console=console)
+    return {running[future].name: reason for future in ended if (reason := future.result())}
+
+
+def _workers(jobs: int | None) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(
+        jobs or len(os.sched_getaffinity(0)),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_begin,
+    )
+
+
+def _begin() -> None:
+    """A worker leaves Ctrl-C to the process that started it, and dies with that process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent()
+
+
+def _run(document: dict[str, Any], out: Path) -> str | None:
+    """Why the run failed, as text; None: it did not.
+
+    An exception with several arguments does not survive the way to another process.
+    """
+    try:
+        run_on_simulator(scenario_from_document(document, load_cdf), document, out)
+    except SluiceError as error:
+        return str(error)
+    except Exception:
+        return traceback.format_exc()
+    return None

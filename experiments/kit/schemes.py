@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schemes beside each other under one workload: the numbers of a verdict, and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from experiments.kit.runs import Results, Run, Runs
+from policy.fabrics import SIMULATOR, TESTBED
+from policy.schemes import SCHEMES
+from sluice.report.figures import estimate
+from sluice.report.numbers import Scale
+from sluice.sweep.table import COLUMNS
+
+BOTH_FABRICS = (TESTBED, SIMULATOR)
+SHOWN = (*COLUMNS, ("retransmissions", "retransmissions", 1.0))
+KEPT = (
+    *(column for _, column, _ in SHOWN),
+    "fct_us_medium_p99",
+    "fct_us_large_p99",
+    "timeouts",
+    "unfinished",
+    "valid",
+    "attempts",
+    "reasons",
+)
+"""Columns of a verdict's numbers."""
+
+
+def schemes_of_testbed() -> tuple[str, ...]:
+    """The schemes that need nothing that the testbed's switches lack."""
+    return tuple(name for name, scheme in SCHEMES.items() if not scheme.needs)
+
+
+def by_scheme(runs: Runs) -> dict[str, Any]:
+    """Every figure of every scheme, one value a seed."""
+    return {
+        variant: {
+            "seeds": [run.seed for run in runs.at(variant)],
+            **{column: runs.raw(column, variant) for column in KEPT},
+        }
+        for variant in runs.variants
+    }
+
+
+def scheme_table(results: Results) -> str:
+    """Markdown, a line for each scheme: means over the seeds ± standard deviation, FCT in ms."""
+    headings = [heading for heading, *_ in SHOWN]
+    lines = [f"| scheme | {' | '.join(headings)} | valid |", "|---" * (len(headings) + 2) + "|"]
+    for variant in results.runs.variants:
+        found = results.runs.at(variant)
+        lines.append(f"| {variant} | {' | '.join(_cells(found))} | {_valid(found)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cells(runs: Sequence[Run]) -> list[str]:
+    return [Scale("", factor).show(estimate(run.row[column] for run in runs)) for _, column, factor in SHOWN]
+
+
+def _valid(runs: Sequence[Run]) -> str:
+    return f"{sum(run.valid for run in runs)}/{len(runs)}"

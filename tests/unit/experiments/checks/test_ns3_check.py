@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.checks.ns3 import cases, ns3
+from experiments.checks.ns3.compare import Figure, class_times, figures_of_times, jain_index, times_of
+from experiments.checks.ns3.explanations import explanation_of
+from experiments.checks.ns3.table import class_rows, rows
+from policy.graph import Topology
+
+
+def case_named(name: str) -> cases.Case:
+    every = (*cases.lone_cases(), *cases.long_cases(), *cases.incast_cases(), *cases.web_cases(50))
+    return {case.name: case for case in every}[name]
+
+
+def lines_of(name: str) -> tuple[Topology, list[list[str]]]:
+    _, topology, _ = case_named(name).made(1)
+    return topology, [line.split() for line in ns3.network_lines(topology)]
+
+
+def test_network_lines__every_link_once_with_rate_and_delay() -> None:
+    _, lines = lines_of("leaf-spine-0.6")
+    links = [line for line in lines if line[0] == "link"]
+    ends = {frozenset(line[1:3]) for line in links}
+    assert len(links) == len(ends) == 8 + 4
+    assert {(line[3], line[4]) for line in links} == {("10000000000", "1000000")}
+
+
+def test_network_lines__routes_keep_the_order_of_equal_cost_ports() -> None:
+    topology, lines = lines_of("leaf-spine-0.6")
+    nodes = [host.name for host in topology.hosts] + [switch.name for switch in topology.switches]
+    links = [line[1:3] for line in lines if line[0] == "link"]
+    routes = {
+        (int(line[1]), int(line[2])): [int(link) for link in line[3:]] for line in lines if line[0] == "route"
+    }
+    assert len(routes) == len(topology.switches) * len(topology.hosts)
+    for (at, host), ways in routes.items():
+        ports = topology.next_ports(nodes[at], nodes[host])
+        far_ends = [next(node for node in links[way] if int(node) != at) for way in ways]
+        assert [nodes[int(node)] for node in far_ends] == [port.peer for port in ports]
+
+
+def test_queue_numbers__each_switch_port_has_its_own_end_of_its_own_link() -> None:
+    topology, lines = lines_of("leaf-spine-0.6")
+    nodes = [host.name for host in topology.hosts] + [switch.name for switch in topology.switches]
+    links = [line[1:3] for line in lines if line[0] == "link"]
+    queues = ns3.queue_numbers(topology)
+    assert len(set(queues)) == len(topology.ports)
+    for port, queue in zip(topology.ports, queues, strict=True):
+        near, far = links[queue // 2] if queue % 2 == 0 else reversed(links[queue // 2])
+        assert (nodes[int(near)], nodes[int(far)]) == (port.switch, port.peer)
+
+
+def test_setting_lines__what_the_scenario_says() -> None:
+    scenario, topology, _ = case_named("losses-8").made(1)
+    watch = ns3.Watch("s1:1", 5)
+    lines = list(ns3.setting_lines(scenario, topology, 0.25, watch, mended=True))
+    settings = {name: int(value) for _, name, value in map(str.split, lines)}
+    assert settings["header_bytes"] + settings["payload_bytes"] == 1514
+    assert settings["buffer_bytes"] == 100_000
+    assert settings["rto_min_ps"] == 10 * 10**9
+    assert settings["end_ps"] == 250 * 10**9
+    assert (settings["watch_link"], settings["watch_every_ps"], settings["mended"]) == (0, 5, 1)
+
+
+def test_flow_lines__whole_picoseconds() -> None:
+    _, _, flows = case_named("lone").made(1)
+    assert list(ns3.flow_lines(flows))[1] == "1,100000000000,0,1,10000"
+
+
+def test_cases__a_seed_draws_its_own_starts_and_the_same_each_time() -> None:
+    case = case_named("incast-16")
+    first, again, other = (case.made(seed)[2] for seed in (1, 1, 2))
+    assert np.array_equal(first.start_s, again.start_s)
+    assert not np.array_equal(first.start_s, other.start_s)
+    assert first.start_s.max() <= cases.INCAST_WITHIN_US * 1e-6
+    assert set(first.dst) == {0}
+    assert sorted(first.src) == list(range(1, 17))
+
+
+def test_cases__losses_without_marks_come_before_any_mark() -> None:
+    scenario, _, _ = case_named("losses-32").made(1)
+    assert scenario.policy.buffer is not None
+    mark_bytes = scenario.policy.port_marking.mark_bytes
+    assert mark_bytes is not None
+    assert mark_bytes > scenario.policy.buffer
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "few", "holds"),
+    [
+        (100, 105, 0, True),
+        (100, 105.1, 0, False),
+        (100, 94.9, 0, False),
+        (0, 3, 3, True),
+        (0, 4, 3, False),
+        (0, 0, 0, True),
+    ],
+)
+def test_figure__holds_within_its_tolerance(ours: float, theirs: float, few: float, holds: bool) -> None:
+    figure = Figure("web: FCT", "us", ours, theirs, 0.05, few)
+    assert figure.holds is holds
+    assert figure.claim().holds is holds
+
+
+def test_figure__a_difference_that_chance_makes_says_so() -> None:
+    chance = Figure("web: p99", "us", 100, 120, 0.1, runs=(85.0, 100.0, 125.0)).claim("another reason")
+    beyond = Figure("web: p99", "us", 100, 130, 0.1, runs=(85.0, 100.0, 125.0)).claim("another reason")
+    assert "own runs" in chance.explanation
+    assert beyond.explanation == "another reason"
+    assert not beyond.holds
+
+
+def test_figure__what_holds_needs_no_explanation() -> None:
+    assert Figure("web: p99", "us", 100, 101, 0.1, runs=(85.0, 125.0)).claim("reason").explanation == ""
+
+
+def test_times_of__leaves_unfinished_flows_out() -> None:
+    times = times_of(np.asarray([10.0, np.nan, 30.0]), np.asarray([5.0, 5.0, 10.0]))
+    assert (times["FCT mean"], times["slowdown mean"]) == (20, 2.5)
+
+
+def test_class_times__only_classes_that_have_flows() -> None:
+    times = class_times(np.asarray([1000, 2_000_000]), np.asarray([1.0, 8.0]), np.asarray([1.0, 2.0]))
+    assert {name.split()[0] for name in times} == {"small", "medium"}
+    assert times["medium slowdown p99"] == 4
+
+
+def test_figures_of_times__the_median_run_stands_for_ours() -> None:
+    (figure,) = figures_of_times(
+        "web", [{"small FCT p99": v} for v in (1.0, 9.0, 2.0)], {"small FCT p99": 2.1}
+    )
+    assert (figure.ours, figure.runs, figure.unit, figure.holds) == (2, (1, 9, 2), "us", True)
+
+
+def test_jain_index__of_equal_and_of_lonely_shares() -> None:
+    assert jain_index([3, 3, 3, 3]) == 1
+    assert jain_index([1, 0, 0, 0]) == 0.25
+
+
+def test_rows__tell_what_holds_what_is_chance_and_what_differs() -> None:
+    runs = (80.0, 100.0, 130.0)
+    figures = [
+        Figure("lone: FCT of 1KB", "us", 100, 100.1, 0.005),
+        Figure("web: dropped", "", 100, 120, 0.1, runs=runs),
+        Figure("web: small FCT p99", "us", 100, 120, 0.1, runs=runs),
+        Figure("web: timeouts", "", 0, 20, 0.1, runs=(0.0, 1.0)),
+    ]
+    *_, exact, chance, differs = rows([figure.document() for figure in figures])
+    assert exact == "| lone | FCT of 1KB (us) | 100 | – | 100.1 | 1.001 | 0.5% |"
+    assert chance.endswith("| 80 … 130 | 120 | 1.200 | chance |")
+    assert differs.endswith("| 20 | – | **differs** |")
+
+
+def test_class_rows__one_for_each_class_that_has_all_five_figures() -> None:
+    names = ("FCT mean", "FCT p50", "FCT p99", "slowdown mean", "slowdown p99")
+    whole = [Figure(f"web: small {name}", "", 100, 104, 0.05).document() for name in names]
+    part = [Figure("web: large FCT mean", "us", 1, 1, 0.05).document()]
+    _, _, *lines = class_rows([*whole, *part])
+    assert lines == ["| web | small | " + " | ".join(["100 / 104 (1.04)"] * 5) + " |"]
+
+
+def test_explanation_of__the_longest_story_is_of_its_own_case() -> None:
+    about = "marks-and-losses-32: timeouts"
+    assert "81 time out" in explanation_of(Figure(about, "", 57, 86, 0.1))
+    assert explanation_of(Figure("web-0.5: small FCT p99", "us", 1, 2, 0.1)) == ""

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The soak: its traffic, and what its verdict is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.checks.soak.flows import SEGMENT_S, document_of
+from experiments.checks.soak.run import Outcome, claims
+from policy.scenario import scheduled_flows
+from sluice.runs.files import scenario_with
+from tests.unit.experiments.kit.test_runs import record
+from topologies import build_topology
+
+
+def test_document__as_many_flows_at_any_time() -> None:
+    scenario, _ = scenario_with(document_of(1, 60.0, 20, np.random.default_rng(1)))
+    flows = scheduled_flows(scenario, build_topology(scenario), np.random.default_rng(1), "run")
+    for now_s in (20.0, 40.0):
+        assert sum(flow.start_s <= now_s < flow.start_s + SEGMENT_S for flow in flows) == 20
+
+
+def outcome(**changes: Any) -> Outcome:
+    usual: dict[str, Any] = {"loads": 9, "kills": ["web"], "active": [20], "storages": [3]}
+    return Outcome(**{**usual, "records": [record(1), record(2)], **changes})
+
+
+@pytest.mark.parametrize(
+    ("number", "changes"),
+    [
+        (0, {"loads": 0}),
+        (2, {"kills": []}),
+        (3, {"records": [record(1), record(1)]}),
+        (4, {"complaints": ["BUG: x"]}),
+        (5, {"storages_after": 1}),
+        (6, {"left": ["a namespace"]}),
+    ],
+)
+def test_claims__each_fails_by_its_own_fault(number: int, changes: dict[str, Any]) -> None:
+    assert [claim.holds for claim in claims(outcome())] == [True] * 7
+    assert [claim.holds for claim in claims(outcome(**changes))] == [i != number for i in range(7)]
