@@ -28,12 +28,12 @@ from os_ken.controller.handler import (
     set_ev_cls,
 )
 
-from controller import openflow
 from controller.connection import Connection, DaemonLoop, EventRole, EventStatsReply
 from controller.contest import PROBE_S, Contest
 from controller.leadership import Leadership, Standing
 from controller.metrics import ControllerMetrics, SwitchMetrics
-from controller.openflow import QueueCounters, Role
+from controller.openflow import change as openflow
+from controller.openflow.change import QueueCounters, Role
 from controller.policing import Restored, Verdict
 from controller.recorder import Recorder
 from controller.session import Session

@@ -33,9 +33,9 @@ from os_ken.controller.ofp_handler import OFPHandler
 from os_ken.ofproto import ofproto_common, ofproto_parser
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from controller import wire
+from controller.openflow import frames as wire
+from controller.openflow.frames import Frame, ProtocolViolation
 from controller.tls import TlsSocket
-from controller.wire import Frame, ProtocolViolation
 from policy.errors import FieldError
 
 log = logging.getLogger(__name__)

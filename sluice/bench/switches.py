@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from controller import openflow, wire
+from controller.openflow import change as openflow
+from controller.openflow import frames as wire
+from controller.openflow.frames import Frame, Framer
 from controller.pipeline import (
     FlowRule,
     MatchValue,
@@ -34,7 +36,6 @@ from controller.pipeline import (
     switch_rules,
 )
 from controller.policing import LOW_TAGS
-from controller.wire import Frame, Framer
 from policy import tags
 from policy.desired import Policy
 from policy.graph import Topology

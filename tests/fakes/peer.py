@@ -8,8 +8,8 @@ import struct
 import time
 from collections.abc import Callable
 
-from controller import wire
-from controller.wire import Frame, Framer
+from controller.openflow import frames as wire
+from controller.openflow.frames import Frame, Framer
 
 FEATURES_REQUEST, MULTIPART_REQUEST, BARRIER_REQUEST, ROLE_REQUEST = 5, 18, 20, 24
 _BUNDLE_REPLY_OF = {0: 1, 2: 3, 4: 5, 6: 7}

@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import pytest
 
 from controller.metrics import ControllerMetrics, SwitchMetrics
+from controller.openflow.frames import STATS_FLOW, STATS_QUEUE, entry_count, flow_counters
 from controller.pipeline import Table, cookie
 from controller.session import Session
 from controller.state import MS, Change, Desired, PollCompleted, SwitchState
-from controller.wire import STATS_FLOW, STATS_QUEUE, entry_count, flow_counters
 from policy.desired import Policy
 from store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SUM, VALUE, bound_text
 from tests.unit.controller.networks import single
+from tests.unit.controller.openflow.test_frames import flow_entry
 from tests.unit.controller.test_session import Committed, Datapath, Told, barrier, come_to_rest
-from tests.unit.controller.test_wire import flow_entry
 
 POLICY = Policy.from_document({"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500})
 

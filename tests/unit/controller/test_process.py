@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from controller import wire
+from controller.openflow import frames as wire
 from controller.pipeline import Table, cookie
 from policy import tags
 from policy.desired import Policy
@@ -24,7 +24,7 @@ from store import desired, observed
 from store.engine import open_store
 from tests.fakes.peer import MULTIPART_REQUEST, Peer, message, multipart_reply
 from tests.unit.controller.networks import leaf_spine, single
-from tests.unit.controller.test_wire import flow_entry
+from tests.unit.controller.openflow.test_frames import flow_entry
 
 
 class Process:

@@ -3,14 +3,14 @@ from __future__ import annotations
 
 import pytest
 
+from controller.openflow.frames import STATS_FLOW, STATS_GROUP_DESC
 from controller.pipeline import Table, cookie
 from controller.session import OPERATION_LIMIT_NS, Session
 from controller.state import MS, Desired, SwitchState
-from controller.wire import STATS_FLOW, STATS_GROUP_DESC
 from policy.desired import Policy
 from tests.unit.controller.networks import single
-from tests.unit.controller.test_openflow import BARRIER, EXPERIMENTER, FakeDatapath, frames
-from tests.unit.controller.test_wire import flow_entry
+from tests.unit.controller.openflow.test_change import BARRIER, EXPERIMENTER, FakeDatapath, frames
+from tests.unit.controller.openflow.test_frames import flow_entry
 
 
 class Datapath(FakeDatapath):

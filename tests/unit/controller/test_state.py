@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.openflow import Counted
+from controller.openflow.change import Counted
 from controller.pipeline import Changes, Remap, SwitchRules, Table, switch_rules
 from controller.policing import FlowSeen, Restored
 from controller.state import (

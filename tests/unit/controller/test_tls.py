@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from controller import tls, wire
+from controller import tls
+from controller.openflow import frames as wire
 from policy.errors import FieldError
 from runtime.process import spawn
 from runtime.wait import wait_until

@@ -25,7 +25,7 @@ from os_ken.ofproto import nicira_ext, ofproto_common, ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from controller import wire
+from controller.openflow import frames as wire
 from controller.pipeline import (
     COOKIE_TABLE_MASK,
     FAMILIES,

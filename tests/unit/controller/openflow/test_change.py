@@ -11,8 +11,10 @@ from os_ken.ofproto import ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from controller import openflow, wire
-from controller.openflow import OFP_VERSION
+from controller.openflow import change as openflow
+from controller.openflow import frames as wire
+from controller.openflow.change import OFP_VERSION
+from controller.openflow.frames import Framer
 from controller.pipeline import (
     NOT_IP,
     Changes,
@@ -28,12 +30,11 @@ from controller.pipeline import (
     remap,
     switch_rules,
 )
-from controller.wire import Framer
 from policy import tags
 from policy.queue_map import mlfq_map
 from policy.sanctions import Treatment
 from tests.unit.controller.networks import leaf_spine
-from tests.unit.controller.test_wire import flow_entry
+from tests.unit.controller.openflow.test_frames import flow_entry
 
 EXPERIMENTER, BUNDLE_ADD, BUNDLE_CONTROL = 4, 2301, 2300
 FLOW_MOD, GROUP_MOD, BARRIER = 14, 15, 20

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller import wire
-from controller.wire import Framer, ProtocolViolation, Replies
+from controller.openflow import frames as wire
+from controller.openflow.frames import Framer, ProtocolViolation, Replies
 
 
 def message(kind=wire.ECHO_REQUEST, body=b"", xid=7, version=4, length=None):
