@@ -29,7 +29,7 @@ from os_ken.controller.handler import (
 )
 
 from controller.connection import Connection, DaemonLoop, EventRole, EventStatsReply
-from controller.contest import PROBE_S, Contest
+from controller.connection_table import PROBE_S, Contest
 from controller.leadership import Leadership, Standing
 from controller.metrics import ControllerMetrics, SwitchMetrics
 from controller.openflow import change as openflow

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from controller.contest import PROBE_S, Contest
+from controller.connection_table import PROBE_S, Contest
 
 
 class Switch:
