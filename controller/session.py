@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from controller.changes import Changes, Remap
 from controller.metrics import ControllerMetrics, SwitchMetrics
 from controller.openflow import change as openflow
 from controller.openflow.change import QueueCounters, Request, Role
 from controller.openflow.frames import STATS_FLOW, STATS_GROUP_DESC, STATS_QUEUE, entry_count
-from controller.pipeline import Changes, Remap
 from controller.policing import Verdict
 from controller.state import (
     Change,

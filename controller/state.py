@@ -17,7 +17,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from controller.pipeline import Changes, Remap, SwitchRules, diff, remap, switch_rules, treat
+from controller.changes import Changes, Remap, diff, remap, treatment_changes
+from controller.pipeline import switch_rules
 from controller.policing import (
     ALL_TAGS_EVERY,
     INGRESS_POLL_NS,
@@ -26,6 +27,7 @@ from controller.policing import (
     Policing,
     Verdict,
 )
+from controller.rules import SwitchRules
 from policy import tags
 from policy.adaptation import Adaptation, PortCounters, edges_of
 from policy.desired import Policy
@@ -302,7 +304,7 @@ class SwitchState:
         """The rules of the ports that are treated otherwise from now on."""
         self._change_under_way(())
         self._treating_as = self._policing.treatments
-        return Change(treat(self._treated, self._treating_as))
+        return Change(treatment_changes(self._treated, self._treating_as))
 
     def _next_change(self, in_force: Sequence[_Setting]) -> Change:
         """The map rules whose queue changes, of all ports together."""

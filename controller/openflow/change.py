@@ -25,13 +25,14 @@ from os_ken.ofproto import nicira_ext, ofproto_common, ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
+from controller.changes import Changes, Remap
+from controller.cookies import COOKIE_TABLE_MASK, cookie, cookie_port
 from controller.openflow import frames as wire
-from controller.pipeline import (
-    COOKIE_TABLE_MASK,
-    FAMILIES,
+from controller.pipeline import FAMILIES, Table, map_rule
+from controller.policing import LOW_TAGS, FlowSeen
+from controller.rules import (
     Action,
     Bucket,
-    Changes,
     FlowRule,
     Foreign,
     GroupKind,
@@ -41,19 +42,13 @@ from controller.pipeline import (
     Match,
     Output,
     PushVlan,
-    Remap,
     Resubmit,
     SetPriority,
     SetQueue,
     SetTag,
     SwitchRules,
-    Table,
     ToGroup,
-    cookie,
-    cookie_port,
-    map_rule,
 )
-from controller.policing import LOW_TAGS, FlowSeen
 from policy import tags
 
 OFP_VERSION: int = ofp.OFP_VERSION

@@ -22,20 +22,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from controller.cookies import cookie, cookie_code, cookie_port
 from controller.openflow import change as openflow
 from controller.openflow import frames as wire
 from controller.openflow.frames import Frame, Framer
-from controller.pipeline import (
-    FlowRule,
-    MatchValue,
-    SwitchRules,
-    Table,
-    cookie,
-    cookie_code,
-    cookie_port,
-    switch_rules,
-)
+from controller.pipeline import Table, switch_rules
 from controller.policing import LOW_TAGS
+from controller.rules import FlowRule, MatchValue, SwitchRules
 from policy import tags
 from policy.desired import Policy
 from policy.graph import Topology

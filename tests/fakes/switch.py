@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controller.pipeline import (
+from controller.changes import Changes
+from controller.rules import (
     Action,
-    Changes,
     FlowRule,
     GroupKind,
     GroupRule,

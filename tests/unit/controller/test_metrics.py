@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from controller.cookies import cookie
 from controller.metrics import ControllerMetrics, SwitchMetrics
 from controller.openflow.frames import STATS_FLOW, STATS_QUEUE, entry_count, flow_counters
-from controller.pipeline import Table, cookie
+from controller.pipeline import Table
 from controller.session import Session
 from controller.state import MS, Change, Desired, PollCompleted, SwitchState
 from policy.desired import Policy

@@ -7,20 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller import pipeline
-from controller.pipeline import (
-    COOKIE_TABLE_MASK,
-    NOT_IP,
-    PIPELINE,
-    FlowRule,
-    Foreign,
-    GroupKind,
-    SwitchRules,
-    Table,
-    cookie,
-    diff,
-    switch_rules,
-)
+from controller import cookies
+from controller.changes import diff
+from controller.cookies import COOKIE_TABLE_MASK, NOT_IP, cookie
+from controller.pipeline import PIPELINE, Table, switch_rules
+from controller.rules import FlowRule, Foreign, GroupKind, GroupRule, SwitchRules
 from policy import tags
 from policy.queue_map import mlfq_map
 from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet, Sent
@@ -150,14 +141,14 @@ def test_ingress_counts_by_edge_port_and_tag():
 
 def test_cookies_are_unique_where_something_is_counted_and_say_what():
     rules = rules_of(leaf_spine(), "s1").flows
-    counting = [rule for rule in rules if pipeline.cookie_code(rule.cookie) != pipeline.NO_CODE]
+    counting = [rule for rule in rules if cookies.cookie_code(rule.cookie) != cookies.NO_CODE]
     assert len({rule.cookie for rule in counting}) == len(counting) > 500
     for rule in counting:
-        assert pipeline.cookie_table(rule.cookie) == rule.table
+        assert cookies.cookie_table(rule.cookie) == rule.table
         assert rule.cookie & COOKIE_TABLE_MASK == cookie(rule.table, 0, 0)
         if rule.table in (Table.COMPLETED, Table.MAP):
             metadata = dict(rule.match)["metadata"][0]
-            where = (pipeline.cookie_port(rule.cookie), pipeline.cookie_code(rule.cookie))
+            where = (cookies.cookie_port(rule.cookie), cookies.cookie_code(rule.cookie))
             assert where == (metadata & 0xFFFF, metadata >> 16)
 
 
@@ -232,7 +223,7 @@ def test_diff__leads_from_any_table_to_the_wanted_one(data):
     groups = data.draw(st.sampled_from([old.groups, rules_of(leaf_spine(spines=3), "s1").groups]))
     held = FakeSwitch(
         SwitchRules(
-            (*groups, pipeline.GroupRule(77, GroupKind.ALL, ())),
+            (*groups, GroupRule(77, GroupKind.ALL, ())),
             tuple(rule for i, rule in enumerate(old.flows) if i not in drop),
         )
     )

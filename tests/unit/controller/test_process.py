@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from controller.cookies import cookie
 from controller.openflow import frames as wire
-from controller.pipeline import Table, cookie
+from controller.pipeline import Table
 from policy import tags
 from policy.desired import Policy
 from runtime.process import spawn, stop

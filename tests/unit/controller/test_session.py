@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import pytest
 
+from controller.cookies import cookie
 from controller.openflow.frames import STATS_FLOW, STATS_GROUP_DESC
-from controller.pipeline import Table, cookie
+from controller.pipeline import Table
 from controller.session import OPERATION_LIMIT_NS, Session
 from controller.state import MS, Desired, SwitchState
 from policy.desired import Policy

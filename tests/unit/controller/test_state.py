@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.changes import Changes, Remap
 from controller.openflow.change import Counted
-from controller.pipeline import Changes, Remap, SwitchRules, Table, switch_rules
+from controller.pipeline import Table, switch_rules
 from controller.policing import FlowSeen, Restored
+from controller.rules import SwitchRules
 from controller.state import (
     MS,
     QUEUE_POLL_NS,

@@ -11,25 +11,14 @@ from os_ken.ofproto import ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
+from controller.changes import Changes, Remap, diff, remap
+from controller.cookies import NOT_IP, cookie
 from controller.openflow import change as openflow
 from controller.openflow import frames as wire
 from controller.openflow.change import OFP_VERSION
 from controller.openflow.frames import Framer
-from controller.pipeline import (
-    NOT_IP,
-    Changes,
-    FlowRule,
-    Foreign,
-    Remap,
-    SwitchRules,
-    Table,
-    conduct_rules,
-    cookie,
-    diff,
-    map_rule,
-    remap,
-    switch_rules,
-)
+from controller.pipeline import Table, conduct_rules, map_rule, switch_rules
+from controller.rules import FlowRule, Foreign, SwitchRules
 from policy import tags
 from policy.queue_map import mlfq_map
 from policy.sanctions import Treatment
