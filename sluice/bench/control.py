@@ -23,7 +23,7 @@ import numpy as np
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 import topologies
-from controller.openflow import change as openflow
+from controller import openflow
 from controller.pipeline import completed_rules, map_rules
 from policy.desired import Override, Policy
 from policy.graph import Topology
