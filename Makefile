@@ -46,7 +46,8 @@ fmt: venv ## format Python and C
 check: setup ## formatting, lint, types, generated files
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui sluice experiments
+	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui sluice experiments \
+		tests/fakes tests/unit/controller
 	clang-format --dry-run --Werror $(C_SOURCES)
 	$(PYTHON) -m policy.tags | diff - dataplane/laws/tags.gen.h
 
