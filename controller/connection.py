@@ -23,6 +23,7 @@ import threading
 import time
 from typing import Protocol
 
+import os_ken.base.app_manager  # noqa: F401 (os-ken's modules import each other; this one first)
 from os_ken.controller import ofp_event
 from os_ken.controller.controller import Datapath
 from os_ken.controller.handler import DEAD_DISPATCHER, MAIN_DISPATCHER

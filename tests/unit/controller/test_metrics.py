@@ -6,16 +6,18 @@ import pytest
 from controller.cookies import cookie
 from controller.metrics import ControllerMetrics, SwitchMetrics
 from controller.openflow import StatsType
-from controller.operations import Change, Operation, PollCompleted, PollQueues
+from controller.operations import Change, Operation, PollCompleted, PollLearned, PollQueues
 from controller.pipeline import Table
+from controller.rules import MatchValue
 from controller.state import MS, Desired
 from policy.desired import Policy
 from store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SUM, VALUE, bound_text
-from tests.fakes.openflow import flow_entry
+from tests.fakes.openflow import flow_entry, learned_entry
 from tests.unit.controller.networks import single
 from tests.unit.controller.sessions import PlayedSession
 
 POLICY = Policy.from_document({"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500})
+FLOW: dict[str, MatchValue] = {"ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "tcp_src": 4000, "tcp_dst": 80}
 COUNTERS = flow_entry(cookie(Table.COMPLETED, 1, 1), 1)
 
 
@@ -49,6 +51,7 @@ def poll_until(played: PlayedSession, kind: type[Operation], now_ns: int) -> int
             now_ns += 10 * MS
             played.session.advance(now_ns)
         else:
+            assert not isinstance(operation, Change)
             stats = StatsType.QUEUE if isinstance(operation, PollQueues) else StatsType.FLOW
             played.answer_poll(b"", now_ns, stats)
     return now_ns
@@ -90,6 +93,21 @@ def test_entries_are_counted_as_they_are_decoded(
     taken(metrics)
     played.answer_poll(COUNTERS * count, requested_ns)
     assert taken(metrics).get((ENTRIES_DECODED.name, VALUE), 0) == count
+
+
+def test_entries_about_learned_flows_are_counted_too(
+    played: PlayedSession, metrics: ControllerMetrics
+) -> None:
+    """Once a port is watched, its flows are polled four times a second."""
+    policing = played.state._policing
+    policing._conduct[1] = policing._conduct[1].suspected(0)
+    played.session.advance(10 * MS)
+    assert isinstance(operation_of(played), Change)
+    played.commit(10 * MS)
+    polled_ns = poll_until(played, PollLearned, 0)
+    taken(metrics)
+    played.answer_poll(learned_entry(1, 1, 3, 300, FLOW) * 2, polled_ns)
+    assert taken(metrics)[ENTRIES_DECODED.name, VALUE] == 2
 
 
 def test_connects_are_counted_by_switch(metrics: ControllerMetrics) -> None:

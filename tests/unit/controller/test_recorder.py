@@ -150,6 +150,17 @@ def test_rows_of_one_kind_that_wait_together_are_written_together_and_in_order(
     assert written == [[0, 1, 2, 3, 4], [5, 6]]
 
 
+def test_rows_for_different_functions_are_not_mixed(url: str) -> None:
+    written: list[tuple[str, list[int]]] = []
+    recorder = Recorder(url, lambda _: None)
+    recorder.lead()
+    recorder.record_rows(lambda _, rows: written.append(("one", rows)), [1])
+    recorder.record_rows(lambda _, rows: written.append(("other", rows)), [2])
+    recorder.start()
+    recorder.stop(5)
+    assert written == [("one", [1]), ("other", [2])]
+
+
 def test_an_invalid_policy_is_logged_and_the_one_before_it_stays(
     recorder: Recorder, delivered: list[Desired], engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:

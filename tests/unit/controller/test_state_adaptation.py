@@ -62,6 +62,14 @@ def test_counters_are_polled_at_the_interval_bounded_by_50_ms_and_a_quarter_of_t
     assert polls(driven, 10_000, PollCompleted) == pytest.approx(10 * a_second, abs=1)
 
 
+def test_another_interval_counts_from_the_next_poll_on() -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy(interval_ms=100, window_ms=500)))
+    driven.settle()
+    driven.state.want(Desired(single(), 2, policy(interval_ms=500, window_ms=5_000)))
+    driven.settle()
+    assert polls(driven, 10_000, PollCompleted) == pytest.approx(20, abs=1)
+
+
 def test_queues_are_polled_once_a_second_under_every_scheme() -> None:
     for wanted in (policy("tcp"), policy()):
         driven = DrivenSwitch(Desired(single(), 1, wanted))
