@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from policy import tags
 from policy.adaptation import PortCounters
-from policy.port_traffic import HEADER_BYTES, MSS_BYTES
+from policy.framing import HEADER_BYTES, MSS_BYTES
 
 _EDGES = np.asarray(tags.EDGES_BYTES)
 
