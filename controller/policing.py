@@ -5,8 +5,8 @@
     (every 500 ms, all ports at once)    (every 250 ms while any port is watched)
 
 A flow's counters are compared with what an honest flow can have sent in the last WINDOW_NS and in
-LAG_S before that. LAG_S allows for Open vSwitch, which credits packets to rules up to half a second
-late, and then to the rules that exist by then.
+LAG_S before that. LAG_S allows for Open vSwitch, which credits packets to rules up to half a
+second late, and then to the rules that exist by then.
 """
 
 from __future__ import annotations
