@@ -20,7 +20,10 @@ from policy.errors import FieldError, SluiceError
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m controller", description=__doc__)
     parser.add_argument(
-        "--store", required=True, metavar="URL", help="sqlite:////path/to/store.db, or PostgreSQL"
+        "--store",
+        required=True,
+        metavar="URL",
+        help="sqlite:////path/to/store.db, or the URL of a PostgreSQL database",
     )
     parser.add_argument(
         "--listen",
@@ -28,11 +31,14 @@ def arguments() -> argparse.Namespace:
         metavar="ADDRESS",
         help="where switches connect: ADDRESS:PORT or unix:PATH (default %(default)s)",
     )
-    files = parser.add_argument_group("OpenFlow over TLS (all three, or none)")
+    files = parser.add_argument_group("OpenFlow over TLS (all three options, or none)")
     files.add_argument("--tls-key", type=Path, metavar="PEM", help="the controller's private key")
     files.add_argument("--tls-cert", type=Path, metavar="PEM", help="the controller's certificate")
     files.add_argument(
-        "--tls-ca", type=Path, metavar="PEM", help="the authority whose certificates switches have to show"
+        "--tls-ca",
+        type=Path,
+        metavar="PEM",
+        help="the authority that has signed the certificates of the switches",
     )
     parser.add_argument("--verbose", action="store_true", help="log every request")
     return parser.parse_args()
@@ -43,21 +49,22 @@ def configure_logging(*, verbose: bool) -> None:
         level=logging.DEBUG if verbose else logging.INFO,
         format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
     )
-    # os-ken logs a malformed message with all of its bytes; what is worth saying of it, connection.py says.
+    # os-ken logs every byte of a malformed message. connection.py logs the reason in one line.
     logging.getLogger("os_ken").setLevel(logging.CRITICAL)
 
 
 def main() -> int:
     options = arguments()
-    # Before any library starts a thread (numpy's do), so that every thread inherits it. `Launcher.run` waits for them.
+    # Before any library starts a thread (numpy does), because threads inherit the mask.
+    # `Launcher.run` waits for the signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
     configure_logging(verbose=options.verbose)
     try:
         check_url(options.store)
         context = tls_context(options)
-        from controller import connection, launcher
+        from controller import launcher, listener
 
-        listening = connection.bind(options.listen)
+        listening = listener.bind(options.listen)
         logging.getLogger("controller").info("listening on %s", options.listen)
         return launcher.Launcher(listening, options.store, context).run()
     except SluiceError as error:
@@ -66,22 +73,23 @@ def main() -> int:
 
 
 def tls_context(options: argparse.Namespace) -> ssl.SSLContext | None:
-    """What the three options say together; None without them."""
-    given = {"tls-key": options.tls_key, "tls-cert": options.tls_cert, "tls-ca": options.tls_ca}
+    """Return the TLS settings of the three options; None if all are missing."""
+    given = {"--tls-key": options.tls_key, "--tls-cert": options.tls_cert, "--tls-ca": options.tls_ca}
     missing = [name for name, path in given.items() if path is None]
     if len(missing) == len(given):
         return None
     if missing:
-        raise FieldError(missing[0], f"is missing: TLS needs {', '.join('--' + name for name in given)}")
+        raise FieldError(missing[0], f"is missing. TLS needs all of {', '.join(given)}")
     return tls.server_context(options.tls_key, options.tls_cert, options.tls_ca)
 
 
 def check_url(url: str) -> None:
-    """A store that is away is waited for; a URL that is none is an error at once."""
+    """Raise FieldError if this is no store URL. A store that is away is no error."""
     try:
         make_url(url).get_dialect()
     except (ArgumentError, ImportError) as error:
-        raise FieldError("store", f"{url!r} is no store URL: {error}") from error
+        problem = f"{url!r} is no store URL: {error}. Give for example sqlite:////path/to/store.db"
+        raise FieldError("--store", problem) from error
 
 
 if __name__ == "__main__":

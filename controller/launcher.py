@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the controller's parts and stops them in order: listener, connections, application, store.
+"""Starts the controller's parts, and stops them in order.
 
-os-ken's own manager cannot stop with native threads (`run_apps` ends in an AttributeError), so this is done here; every
-thread is a daemon or has a time limit, and the process ends within STOP_LIMIT_S of SIGTERM.
+os-ken's own manager cannot stop with native threads, because `run_apps` ends in an AttributeError.
+So the launcher replaces it. Every thread is a daemon or has a time limit, and the process ends
+within STOP_LIMIT_S of SIGTERM.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from os_ken.base.app_manager import AppManager
 
 from controller import END_SIGNALS
 from controller.app import Controller
-from controller.connection import Handshake, Listener
+from controller.event_loop import Handshake
+from controller.listener import Listener
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ class Launcher:
     def __init__(
         self, listening: socket.socket, store_url: str, context: ssl.SSLContext | None = None
     ) -> None:
-        """`context`: switches have to speak TLS."""
+        """With a `context`, switches must speak TLS."""
         manager = AppManager.get_instance()
         self._handshake: Handshake = manager.instantiate(Handshake)
         self._controller: Controller = manager.instantiate(Controller, store_url)
@@ -39,10 +41,11 @@ class Launcher:
         self._handshake.failed = self._controller.failed = self._fail
 
     def run(self) -> int:
-        """Serve until SIGTERM, SIGINT or a bug; returns the exit code.
+        """Serve until SIGTERM, SIGINT or a bug. Returns the exit code.
 
-        The caller has blocked END_SIGNALS before the first thread began. They are waited for, not handled: a handler
-        could interrupt this thread while it holds a lock, and another thread could take the signal.
+        The caller must block END_SIGNALS before the first thread starts. This thread waits for
+        them instead of handling them: a handler could run while the thread holds a lock, or in
+        another thread.
         """
         self._handshake.start()
         self._controller.start()
@@ -52,7 +55,7 @@ class Launcher:
         return 1 if self._failed else 0
 
     def _fail(self) -> None:
-        """Called by a thread whose handler has a bug."""
+        """End the process. A thread calls this when one of its handlers has failed."""
         self._failed = True
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of several controllers on one store is the one that leads: a lease, and a thread that looks after it.
+"""Which of several controllers on one store leads: a lease, and the thread that renews it.
 
-    follows ──the holder's row stands still for LEASE_S, or its process has ended──▶ leads ──row changed──▶ follows
+    follows ──the holder's row is unchanged for LEASE_S, or its process has ended──▶ leads
+    leads ──another controller has taken the row──▶ follows
 
-A leader that cannot reach the store goes on: nobody can take the lease while it is away for all, and if it is away for
-this one alone, whoever takes it becomes master at the switches with a greater generation, and they refuse the former
-one. A leader that has not looked for FRESH_NS (it was stopped, say) does nothing until it has.
+A leader that cannot reach the store continues. If the store is away for all controllers, no other
+one can take the lease. If it is away for this one alone, the new holder becomes master at the
+switches with a greater generation, and they refuse this one. A leader that has not looked at the
+row for FRESH_NS (for example because it was stopped) does nothing until it has looked.
 
-Only the monotonic clock counts, so that a step of the wall clock moves nothing.
+Only the monotonic clock counts, so a step of the wall clock has no effect.
 """
 
 from __future__ import annotations
@@ -30,15 +32,16 @@ log = logging.getLogger(__name__)
 NAME = "controller"
 LEASE_S = 1.8
 LOOK_S = 0.2
-"""Between two looks at the row of somebody else; its holder renews it half as often."""
+"""Between two looks of a follower at the row. The holder renews it half as often."""
 FRESH_NS = 1_500_000_000
-"""Less than LEASE_S: who has not looked for this long must not act, since another may have begun to."""
+"""Less than LEASE_S: a leader that has not looked for longer must assume that another one leads.
+"""
 RETAKE_S = 5.0
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Whether this controller leads, as of a moment of the monotonic clock."""
+class LeaseStatus:
+    """Whether this controller leads, at a moment of the monotonic clock."""
 
     leads: bool
     generation: int
@@ -49,16 +52,20 @@ class Standing:
 
 
 class Candidacy:
-    """One controller's part in the lease: `step` looks at the store and does what is due. Told the time; no thread."""
+    """One controller's part in the lease.
+
+    Without a thread: the caller of `step` passes the time.
+    """
 
     def __init__(self, me: str, ended: Callable[[str], bool] = has_ended) -> None:
+        """`ended` says whether the process of a holder has certainly ended."""
         self._me, self._ended = me, ended
         self._mine: Lease | None = None
         self._seen: Lease | None = None
-        self._seen_at = 0.0
-        self._retaken_at = float("-inf")
+        self._seen_at_s = 0.0
+        self._retaken_at_s = float("-inf")
         self.doubted = False
-        """A switch has said that another one is its master."""
+        """A switch has reported another master."""
 
     @property
     def leads(self) -> bool:
@@ -66,43 +73,44 @@ class Candidacy:
 
     @property
     def generation(self) -> int:
-        """The newest that is known; 0 before the first."""
+        """The newest known generation; 0 before the first."""
         known = self._mine or self._seen
         return known.generation if known else 0
 
-    def step(self, engine: Engine, now: float) -> None:
-        """Renew the lease, or take it when it is free. Raises SQLAlchemyError when the store is away."""
+    def step(self, engine: Engine, now_s: float) -> None:
+        """Renew the lease, or take it if it is free. Raises SQLAlchemyError without a store."""
         if self._mine is not None:
-            self._renew(engine, self._mine, now)
+            self._renew(engine, self._mine, now_s)
         else:
-            self._wait(engine, now)
+            self._wait(engine, now_s)
 
-    def _renew(self, engine: Engine, mine: Lease, now: float) -> None:
-        if self.doubted and now - self._retaken_at >= RETAKE_S:
-            # The row will tell. If it is ours, that switch has seen a greater generation, of another store's.
-            self._retaken_at, self.doubted = now, False
+    def _renew(self, engine: Engine, mine: Lease, now_s: float) -> None:
+        if self.doubted and now_s - self._retaken_at_s >= RETAKE_S:
+            # If the row is still ours, the switch has seen a greater generation of another store.
+            # Taking the lease again gives a greater one.
+            self._retaken_at_s, self.doubted = now_s, False
             self._mine = lease.take(engine, NAME, self._me, mine)
         else:
             self._mine = lease.renew(engine, mine)
         if self._mine is None:
             self.doubted = False
-            self._see(lease.look(engine, NAME), now)
+            self._see(lease.look(engine, NAME), now_s)
 
-    def _wait(self, engine: Engine, now: float) -> None:
+    def _wait(self, engine: Engine, now_s: float) -> None:
         found = lease.look(engine, NAME)
         if found != self._seen:
-            self._see(found, now)
-        if self._is_free(now):
+            self._see(found, now_s)
+        if self._is_free(now_s):
             self._mine = lease.take(engine, NAME, self._me, self._seen)
 
-    def _see(self, found: Lease | None, now: float) -> None:
-        self._seen, self._seen_at = found, now
+    def _see(self, found: Lease | None, now_s: float) -> None:
+        self._seen, self._seen_at_s = found, now_s
 
-    def _is_free(self, now: float) -> bool:
+    def _is_free(self, now_s: float) -> bool:
         seen = self._seen
         if seen is None or seen.holder == lease.NOBODY:
             return True
-        return now - self._seen_at >= LEASE_S or self._ended(seen.holder)
+        return now_s - self._seen_at_s >= LEASE_S or self._ended(seen.holder)
 
     def release(self, engine: Engine) -> None:
         """Give the lease back, if it is ours."""
@@ -112,13 +120,14 @@ class Candidacy:
 
 
 class Leadership:
-    """The thread that stands as a candidate, and says how it stands at every look."""
+    """The thread that takes part in the lease and reports its status after every look."""
 
-    def __init__(self, store_url: str, tell: Callable[[Standing], None]) -> None:
-        self._url, self._tell = store_url, tell
+    def __init__(self, store_url: str, report: Callable[[LeaseStatus], None]) -> None:
+        self._url, self._report = store_url, report
         self._candidacy = Candidacy(my_identity())
         self._engine: Engine | None = None
-        self._away = ""
+        self._outage = ""
+        """Why the store could not be reached at the last look; empty if it could."""
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="lease", daemon=True)
@@ -127,12 +136,12 @@ class Leadership:
         self._thread.start()
 
     def doubt(self) -> None:
-        """A switch has said that another controller is its master: look at once."""
+        """A switch has reported another master: look at the row at once."""
         self._candidacy.doubted = True
         self._wake.set()
 
     def stop(self, timeout_s: float) -> None:
-        """Give the lease back, if the store lets us within the time."""
+        """Give the lease back, if the store permits it within the time."""
         self._stopping.set()
         self._wake.set()
         self._thread.join(timeout_s)
@@ -150,18 +159,18 @@ class Leadership:
             if self._engine is None:
                 self._engine = lease.open_for_leases(self._url)
             self._candidacy.step(self._engine, at_ns / 1e9)
-            self._away = ""
+            self._outage = ""
         except SQLAlchemyError as error:
-            self._lost(error)
+            self._drop_engine(error)
             at_ns = time.monotonic_ns()
-        self._tell(Standing(self._candidacy.leads, self._candidacy.generation, at_ns))
+        self._report(LeaseStatus(self._candidacy.leads, self._candidacy.generation, at_ns))
 
-    def _lost(self, error: SQLAlchemyError) -> None:
-        """Go on as before: see the top of this file."""
+    def _drop_engine(self, error: SQLAlchemyError) -> None:
+        """Log an outage once. The status stays as it is: see the top of this file."""
         text = str(getattr(error, "orig", None) or error)
-        if text != self._away:
-            log.warning("the lease cannot be looked at, trying again: %s", text)
-        self._away = text
+        if text != self._outage:
+            log.warning("cannot read the lease in the store, trying again: %s", text)
+        self._outage = text
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
@@ -172,5 +181,5 @@ class Leadership:
         try:
             self._candidacy.release(self._engine)
         except SQLAlchemyError as error:
-            log.info("the lease could not be given back: %s", error)
+            log.info("cannot give the lease back: %s", error)
         self._engine.dispose()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller counts of its own work, on its way to the store's totals.
+"""What the controller counts of its own work, on the way to the store's totals.
 
-The controller serves nothing: its numbers are rows, as all that it knows, and the web process has them in /metrics. So
-a controller that was restarted, or took over from another one, goes on counting where the last one stopped.
+The controller serves no port of its own: its numbers are rows, and the web process shows them in
+/metrics. So a controller that restarts or takes over continues the counters of the one before it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from store.totals import (
 
 
 class ControllerMetrics:
-    """Of all switches together. Belongs to the event-loop thread, which hands `tally` over to the recorder."""
+    """Counters of all switches. They belong to the event-loop thread, as the sessions do."""
 
     def __init__(self) -> None:
         self.tally = Tally()
@@ -31,26 +31,29 @@ class ControllerMetrics:
 
 
 class SwitchMetrics:
-    """One conversation's: how long it takes from asking for counters to rules that follow from them."""
+    """Counters of one session, and how long its control loop takes.
 
-    def __init__(self, everybody: ControllerMetrics) -> None:
-        self._tally = everybody.tally
-        self._asked_ns: int | None = None
+    The loop begins with the request for counters and ends when the rules that follow are in force.
+    """
+
+    def __init__(self, controller: ControllerMetrics) -> None:
+        self._tally = controller.tally
+        self._requested_ns: int | None = None
 
     def decoded(self, entries: int) -> None:
-        """A flow statistics reply of so many entries."""
+        """Count the entries of a flow statistics reply."""
         self._tally.count(ENTRIES_DECODED, entries)
 
-    def counters_in(self, asked_ns: int) -> None:
-        """The counters of completed flows are here; they were asked for at that time."""
-        self._asked_ns = asked_ns
+    def counters_received(self, requested_ns: int) -> None:
+        """Begin a loop: the counters of completed flows have arrived."""
+        self._requested_ns = requested_ns
 
     def rules_changed(self, count: int) -> None:
-        """The switch has acknowledged so many changes."""
+        """Count changes that the switch has acknowledged."""
         self._tally.count(RULES_CHANGED, count)
 
-    def stands(self, now_ns: int) -> None:
-        """No rule is left to change."""
-        if self._asked_ns is not None:
-            self._tally.observe(LOOP_SECONDS, [(now_ns - self._asked_ns) / 1e9])
-            self._asked_ns = None
+    def rules_settled(self, now_ns: int) -> None:
+        """End the loop, if one has begun: no rule is left to change."""
+        if self._requested_ns is not None:
+            self._tally.observe(LOOP_SECONDS, [(now_ns - self._requested_ns) / 1e9])
+            self._requested_ns = None

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One switch's edge ports: do the tags of their hosts tell the truth, and what follows if they do not. Pure.
+"""One switch's edge ports: whether their hosts' tags are true, and what follows if not. Pure.
 
     counters by port × tag ─suspicion──▶ watched: counters by flow × tag ──breach──▶ demoted
     (every 500 ms, all ports at once)    (every 250 ms while any port is watched)
 
-What a flow's counters say is compared with what an honest flow can have sent in the last WINDOW_NS and LAG_S before
-that: Open vSwitch credits packets to rules up to half a second late, and then to those that it has by then.
+A flow's counters are compared with what an honest flow can have sent in the last WINDOW_NS and in
+LAG_S before that. LAG_S allows for Open vSwitch, which credits packets to rules up to half a
+second late, and then to the rules that exist by then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from controller.counts import FlowCounts, Ints
 from policy import tags
 from policy.desired import Policy
 from policy.graph import Port
@@ -26,51 +29,34 @@ from policy.thresholds import SlidingCounts, growth
 MS = 1_000_000
 INGRESS_POLL_NS = 500 * MS
 ALL_TAGS_EVERY = 4
-"""The others of these polls are of the tags below LOW_TAGS (up to 56 KB sent): a quarter of the counters."""
+"""Every fourth ingress poll reads all tags. The others read the tags below LOW_TAGS, a quarter."""
 LOW_TAGS = 16
-WITNESS_POLL_NS = 250 * MS
+"""Tags below this one are of the first 56 KB of a flow: false ones gain most."""
+LEARNED_POLL_NS = 250 * MS
 WINDOW_NS = 1_000 * MS
-MOST_WATCHED = 2
-"""Ports of a switch at once, demoted ones apart. On a fast link many honest connections are suspicious all day."""
-LOOK_NS = 2_000 * MS
-"""A watched port has so long, where others wait."""
+MAX_WATCHED = 2
+"""Ports that are watched at once on a switch, demoted ones not counted.
+
+On a fast link many honest connections together look suspicious all the time.
+"""
+TURN_NS = 2_000 * MS
+"""How long a port is watched before another suspicious port takes its place."""
 LAG_S = 0.75
 AGENTS_FOLLOW_NS = 10_000 * MS
-"""A longer idle gap counts only after this long: agents take it up with a heartbeat, about every second."""
-
-
-@dataclass
-class FlowSeen:
-    """A flow of a watched port: what the switch has counted of it, by tag."""
-
-    port: int
-    name: str
-    """ "TCP 10.0.0.2:40000 > 10.0.0.1:80"."""
-    age_s: float = 0.0
-    """Of the oldest of its rules."""
-    counts: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Cumulative packets and bytes by tag, of the rules that there are."""
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(size_bytes for _, size_bytes in self.counts.values())
-
-    def by_tag(self) -> npt.NDArray[np.int64]:
-        """Shape (2, 62)."""
-        counts = np.zeros((2, tags.TAG_COUNT), np.int64)
-        for tag, of_tag in self.counts.items():
-            counts[:, tag] = of_tag
-        return counts
+"""A longer idle gap counts after this time, because agents adopt it with a heartbeat, about 1 s.
+"""
 
 
 @dataclass(frozen=True)
 class Restored:
+    """A host is no longer demoted."""
+
     port: str
     host: str
     reason: str
 
 
-Verdict = Demoted | Restored
+Verdict: TypeAlias = Demoted | Restored
 
 
 @dataclass(frozen=True)
@@ -80,17 +66,19 @@ class _Proof:
     duration_s: float
 
     @property
-    def gravity(self) -> float:
+    def excess(self) -> float:
+        """How many times more was sent than is possible."""
         return self.breach.sent_bytes / self.breach.limit_bytes
 
 
 class Policing:
     def __init__(self, ports: Sequence[Port], policy: Policy, offences: Mapping[str, int]) -> None:
-        """`offences` of the ports that are demoted already, by port id."""
+        """`offences`: port id → offences, of the ports that are demoted already."""
         self._port_of = {port.number: port for port in ports if port.edge}
-        self.numbers = np.asarray(sorted(self._port_of), np.int64)
-        """Edge ports: the rows of what is counted at the ingress."""
-        self._rates_bps = np.asarray([self._port_of[n].rate_bps for n in self.numbers.tolist()], float)
+        self.port_numbers: Ints = np.asarray(sorted(self._port_of), np.int64)
+        """Of the edge ports: the rows of the counters at the ingress."""
+        rates_bps = [self._port_of[number].rate_bps for number in self.port_numbers.tolist()]
+        self._rates_bps = np.asarray(rates_bps, float)
         self._conduct = {
             number: Conduct(Treatment.DEMOTED, 0, offences[port.id]) if port.id in offences else Conduct()
             for number, port in self._port_of.items()
@@ -98,138 +86,153 @@ class Policing:
         self._gap_ms, self._gap_from_ns = policy.idle_gap_ms, 0
         self._began_ns = 0
         self._judges_from_ns: int | None = 0
-        """What was sent before is nobody's offence. None: from the next look on."""
-        self._looked_ns: dict[int, int] = {}
-        """When a port began to be watched, or ceased to be."""
-        self._seen: dict[tuple[int, str], SlidingCounts] = {}
-        """By port and flow."""
-        self._last: dict[bool, tuple[int, npt.NDArray[np.int64]]] = {}
-        """When the ingress was last looked at, and its counters; of all tags, and of the low ones."""
+        """Earlier packets are no offence. None: policing begins with the next ingress counters."""
+        self._turn_ns: dict[int, int] = {}
+        """Port number → when the port began or ceased to be watched."""
+        self._windows: dict[tuple[int, str], SlidingCounts] = {}
+        """(port number, flow) → counters of the flow."""
+        self._latest: dict[bool, tuple[int, Ints]] = {}
+        """(time, counters) of the latest ingress poll: of all tags, and of the low ones."""
         self._verdicts: list[Verdict] = []
         self.adopt(policy)
 
     def adopt(self, policy: Policy) -> None:
-        """Judge by this policy from now on. One whose tags decide nothing makes everybody free."""
+        """Judge by this policy. If its tags decide nothing, every host becomes free."""
         self._policy = policy
         self._gap_ms, self._gap_from_ns = min(self._gap_ms, policy.idle_gap_ms), 0
         if not self.polices:
             self._judges_from_ns = None
             for number, port in self._port_of.items():
                 if self._conduct[number].treatment is Treatment.DEMOTED:
-                    self._verdicts.append(Restored(port.id, port.peer, "the policy leaves tags alone"))
+                    reason = "the policy does not police tags"
+                    self._verdicts.append(Restored(port.id, port.peer, reason))
                 self._conduct[number] = Conduct()
 
     @property
     def polices(self) -> bool:
-        return bool(self._policy.tag_burst) and len(self.numbers) > 0
+        return bool(self._policy.tag_burst) and len(self.port_numbers) > 0
 
     def connected(self, now_ns: int) -> None:
-        """A new connection: nobody has looked until now."""
-        self._last, self._seen, self._began_ns = {}, {}, now_ns
+        """Begin with a new connection: there are no earlier counters, and terms begin again."""
+        self._latest, self._windows, self._began_ns = {}, {}, now_ns
         self._conduct = {number: conduct.resumed(now_ns) for number, conduct in self._conduct.items()}
 
     @property
     def treatments(self) -> dict[int, Treatment]:
-        """Of the ports that are not free, by number."""
-        return {n: c.treatment for n, c in self._conduct.items() if c.treatment is not Treatment.FREE}
+        """Port number → treatment, of the ports that are not free."""
+        return {
+            number: conduct.treatment
+            for number, conduct in self._conduct.items()
+            if conduct.treatment is not Treatment.FREE
+        }
 
-    def verdicts(self) -> list[Verdict]:
-        """What has been decided since the last time."""
+    def take_verdicts(self) -> list[Verdict]:
+        """Return the verdicts since the last call."""
         taken, self._verdicts = self._verdicts, []
         return taken
 
-    # ── What is seen ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Suspicion ───────────────────────────────────────────────────────────────────────────────
 
-    def ingress(self, now_ns: int, counts: npt.NDArray[np.int64], *, all_tags: bool = True) -> None:
-        """Take the cumulative packets and bytes of the edge ports by tag, shape (P, 2, 62); time passes.
+    def observe_ingress(self, now_ns: int, counts: Ints, *, all_tags: bool = True) -> None:
+        """Take packets and bytes of the edge ports by tag, shape (P, 2, 62), and end terms.
 
-        Unless they are of all tags, they are of those below LOW_TAGS: what gains most is looked at most often.
+        Unless `all_tags`, only the tags below LOW_TAGS are valid.
         """
         if self._judges_from_ns is None:
-            self._judges_from_ns, self._last, self._seen = now_ns, {}, {}
-        self._follow_gap(now_ns)
+            self._judges_from_ns, self._latest, self._windows = now_ns, {}, {}
+        self._adopt_longer_gap(now_ns)
         low = counts.copy()
         low[:, :, LOW_TAGS:] = 0
         found = self._suspicion(now_ns, low, all_tags=False)
         if all_tags:
             found = np.maximum(found, self._suspicion(now_ns, counts, all_tags=True))
         suspects = {
-            number: by
-            for number, by in zip(self.numbers.tolist(), found.tolist(), strict=True)
-            if by > 1 and self._conduct[number].treatment is not Treatment.DEMOTED
+            number: excess
+            for number, excess in zip(self.port_numbers.tolist(), found.tolist(), strict=True)
+            if excess > 1 and self._conduct[number].treatment is not Treatment.DEMOTED
         }
         self._watch(now_ns, suspects)
-        self._pass_time(now_ns)
+        self._end_terms(now_ns)
 
-    def _suspicion(
-        self, now_ns: int, counts: npt.NDArray[np.int64], *, all_tags: bool
-    ) -> npt.NDArray[np.float64]:
-        """By what has been sent since the last time."""
-        last = self._last.get(all_tags)
-        self._last[all_tags] = (now_ns, counts)
-        if last is None or now_ns <= last[0]:
-            return np.zeros(len(self.numbers))
-        grown = growth(last[1], counts)
+    def _suspicion(self, now_ns: int, counts: Ints, *, all_tags: bool) -> npt.NDArray[np.float64]:
+        """Return how many times too much each port has sent since the latest poll, shape (P,)."""
+        latest = self._latest.get(all_tags)
+        self._latest[all_tags] = (now_ns, counts)
+        if latest is None or now_ns <= latest[0]:
+            return np.zeros(len(self.port_numbers))
+        grown = growth(latest[1], counts)
         payload = payload_bytes(grown[:, 0], grown[:, 1])
-        return suspicion(payload, self._rates_bps, (now_ns - last[0]) / 1e9, self._gap_ms, self._burst)
+        duration_s = (now_ns - latest[0]) / 1e9
+        return suspicion(payload, self._rates_bps, duration_s, self._gap_ms, self._burst_bytes)
 
-    def _pass_time(self, now_ns: int) -> None:
+    def _end_terms(self, now_ns: int) -> None:
         for number, conduct in self._conduct.items():
             self._conduct[number] = after = conduct.after(now_ns)
-            if conduct.treatment is Treatment.DEMOTED and after.treatment is not Treatment.DEMOTED:
-                port = self._port_of[number]
-                self._verdicts.append(Restored(port.id, port.peer, f"behaved for {conduct.term_s:g} s"))
+            was, is_now = conduct.treatment, after.treatment
+            if was is Treatment.DEMOTED and is_now is not Treatment.DEMOTED:
+                port, reason = self._port_of[number], f"behaved for {conduct.term_s:g} s"
+                self._verdicts.append(Restored(port.id, port.peer, reason))
 
     def _watch(self, now_ns: int, suspects: Mapping[int, float]) -> None:
-        """Watch the most suspicious ports; each in its turn, where many are."""
-        weight = {number: by * self._due(now_ns, number) for number, by in suspects.items()}
-        watched = [n for n, conduct in self._conduct.items() if conduct.treatment is Treatment.WATCHED]
-        chosen = sorted({*watched, *suspects}, key=lambda n: -weight.get(n, 0.0))[:MOST_WATCHED]
+        """Watch the most suspicious ports, and each in its turn if there are many."""
+        weight = {number: by * self._priority(now_ns, number) for number, by in suspects.items()}
+        watched = [
+            number for number, conduct in self._conduct.items() if conduct.treatment is Treatment.WATCHED
+        ]
+        ranked = sorted({*watched, *suspects}, key=lambda number: -weight.get(number, 0.0))
+        chosen = ranked[:MAX_WATCHED]
         for number in chosen:
             if number in suspects:
                 self._conduct[number] = self._conduct[number].suspected(now_ns)
             if number not in watched:
-                self._looked_ns[number] = now_ns
+                self._turn_ns[number] = now_ns
         for number in set(watched) - set(chosen):
             self._conduct[number] = self._conduct[number].released(now_ns)
-            self._looked_ns[number] = now_ns
+            self._turn_ns[number] = now_ns
 
-    def _due(self, now_ns: int, number: int) -> float:
-        """A port gets its time, then others do; and the longer nobody has looked at it, the more it is due."""
-        since_ns = now_ns - self._looked_ns.get(number, self._began_ns)
+    def _priority(self, now_ns: int, number: int) -> float:
+        """Return a factor: high during a port's turn, then 0; growing while the port waits."""
+        since_ns = now_ns - self._turn_ns.get(number, self._began_ns)
         if self._conduct[number].treatment is Treatment.WATCHED:
-            return 4.0 if since_ns < LOOK_NS else 0.0
-        return max(1.0, since_ns / LOOK_NS)
+            return 4.0 if since_ns < TURN_NS else 0.0
+        return max(1.0, since_ns / TURN_NS)
 
-    def witnessed(self, now_ns: int, flows: Iterable[FlowSeen]) -> None:
-        """Take the counters of the flows of watched ports: of all that the switch has learned."""
-        before, self._seen = self._seen, {}
+    # ── Proof ───────────────────────────────────────────────────────────────────────────────────
+
+    def observe_flows(self, now_ns: int, flows: Iterable[FlowCounts]) -> None:
+        """Take the counters of all flows of watched ports."""
+        before, self._windows = self._windows, {}
         proofs: dict[int, _Proof] = {}
-        least = limits_bytes(LAG_S, self._gap_ms, self._burst).min()
+        least = limits_bytes(LAG_S, self._gap_ms, self._burst_bytes).min()
         for flow in flows:
             key = (flow.port, flow.name)
             if flow.size_bytes < least and key not in before:
-                continue  # most are
-            seen = self._seen[key] = before.get(key) or self._counts_since(now_ns - int(flow.age_s * 1e9))
-            seen.observe(now_ns, flow.by_tag())
-            proof = self._judge(flow, seen)
-            if proof is not None and (flow.port not in proofs or proof.gravity > proofs[flow.port].gravity):
+                continue  # too small to prove anything, as most flows are
+            window = before.get(key) or self._window_since(now_ns - int(flow.age_s * 1e9))
+            self._windows[key] = window
+            window.observe(now_ns, flow.as_array())
+            proof = self._judge(flow, window)
+            known = proofs.get(flow.port)
+            if proof is not None and (known is None or proof.excess > known.excess):
                 proofs[flow.port] = proof
         for number, proof in proofs.items():
             self._demote(now_ns, number, proof)
 
-    def _counts_since(self, began_ns: int) -> SlidingCounts:
-        """Of a flow that the switch has counted since then; what it sent before anybody was policed is its baseline."""
-        seen = SlidingCounts(WINDOW_NS)
-        if self._judges_from_ns is not None and began_ns >= self._judges_from_ns:
-            seen.observe(began_ns, np.zeros((2, tags.TAG_COUNT), np.int64))
-        return seen
+    def _window_since(self, began_ns: int) -> SlidingCounts:
+        """Return the window of a flow that the switch has counted since then.
 
-    def _judge(self, flow: FlowSeen, seen: SlidingCounts) -> _Proof | None:
-        if flow.port not in self.treatments or seen.grown is None:
+        If policing has begun later, the flow's first counters are the baseline instead of zero.
+        """
+        window = SlidingCounts(WINDOW_NS)
+        if self._judges_from_ns is not None and began_ns >= self._judges_from_ns:
+            window.observe(began_ns, np.zeros((2, tags.TAG_COUNT), np.int64))
+        return window
+
+    def _judge(self, flow: FlowCounts, window: SlidingCounts) -> _Proof | None:
+        if flow.port not in self.treatments or window.grown is None:
             return None
-        duration_s = seen.covered_ns / 1e9 + LAG_S
-        found = breach(payload_bytes(*seen.grown), duration_s, self._gap_ms, self._burst)
+        duration_s = window.covered_ns / 1e9 + LAG_S
+        found = breach(payload_bytes(*window.grown), duration_s, self._gap_ms, self._burst_bytes)
         return None if found is None else _Proof(flow.name, found, duration_s)
 
     def _demote(self, now_ns: int, number: int, proof: _Proof) -> None:
@@ -252,11 +255,13 @@ class Policing:
             term_s=conduct.term_s,
         )
 
+    # ── Policy ──────────────────────────────────────────────────────────────────────────────────
+
     @property
-    def _burst(self) -> int:
+    def _burst_bytes(self) -> int:
         return self._policy.tag_burst or 0
 
-    def _follow_gap(self, now_ns: int) -> None:
+    def _adopt_longer_gap(self, now_ns: int) -> None:
         if self._gap_ms == self._policy.idle_gap_ms:
             return
         self._gap_from_ns = self._gap_from_ns or now_ns + AGENTS_FOLLOW_NS

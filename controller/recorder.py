@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's side of the store: reads what is wanted, writes what has been seen, outlives the store's absence.
+"""The controller's side of the store: reads the desired state, writes what has been observed.
 
-It does so while the controller leads (controller/leadership.py): another one's rows are not to be mixed with its own.
+It does both only while the controller leads (`leadership.py`), because the store belongs to the
+leader.
 
-One thread does both, so that a locked or vanished store never holds up a switch. Rows wait in order until they can be
-written (the oldest go when there are too many); an outage is logged once when it begins and once when it ends.
+One thread does both, so a locked or absent store never holds up a switch. Rows wait in order until
+the store takes them. When too many wait, the oldest are dropped. An outage is logged once when it
+begins and once when it ends.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
@@ -33,152 +36,197 @@ log = logging.getLogger(__name__)
 POLL_S = 0.2
 TOPOLOGY_POLL_S = 2.0
 MAX_WAITING = 20_000
-"""Rows; the oldest are forgotten beyond it."""
-
+"""Writes that wait for the store; beyond this, the oldest are dropped."""
 ROUND_S = 0.02
-"""At least this long between two rounds of writing, so that rows of one kind come together."""
+"""At least this long between two rounds of writing, so that rows of one kind are written together.
+"""
 
-Write = tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]
-
-
-def _forget() -> None:
-    """Stands in the queue where everything before it is to be forgotten."""
+P = ParamSpec("P")
+Row = TypeVar("Row")
 
 
-_FORGET: Write = (_forget, (), {})
+class _Write(Protocol):
+    def __call__(self, engine: Engine) -> None: ...
+
+    def absorb(self, later: _Write) -> bool:
+        """Write the rows of a later write together with these.
+
+        Returns whether that is possible.
+        """
+
+
+class _Call(Generic[P]):
+    def __init__(
+        self, function: Callable[Concatenate[Engine, P], object], *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        self._function, self._args, self._kwargs = function, args, kwargs
+
+    def __call__(self, engine: Engine) -> None:
+        self._function(engine, *self._args, **self._kwargs)
+
+    def __str__(self) -> str:
+        return f"{_name(self._function)}{self._args} {self._kwargs}"
+
+    def absorb(self, later: _Write) -> bool:
+        return False
+
+
+class _Rows(Generic[Row]):
+    def __init__(self, function: Callable[[Engine, list[Row]], object], rows: list[Row]) -> None:
+        self._function, self._rows = function, rows
+
+    def __call__(self, engine: Engine) -> None:
+        self._function(engine, self._rows)
+
+    def __str__(self) -> str:
+        return f"{_name(self._function)}({self._rows})"
+
+    def absorb(self, later: _Write) -> bool:
+        if not isinstance(later, _Rows) or later._function is not self._function:
+            return False
+        self._rows.extend(later._rows)
+        return True
+
+
+def _name(function: Callable[..., object]) -> str:
+    return str(getattr(function, "__name__", function))
+
+
+class _Signal(Enum):
+    WAKE = auto()
+    FORGET = auto()
+    """Drop all writes before this one."""
 
 
 class Recorder:
-    """Delivers desired state to `on_desired`, and writes rows in the order in which they were recorded."""
+    """Delivers the desired state to `on_desired`, and writes rows in order."""
 
     def __init__(self, store_url: str, on_desired: Callable[[Desired], None]) -> None:
         self._url, self._on_desired = store_url, on_desired
         self._engine: Engine | None = None
-        self._incoming: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
-        self._waiting: deque[Write] = deque(maxlen=MAX_WAITING)
+        self._incoming: queue.SimpleQueue[_Write | _Signal] = queue.SimpleQueue()
+        self._waiting: deque[_Write] = deque(maxlen=MAX_WAITING)
         self._topology: Topology | None = None
         self._version = 0
-        self._said = ""
-        """The last remark on what is in the store."""
-        self._away = ""
-        """Why the store could not be used the last time; empty when it could."""
+        self._last_warning = ""
+        """The latest warning about what the store holds."""
+        self._outage = ""
+        """Why the store could not be used the last time; empty if it could."""
         self._stopping = threading.Event()
         self._leads = False
         self._begins = threading.Event()
-        """The controller has just begun to lead: forget what was delivered, and deliver it as it stands now."""
-        self._topology_due = self._poll_due = 0.0
+        """The controller has begun to lead: deliver the desired state whether it is new or not."""
+        self._topology_due_s = self._poll_due_s = 0.0
         self._thread = threading.Thread(target=self._loop, name="store", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Write what is waiting if the store lets us within the time."""
+        """Write what is waiting, if the store permits it within the time."""
         self._stopping.set()
-        self._incoming.put(None)
+        self._incoming.put(_Signal.WAKE)
         self._thread.join(timeout_s)
         if self._thread.is_alive():
-            log.warning("the store did not take the last rows in time")
+            log.warning("the store did not take the last rows within %.1f s", timeout_s)
 
-    def record(self, write: Callable[..., object], *args: Any, **kwargs: Any) -> None:
-        """Have `write(engine, *args, **kwargs)` called, again and again until the store takes it."""
+    def record(
+        self, write: Callable[Concatenate[Engine, P], object], *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Call `write(engine, *args, **kwargs)`, repeatedly until the store takes it."""
         if self._leads:
-            self._incoming.put((write, args, kwargs))
+            self._incoming.put(_Call(write, *args, **kwargs))
 
-    def record_rows(self, write: Callable[..., object], rows: list[Any]) -> None:
-        """Have `write(engine, rows)` called; rows for the same function that wait together are written together."""
-        self.record(write, rows)
+    def record_rows(self, write: Callable[[Engine, list[Row]], object], rows: Sequence[Row]) -> None:
+        """Call `write(engine, rows)`; consecutive rows for one function are written together."""
+        if self._leads:
+            self._incoming.put(_Rows(write, list(rows)))
 
     def lead(self) -> None:
-        """Deliver what is desired from now on, and what has been learned until now."""
+        """Deliver the desired state from now on, with the thresholds learned until now."""
         self._begins.set()
         self._leads = True
-        self._incoming.put(None)
+        self._incoming.put(_Signal.WAKE)
 
     def follow(self) -> None:
-        """Deliver nothing and forget what is waiting: the store belongs to another controller."""
+        """Deliver nothing and drop what is waiting: the store belongs to another controller."""
         self._leads = False
-        self._incoming.put(_FORGET)
+        self._incoming.put(_Signal.FORGET)
 
-    # ── The thread ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── The thread ──────────────────────────────────────────────────────────────────────────────
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
-            self._receive(max(0.0, self._poll_due - time.monotonic()))
+            self._receive(max(0.0, self._poll_due_s - time.monotonic()))
             self._attempt()
             self._stopping.wait(ROUND_S)
         self._receive(0.0)
         self._attempt()
 
     def _receive(self, timeout_s: float) -> None:
-        """Take what has been recorded, waiting at most that long for the first of it."""
+        """Take all recorded writes; wait at most `timeout_s` for the first one."""
         try:
             item = self._incoming.get(timeout=timeout_s) if timeout_s else self._incoming.get_nowait()
             while True:
-                if item is _FORGET:
+                if item is _Signal.FORGET:
                     self._waiting.clear()
-                elif item is not None:
-                    self._add(item)
+                elif not isinstance(item, _Signal):
+                    self._append(item)
                 item = self._incoming.get_nowait()
         except queue.Empty:
             return
 
-    def _add(self, item: Write) -> None:
-        """With the last one, where both are rows for the same function."""
-        write, args, _ = item
-        if self._waiting and args and isinstance(args[0], list) and self._waiting[-1][0] is write:
-            self._waiting[-1][1][0].extend(args[0])
-        else:
-            self._waiting.append(item)
+    def _append(self, write: _Write) -> None:
+        if not (self._waiting and self._waiting[-1].absorb(write)):
+            self._waiting.append(write)
 
     def _attempt(self) -> None:
         try:
             engine = self._opened()
             self._write(engine)
-            if time.monotonic() >= self._poll_due or self._begins.is_set():
-                self._poll_due = time.monotonic() + POLL_S
+            if time.monotonic() >= self._poll_due_s or self._begins.is_set():
+                self._poll_due_s = time.monotonic() + POLL_S
                 if self._leads:
                     self._poll(engine)
         except (OperationalError, InterfaceError) as error:
-            self._lost(error)
+            self._drop_engine(error)
         else:
-            if self._away:
+            if self._outage:
                 log.info("the store is back")
-            self._away = ""
+            self._outage = ""
 
     def _opened(self) -> Engine:
-        """The engine; opening makes tables that are missing."""
+        """Return the engine. Opening it creates missing tables."""
         if self._engine is None:
             self._engine = open_store(self._url)
         return self._engine
 
-    def _lost(self, error: DBAPIError) -> None:
-        if self._away != str(error.orig):
-            self._away = str(error.orig)
-            log.warning("the store cannot be used, trying again: %s", self._away)
+    def _drop_engine(self, error: DBAPIError) -> None:
+        if self._outage != str(error.orig):
+            self._outage = str(error.orig)
+            log.warning("cannot use the store, trying again: %s", self._outage)
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
-        self._poll_due = time.monotonic() + POLL_S
+        self._poll_due_s = time.monotonic() + POLL_S
         self._stopping.wait(POLL_S)
-
-    def _say_once(self, text: str) -> None:
-        if text != self._said:
-            log.warning("%s", text)
-            self._said = text
 
     def _write(self, engine: Engine) -> None:
         while self._waiting:
-            write, args, kwargs = self._waiting[0]
             try:
-                write(engine, *args, **kwargs)
+                self._waiting[0](engine)
             except (OperationalError, InterfaceError):
                 raise
             except SQLAlchemyError:
-                log.exception("a row that the store will never take: %s%r", write.__name__, args)
+                log.exception("dropped a row that the store will never take: %s", self._waiting[0])
             self._waiting.popleft()
 
-    # ── Desired state ──────────────────────────────────────────────────────────────────────────────────────────────
+    def _warn_once(self, text: str) -> None:
+        if text != self._last_warning:
+            log.warning("%s", text)
+            self._last_warning = text
+
+    # ── Desired state ───────────────────────────────────────────────────────────────────────────
 
     def _poll(self, engine: Engine) -> None:
         if self._begins.is_set():
@@ -187,15 +235,15 @@ class Recorder:
         version = desired.current_version(engine)
         topology = self._current_topology(engine)
         if topology is None:
-            self._say_once("no topology in the store yet: waiting for one")
+            self._warn_once("no topology in the store yet: waiting for one")
         elif version == 0:
-            self._say_once("no policy in the store yet: waiting for one")
+            self._warn_once("no policy in the store yet: waiting for one")
         elif version != self._version or topology != self._topology:
             self._deliver(engine, topology)
 
     def _current_topology(self, engine: Engine) -> Topology | None:
-        if self._topology is None or time.monotonic() >= self._topology_due:
-            self._topology_due = time.monotonic() + TOPOLOGY_POLL_S
+        if self._topology is None or time.monotonic() >= self._topology_due_s:
+            self._topology_due_s = time.monotonic() + TOPOLOGY_POLL_S
             return desired.current_topology(engine)
         return self._topology
 
@@ -203,25 +251,26 @@ class Recorder:
         try:
             newest = desired.current_policy(engine)
         except FieldError as error:
-            self._say_once(f"the newest policy in the store is not one: {error}")
+            self._warn_once(f"the newest policy in the store is not valid: {error}. The one before it stays")
             return
         if newest is None:
             return
         learned = {
             port: change.thresholds_bytes
             for port, change in observed.latest_thresholds(engine).items()
-            if self._goes_on(engine, newest, port, change)
+            if self._stays_in_force(engine, newest, port, change)
         }
-        self._topology, self._version, self._said = topology, newest.version, ""
+        self._topology, self._version, self._last_warning = topology, newest.version, ""
         offences = {sanction.port: sanction.offences for sanction in all_sanctions(engine)}
         self._on_desired(Desired(topology, newest.version, newest.policy, learned, offences))
 
-    def _goes_on(
+    def _stays_in_force(
         self, engine: Engine, newest: PolicyVersion, port: str, change: observed.ThresholdChange
     ) -> bool:
-        """What a controller before this one had learned under the same version goes on being in force.
+        """Whether thresholds that an earlier controller has recorded stay in force.
 
-        At a frozen port also what was in force before this version, if it was under the same scheme.
+        They do if they belong to the newest version. At a frozen port they also do if they belong
+        to an earlier version with the same scheme.
         """
         if change.policy_version == newest.version:
             return True

@@ -1,93 +1,114 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One switch's conversation: turns the operations of `state.py` into requests and the answers into facts for it.
+"""One switch's session: turns the operations of `state.py` into requests, and answers into facts.
 
-First the controller becomes the switch's master, for a generation of the lease (controller/leadership.py): until the
-switch has said so, nothing else is asked of it. At most one operation is under way. It ends with its answer, with an
-error, or with its time limit, which ends the connection: a switch that answers echo requests but not these is not to be
-trusted with the next ones.
+First the controller becomes the switch's master, for a generation of the lease (`leadership.py`).
+Until the switch has confirmed that, the session requests nothing else. At most one operation is
+under way. It ends with its answer, with an error or with its time limit. The time limit also ends
+the connection, because a switch that answers echo requests but not these cannot be relied on.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from controller import openflow
+from controller.changes import Changes, Remap
+from controller.counts import PortCounts, QueueCounts
 from controller.metrics import ControllerMetrics, SwitchMetrics
-from controller.openflow import QueueCounters, Request, Role
-from controller.pipeline import Changes, Remap
-from controller.policing import Verdict
-from controller.state import (
+from controller.openflow import (
+    Answer,
+    BarrierReply,
+    BundleReply,
+    ErrorReply,
+    Request,
+    Role,
+    RoleReply,
+    RoleStatus,
+    StatsReply,
+    StatsType,
+)
+from controller.operations import (
     Change,
     Operation,
     PollCarried,
     PollCompleted,
     PollIngress,
+    PollLearned,
     PollQueues,
-    PollWitness,
     ReadRules,
-    SwitchState,
-    ThresholdsInForce,
 )
-from controller.wire import STATS_FLOW, STATS_GROUP_DESC, STATS_QUEUE, entry_count
+from controller.policing import Verdict
+from controller.port_settings import ThresholdsInForce
+from controller.state import SwitchState
 
 log = logging.getLogger(__name__)
 
 OPERATION_LIMIT_NS = 5_000_000_000
+_MAX_BUNDLE_ID = 0xFFFFFFFF
+
+
+class SwitchConnection(openflow.XidSource, Protocol):
+    """A connection, as far as a session needs it."""
+
+    def send(self, data: bytes) -> bool:
+        """Queue bytes without blocking. Returns False if the connection has ended."""
+
+    def hang_up(self) -> None:
+        """End the connection without blocking."""
+
+
+class Listener(Protocol):
+    """Receives the results of a session."""
+
+    def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None: ...
+
+    def queues_counted(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None: ...
+
+    def hosts_judged(self, state: SwitchState, verdicts: list[Verdict]) -> None: ...
+
+    def change_refused(self, state: SwitchState, error: str, subject: str) -> None: ...
+
+    def mastership_lost(self, state: SwitchState) -> None: ...
+
+    def may_act(self, now_ns: int) -> bool:
+        """Whether the session may send requests now."""
 
 
 @dataclass(frozen=True)
 class BecomeMaster:
-    """Have the switch take orders from this controller alone."""
+    """Make the switch take changes from this controller alone."""
 
     generation: int
 
 
-class Listener(Protocol):
-    """Who is told what has come out of the conversation."""
-
-    def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None: ...
-
-    def queues_counted(self, state: SwitchState, counters: Mapping[int, QueueCounters]) -> None: ...
-
-    def judged(self, state: SwitchState, verdicts: list[Verdict]) -> None: ...
-
-    def refused(self, state: SwitchState, error: str, subject: str) -> None: ...
-
-    def another_is_master(self, state: SwitchState) -> None: ...
-
-    def may_act(self, now_ns: int) -> bool:
-        """Whether orders may be given now."""
-
-
-Doing: TypeAlias = BecomeMaster | Operation
-
-
 @dataclass
-class _UnderWay:
-    operation: Doing
+class _Transaction:
+    """The operation under way."""
+
+    operation: BecomeMaster | Operation
     began_ns: int
     steps: tuple[Request, ...]
     """Each is sent when the one before it has been answered."""
-    answers: dict[int, bytes]
-    """Whole statistics bodies by transaction id."""
+    answers: dict[StatsType, bytes] = field(default_factory=dict)
     error: str = ""
     committed: bool = False
     step: int = 0
     answered: bool = False
-    """The step has been answered; the next one may be sent."""
+    """The current step has been answered, and the next one may be sent."""
 
-    def about(self, xid: int) -> str | None:
-        """What a transaction id was about; None when it is not of this operation."""
-        return next((about for request in self.steps if (about := request.about(xid)) is not None), None)
+    def subject_of(self, xid: int) -> str | None:
+        """Describe the message with a transaction id; None if it is not of this operation."""
+        subjects = (request.subject_of(xid) for request in self.steps)
+        return next((subject for subject in subjects if subject is not None), None)
 
 
 class Session:
     def __init__(
         self,
-        datapath: Any,
+        connection: SwitchConnection,
         state: SwitchState,
         listener: Listener,
         generation: int,
@@ -95,201 +116,229 @@ class Session:
     ) -> None:
         """`generation` of the lease that this controller holds."""
         self._metrics = metrics or SwitchMetrics(ControllerMetrics())
-        self.datapath, self.state, self._listener = datapath, state, listener
+        self.connection, self.state, self._listener = connection, state, listener
         self._generation, self._is_master = generation, False
         self.has_begun = False
-        """Something has been asked of the switch."""
-        self._under_way: _UnderWay | None = None
+        """Whether the session has sent a request."""
+        self._transaction: _Transaction | None = None
         self._bundle_id = 0
 
     @property
     def is_settling(self) -> bool:
-        """The switch is on its way to the first rules that are known to be right."""
-        return self._under_way is not None and self.state.version is None
+        """Whether the first rules are being read or installed."""
+        return self._transaction is not None and self.state.version is None
 
     def advance(self, now_ns: int) -> None:
-        """Begin what is due, when nothing is under way."""
+        """Send the next request, if one is due and nothing is under way."""
         if not self._listener.may_act(now_ns):
             return
-        doing = self._under_way
-        if doing is not None:
-            if doing.answered:
-                self._next_step(doing)
+        if self._transaction is not None:
+            if self._transaction.answered:
+                self._next_step(self._transaction)
             return
         operation = self.state.next_operation(now_ns) if self._is_master else BecomeMaster(self._generation)
         if operation is not None:
             self._begin(operation, now_ns)
 
     def check_time(self, at_ns: int) -> None:
-        """Give up on what had not been answered at that time, and has had its time.
+        """Give up an operation whose time limit had passed at `at_ns` without an answer.
 
-        `at_ns` is when the question was put, not when there was leisure for it: an answer that has come since then
-        waits behind it, and a busy controller must not take its own slowness for the switch's.
+        `at_ns` is when the check was queued, not when it runs. An answer that has arrived in
+        between waits behind it in the queue, and a busy controller must not blame the switch for
+        that.
         """
-        doing = self._under_way
-        if doing is not None and not doing.answered and at_ns - doing.began_ns > OPERATION_LIMIT_NS:
-            self._give_up(f"no answer to {type(doing.operation).__name__} in time")
+        transaction = self._transaction
+        if transaction is None or transaction.answered:
+            return
+        if at_ns - transaction.began_ns > OPERATION_LIMIT_NS:
+            operation, limit_s = type(transaction.operation).__name__, OPERATION_LIMIT_NS / 1e9
+            self._give_up(f"no answer to {operation} within {limit_s:.0f} s")
 
-    def _begin(self, operation: Doing, now_ns: int) -> None:
-        steps = self._steps(operation)
+    def _begin(self, operation: BecomeMaster | Operation, now_ns: int) -> None:
+        steps = self._requests(operation)
         self.has_begun = True
-        self._under_way = _UnderWay(operation, now_ns, steps, {})
-        self.datapath.send(steps[0].data)
+        self._transaction = _Transaction(operation, now_ns, steps)
+        self.connection.send(steps[0].data)
 
-    def _steps(self, operation: Doing) -> tuple[Request, ...]:
+    def _requests(self, operation: BecomeMaster | Operation) -> tuple[Request, ...]:
         match operation:
             case BecomeMaster(generation):
-                return (openflow.role_request(self.datapath, Role.MASTER, generation),)
+                return (openflow.role_request(self.connection, Role.MASTER, generation),)
             case ReadRules():
-                return (openflow.read_request(self.datapath),)
+                return (openflow.rules_request(self.connection),)
             case Change(changes):
-                return self._change_steps(changes)
+                return self._change_requests(changes)
             case PollCarried():
-                return (openflow.carried_request(self.datapath),)
+                return (openflow.carried_request(self.connection),)
             case PollCompleted():
-                return (openflow.completed_request(self.datapath),)
+                return (openflow.completed_request(self.connection),)
             case PollQueues():
-                return (openflow.queues_request(self.datapath),)
+                return (openflow.queues_request(self.connection),)
             case PollIngress(all_tags):
-                return (openflow.ingress_request(self.datapath, all_tags=all_tags),)
-            case PollWitness():
-                return (openflow.witness_request(self.datapath),)
+                return (openflow.ingress_request(self.connection, all_tags=all_tags),)
+            case PollLearned():
+                return (openflow.learned_request(self.connection),)
 
-    def _change_steps(self, changes: Changes | Remap) -> tuple[Request, ...]:
-        self._bundle_id = self._bundle_id % 0xFFFFFFFF + 1
+    def _change_requests(self, changes: Changes | Remap) -> tuple[Request, ...]:
+        self._bundle_id = self._bundle_id % _MAX_BUNDLE_ID + 1
         log.debug("%s: %d changes", self.state.name, len(changes))
         if isinstance(changes, Remap):
-            return openflow.remap_requests(self.datapath, changes, self._bundle_id)
-        return openflow.change_requests(self.datapath, changes, self._bundle_id)
+            return openflow.remap_requests(self.connection, changes, self._bundle_id)
+        return openflow.change_requests(self.connection, changes, self._bundle_id)
+
+    def _next_step(self, transaction: _Transaction) -> None:
+        transaction.step, transaction.answered = transaction.step + 1, False
+        self.connection.send(transaction.steps[transaction.step].data)
 
     def _give_up(self, why: str) -> None:
         log.warning("%s: %s; closing the connection", self.state.name, why)
-        self._under_way = None
-        self.datapath.hang_up()
+        self._transaction = None
+        self.connection.hang_up()
 
-    # ── Answers ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Answers ─────────────────────────────────────────────────────────────────────────────────
 
-    def role(self, now_ns: int, xid: int, role: int) -> None:
-        """The switch has said what it takes this controller for."""
-        doing = self._under_way
-        if doing is None or doing.about(xid) is None or not isinstance(doing.operation, BecomeMaster):
+    def take(self, now_ns: int, answer: Answer) -> None:
+        """Take an answer of the switch. An answer to no operation under way is ignored."""
+        match answer:
+            case StatsReply():
+                self._take_statistics(now_ns, answer)
+            case BarrierReply(xid):
+                self._take_barrier(now_ns, xid)
+            case BundleReply(bundle_id, committed):
+                if self._transaction is not None and committed and bundle_id == self._bundle_id:
+                    self._transaction.committed = True
+            case RoleReply(xid, role):
+                self._take_role(now_ns, xid, role)
+            case RoleStatus(role):
+                if role == Role.SLAVE:
+                    self._listener.mastership_lost(self.state)
+            case ErrorReply():
+                self._take_error(now_ns, answer)
+
+    def _take_role(self, now_ns: int, xid: int, role: int) -> None:
+        transaction = self._transaction
+        if transaction is None or transaction.subject_of(xid) is None:
             return
-        self._under_way = None
+        if not isinstance(transaction.operation, BecomeMaster):
+            return
+        self._transaction = None
         self._is_master = role == Role.MASTER
-        if not self._is_master:
-            self._give_up(f"asked to take orders, it says role {role}")
-            return
-        self.advance(now_ns)
+        if self._is_master:
+            self.advance(now_ns)
+        else:
+            self._give_up(f"the switch answers the request to become master with role {role}")
 
-    def stats(self, now_ns: int, xid: int, kind: int, body: bytes) -> None:
-        """A whole statistics reply."""
-        doing = self._under_way
-        if doing is None or doing.about(xid) is None:
-            log.debug("%s: statistics that nobody waits for", self.state.name)
+    # ── Statistics ──────────────────────────────────────────────────────────────────────────────
+
+    def _take_statistics(self, now_ns: int, reply: StatsReply) -> None:
+        transaction = self._transaction
+        if transaction is None or transaction.subject_of(reply.xid) is None:
+            log.debug("%s: statistics of no request under way", self.state.name)
             return
-        doing.answers[kind] = body
+        transaction.answers[reply.kind] = reply.body
         try:
-            self._digest(doing, now_ns)
+            if self._digest(transaction, now_ns):
+                self._continue_after_poll(now_ns)
         except Exception as error:
-            # The body is the switch's: whatever os-ken's parsers stumble over in it is that switch's fault alone.
+            # The body is from the switch, and os-ken's parsers may raise anything on it. That is
+            # the fault of this switch and must not end the controller.
             log.debug("unreadable statistics", exc_info=True)
             self._give_up(f"unreadable statistics ({error!r})")
 
-    def _digest(self, doing: _UnderWay, now_ns: int) -> None:
-        """Pass the answer on once it is complete."""
-        match doing.operation, doing.answers:
-            case ReadRules(), {7: groups, 1: flows}:
-                self._under_way = None
-                self.state.rules_read(openflow.read_rules(flows, groups))
-            case PollCarried(), {1: flows}:
-                self._under_way = None
-                self._metrics.decoded(entry_count(flows))
-                self.state.carried(openflow.carried_counts(flows, self.state.numbers))
-            case PollCompleted(), {1: flows}:
-                self._under_way = None
-                self._metrics.decoded(entry_count(flows))
-                self._metrics.counters_in(doing.began_ns)
-                self.state.counted(now_ns, openflow.completed_counts(flows, self.state.numbers))
-            case PollQueues(), {5: queues}:
-                self._under_way = None
-                self._listener.queues_counted(self.state, openflow.queue_counts(queues))
-            case PollIngress(all_tags), {1: flows}:
-                self._under_way = None
-                self._metrics.decoded(entry_count(flows))
-                counted = openflow.carried_counts(flows, self.state.edge_numbers)
-                self.state.ingress(now_ns, counted, all_tags=all_tags)
-            case PollWitness(), {1: flows}:
-                self._under_way = None
-                self._metrics.decoded(entry_count(flows))
-                self.state.witnessed(now_ns, openflow.witnessed(flows))
+    def _digest(self, transaction: _Transaction, now_ns: int) -> bool:
+        """Pass the answer on if it is complete. Returns whether it is."""
+        state, answers = self.state, transaction.answers
+        match transaction.operation, answers:
+            case ReadRules(), {StatsType.GROUP_DESC: groups, StatsType.FLOW: flows}:
+                state.rules_read(openflow.read_rules(flows, groups))
+            case PollCarried(), {StatsType.FLOW: flows}:
+                counts = openflow.carried_counts(flows, state.port_numbers)
+                state.observe_carried(self._decoded(counts))
+            case PollCompleted(), {StatsType.FLOW: flows}:
+                counts = openflow.completed_counts(flows, state.port_numbers)
+                self._metrics.counters_received(transaction.began_ns)
+                state.observe_completed(now_ns, self._decoded(counts))
+            case PollQueues(), {StatsType.QUEUE: queues}:
+                self._listener.queues_counted(state, openflow.queue_counts(queues))
+            case PollIngress(all_tags), {StatsType.FLOW: flows}:
+                counts = openflow.carried_counts(flows, state.edge_port_numbers)
+                state.observe_ingress(now_ns, self._decoded(counts), all_tags=all_tags)
+            case PollLearned(), {StatsType.FLOW: flows}:
+                learned = openflow.learned_flows(flows)
+                self._metrics.decoded(learned.entries)
+                state.observe_flows(now_ns, learned.flows)
             case _:
-                return
-        if verdicts := self.state.verdicts():
-            self._listener.judged(self.state, verdicts)
+                return False
+        return True
+
+    def _decoded(self, counts: PortCounts) -> PortCounts:
+        self._metrics.decoded(counts.entries)
+        return counts
+
+    def _continue_after_poll(self, now_ns: int) -> None:
+        self._transaction = None
+        if verdicts := self.state.take_verdicts():
+            self._listener.hosts_judged(self.state, verdicts)
         self.advance(now_ns)
-        if self._under_way is None or not isinstance(self._under_way.operation, Change):
-            self._metrics.stands(now_ns)
+        if self._transaction is None or not isinstance(self._transaction.operation, Change):
+            self._metrics.rules_settled(now_ns)
 
-    def bundle_answered(self, message: Any) -> None:
-        """The switch's answer to an order about a bundle."""
-        if self._under_way is not None and openflow.commits(message, self._bundle_id):
-            self._under_way.committed = True
+    # ── Changes ─────────────────────────────────────────────────────────────────────────────────
 
-    def barrier(self, now_ns: int, xid: int) -> None:
-        """The switch has done everything before the barrier, and has said what it refused."""
-        doing = self._under_way
-        if (
-            doing is None
-            or xid != doing.steps[doing.step].last_xid
-            or not isinstance(doing.operation, Change)
-        ):
+    def _take_barrier(self, now_ns: int, xid: int) -> None:
+        """The switch has executed everything before the barrier, and has reported its errors."""
+        transaction = self._transaction
+        if transaction is None or xid != transaction.steps[transaction.step].last_xid:
             return
-        if doing.error:
-            self._refused(now_ns)
-        elif doing.step + 1 < len(doing.steps):
-            doing.answered = True
+        if not isinstance(transaction.operation, Change):
+            return
+        count = len(transaction.operation.changes)
+        if transaction.error:
+            self._discard(now_ns)
+        elif transaction.step + 1 < len(transaction.steps):
+            transaction.answered = True
             self.advance(now_ns)
-        elif doing.committed or len(doing.operation.changes) == 0:
-            self._under_way = None
-            self._metrics.rules_changed(len(doing.operation.changes))
-            self._metrics.stands(now_ns)
-            self._listener.thresholds_in_force(self.state, self.state.applied())
-            self.advance(now_ns)
+        elif transaction.committed or count == 0:
+            self._applied(now_ns, count)
         else:
-            self._give_up("a bundle was neither committed nor refused")
+            self._give_up("the switch has neither committed nor refused a bundle")
 
-    def _next_step(self, doing: _UnderWay) -> None:
-        doing.step, doing.answered = doing.step + 1, False
-        self.datapath.send(doing.steps[doing.step].data)
+    def _applied(self, now_ns: int, count: int) -> None:
+        self._transaction = None
+        self._metrics.rules_changed(count)
+        self._metrics.rules_settled(now_ns)
+        self._listener.thresholds_in_force(self.state, self.state.applied())
+        self.advance(now_ns)
 
-    def _refused(self, now_ns: int) -> None:
-        self.datapath.send(openflow.discard_message(self.datapath, self._bundle_id))
-        self._under_way = None
+    def _discard(self, now_ns: int) -> None:
+        self.connection.send(openflow.discard_message(self.connection, self._bundle_id))
+        self._transaction = None
         self.state.refused(now_ns)
 
-    def error(self, now_ns: int, message: Any) -> None:
-        """An OpenFlow error message; fails the operation that it belongs to, which says so once."""
-        doing, text = self._under_way, openflow.error_text(message)
-        subject = doing.about(message.xid) if doing is not None else None
-        if doing is None or subject is None:
-            log.debug("%s: error that nobody waits for: %s", self.state.name, text)
-        elif openflow.another_is_master(message):
-            self._listener.another_is_master(self.state)
-        elif isinstance(doing.operation, BecomeMaster):
+    # ── Errors ──────────────────────────────────────────────────────────────────────────────────
+
+    def _take_error(self, now_ns: int, error: ErrorReply) -> None:
+        """Fail the operation that the error message is about."""
+        transaction = self._transaction
+        subject = transaction.subject_of(error.xid) if transaction is not None else None
+        if transaction is None or subject is None:
+            log.debug("%s: error about no operation under way: %s", self.state.name, error.text)
+        elif error.denies_mastership:
+            self._listener.mastership_lost(self.state)
+        elif isinstance(transaction.operation, BecomeMaster):
             log.warning(
-                "%s knows no roles (%s): another controller could write to it, too", self.state.name, text
+                "%s does not support roles (%s): another controller could also change its rules",
+                self.state.name,
+                error.text,
             )
-            self._under_way, self._is_master = None, True
+            self._transaction, self._is_master = None, True
             self.advance(now_ns)
         else:
-            self._failed(doing, text, subject)
+            self._fail(transaction, error.text, subject)
 
-    def _failed(self, doing: _UnderWay, text: str, subject: str) -> None:
-        if not doing.error:
-            self._listener.refused(self.state, text, subject)
-        doing.error = text
-        if not isinstance(doing.operation, Change):
+    def _fail(self, transaction: _Transaction, text: str, subject: str) -> None:
+        if not transaction.error:
+            self._listener.change_refused(self.state, text, subject)
+        transaction.error = text
+        if not isinstance(transaction.operation, Change):
             self._give_up(f"error while {subject}: {text}")
-
-
-assert (STATS_GROUP_DESC, STATS_FLOW, STATS_QUEUE) == (7, 1, 5), "the patterns of Session._digest"

@@ -1,36 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one switch should hold and what is to be done about it: the controller's thinking, without I/O or clock.
+"""One switch: what it should hold, and which operation is next. Pure: the caller passes the time.
 
     unknown ──read──▶ known ──change──▶ right ──poll──▶ (thresholds move) ──change──▶ right …
 
-The shell asks `next_operation` and says how it went (`rules_read`, `applied`, `refused`, `counted`). There is one
-operation at a time for each switch, so whatever the state says of the switch stays true until the answer. Work is in
-ports × tags; how many flows cross the switch makes no difference.
+The session calls `next_operation`, carries the operation out and reports the result (`rules_read`,
+`applied`, `refused`, `observe_…`). It carries out one operation at a time, so the state's picture
+of the switch stays true until the answer. The work is proportional to ports × tags, and the number
+of flows makes no difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from enum import Enum, auto
 
 import numpy as np
-import numpy.typing as npt
 
-from controller.pipeline import Changes, Remap, SwitchRules, diff, remap, switch_rules, treat
+from controller.changes import diff, treatment_changes
+from controller.counts import FlowCounts, Ints, PortCounts
+from controller.operations import (
+    Change,
+    Operation,
+    PollCarried,
+    PollCompleted,
+    PollIngress,
+    PollLearned,
+    PollQueues,
+    ReadRules,
+)
+from controller.periods import Periods
+from controller.pipeline import switch_rules
 from controller.policing import (
     ALL_TAGS_EVERY,
     INGRESS_POLL_NS,
-    WITNESS_POLL_NS,
-    FlowSeen,
+    LEARNED_POLL_NS,
     Policing,
     Verdict,
 )
-from policy import tags
+from controller.port_settings import PortSettings, ThresholdsInForce
+from controller.rules import SwitchRules
 from policy.adaptation import Adaptation, PortCounters, edges_of
 from policy.desired import Policy
 from policy.graph import Topology
-from policy.queue_map import QueueMap, queue_map
 from policy.sanctions import Treatment
 from policy.schemes import ThresholdRule
 
@@ -38,7 +50,7 @@ MS = 1_000_000
 MIN_POLL_NS = 50 * MS
 QUEUE_POLL_NS = 1_000 * MS
 RETRY_NS = 1_000 * MS
-"""Wait this long after a switch has refused a change before its rules are read and put right again."""
+"""From a refused change until the controller reads the rules and tries again."""
 
 
 @dataclass(frozen=True)
@@ -49,365 +61,246 @@ class Desired:
     version: int
     policy: Policy
     learned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Thresholds that ports had under this very version before the controller started, by port id."""
+    """Port id → thresholds that an earlier controller has computed under this version."""
     offences: Mapping[str, int] = field(default_factory=dict)
-    """Of the hosts that were demoted before the controller started, by port id."""
+    """Port id → offences, for the hosts that were demoted before the controller started."""
 
 
-# ── What to do next ────────────────────────────────────────────────────────────────────────────────────────────────
+class Task(Enum):
+    """What is done with a switch again and again."""
+
+    POLL_COMPLETED = auto()
+    ADJUST = auto()
+    POLL_QUEUES = auto()
+    POLL_INGRESS = auto()
+    POLL_LEARNED = auto()
 
 
-@dataclass(frozen=True)
-class ReadRules:
-    """Read all rules and groups."""
+_PERIODS_NS = {
+    Task.POLL_QUEUES: QUEUE_POLL_NS,
+    Task.POLL_INGRESS: INGRESS_POLL_NS,
+    Task.POLL_LEARNED: LEARNED_POLL_NS,
+}
 
 
-@dataclass(frozen=True)
-class Change:
-    """Make these changes in one atomic bundle and wait for the barrier."""
-
-    changes: Changes | Remap
-
-
-@dataclass(frozen=True)
-class PollCarried:
-    """Read the counters of packets and bytes by port and tag, just before those of completed flows."""
-
-
-@dataclass(frozen=True)
-class PollCompleted:
-    """Read the counters of completed flows."""
-
-
-@dataclass(frozen=True)
-class PollQueues:
-    """Read the queue statistics."""
-
-
-@dataclass(frozen=True)
-class PollIngress:
-    """Read the counters of packets and bytes by edge port and tag: of all tags, or of those below LOW_TAGS."""
-
-    all_tags: bool
-
-
-@dataclass(frozen=True)
-class PollWitness:
-    """Read the counters of the flows of watched ports."""
-
-
-Operation: TypeAlias = (
-    ReadRules | Change | PollCarried | PollCompleted | PollQueues | PollIngress | PollWitness
-)
-
-
-@dataclass(frozen=True)
-class ThresholdsInForce:
-    """A port's rules stand at these thresholds now."""
-
-    port: str
-    version: int
-    thresholds_bytes: tuple[int, ...]
-    flows: int
-    """Completed in the window that they were computed from; 0 for those of the policy."""
-
-
-@dataclass(frozen=True)
-class _Setting:
-    """What a port has or should have."""
-
-    version: int
-    thresholds: tuple[int, ...]
-    queue_of: QueueMap
-    flows: int = 0
-
-    def same(self, other: _Setting | None) -> bool:
-        return other is not None and (self.version, self.thresholds) == (other.version, other.thresholds)
-
-
-Ints: TypeAlias = npt.NDArray[np.int64]
-
-
-class Counted(Protocol):
-    """Cumulative counters of this switch's ports, a row each in the order of `SwitchState.numbers`."""
-
-    @property
-    def counts(self) -> Ints:
-        """Shape (P, kinds, codes)."""
-
-    @property
-    def seen(self) -> npt.NDArray[np.bool_]:
-        """The switch has told of the port, shape (P,)."""
+def _policy_periods_ns(policy: Policy) -> dict[Task, int]:
+    """Return the periods that depend on the policy. A window has at least four polls."""
+    interval_ns = policy.interval_ms * MS
+    poll_ns = max(MIN_POLL_NS, min(interval_ns, policy.window_ms * MS // 4))
+    return {Task.POLL_COMPLETED: poll_ns, Task.ADJUST: interval_ns}
 
 
 class SwitchState:
-    """One switch of the topology, connected or not. Its ports are rows, in the order of their numbers."""
+    """One switch of the topology, connected or not.
+
+    Its ports are rows, in order of their numbers.
+    """
 
     def __init__(self, name: str, desired: Desired, phase: float = 0.0) -> None:
-        """`phase`, from 0 to 1: the part of a polling interval at which this switch is asked, and the others not."""
+        """`phase`, from 0 to 1: the part of each period at which this switch is polled."""
         self.name = name
-        self._topology, self._phase = desired.topology, phase
+        self._topology = desired.topology
         self._ports = desired.topology.ports_of[name]
-        self.numbers: Ints = np.asarray([port.number for port in self._ports], np.int64)
+        self.port_numbers: Ints = np.asarray([port.number for port in self._ports], np.int64)
         self._id_of = {port.number: port.id for port in self._ports}
         self._held: SwitchRules | None = None
-        self._in_force: list[_Setting] | None = None
-        self._differ: set[int] = set()
-        """Rows whose rules do not stand at what is wanted."""
-        self._changing_to: dict[int, _Setting] = {}
-        self._applied_version = self._changing_to_version = desired.version
-        self._not_before_ns = 0
+        """Rules that have been read and not yet compared."""
+        self._periods = Periods(_PERIODS_NS | _policy_periods_ns(desired.policy), phase)
         self._policing = Policing(self._ports, desired.policy, desired.offences)
-        self._treated: dict[int, Treatment] = {}
-        """How the rules in force treat ports; those of an unknown switch are found out with all others."""
-        self._treating_as: dict[int, Treatment] | None = None
+        self._treatments: dict[int, Treatment] = {}
+        """Treatments that the rules in force implement. Those of a new connection are not known.
+        """
+        self._next_treatments: dict[int, Treatment] | None = None
+        """Treatments of the change under way."""
         self._adopt(desired)
-        learned = desired.learned if self._adaptive else {}
-        self._wanted = [
-            self._setting(self._policy.fixed_at(port.id) or learned.get(port.id, self._policy.thresholds))
+        learned = desired.learned if self._adapts else {}
+        thresholds = [
+            self._policy.fixed_at(port.id) or learned.get(port.id, self._policy.thresholds)
             for port in self._ports
         ]
+        self._settings = PortSettings(self._ports, self._policy, desired.version, thresholds)
         self.connected(0)
 
-    # ── What is wanted ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── What is wanted ──────────────────────────────────────────────────────────────────────────
 
     @property
     def version(self) -> int | None:
-        """Policy version that all rules stand at; None while they do not stand at one."""
-        return self._applied_version if self._in_force is not None else None
+        """The policy version that all rules implement; None if that is not known."""
+        return self._settings.version
 
     def want(self, desired: Desired) -> None:
-        """Take a new policy. Thresholds that a port has learned stay when it is asked to start where it started."""
+        """Adopt another policy.
+
+        Ports keep the thresholds that they have learned if the policy has the same start.
+        """
         before = self._policy
         self._adopt(desired)
         self._policing.adopt(desired.policy)
-        alike = self._policy.levels_as(before)
-        keep = self._adaptive and alike and before.thresholds == self._policy.thresholds
-        for row, (port, setting) in enumerate(zip(self._ports, self._wanted, strict=True)):
-            stays = keep or (alike and self._policy.freezes(port.id))
-            thresholds = self._policy.fixed_at(port.id) or (
-                setting.thresholds if stays else self._policy.thresholds
-            )
-            self._wanted[row] = self._setting(thresholds, setting.flows if stays else 0)
-        self._differ = set(range(len(self._ports)))
+        self._settings.adopt(desired.policy, desired.version)
+        same_levels = self._policy.levels_as(before)
+        keep = self._adapts and same_levels and before.thresholds == self._policy.thresholds
+        for row, thresholds in enumerate(self._settings.wanted_thresholds):
+            port_id = self._ports[row].id
+            stays = keep or (same_levels and self._policy.freezes(port_id))
+            wanted = self._policy.fixed_at(port_id) or (thresholds if stays else self._policy.thresholds)
+            self._settings.want(row, wanted, self._settings.wanted_flows(row) if stays else 0)
         if keep:
             self._adaptation.adopt(self._policy)
-            self._adaptation.edges = self._edges()
-            self._hold()
+            self._adaptation.edges = edges_of(self._settings.wanted_thresholds)
+            self._hold_overridden()
         else:
-            self._forget()
+            self._restart_adaptation()
 
     def _adopt(self, desired: Desired) -> None:
-        self._policy, self._version = desired.policy, desired.version
+        self._policy = desired.policy
         rule = desired.policy.definition.threshold_rule
-        self._adaptive, self._weighs = rule.adapts, rule is ThresholdRule.ONLINE
+        self._adapts, self._uses_bytes = rule.adapts, rule is ThresholdRule.ONLINE
         self._carried: Ints | None = None
-        self._maps: dict[tuple[int, ...], QueueMap] = {}
-        window_ns = desired.policy.window_ms * MS
-        self._poll_ns = max(MIN_POLL_NS, min(desired.policy.interval_ms * MS, window_ns // 4))
+        for task, period_ns in _policy_periods_ns(desired.policy).items():
+            self._periods.change(task, period_ns)
 
-    def _setting(self, thresholds: tuple[int, ...], flows: int = 0) -> _Setting:
-        snapped = tuple(tags.snap_to_edge(threshold) for threshold in thresholds)
-        if snapped not in self._maps:
-            self._maps[snapped] = queue_map(self._policy, snapped)
-        return _Setting(self._version, snapped, self._maps[snapped], flows)
-
-    def _forget(self) -> None:
-        """Nothing has been seen yet."""
+    def _restart_adaptation(self) -> None:
+        """Forget all counters: the next ones are a baseline."""
         self._carried = None
-        self._last_counts: dict[bool, Ints] = {}
-        self._adaptation = Adaptation(
-            self._policy,
-            [port.rate_bps for port in self._ports],
-            [setting.thresholds for setting in self._wanted],
-        )
-        self._hold()
+        self._latest_counts: dict[bool, Ints] = {}
+        rates_bps = [port.rate_bps for port in self._ports]
+        self._adaptation = Adaptation(self._policy, rates_bps, self._settings.wanted_thresholds)
+        self._hold_overridden()
 
-    def _edges(self) -> Ints:
-        return edges_of([setting.thresholds for setting in self._wanted])
-
-    def _hold(self) -> None:
+    def _hold_overridden(self) -> None:
         overridden = [self._policy.override_of(port.id) is not None for port in self._ports]
         self._adaptation.held = np.asarray(overridden, bool)
 
-    # ── The conversation with the switch ───────────────────────────────────────────────────────────────────────────
+    # ── The conversation with the switch ────────────────────────────────────────────────────────
 
     def connected(self, now_ns: int) -> None:
-        """A new connection: nothing is known of the switch, and the counters start from a new baseline."""
+        """Begin with a new connection: the rules and counters of the switch are unknown."""
         self._held = None
-        self._in_force = None
-        self._differ.clear()
-        self._forget()
+        self._settings.forget()
+        self._restart_adaptation()
         self._policing.connected(now_ns)
         self._not_before_ns = now_ns
-        self._next_completed_ns = self._slot(now_ns, self._poll_ns)
-        self._next_adjust_ns = self._slot(now_ns, self._policy.interval_ms * MS)
-        self._next_queues_ns = self._slot(now_ns, QUEUE_POLL_NS)
-        self._next_ingress_ns = self._slot(now_ns, INGRESS_POLL_NS)
-        self._next_witness_ns = self._slot(now_ns, WITNESS_POLL_NS)
+        self._periods.restart(now_ns)
         self._ingress_polls = 0
 
-    def _slot(self, now_ns: int, period_ns: int) -> int:
-        """The next time at which it is this switch's turn; what has been missed is not made up for."""
-        begin_ns = int(self._phase * period_ns)
-        return now_ns + period_ns - (now_ns - begin_ns) % period_ns
-
     def next_operation(self, now_ns: int) -> Operation | None:
-        """The most urgent thing to do on an idle connection; None when nothing is due."""
+        """Return the most urgent operation; None if nothing is due."""
         if now_ns < self._not_before_ns:
             return None
-        if self._in_force is None:
+        if self._settings.version is None:
             return ReadRules() if self._held is None else self._first_change(self._held)
-        if self._applied_version != self._version or self._differ:
-            return self._next_change(self._in_force)
-        if self._treated != self._policing.treatments:
-            return self._next_treatment()
-        if self._adaptive and now_ns >= self._next_completed_ns:
-            if self._weighs and self._carried is None:
-                return PollCarried()
-            self._next_completed_ns = self._slot(now_ns, self._poll_ns)
-            return PollCompleted()
-        if now_ns >= self._next_queues_ns:
-            self._next_queues_ns = self._slot(now_ns, QUEUE_POLL_NS)
-            return PollQueues()
-        return self._next_look(now_ns)
+        if self._settings.outdated:
+            return Change(self._settings.begin_differences())
+        if self._treatments != self._policing.treatments:
+            return self._treatment_change()
+        return self._next_poll(now_ns)
 
-    def _next_look(self, now_ns: int) -> Operation | None:
-        """Whether hosts tell the truth."""
-        if not self._policing.polices:
-            return None
-        if self._treated and now_ns >= self._next_witness_ns:
-            self._next_witness_ns = self._slot(now_ns, WITNESS_POLL_NS)
-            return PollWitness()
-        if now_ns >= self._next_ingress_ns:
-            self._next_ingress_ns = self._slot(now_ns, INGRESS_POLL_NS)
+    def _first_change(self, held: SwitchRules) -> Change:
+        """Return the difference from what a controller would install on an empty switch."""
+        self._next_treatments = self._policing.treatments
+        queue_maps = self._settings.begin_all()
+        wanted = switch_rules(self._topology, self.name, queue_maps, self._next_treatments)
+        return Change(diff(held, wanted))
+
+    def _treatment_change(self) -> Change:
+        """Return the change of the rules of ports that get another treatment."""
+        self._settings.begin_none()
+        self._next_treatments = self._policing.treatments
+        return Change(treatment_changes(self._treatments, self._next_treatments))
+
+    def _next_poll(self, now_ns: int) -> Operation | None:
+        if self._adapts and self._periods.is_due(Task.POLL_COMPLETED, now_ns):
+            if self._uses_bytes and self._carried is None:
+                return PollCarried()
+            self._periods.take(Task.POLL_COMPLETED, now_ns)
+            return PollCompleted()
+        if self._periods.take(Task.POLL_QUEUES, now_ns):
+            return PollQueues()
+        return self._next_policing_poll(now_ns) if self._policing.polices else None
+
+    def _next_policing_poll(self, now_ns: int) -> Operation | None:
+        if self._treatments and self._periods.take(Task.POLL_LEARNED, now_ns):
+            return PollLearned()
+        if self._periods.take(Task.POLL_INGRESS, now_ns):
             self._ingress_polls += 1
             return PollIngress(all_tags=self._ingress_polls % ALL_TAGS_EVERY == 0)
         return None
 
     def rules_read(self, held: SwitchRules) -> None:
+        """Take the rules that the switch holds."""
         self._held = held
 
-    def _first_change(self, held: SwitchRules) -> Change:
-        """Whatever differs from what a fresh controller would install."""
-        self._change_under_way(range(len(self._wanted)))
-        queue_maps = {
-            port.number: setting.queue_of for port, setting in zip(self._ports, self._wanted, strict=True)
-        }
-        self._treating_as = self._policing.treatments
-        wanted = switch_rules(self._topology, self.name, queue_maps, self._treating_as)
-        return Change(diff(held, wanted))
-
-    def _next_treatment(self) -> Change:
-        """The rules of the ports that are treated otherwise from now on."""
-        self._change_under_way(())
-        self._treating_as = self._policing.treatments
-        return Change(treat(self._treated, self._treating_as))
-
-    def _next_change(self, in_force: Sequence[_Setting]) -> Change:
-        """The map rules whose queue changes, of all ports together."""
-        rows = sorted(self._differ)
-        self._change_under_way(rows)
-        return Change(
-            remap(
-                [self._ports[row].number for row in rows],
-                [in_force[row].queue_of for row in rows],
-                [self._wanted[row].queue_of for row in rows],
-            )
-        )
-
-    def _change_under_way(self, rows: Iterable[int]) -> None:
-        self._changing_to = {row: self._wanted[row] for row in rows}
-        self._changing_to_version = self._version
-
     def applied(self) -> list[ThresholdsInForce]:
-        """The switch has acknowledged the change; returns the ports whose thresholds or version are news."""
-        before = self._in_force
-        in_force = list(before) if before is not None else list(self._changing_to.values())
-        news = []
-        for row, setting in self._changing_to.items():
-            in_force[row] = setting
-            if before is None or not setting.same(before[row]):
-                port_id = self._ports[row].id
-                news.append(ThresholdsInForce(port_id, setting.version, setting.thresholds, setting.flows))
-            if self._wanted[row].same(setting):
-                self._differ.discard(row)
-        if self._treating_as is not None:
-            self._treated, self._treating_as = self._treating_as, None
-        self._in_force, self._applied_version = in_force, self._changing_to_version
+        """Take the acknowledgement of a change. Returns ports with new thresholds or version."""
+        if self._next_treatments is not None:
+            self._treatments, self._next_treatments = self._next_treatments, None
         self._held = None
-        return news
+        return self._settings.applied()
 
     def refused(self, now_ns: int) -> None:
-        """The switch refused the change as a whole: find out later what it holds, and try again."""
+        """Take the refusal of a whole change: read the rules again after RETRY_NS."""
         self._held = None
-        self._in_force = None
+        self._settings.forget()
         self._not_before_ns = now_ns + RETRY_NS
 
-    # ── Adapting ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Adapting ────────────────────────────────────────────────────────────────────────────────
 
-    def carried(self, counted: Counted) -> None:
-        """Take the cumulative counters of packets and bytes by tag; those of completed flows come next."""
-        self._carried = self._told(counted, completed=False)
+    def observe_carried(self, counts: PortCounts) -> None:
+        """Take packets and bytes by tag. The counters of completed flows come next."""
+        self._carried = self._complete(counts, completed=False)
 
-    def counted(self, now_ns: int, counted: Counted) -> None:
-        """Take the cumulative counters of completed flows, and move thresholds when it is time to."""
+    def observe_completed(self, now_ns: int, counts: PortCounts) -> None:
+        """Take the counters of completed flows, and move thresholds when that is due."""
         carried, self._carried = self._carried, None
-        if self._weighs and carried is None:
+        if self._uses_bytes and carried is None:
             return
-        counters = PortCounters.of_completed(self._told(counted, completed=True)[:, 0])
+        counters = PortCounters.of_completed(self._complete(counts, completed=True)[:, 0])
         if carried is not None:
             counters = PortCounters(carried[:, 0], carried[:, 1], counters.completed)
         self._adaptation.observe(now_ns, counters)
-        if self._adaptive and now_ns >= self._next_adjust_ns:
-            self._next_adjust_ns = self._slot(now_ns, self._policy.interval_ms * MS)
+        if self._adapts and self._periods.take(Task.ADJUST, now_ns):
             self._adjust()
 
-    # ── Policing ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def edge_numbers(self) -> Ints:
-        """Ports to which hosts are attached: the rows of `ingress`."""
-        return self._policing.numbers
-
-    def ingress(self, now_ns: int, counted: Counted, *, all_tags: bool) -> None:
-        """Take the cumulative counters by edge port and tag; of no port, if one is missing."""
-        if counted.seen.all():
-            self._policing.ingress(now_ns, counted.counts, all_tags=all_tags)
-
-    def witnessed(self, now_ns: int, flows: Iterable[FlowSeen]) -> None:
-        """Take the counters of the flows of watched ports."""
-        self._policing.witnessed(now_ns, flows)
-
-    @property
-    def demoted_ports(self) -> list[str]:
-        """Names of the ports whose hosts are demoted."""
-        treatments = self._policing.treatments
-        return [self._id_of[n] for n, as_ in treatments.items() if as_ is Treatment.DEMOTED]
-
-    def verdicts(self) -> list[Verdict]:
-        """What has been decided about hosts since the last time."""
-        return self._policing.verdicts()
-
-    # ── Counters ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _told(self, counted: Counted, *, completed: bool) -> Ints:
-        """The counters; of a port of which the switch has said nothing, the last ones."""
-        last = self._last_counts.get(completed)
-        counts = counted.counts
-        if last is not None and not counted.seen.all():
-            counts = np.where(counted.seen[:, None, None], counts, last)
-        self._last_counts[completed] = counts
-        return counts
+    def _complete(self, counts: PortCounts, *, completed: bool) -> Ints:
+        """Return the counters; a port that the reply leaves out keeps its latest ones."""
+        latest, values = self._latest_counts.get(completed), counts.values
+        if latest is not None and not counts.reported.all():
+            values = np.where(counts.reported[:, None, None], values, latest)
+        self._latest_counts[completed] = values
+        return values
 
     def _adjust(self) -> None:
         rows = np.flatnonzero(self._adaptation.adjust()).tolist()
         flows = self._adaptation.flows if rows else ()
         for row in rows:
-            self._wanted[row] = self._setting(self._adaptation.thresholds(row), int(flows[row]))
-            if self._in_force is None or not self._wanted[row].same(self._in_force[row]):
-                self._differ.add(row)
+            self._settings.want(row, self._adaptation.thresholds(row), int(flows[row]))
+
+    # ── Policing ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def edge_port_numbers(self) -> Ints:
+        """Numbers of the ports with hosts: the rows of `observe_ingress`."""
+        return self._policing.port_numbers
+
+    def observe_ingress(self, now_ns: int, counts: PortCounts, *, all_tags: bool) -> None:
+        """Take packets and bytes by edge port and tag. A reply without some port is ignored."""
+        if counts.reported.all():
+            self._policing.observe_ingress(now_ns, counts.values, all_tags=all_tags)
+
+    def observe_flows(self, now_ns: int, flows: Iterable[FlowCounts]) -> None:
+        """Take the counters of the flows of watched ports."""
+        self._policing.observe_flows(now_ns, flows)
+
+    @property
+    def demoted_ports(self) -> list[str]:
+        """Ids of the ports whose hosts are demoted."""
+        treatments = self._policing.treatments.items()
+        return [self._id_of[number] for number, how in treatments if how is Treatment.DEMOTED]
+
+    def take_verdicts(self) -> list[Verdict]:
+        """Return the verdicts about hosts since the last call."""
+        return self._policing.take_verdicts()
 
     def port_id(self, number: int) -> str | None:
-        """Name of a port by its number; None for one that the topology does not have."""
+        """Return the id of a port by its number; None if the topology has no such port."""
         return self._id_of.get(number)

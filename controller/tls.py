@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenFlow over TLS with client certificates: a switch without a certificate of our authority is refused.
+"""OpenFlow over TLS with client certificates: only switches with a certificate of our authority.
 
-A TLS object of Python's may not be used by two threads at once, and a connection has a reader and a writer that wait on
-their own. So TLS works here between buffers in memory, under a lock that nobody holds while he waits for the network.
+Two threads must not use one of Python's TLS objects at the same time. A connection has two, a
+reader and a writer, which wait independently. So TLS works here between buffers in memory, under a
+lock that no thread holds while it waits for the network.
 """
 
 from __future__ import annotations
@@ -12,54 +13,59 @@ import ssl
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 from policy.errors import FieldError
 
 _CHUNK_BYTES = 1 << 18
+_MIN_WAIT_S = 0.01
 
 
 def server_context(key: Path, certificate: Path, authority: Path) -> ssl.SSLContext:
-    """Who we are, and whose certificates we take. FieldError names the file that cannot be used."""
+    """Return the TLS settings of the controller. FieldError names the file that cannot be used.
+
+    `authority` has signed the certificates of the switches. All three files are PEM.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_REQUIRED
-    for field, path in (("tls-key", key), ("tls-cert", certificate), ("tls-ca", authority)):
+    for option, path in (("--tls-key", key), ("--tls-cert", certificate), ("--tls-ca", authority)):
         if not path.is_file():
-            raise FieldError(field, f"there is no file {path}")
+            raise FieldError(option, f"there is no file {path}")
     try:
         context.load_cert_chain(certificate, key)
     except (ssl.SSLError, OSError) as error:
-        raise FieldError("tls-cert", f"{certificate} and {key} are no PEM pair: {error}") from error
+        problem = f"{certificate} and {key} are no PEM certificate with its key: {error}"
+        raise FieldError("--tls-cert", problem) from error
     try:
         context.load_verify_locations(authority)
     except (ssl.SSLError, OSError) as error:
-        raise FieldError("tls-ca", f"{authority} holds no PEM certificate: {error}") from error
+        problem = f"{authority} has no PEM certificate: {error}"
+        raise FieldError("--tls-ca", problem) from error
     return context
 
 
 class TlsSocket:
-    """The server's end of a connected socket behind TLS, for one thread that receives and any that send."""
+    """The server's end of a connected socket: one thread receives, any thread sends."""
 
     def __init__(self, raw: socket.socket, context: ssl.SSLContext) -> None:
         self._raw = raw
         self._from_peer, self._to_peer = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._from_peer, self._to_peer, server_side=True)
         self._state = threading.Lock()
-        """Of the TLS object and its buffers."""
+        """Protects the TLS object and its buffers."""
         self._sending = threading.Lock()
-        """What TLS has put into `_to_peer` first goes out first."""
+        """Keeps the order of records: bytes leave `_to_peer` and the socket in one sequence."""
 
     def handshake(self, timeout_s: float) -> None:
-        """Raises OSError (ssl.SSLError is one) when the peer is not one of ours, or takes too long."""
+        """Authenticate the peer. Raises OSError, of which ssl.SSLError is one."""
         deadline = time.monotonic() + timeout_s
         before = self._raw.gettimeout()
         while not self._shake_hands():
             self._send_out()
-            self._raw.settimeout(max(0.01, deadline - time.monotonic()))
+            self._raw.settimeout(max(_MIN_WAIT_S, deadline - time.monotonic()))
             data = self._raw.recv(_CHUNK_BYTES)
             if not data or time.monotonic() > deadline:
-                raise ConnectionError("no TLS handshake")
+                raise ConnectionError(f"no TLS handshake within {timeout_s:.0f} s")
             self._from_peer.write(data)
         self._raw.settimeout(before)
         self._send_out()
@@ -70,18 +76,18 @@ class TlsSocket:
         except ssl.SSLWantReadError:
             return False
         except ssl.SSLError:
-            self._send_out()  # the alert says to the peer why
+            self._send_out()  # the alert tells the peer the reason
             raise
         return True
 
-    def came_with_the_handshake(self) -> bytes:
-        """What the peer has said in one breath with it: nothing will announce that again."""
+    def received_with_handshake(self) -> bytes:
+        """Return data that arrived together with the handshake: poll() does not announce it."""
         with self._state:
             return self._decrypt()[0]
 
-    def recv(self, size: int) -> bytes | None:
-        """What has come, b"" at the end; None: not a whole record yet."""
-        data = self._raw.recv(size)
+    def recv(self, size_bytes: int) -> bytes | None:
+        """Return received data; b"" at the end; None if no whole record has arrived."""
+        data = self._raw.recv(size_bytes)
         with self._state:
             if data:
                 self._from_peer.write(data)
@@ -92,7 +98,7 @@ class TlsSocket:
         return whole or (b"" if ended or not data else None)
 
     def _decrypt(self) -> tuple[bytes, bool]:
-        """All that can be read now, and whether it is the last."""
+        """Return all data that can be read now, and whether the peer has ended the connection."""
         parts = []
         try:
             while part := self._tls.read(_CHUNK_BYTES):
@@ -109,14 +115,14 @@ class TlsSocket:
         self._send_out()
 
     def _send_out(self) -> None:
-        """Each sender sends what there is, its own or another's; nobody waits for the network with the state locked."""
+        """Send everything in `_to_peer`, which may hold records of other threads."""
         with self._sending:
             with self._state:
                 data = self._to_peer.read()
             if data:
                 self._raw.sendall(data)
 
-    # ── As the socket ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── The socket's interface ──────────────────────────────────────────────────────────────────
 
     def fileno(self) -> int:
         return self._raw.fileno()
@@ -124,8 +130,8 @@ class TlsSocket:
     def settimeout(self, timeout_s: float | None) -> None:
         self._raw.settimeout(timeout_s)
 
-    def setsockopt(self, *option: Any) -> None:
-        self._raw.setsockopt(*option)
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        self._raw.setsockopt(level, option, value)
 
     def shutdown(self, how: int) -> None:
         self._raw.shutdown(how)

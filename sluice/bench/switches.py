@@ -22,19 +22,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from controller import openflow, wire
-from controller.pipeline import (
-    FlowRule,
-    MatchValue,
-    SwitchRules,
-    Table,
-    cookie,
-    cookie_code,
-    cookie_port,
-    switch_rules,
-)
+from controller import openflow
+from controller.cookies import cookie, cookie_code, cookie_port
+from controller.openflow import VERSION, Frame, Framer, MessageType, StatsType
+from controller.pipeline import Table, switch_rules
 from controller.policing import LOW_TAGS
-from controller.wire import Frame, Framer
+from controller.rules import FlowRule, MatchValue, SwitchRules
 from policy import tags
 from policy.desired import Policy
 from policy.framing import HEADER_BYTES, MSS_BYTES
@@ -58,7 +51,7 @@ _COMMIT = 4
 
 
 def message(kind: int, xid: int, body: bytes = b"") -> bytes:
-    return struct.pack("!BBHI", wire.VERSION, kind, 8 + len(body), xid) + body
+    return struct.pack("!BBHI", VERSION, kind, 8 + len(body), xid) + body
 
 
 def entry(rule: FlowRule) -> bytes:
@@ -100,7 +93,9 @@ class CounterTable:
             more = int(start + self.parts < len(self._bytes))
             out.append(
                 message(
-                    wire.MULTIPART_REPLY, xid, struct.pack("!HHxxxx", wire.STATS_FLOW, more) + rows.tobytes()
+                    MessageType.MULTIPART_REPLY,
+                    xid,
+                    struct.pack("!HHxxxx", StatsType.FLOW, more) + rows.tobytes(),
                 )
             )
         return b"".join(out)
@@ -135,8 +130,8 @@ class Switch:
         self._low_tags = CounterTable(low, self._numbers, tags.TAG_COUNT)
         self._witnesses = in_parts(b"".join(map(entry, learned(self._numbers[:2].tolist()))))
         self._descriptions = {
-            wire.STATS_FLOW: in_parts(b"".join(map(entry, rules.flows))),
-            wire.STATS_GROUP_DESC: in_parts(group_statistics(rules)),
+            StatsType.FLOW: in_parts(b"".join(map(entry, rules.flows))),
+            StatsType.GROUP_DESC: in_parts(group_statistics(rules)),
         }
         self._random = np.random.default_rng(seed)
         self._completed = np.zeros((len(ports), tags.TAG_COUNT), np.int64)
@@ -150,7 +145,7 @@ class Switch:
     def connect(self, port: int) -> socket.socket:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.sendall(message(wire.HELLO, 1))
+        self.socket.sendall(message(MessageType.HELLO, 1))
         return self.socket
 
     # ── Traffic ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -180,36 +175,38 @@ class Switch:
 
     def _answer(self, frame: Frame) -> bytes:
         match frame.kind:
-            case wire.ECHO_REQUEST:
-                return message(wire.ECHO_REPLY, frame.xid, frame.data[8:])
+            case MessageType.ECHO_REQUEST:
+                return message(MessageType.ECHO_REPLY, frame.xid, frame.data[8:])
             case 5:
                 return message(
-                    wire.FEATURES_REPLY, frame.xid, struct.pack("!QIBBxxII", self._dpid, 0, 254, 0, 0, 0)
+                    MessageType.FEATURES_REPLY,
+                    frame.xid,
+                    struct.pack("!QIBBxxII", self._dpid, 0, 254, 0, 0, 0),
                 )
             case 18:
                 return self._statistics(frame)
             case 20:
                 return self._barrier(frame)
             case 24:
-                return message(wire.ROLE_REPLY, frame.xid, frame.data[8:])
-            case wire.EXPERIMENTER:
+                return message(MessageType.ROLE_REPLY, frame.xid, frame.data[8:])
+            case MessageType.EXPERIMENTER:
                 return self._bundle(frame)
         return b""
 
     def _statistics(self, frame: Frame) -> bytes:
         kind = struct.unpack_from("!H", frame.data, 8)[0]
-        if kind == wire.STATS_FLOW and frame.data[16] == Table.COMPLETED:
+        if kind == StatsType.FLOW and frame.data[16] == Table.COMPLETED:
             return self._polled(frame.xid)
-        if kind == wire.STATS_FLOW and frame.data[16] in (Table.MAP, Table.INGRESS):
+        if kind == StatsType.FLOW and frame.data[16] in (Table.MAP, Table.INGRESS):
             low_tags = frame.data[16] == Table.INGRESS and frame.data[47] != 0  # its cookie's mask
             return self._count(Table(frame.data[16]), frame.xid, low_tags=low_tags)
         parts = self._descriptions.get(kind, [b""])
-        if kind == wire.STATS_FLOW and frame.data[16] == Table.WITNESS:
+        if kind == StatsType.FLOW and frame.data[16] == Table.WITNESS:
             parts = self._witnesses
-            self.record.entries += 2 * openflow.MOST_WITNESSES
+            self.record.entries += 2 * openflow.MAX_LEARNED
         heads = [struct.pack("!HHxxxx", kind, int(i + 1 < len(parts))) for i in range(len(parts))]
         return b"".join(
-            message(wire.MULTIPART_REPLY, frame.xid, head + part)
+            message(MessageType.MULTIPART_REPLY, frame.xid, head + part)
             for head, part in zip(heads, parts, strict=True)
         )
 
@@ -245,7 +242,9 @@ class Switch:
         if self._committing and self._staged:
             self._take_staged()
         return message(
-            wire.EXPERIMENTER, frame.xid, struct.pack("!IIIHH", owner, kind, bundle, _REPLY_OF[control], 3)
+            MessageType.EXPERIMENTER,
+            frame.xid,
+            struct.pack("!IIIHH", owner, kind, bundle, _REPLY_OF[control], 3),
         )
 
     def _take_staged(self) -> None:
@@ -259,13 +258,13 @@ class Switch:
             self.record.took_s.append(time.monotonic() - self._counters_at)
             self._counters_at = None
         self._committing = False
-        return message(wire.BARRIER_REPLY, frame.xid)
+        return message(MessageType.BARRIER_REPLY, frame.xid)
 
 
 def learned(ports: Sequence[int]) -> Iterator[FlowRule]:
     """What two watched ports have learned of honest flows: as much as there is room for."""
     for port in ports:
-        for flow in range(openflow.MOST_WITNESSES):
+        for flow in range(openflow.MAX_LEARNED):
             match: dict[str, MatchValue] = {
                 "in_port": port,
                 "eth_type": 0x0800,

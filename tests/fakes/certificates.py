@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Authorities and their certificates, made by openssl for the test that needs them."""
+"""Certificate authorities and their certificates, made by openssl for one test."""
 
 from __future__ import annotations
 

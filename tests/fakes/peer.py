@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other end of an OpenFlow connection, byte by byte: a switch that answers as it is told to."""
+"""The other end of an OpenFlow connection, byte by byte: a switch that answers as a test wants."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import struct
 import time
 from collections.abc import Callable
 
-from controller import wire
-from controller.wire import Frame, Framer
+from controller.openflow import Frame, Framer, MessageType, message
 
-FEATURES_REQUEST, MULTIPART_REQUEST, BARRIER_REQUEST, ROLE_REQUEST = 5, 18, 20, 24
+_BUNDLE_CONTROL = 2300
 _BUNDLE_REPLY_OF = {0: 1, 2: 3, 4: 5, 6: 7}
-
-
-def message(kind: int, body: bytes = b"", xid: int = 1, version: int = wire.VERSION) -> bytes:
-    return struct.pack("!BBHI", version, kind, 8 + len(body), xid) + body
 
 
 def multipart_reply(request: Frame, body: bytes = b"", more: bool = False) -> bytes:
     stats = struct.unpack_from("!H", request.data, 8)[0]
     head = struct.pack("!HHxxxx", stats, int(more))
-    return message(wire.MULTIPART_REPLY, head + body, request.xid)
+    return message(MessageType.MULTIPART_REPLY, head + body, request.xid)
+
+
+def leaves_requests_alone(request: Frame) -> bytes | None:
+    """Answer nothing instead of the peer."""
+    return None
 
 
 class Peer:
-    """Connects, greets, and answers every request as a switch without rules would.
+    """Connects, sends its hello, and answers every request as a switch without rules would.
 
-    `answer` may take a request over: what it returns is sent instead; None leaves the request to the peer.
+    `answer` may replace an answer: the peer sends what it returns, or its own answer for None.
     """
 
     def __init__(
         self,
         port: int,
         dpid: int,
-        answer: Callable[[Frame], bytes | None] = lambda _: None,
+        answer: Callable[[Frame], bytes | None] = leaves_requests_alone,
         wrap: Callable[[socket.socket], socket.socket] = lambda plain: plain,
     ) -> None:
         """`wrap` puts TLS around the connection."""
@@ -45,7 +45,7 @@ class Peer:
         self._framer = Framer()
         self.received: list[Frame] = []
         self.closed = False
-        self.send(message(wire.HELLO))
+        self.send(message(MessageType.HELLO))
 
     def send(self, data: bytes) -> None:
         self._socket.settimeout(20)
@@ -54,12 +54,12 @@ class Peer:
     def close(self) -> None:
         self._socket.close()
 
-    def run(self, until: Callable[[], bool], timeout_s: float = 10.0) -> None:
-        """Answer until a condition holds or the controller has hung up; TimeoutError otherwise."""
+    def run(self, until: Callable[[], object], timeout_s: float = 10.0) -> None:
+        """Answer until a condition holds or the controller hangs up; TimeoutError otherwise."""
         deadline = time.monotonic() + timeout_s
         while not (until() or self.closed):
             if time.monotonic() > deadline:
-                raise TimeoutError("the controller did not do what was expected")
+                raise TimeoutError(f"the condition does not hold within {timeout_s:.0f} s")
             self._socket.settimeout(0.02)
             try:
                 data = self._socket.recv(1 << 16)
@@ -84,26 +84,25 @@ class Peer:
         if chosen is not None:
             return chosen
         match frame.kind:
-            case wire.ECHO_REQUEST:
-                return message(wire.ECHO_REPLY, frame.data[8:], frame.xid)
-            case _ if frame.kind == FEATURES_REQUEST:
-                return message(
-                    wire.FEATURES_REPLY, struct.pack("!QIBBxxII", self.dpid, 0, 254, 0, 0, 0), frame.xid
-                )
-            case _ if frame.kind == MULTIPART_REQUEST:
+            case MessageType.ECHO_REQUEST:
+                return message(MessageType.ECHO_REPLY, frame.data[8:], frame.xid)
+            case MessageType.FEATURES_REQUEST:
+                features = struct.pack("!QIBBxxII", self.dpid, 0, 254, 0, 0, 0)
+                return message(MessageType.FEATURES_REPLY, features, frame.xid)
+            case MessageType.MULTIPART_REQUEST:
                 return multipart_reply(frame)
-            case _ if frame.kind == BARRIER_REQUEST:
-                return message(wire.BARRIER_REPLY, b"", frame.xid)
-            case _ if frame.kind == ROLE_REQUEST:
-                return message(wire.ROLE_REPLY, frame.data[8:], frame.xid)
-            case wire.EXPERIMENTER:
+            case MessageType.BARRIER_REQUEST:
+                return message(MessageType.BARRIER_REPLY, b"", frame.xid)
+            case MessageType.ROLE_REQUEST:
+                return message(MessageType.ROLE_REPLY, frame.data[8:], frame.xid)
+            case MessageType.EXPERIMENTER:
                 return self._bundle_reply(frame)
         return b""
 
     def _bundle_reply(self, frame: Frame) -> bytes:
         owner, kind, bundle = struct.unpack_from("!III", frame.data, 8)
         control = struct.unpack_from("!H", frame.data, 20)[0]
-        if kind != 2300:
+        if kind != _BUNDLE_CONTROL:
             return b""
         body = struct.pack("!IIIHH", owner, kind, bundle, _BUNDLE_REPLY_OF[control], 3)
-        return message(wire.EXPERIMENTER, body, frame.xid)
+        return message(MessageType.EXPERIMENTER, body, frame.xid)

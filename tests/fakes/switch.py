@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An OpenFlow switch in memory: takes changes as strictly as a real one, and says what becomes of a packet."""
+"""An OpenFlow switch in memory: takes changes as strictly as a real one, and forwards packets."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from controller.pipeline import (
+from controller.changes import Changes
+from controller.rules import (
     Action,
-    Changes,
     FlowRule,
     GroupKind,
     GroupRule,
     LoadMetadata,
+    MatchValue,
     Output,
     PushVlan,
     Resubmit,
@@ -37,11 +37,11 @@ class Packet:
     dscp: int = 0
     fin: bool = False
     flow_hash: int = 0
-    """What a select group chooses by."""
+    """A select group chooses the bucket by it."""
 
-    def fields(self, metadata: int) -> Mapping[str, Any]:
-        """The packet as match fields see it; a field that it does not have is absent."""
-        fields: dict[str, Any] = {
+    def fields(self, metadata: int) -> Mapping[str, int | str]:
+        """Return the match fields of the packet; fields that it does not have are absent."""
+        fields: dict[str, int | str] = {
             "in_port": self.in_port,
             "eth_dst": self.eth_dst,
             "eth_type": self.eth_type,
@@ -54,7 +54,7 @@ class Packet:
 
 @dataclass(frozen=True)
 class Sent:
-    """A packet that left."""
+    """A packet that has left the switch."""
 
     port: int
     queue: int
@@ -72,15 +72,19 @@ class _Walk:
     sent: list[Sent] = field(default_factory=list)
 
 
-def _number(value: Any) -> int:
+def _number(value: int | str) -> int:
     return int(value.replace(":", ""), 16) if isinstance(value, str) else value
 
 
-def _matches(rule: FlowRule, fields: Mapping[str, Any]) -> bool:
+def _value_and_mask(wanted: MatchValue) -> tuple[int | str, int | str]:
+    return wanted if isinstance(wanted, tuple) else (wanted, -1)
+
+
+def _matches(rule: FlowRule, fields: Mapping[str, int | str]) -> bool:
     for name, wanted in rule.match:
         if name not in fields:
             return False
-        value, mask = wanted if isinstance(wanted, tuple) else (wanted, -1)
+        value, mask = _value_and_mask(wanted)
         if _number(fields[name]) & _number(mask) != _number(value) & _number(mask):
             return False
     return True
@@ -94,16 +98,20 @@ class FakeSwitch:
         self.flows: dict[RuleKey, FlowRule] = {rule.key: rule for rule in rules.flows}
         self.groups: dict[int, GroupRule] = {group.group: group for group in rules.groups}
         self.packets: Counter[RuleKey] = Counter()
-        """Packets that matched each rule; lost when the rule is, as on a real switch."""
+        """Packets that matched each rule. They are lost with the rule, as on a real switch."""
 
     @property
     def rules(self) -> SwitchRules:
         return SwitchRules(tuple(self.groups.values()), tuple(self.flows.values()))
 
-    # ── Changes ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Changes ─────────────────────────────────────────────────────────────────────────────────
 
     def apply(self, changes: Changes) -> None:
-        """Take a bundle. AssertionError where a real switch would refuse, or where a change would change nothing."""
+        """Take a bundle.
+
+        Raises AssertionError if a real switch would refuse it, or if it changes a rule that is
+        right.
+        """
         for group in changes.add_groups:
             assert group.group not in self.groups, f"group {group.group} exists"
             self.groups[group.group] = group
@@ -136,10 +144,10 @@ class FakeSwitch:
                 if isinstance(action, ToGroup):
                     assert action.group in self.groups, f"no group {action.group}"
 
-    # ── Packets ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Packets ─────────────────────────────────────────────────────────────────────────────────
 
     def send(self, packet: Packet) -> list[Sent]:
-        """Where the packet goes, and in which queue."""
+        """Return where the packet goes, and in which queue."""
         walk = _Walk(packet)
         self._table(0, walk)
         return walk.sent
@@ -187,7 +195,7 @@ class FakeSwitch:
                 self._group(self.groups[number], walk)
 
     def _group(self, group: GroupRule, walk: _Walk) -> None:
-        """What a bucket does to the packet ends with the bucket."""
+        # Each bucket works on a copy: its actions have no effect outside of it.
         buckets = group.buckets
         if group.kind is GroupKind.SELECT:
             buckets = (buckets[walk.packet.flow_hash % len(buckets)],)

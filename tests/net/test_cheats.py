@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from controller.pipeline import Table, cookie
+from controller.cookies import cookie
+from controller.pipeline import Table
 from policy import tags
 from runtime.process import stop
 from runtime.wait import wait_until

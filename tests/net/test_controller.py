@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from controller.pipeline import Table, cookie, cookie_table
+from controller.cookies import cookie, cookie_table
+from controller.pipeline import Table
 from policy import tags
 from policy.desired import Policy
 from policy.queue_map import queue_map

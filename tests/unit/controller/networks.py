@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small networks for tests, laid out here: the controller's tests do not depend on `topologies`."""
+"""Small networks: the tests of the controller must not depend on `topologies`."""
 
 from __future__ import annotations
 

@@ -1,33 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
-from controller.leadership import FRESH_NS, LEASE_S, NAME, RETAKE_S, Candidacy, Leadership, Standing
+from controller.leadership import FRESH_NS, LEASE_S, NAME, RETAKE_S, Candidacy, Leadership, LeaseStatus
 from runtime.wait import wait_until
 from store import lease
+from store.lease import Lease
 
 
 @pytest.fixture
-def engine(store_url):
+def engine(store_url: str) -> Iterator[Engine]:
     engine = lease.open_for_leases(store_url)
     yield engine
     engine.dispose()
 
 
-def candidate(name):
-    """One whose process, as far as others can tell, may still be there."""
+def found(engine: Engine) -> Lease:
+    row = lease.look(engine, NAME)
+    assert row is not None
+    return row
+
+
+def candidate(name: str) -> Candidacy:
+    """Return a candidate that takes every other process for alive."""
     return Candidacy(name, ended=lambda _: False)
 
 
-def test_the_only_one_leads_at_once(engine):
+def test_the_only_one_leads_at_once(engine: Engine) -> None:
     alone = candidate("a")
     alone.step(engine, 0.0)
     assert alone.leads
 
 
-def test_the_second_follows_as_long_as_the_first_renews(engine):
+def test_the_second_follows_as_long_as_the_first_renews(engine: Engine) -> None:
     first, second = candidate("a"), candidate("b")
     for i in range(100):
         first.step(engine, i * 0.4)
@@ -36,7 +46,7 @@ def test_the_second_follows_as_long_as_the_first_renews(engine):
     assert second.generation == first.generation
 
 
-def test_who_does_not_renew_is_replaced_by_the_next_generation_and_learns_of_it(engine):
+def test_a_holder_that_does_not_renew_is_replaced_by_the_next_generation_and_notices(engine: Engine) -> None:
     first, second = candidate("a"), candidate("b")
     first.step(engine, 0.0)
     second.step(engine, 0.2)
@@ -50,8 +60,8 @@ def test_who_does_not_renew_is_replaced_by_the_next_generation_and_learns_of_it(
     assert first.generation == second.generation > before
 
 
-def test_the_clocks_of_two_need_not_agree(engine):
-    """Each looks at its own: how long the row has stood still."""
+def test_the_clocks_of_two_controllers_need_not_agree(engine: Engine) -> None:
+    """Each measures by its own clock for how long the row has not changed."""
     first, second = candidate("a"), candidate("b")
     for i in range(20):
         first.step(engine, i * 0.4)
@@ -59,14 +69,14 @@ def test_the_clocks_of_two_need_not_agree(engine):
     assert (first.leads, second.leads) == (True, False)
 
 
-def test_a_holder_whose_process_has_ended_is_not_waited_for(engine):
+def test_a_holder_whose_process_has_ended_is_not_waited_for(engine: Engine) -> None:
     candidate("a").step(engine, 0.0)
     second = Candidacy("b", ended=lambda holder: holder == "a")
     second.step(engine, 0.1)
     assert second.leads
 
 
-def test_a_lease_that_was_given_back_is_taken_at_once(engine):
+def test_a_lease_that_was_given_back_is_taken_at_once(engine: Engine) -> None:
     first, second = candidate("a"), candidate("b")
     first.step(engine, 0.0)
     second.step(engine, 0.1)
@@ -75,7 +85,9 @@ def test_a_lease_that_was_given_back_is_taken_at_once(engine):
     assert second.leads
 
 
-def test_whom_a_switch_doubts_takes_a_new_generation_if_the_lease_is_its_own_and_not_too_often(engine):
+def test_a_doubted_holder_takes_a_new_generation_if_the_lease_is_its_own_but_not_too_often(
+    engine: Engine,
+) -> None:
     """The switch may have seen generations of another store."""
     only = candidate("a")
     only.step(engine, 0.0)
@@ -89,7 +101,7 @@ def test_whom_a_switch_doubts_takes_a_new_generation_if_the_lease_is_its_own_and
     assert only.leads
 
 
-def test_whom_a_switch_doubts_follows_if_the_lease_is_anothers(engine):
+def test_a_doubted_holder_follows_if_another_one_has_the_lease(engine: Engine) -> None:
     first, second = candidate("a"), candidate("b")
     first.step(engine, 0.0)
     second._mine = lease.take(engine, NAME, "b", lease.look(engine, NAME))
@@ -99,41 +111,48 @@ def test_whom_a_switch_doubts_follows_if_the_lease_is_anothers(engine):
     assert second.leads
 
 
-def test_standing__is_fresh_for_less_than_the_lease_lasts():
-    standing = Standing(True, 1, 0)
-    assert standing.is_fresh(FRESH_NS - 1)
-    assert not standing.is_fresh(FRESH_NS)
+def test_lease_status__is_fresh_for_less_than_the_lease_lasts() -> None:
+    status = LeaseStatus(True, 1, 0)
+    assert status.is_fresh(FRESH_NS - 1)
+    assert not status.is_fresh(FRESH_NS)
     assert FRESH_NS < LEASE_S * 1e9
 
 
-def test_a_leader_goes_on_while_the_store_is_away_and_a_follower_does_not_begin(store_url, monkeypatch):
-    """Nobody can take the lease then; and if the store is away for one only, the switches refuse that one."""
-    told = []
-    leadership = Leadership(store_url, told.append)
+def test_a_leader_goes_on_while_the_store_is_away_and_a_follower_does_not_begin(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other controller can take the lease.
 
-    def away(*_):
+    If one can, the switches refuse the former leader.
+    """
+    reported: list[LeaseStatus] = []
+    leadership = Leadership(store_url, reported.append)
+
+    def away(*_: object) -> None:
         raise OperationalError("select", {}, Exception("database is locked"))
 
     with monkeypatch.context() as broken:
         broken.setattr(lease, "look", away)
         leadership._look()
-    assert not told[-1].leads
+    assert not reported[-1].leads
     leadership._look()
-    assert told[-1].leads
+    assert reported[-1].leads
     with monkeypatch.context() as broken:
         broken.setattr(lease, "renew", away)
         leadership._look()
-    assert told[-1].leads
-    assert told[-1].at_ns > told[-2].at_ns
+    assert reported[-1].leads
+    assert reported[-1].at_ns > reported[-2].at_ns
     leadership._give_back()
 
 
-def test_the_thread_leads_renews_and_gives_the_lease_back_when_it_stops(store_url, engine):
-    told = []
-    leadership = Leadership(store_url, told.append)
+def test_the_thread_leads_renews_and_gives_the_lease_back_when_it_stops(
+    store_url: str, engine: Engine
+) -> None:
+    reported: list[LeaseStatus] = []
+    leadership = Leadership(store_url, reported.append)
     leadership.start()
-    wait_until(lambda: told and told[-1].leads, "it leads")
-    beat = lease.look(engine, NAME).beat
-    wait_until(lambda: lease.look(engine, NAME).beat > beat, "it renews")
+    wait_until(lambda: reported and reported[-1].leads, "it leads")
+    beat = found(engine).beat
+    wait_until(lambda: found(engine).beat > beat, "it renews")
     leadership.stop(5.0)
-    assert lease.look(engine, NAME).holder == lease.NOBODY
+    assert found(engine).holder == lease.NOBODY

@@ -1,96 +1,116 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
+from controller.cookies import cookie
 from controller.metrics import ControllerMetrics, SwitchMetrics
-from controller.pipeline import Table, cookie
-from controller.session import Session
-from controller.state import MS, Change, Desired, PollCompleted, SwitchState
-from controller.wire import STATS_FLOW, STATS_QUEUE, entry_count, flow_counters
+from controller.openflow import StatsType
+from controller.operations import Change, Operation, PollCompleted, PollLearned, PollQueues
+from controller.pipeline import Table
+from controller.rules import MatchValue
+from controller.state import MS, Desired
 from policy.desired import Policy
 from store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SUM, VALUE, bound_text
+from tests.fakes.openflow import flow_entry, learned_entry
 from tests.unit.controller.networks import single
-from tests.unit.controller.test_session import Committed, Datapath, Told, barrier, come_to_rest
-from tests.unit.controller.test_wire import flow_entry
+from tests.unit.controller.sessions import PlayedSession
 
 POLICY = Policy.from_document({"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500})
+FLOW: dict[str, MatchValue] = {"ipv4_src": "10.0.0.2", "ipv4_dst": "10.0.0.1", "tcp_src": 4000, "tcp_dst": 80}
+COUNTERS = flow_entry(cookie(Table.COMPLETED, 1, 1), 1)
 
 
 @pytest.fixture
-def everybody():
+def metrics() -> ControllerMetrics:
     return ControllerMetrics()
 
 
 @pytest.fixture
-def session(everybody):
-    state = SwitchState("s1", Desired(single(), 3, POLICY))
-    session = Session(Datapath(), state, Told(), 9, SwitchMetrics(everybody))
-    come_to_rest(session)
+def played(metrics: ControllerMetrics) -> PlayedSession:
+    session = PlayedSession(POLICY, SwitchMetrics(metrics))
+    session.come_to_rest()
     return session
 
 
-def counted(everybody):
-    """Metric and part → value."""
-    return {(metric, part): value for (metric, _, part), value in everybody.tally.take().items()}
+def taken(metrics: ControllerMetrics) -> dict[tuple[str, str], float]:
+    """Return (metric, part) → what has been counted since the last call."""
+    return {(metric, part): value for (metric, _, part), value in metrics.tally.take().items()}
 
 
-def poll_until(session, operation, now_ns):
-    """Answer what is asked with nothing until the next question is such an operation; when it was asked."""
-    while not isinstance(doing := session._under_way and session._under_way.operation, operation):
-        if doing is not None:
-            kind = STATS_QUEUE if type(doing).__name__ == "PollQueues" else STATS_FLOW
-            session.stats(now_ns, session.datapath.sent[-1][-1].xid, kind, b"")
-        else:
+def operation_of(played: PlayedSession) -> object:
+    """Return the operation under way; None if there is none."""
+    transaction = played.session._transaction
+    return transaction.operation if transaction is not None else None
+
+
+def poll_until(played: PlayedSession, kind: type[Operation], now_ns: int) -> int:
+    """Answer polls with nothing until such an operation is under way. Returns when it began."""
+    while not isinstance(operation := operation_of(played), kind):
+        if operation is None:
             now_ns += 10 * MS
-            session.advance(now_ns)
+            played.session.advance(now_ns)
+        else:
+            assert not isinstance(operation, Change)
+            stats = StatsType.QUEUE if isinstance(operation, PollQueues) else StatsType.FLOW
+            played.answer_poll(b"", now_ns, stats)
     return now_ns
 
 
-def test_the_loop_ends_with_the_counters_where_no_rule_follows(session, everybody):
-    everybody.tally.take()
-    asked_ns = poll_until(session, PollCompleted, 0)
-    everybody.tally.take()
-    session.stats(
-        asked_ns + 7 * MS,
-        session.datapath.sent[-1][-1].xid,
-        STATS_FLOW,
-        flow_entry(cookie(Table.COMPLETED, 1, 1), 1),
-    )
-    found = counted(everybody)
+def test_the_loop_ends_with_the_counters_if_no_rule_follows(
+    played: PlayedSession, metrics: ControllerMetrics
+) -> None:
+    requested_ns = poll_until(played, PollCompleted, 0)
+    taken(metrics)
+    played.answer_poll(COUNTERS, requested_ns + 7 * MS)
+    found = taken(metrics)
     assert found[LOOP_SECONDS.name, SUM] == pytest.approx(0.007)
     assert found[LOOP_SECONDS.name, bound_text(0.01)] == 1
-    assert found[ENTRIES_DECODED.name, VALUE] == 1
 
 
-def test_the_loop_ends_with_the_acknowledgement_where_rules_follow(session, everybody):
-    asked_ns = poll_until(session, PollCompleted, 0)
-    everybody.tally.take()
-    session.state.want(Desired(single(), 4, Policy.from_document({"scheme": "mlfq-adaptive", "queues": 3})))
-    session.stats(asked_ns + 3 * MS, session.datapath.sent[-1][-1].xid, STATS_FLOW, b"")
-    changes = session._under_way.operation
-    assert isinstance(changes, Change)
-    assert (LOOP_SECONDS.name, SUM) not in counted(everybody)
-    session.bundle_answered(SimpleNamespace(type=Committed.type, bundle_id=session._bundle_id))
-    while session._under_way and session._under_way.operation is changes:
-        barrier(session, asked_ns + 20 * MS)
-    found = counted(everybody)
-    assert found[RULES_CHANGED.name, VALUE] == len(changes.changes) > 0
+def test_the_loop_ends_with_the_acknowledgement_if_rules_follow(
+    played: PlayedSession, metrics: ControllerMetrics
+) -> None:
+    requested_ns = poll_until(played, PollCompleted, 0)
+    taken(metrics)
+    other = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 3})
+    played.state.want(Desired(single(), 4, other))
+    played.answer_poll(b"", requested_ns + 3 * MS)
+    change = operation_of(played)
+    assert isinstance(change, Change)
+    assert (LOOP_SECONDS.name, SUM) not in taken(metrics)
+    played.commit(requested_ns + 20 * MS)
+    found = taken(metrics)
+    assert found[RULES_CHANGED.name, VALUE] == len(change.changes) > 0
     assert found[LOOP_SECONDS.name, SUM] == pytest.approx(0.020)
 
 
-def test_connected__by_switch(everybody):
-    for switch in ("s1", "s2", "s1"):
-        everybody.connected(switch)
-    assert sorted(everybody.tally.take().values()) == [1, 2]
-
-
 @pytest.mark.parametrize("count", [0, 1, 5])
-def test_entry_count__is_what_is_decoded(count):
-    body = b"".join(
-        flow_entry(cookie(Table.COMPLETED, 1, code), 3, instructions=b"\0" * (code % 2 * 8))
-        for code in range(count)
-    )
-    assert entry_count(body) == len(flow_counters(body).cookies) == count
+def test_entries_are_counted_as_they_are_decoded(
+    played: PlayedSession, metrics: ControllerMetrics, count: int
+) -> None:
+    requested_ns = poll_until(played, PollCompleted, 0)
+    taken(metrics)
+    played.answer_poll(COUNTERS * count, requested_ns)
+    assert taken(metrics).get((ENTRIES_DECODED.name, VALUE), 0) == count
+
+
+def test_entries_about_learned_flows_are_counted_too(
+    played: PlayedSession, metrics: ControllerMetrics
+) -> None:
+    """Once a port is watched, its flows are polled four times a second."""
+    policing = played.state._policing
+    policing._conduct[1] = policing._conduct[1].suspected(0)
+    played.session.advance(10 * MS)
+    assert isinstance(operation_of(played), Change)
+    played.commit(10 * MS)
+    polled_ns = poll_until(played, PollLearned, 0)
+    taken(metrics)
+    played.answer_poll(learned_entry(1, 1, 3, 300, FLOW) * 2, polled_ns)
+    assert taken(metrics)[ENTRIES_DECODED.name, VALUE] == 2
+
+
+def test_connects_are_counted_by_switch(metrics: ControllerMetrics) -> None:
+    for switch in ("s1", "s2", "s1"):
+        metrics.connected(switch)
+    assert sorted(metrics.tally.take().values()) == [1, 2]

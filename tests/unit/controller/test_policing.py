@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From counters to verdicts: liars are found out; honest hosts are not accused, whatever they send."""
+"""From counters to verdicts: false tags are proven, and honest hosts are never accused."""
 
 from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.counts import FlowCounts, Ints
 from controller.policing import (
     AGENTS_FOLLOW_NS,
     ALL_TAGS_EVERY,
     INGRESS_POLL_NS,
-    LOOK_NS,
+    LEARNED_POLL_NS,
     LOW_TAGS,
-    MOST_WATCHED,
-    WITNESS_POLL_NS,
-    FlowSeen,
+    MAX_WATCHED,
+    TURN_NS,
     Policing,
     Restored,
+    Verdict,
 )
 from dataplane import laws_cffi
 from policy import tags
@@ -37,44 +41,45 @@ PORTS = [
 
 
 class Switch:
-    """Counts what is sent, tells of it `lag_ns` late, and asks the police at every poll."""
+    """Counts what is sent, and passes the counters to the policing at every poll."""
 
-    def __init__(self, policy=PIAS, offences=None):
-        self.police = Policing(PORTS, policy, offences or {})
-        self.police.connected(0)
+    def __init__(self, policy: Policy = PIAS, offences: dict[str, int] | None = None) -> None:
+        self.policing = Policing(PORTS, policy, offences or {})
+        self.policing.connected(0)
         self.ingress = np.zeros((2, 2, tags.TAG_COUNT), np.int64)
-        self.flows = {}
+        self.flows: dict[tuple[int, str], tuple[int, Ints]] = {}
+        """(port, flow) → (when it began, packets and bytes by tag)."""
         self.now_ns, self.next_poll_ns = 0, 0
-        self.verdicts = []
+        self.verdicts: list[Verdict] = []
 
-    def send(self, number, name, tag, packets, frame_bytes=FRAME_BYTES):
+    def send(self, number: int, name: str, tag: int, packets: int, frame_bytes: int = FRAME_BYTES) -> None:
         self.ingress[PORTS[number - 1].number // 2, :, tag] += (packets, packets * frame_bytes)
-        if number in self.police.treatments:
+        if number in self.policing.treatments:
             flow = self.flows.setdefault(
                 (number, name), (self.now_ns, np.zeros((2, tags.TAG_COUNT), np.int64))
             )
             flow[1][:, tag] += (packets, packets * frame_bytes)
 
-    def until(self, now_ns):
-        """Time passes; the police look when it is time to."""
+    def until(self, now_ns: int) -> None:
+        """Let time pass, with a poll whenever one is due."""
         while self.next_poll_ns <= now_ns:
             self.now_ns = self.next_poll_ns
-            self.next_poll_ns += WITNESS_POLL_NS
+            self.next_poll_ns += LEARNED_POLL_NS
             self.poll()
         self.now_ns = now_ns
 
-    def look(self):
+    def look(self) -> None:
         all_tags = self.now_ns // INGRESS_POLL_NS % ALL_TAGS_EVERY == 0
         counts = self.ingress.copy()
         if not all_tags:
             counts[:, :, LOW_TAGS:] = 0
-        self.police.ingress(self.now_ns, counts, all_tags=all_tags)
+        self.policing.observe_ingress(self.now_ns, counts, all_tags=all_tags)
 
-    def poll(self):
+    def poll(self) -> None:
         if self.now_ns % INGRESS_POLL_NS == 0:
             self.look()
         seen = [
-            FlowSeen(
+            FlowCounts(
                 number,
                 name,
                 (self.now_ns - since_ns) / 1e9,
@@ -82,58 +87,58 @@ class Switch:
             )
             for (number, name), (since_ns, counts) in self.flows.items()
         ]
-        self.police.witnessed(self.now_ns, seen)
-        self.verdicts += self.police.verdicts()
+        self.policing.observe_flows(self.now_ns, seen)
+        self.verdicts += self.policing.take_verdicts()
 
 
-def lie(switch, number=3, tag=1, until_ns=3 * S, rate_bps=10**8):
-    """One flow, always under the same tag, at a link's rate."""
+def send_false_tags(switch: Switch, until_ns: int = 3 * S) -> None:
+    """Send one flow from port 3, all of it under tag 1, at the rate of the link."""
     while switch.now_ns < until_ns:
-        switch.send(number, "TCP a > b", tag, max(1, rate_bps // 8 // FRAME_BYTES // 100))
+        switch.send(3, "TCP a > b", 1, 10**8 // 8 // FRAME_BYTES // 100)
         switch.until(switch.now_ns + 10 * MS)
 
 
-def test_a_liar_is_named_within_a_second_and_a_half():
+def test_a_host_with_false_tags_is_demoted_within_a_second_and_a_half() -> None:
     switch = Switch()
-    lie(switch, until_ns=1500 * MS)
+    send_false_tags(switch, until_ns=1500 * MS)
     (verdict,) = switch.verdicts
     assert isinstance(verdict, Demoted)
     assert (verdict.port, verdict.host, verdict.tag, verdict.flow) == ("s1:3", "h3", 1, "TCP a > b")
     assert verdict.sent_bytes > verdict.limit_bytes
-    assert switch.police.treatments == {3: Treatment.DEMOTED}
+    assert switch.policing.treatments == {3: Treatment.DEMOTED}
 
 
-def test_it_is_restored_when_it_stops_and_free_after_that():
+def test_it_is_restored_after_it_stops_and_free_after_that() -> None:
     switch = Switch()
-    lie(switch)
+    send_false_tags(switch)
     switch.until(switch.now_ns + FIRST_TERM_NS + 3 * S)
     assert [type(verdict) for verdict in switch.verdicts] == [Demoted, Restored]
-    assert switch.police.treatments == {3: Treatment.WATCHED}
+    assert switch.policing.treatments == {3: Treatment.WATCHED}
     switch.until(switch.now_ns + WATCH_NS)
-    assert switch.police.treatments == {}
+    assert switch.policing.treatments == {}
 
 
-def test_it_stays_demoted_while_it_goes_on():
+def test_it_stays_demoted_while_it_continues() -> None:
     switch = Switch()
-    lie(switch, until_ns=30 * S)
+    send_false_tags(switch, until_ns=30 * S)
     assert [type(verdict) for verdict in switch.verdicts] == [Demoted]
 
 
-def test_a_flow_that_was_honest_for_long_is_found_out_as_fast():
+def test_a_flow_that_was_honest_for_long_is_proven_as_fast() -> None:
     switch = Switch()
-    switch.police._conduct[3] = switch.police._conduct[3].suspected(0)
+    switch.policing._conduct[3] = switch.policing._conduct[3].suspected(0)
     while switch.now_ns < 60 * S:
-        switch.police._conduct[3] = switch.police._conduct[3].suspected(switch.now_ns)
+        switch.policing._conduct[3] = switch.policing._conduct[3].suspected(switch.now_ns)
         switch.send(3, "TCP a > b", 1, 1)
         switch.until(switch.now_ns + 20 * MS)
     assert not switch.verdicts
-    lie(switch, until_ns=61 * S)
+    send_false_tags(switch, until_ns=61 * S)
     assert len(switch.verdicts) == 1
 
 
-def test_what_the_store_knows_goes_on_and_its_term_begins_anew():
+def test_an_offence_of_the_store_stays_and_its_term_begins_again() -> None:
     switch = Switch(offences={"s1:3": 2})
-    assert switch.police.treatments == {3: Treatment.DEMOTED}
+    assert switch.policing.treatments == {3: Treatment.DEMOTED}
     switch.until(2 * FIRST_TERM_NS - INGRESS_POLL_NS)
     assert not switch.verdicts
     switch.until(2 * FIRST_TERM_NS + INGRESS_POLL_NS)
@@ -141,41 +146,41 @@ def test_what_the_store_knows_goes_on_and_its_term_begins_anew():
 
 
 @pytest.mark.parametrize("document", [{"scheme": "tcp"}, {"scheme": "pias", "tag_burst": 0}])
-def test_a_policy_that_polices_nobody_restores_at_once(document):
+def test_a_policy_that_polices_no_host_restores_at_once(document: dict[str, Any]) -> None:
     switch = Switch()
-    lie(switch)
-    switch.police.adopt(Policy.from_document(document))
-    assert isinstance(switch.police.verdicts()[0], Restored)
-    assert switch.police.treatments == {}
-    assert not switch.police.polices
+    send_false_tags(switch)
+    switch.policing.adopt(Policy.from_document(document))
+    assert isinstance(switch.policing.take_verdicts()[0], Restored)
+    assert switch.policing.treatments == {}
+    assert not switch.policing.polices
 
 
-def test_what_was_sent_while_nobody_was_policed_is_no_offence():
-    """Neither by what the ingress has counted meanwhile, nor by a flow that the switch still knows from before."""
+def test_packets_from_before_policing_are_no_offence() -> None:
+    """Not at the ingress, and not of a flow that the switch has learned before."""
     switch = Switch()
-    lie(switch)
-    switch.police.adopt(Policy.from_document({"scheme": "pias", "tag_burst": 0}))
-    switch.police.verdicts()
+    send_false_tags(switch)
+    switch.policing.adopt(Policy.from_document({"scheme": "pias", "tag_burst": 0}))
+    switch.policing.take_verdicts()
     switch.verdicts.clear()
-    switch.police.witnessed(switch.now_ns, [])  # nobody asks the switch any more,
+    switch.policing.observe_flows(switch.now_ns, [])  # the last poll of flows
     switch.send(3, "TCP a > b", 1, 10**5)
-    switch.now_ns = switch.next_poll_ns = 10 * S  # nor looks meanwhile
-    switch.police.adopt(PIAS)
+    switch.now_ns = switch.next_poll_ns = 10 * S  # no poll in between
+    switch.policing.adopt(PIAS)
     switch.until(20 * S)
     assert not switch.verdicts
-    assert switch.police.treatments == {}
-    lie(switch, until_ns=21_500 * MS)
+    assert switch.policing.treatments == {}
+    send_false_tags(switch, until_ns=21_500 * MS)
     assert [type(verdict) for verdict in switch.verdicts] == [Demoted]
 
 
-def test_a_switch_without_hosts_is_not_asked():
+def test_a_switch_without_hosts_is_not_polled() -> None:
     assert not Policing([PORTS[1]], PIAS, {}).polices
 
 
-def test_a_longer_idle_gap_counts_once_the_agents_have_it():
-    """Flows that begin every 2 ms were honest a moment ago."""
+def test_a_longer_idle_gap_counts_when_the_agents_have_it() -> None:
+    """Flows that began every 2 ms were honest under the policy before."""
     switch = Switch(Policy.from_document({"scheme": "pias", "idle_gap_ms": 1}))
-    switch.police.adopt(PIAS)
+    switch.policing.adopt(PIAS)
     while switch.now_ns < AGENTS_FOLLOW_NS:
         switch.send(3, "TCP a > b", 1, 2)
         switch.until(switch.now_ns + 2 * MS)
@@ -186,7 +191,7 @@ def test_a_longer_idle_gap_counts_once_the_agents_have_it():
     assert len(switch.verdicts) == 1
 
 
-def test_segmentation_offload_is_allowed_for():
+def test_segmentation_offload_is_allowed_for() -> None:
     """Bursts of 64 KB under the tag of their first byte, one every 11 ms."""
     switch = Switch(Policy.from_document({"scheme": "pias", "tag_burst": "65536B"}))
     while switch.now_ns < 5 * S:
@@ -195,34 +200,37 @@ def test_segmentation_offload_is_allowed_for():
     assert not switch.verdicts
 
 
-def test_where_all_are_suspicious_the_worst_is_watched_first_and_everybody_in_turn():
+def test_of_many_suspicious_ports_the_worst_is_watched_first_and_each_in_its_turn() -> None:
     ports = [Port("s1", n, f"h{n}", 0, 10**9, edge=True) for n in range(1, 9)]
-    police, counts, watched = Policing(ports, PIAS, {}), np.zeros((8, 2, tags.TAG_COUNT), np.int64), []
-    police.connected(0)
+    policing, counts, watched = Policing(ports, PIAS, {}), np.zeros((8, 2, tags.TAG_COUNT), np.int64), []
+    policing.connected(0)
     for poll in range(1, 200):
         counts = counts.copy()
-        counts[:, :, 1] += (20_000, 20_000 * FRAME_BYTES)  # 4 times what is believed
+        counts[:, :, 1] += (20_000, 20_000 * FRAME_BYTES)  # 4 times what one connection can send
         if poll > 100:
             counts[6, :, 1] += (60_000, 60_000 * FRAME_BYTES)
-        police.ingress(poll * INGRESS_POLL_NS, counts)
-        watched.append(set(police.treatments))
-    assert all(len(now) <= MOST_WATCHED for now in watched)
+        policing.observe_ingress(poll * INGRESS_POLL_NS, counts)
+        watched.append(set(policing.treatments))
+    assert all(len(now) <= MAX_WATCHED for now in watched)
     assert set().union(*watched[:50]) == set(range(1, 9))
     since = next(i for i, now in enumerate(watched[100:]) if 7 in now)
-    assert since * INGRESS_POLL_NS <= LOOK_NS + INGRESS_POLL_NS
+    assert since * INGRESS_POLL_NS <= TURN_NS + INGRESS_POLL_NS
 
 
-# ── Honest hosts ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Honest hosts ───────────────────────────────────────────────────────────────────────────────
+
+Message: TypeAlias = tuple[int, int, bool, int]
+"""Bytes, ns between segments, whether everything is sent twice, ns of pause after it."""
 
 
 @pytest.fixture(scope="module")
-def laws():
+def laws() -> ModuleType:
     return laws_cffi.load()
 
 
 @st.composite
-def traffic(draw):
-    """Connections of one host: their messages (bytes, ns a segment, sent twice, pause in ns)."""
+def traffic(draw: st.DrawFn) -> list[list[Message]]:
+    """Draw the messages of several connections of one host."""
     message = st.tuples(
         st.one_of(st.integers(1, 3000), st.integers(1, 400_000)),
         st.sampled_from([0, 10_000, 120_000, 1_000_000]),
@@ -232,8 +240,8 @@ def traffic(draw):
     return draw(st.lists(st.lists(message, min_size=1, max_size=60), min_size=1, max_size=6))
 
 
-def packets_of(laws, name, messages):
-    """(ns, name, tag, frame bytes), as the tagger has them."""
+def packets_of(laws: ModuleType, name: str, messages: list[Message]) -> list[tuple[int, str, int, int]]:
+    """Return (ns, name, tag, frame bytes) of each packet, tagged by the law of the tagger."""
     state, now_ns, sent, found = laws.ffi.new("struct sl_tag_state *"), 1, 0, []
     for size, per_segment_ns, twice, pause_ns in messages:
         first = sent
@@ -251,13 +259,15 @@ def packets_of(laws, name, messages):
 
 @given(traffic(), st.integers(0, 700 * MS))
 @settings(deadline=None, max_examples=60)
-def test_honest_hosts_are_never_accused(laws, connections, lag_ns):
-    """Whatever they send, watched from the first packet, by a switch whose counters come late and all at once."""
+def test_honest_hosts_are_never_accused(
+    laws: ModuleType, connections: list[list[Message]], lag_ns: int
+) -> None:
+    """They are watched from the first packet, and all counters arrive late and at once."""
     packets = sorted(
         packet for i, messages in enumerate(connections) for packet in packets_of(laws, f"flow {i}", messages)
     )
     switch = Switch()
-    switch.police._conduct[3] = switch.police._conduct[3].suspected(0)
+    switch.policing._conduct[3] = switch.policing._conduct[3].suspected(0)
     for now_ns, name, tag, frame_bytes in packets:
         counted_ns = now_ns if not lag_ns else -(-now_ns // lag_ns) * lag_ns
         switch.until(max(counted_ns, switch.now_ns))
@@ -268,10 +278,12 @@ def test_honest_hosts_are_never_accused(laws, connections, lag_ns):
 
 @pytest.mark.parametrize("size", [1448, 2400, 11_000, 100_000])
 @pytest.mark.parametrize("lag_ns", [0, 500 * MS, 700 * MS])
-def test_as_many_messages_as_a_connection_can_carry_are_honest(laws, size, lag_ns):
-    """A message of that size after every idle gap, all of it sent twice: nobody honest sends more."""
+def test_as_many_messages_as_a_connection_can_carry_are_honest(
+    laws: ModuleType, size: int, lag_ns: int
+) -> None:
+    """A message after every idle gap, all of it sent twice: no honest connection sends more."""
     switch = Switch()
-    switch.police._conduct[3] = switch.police._conduct[3].suspected(0)
+    switch.policing._conduct[3] = switch.policing._conduct[3].suspected(0)
     for now_ns, name, tag, frame_bytes in packets_of(laws, "a flow", [(size, 0, True, 10 * MS + 1)] * 300):
         counted_ns = now_ns if not lag_ns else -(-now_ns // lag_ns) * lag_ns
         switch.until(max(counted_ns, switch.now_ns))

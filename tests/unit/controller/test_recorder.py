@@ -2,12 +2,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from controller.recorder import Recorder
+from controller.state import Desired
 from policy.desired import Policy
 from runtime.wait import wait_until
 from store import desired, observed
@@ -16,60 +20,69 @@ from tests.unit.controller.networks import single
 
 
 @pytest.fixture
-def url(tmp_path):
+def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/store.db"
 
 
 @pytest.fixture
-def engine(url):
+def engine(url: str) -> Iterator[Engine]:
     engine = open_store(url)
     yield engine
     engine.dispose()
 
 
 @pytest.fixture
-def recorder(url):
-    delivered = []
+def delivered() -> list[Desired]:
+    return []
+
+
+@pytest.fixture
+def recorder(url: str, delivered: list[Desired]) -> Iterator[Recorder]:
     recorder = Recorder(url, delivered.append)
-    recorder.delivered = delivered
     recorder.lead()
     recorder.start()
     yield recorder
     recorder.stop(5)
 
 
-def put(engine, **document):
+def add_event(engine: Engine, kind: str) -> None:
+    observed.add_event(engine, kind)
+
+
+def put(engine: Engine, **document: Any) -> int:
     return desired.put_policy(engine, Policy.from_document({"scheme": "pias", **document}), "test")
 
 
-def test_delivers_the_newest_policy_with_the_topology_and_each_change_once(recorder, engine):
+def test_delivers_the_newest_policy_with_the_topology_and_each_change_once(
+    recorder: Recorder, delivered: list[Desired], engine: Engine
+) -> None:
     desired.put_topology(engine, single())
     put(engine)
-    wait_until(lambda: recorder.delivered, "the policy arrives")
+    wait_until(lambda: delivered, "the policy arrives")
     put(engine, queues=2, thresholds=["1KB"])
     newest = put(engine, queues=2, thresholds=["10KB"])
-    wait_until(lambda: recorder.delivered[-1].version == newest, "the change arrives")
-    assert recorder.delivered[-1].policy.thresholds == (10_000,)
-    assert recorder.delivered[-1].topology == single()
-    versions = [d.version for d in recorder.delivered]
+    wait_until(lambda: delivered[-1].version == newest, "the change arrives")
+    assert delivered[-1].policy.thresholds == (10_000,)
+    assert delivered[-1].topology == single()
+    versions = [d.version for d in delivered]
     assert versions == sorted(set(versions))
 
 
-def test_delivers_a_new_topology(recorder, engine):
+def test_delivers_a_new_topology(recorder: Recorder, delivered: list[Desired], engine: Engine) -> None:
     desired.put_topology(engine, single(2))
     put(engine)
-    wait_until(lambda: recorder.delivered, "the policy arrives")
+    wait_until(lambda: delivered, "the policy arrives")
     desired.put_topology(engine, single(3))
-    wait_until(lambda: recorder.delivered[-1].topology == single(3), "the topology arrives", timeout_s=20)
+    wait_until(lambda: delivered[-1].topology == single(3), "the topology arrives", timeout_s=20)
 
 
-def test_thresholds_learned_under_this_version_are_delivered_and_those_of_another_are_not(engine, url):
+def test_thresholds_learned_under_this_version_alone_are_delivered(engine: Engine, url: str) -> None:
     desired.put_topology(engine, single())
     put(engine)
     version = put(engine)
     rows = [(f"s1:{i}", v, (1000 * i,)) for i, v in ((1, version), (2, version - 1), (3, version))]
     observed.add_thresholds(engine, [observed.ThresholdChange(1.0, p, v, t, 0) for p, v, t in rows])
-    delivered = []
+    delivered: list[Desired] = []
     recorder = Recorder(url, delivered.append)
     recorder.lead()
     recorder.start()
@@ -80,8 +93,8 @@ def test_thresholds_learned_under_this_version_are_delivered_and_those_of_anothe
 
 @pytest.mark.parametrize(("scheme", "kept"), [("mlfq-adaptive", True), ("sluice", False)])
 def test_thresholds_of_a_frozen_port_are_delivered_from_an_earlier_version_of_the_same_scheme(
-    engine, url, scheme, kept
-):
+    engine: Engine, url: str, scheme: str, kept: bool
+) -> None:
     desired.put_topology(engine, single())
     queues = 4
     before = put(engine, scheme=scheme, queues=queues)
@@ -89,7 +102,7 @@ def test_thresholds_of_a_frozen_port_are_delivered_from_an_earlier_version_of_th
     put(engine, scheme="mlfq-adaptive", queues=queues, overrides=frozen)
     rows = [observed.ThresholdChange(1.0, f"s1:{i}", before, (1000,) * 3, 0) for i in (1, 2)]
     observed.add_thresholds(engine, rows)
-    delivered = []
+    delivered: list[Desired] = []
     recorder = Recorder(url, delivered.append)
     recorder.lead()
     recorder.start()
@@ -98,64 +111,81 @@ def test_thresholds_of_a_frozen_port_are_delivered_from_an_earlier_version_of_th
     assert delivered[0].learned == ({"s1:1": (1000,) * 3} if kept else {})
 
 
-def test_a_controller_that_follows_delivers_nothing_and_writes_nothing(engine, url):
+def test_a_controller_that_follows_delivers_nothing_and_writes_nothing(engine: Engine, url: str) -> None:
     desired.put_topology(engine, single())
     put(engine)
-    delivered = []
+    delivered: list[Desired] = []
     recorder = Recorder(url, delivered.append)
     recorder.lead()
     recorder.start()
     wait_until(lambda: delivered, "the policy arrives")
     recorder.follow()
-    recorder.record(observed.add_event, "late")
+    recorder.record(add_event, "late")
     newest = put(engine)
     recorder.lead()
     wait_until(lambda: len(delivered) == 2, "what is wanted now is delivered")
-    recorder.record(observed.add_event, "own")
+    recorder.record(add_event, "own")
     wait_until(lambda: observed.recent_events(engine, 0), "rows are written again")
     recorder.stop(5)
     assert delivered[-1].version == newest
     assert [event["kind"] for event in observed.recent_events(engine, 0)] == ["own"]
 
 
-def test_rows_of_one_kind_that_wait_together_are_written_together_and_in_order(engine, url):
-    written = []
+def test_rows_of_one_kind_that_wait_together_are_written_together_and_in_order(
+    engine: Engine, url: str
+) -> None:
+    written: list[list[int]] = []
 
-    def rows(_engine, some):
+    def rows(_engine: Engine, some: list[int]) -> None:
         written.append(list(some))
 
     recorder = Recorder(url, lambda _: None)
     recorder.lead()
     for i in range(5):
         recorder.record_rows(rows, [i])
-    recorder.record(observed.add_event, "between")
+    recorder.record(add_event, "between")
     recorder.record_rows(rows, [5, 6])
     recorder.start()
     recorder.stop(5)
     assert written == [[0, 1, 2, 3, 4], [5, 6]]
 
 
-def test_a_policy_that_is_none_is_named_and_the_one_before_it_stays(recorder, engine, caplog):
+def test_rows_for_different_functions_are_not_mixed(url: str) -> None:
+    written: list[tuple[str, list[int]]] = []
+    recorder = Recorder(url, lambda _: None)
+    recorder.lead()
+    recorder.record_rows(lambda _, rows: written.append(("one", rows)), [1])
+    recorder.record_rows(lambda _, rows: written.append(("other", rows)), [2])
+    recorder.start()
+    recorder.stop(5)
+    assert written == [("one", [1]), ("other", [2])]
+
+
+def test_an_invalid_policy_is_logged_and_the_one_before_it_stays(
+    recorder: Recorder, delivered: list[Desired], engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
     desired.put_topology(engine, single())
     put(engine)
-    wait_until(lambda: recorder.delivered, "the policy arrives")
+    wait_until(lambda: delivered, "the policy arrives")
     with engine.begin() as connection:
         connection.execute(
             text(
                 "insert into policies (document, author, created_at) values ('{\"scheme\": \"new\"}', 'x', 0)"
             )
         )
-    wait_until(lambda: "not one" in caplog.text, "it is logged")
-    assert len(recorder.delivered) == 1
+    wait_until(lambda: "not valid" in caplog.text, "it is logged")
+    assert len(delivered) == 1
     newest = put(engine)
-    wait_until(lambda: recorder.delivered[-1].version == newest, "a good one follows")
+    wait_until(lambda: delivered[-1].version == newest, "a good one follows")
 
 
-def test_rows_wait_out_an_outage_in_order_and_it_is_logged_once(recorder, engine, caplog):
+def test_rows_wait_out_an_outage_in_order_and_it_is_logged_once(
+    recorder: Recorder, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
-    away, written = [True], []
+    away, written = [True], list[int]()
 
-    def write(_engine, number):
+    def write(_engine: Engine, number: int) -> None:
         if away:
             raise OperationalError("insert", {}, Exception("database is locked"))
         written.append(number)
@@ -170,32 +200,35 @@ def test_rows_wait_out_an_outage_in_order_and_it_is_logged_once(recorder, engine
     wait_until(lambda: "the store is back" in caplog.text, "its end is logged")
 
 
-def test_a_row_that_the_store_will_never_take_does_not_hold_up_the_others(recorder, engine, caplog):
-    def poison(_engine):
+def test_a_row_that_the_store_will_never_take_does_not_hold_up_the_others(
+    recorder: Recorder, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    def poison(_engine: Engine) -> None:
         raise IntegrityError("insert", {}, Exception("constraint"))
 
     recorder.record(poison)
-    recorder.record(observed.add_event, "after")
+    recorder.record(add_event, "after")
     wait_until(lambda: observed.recent_events(engine, 0), "the next row is written")
     assert "never take" in caplog.text
 
 
-def test_stop_writes_what_is_waiting(url, engine):
+def test_stop_writes_what_is_waiting(url: str, engine: Engine) -> None:
     recorder = Recorder(url, lambda _: None)
     recorder.lead()
     recorder.start()
     for _ in range(20):
-        recorder.record(observed.add_event, "last")
+        recorder.record(add_event, "last")
     recorder.stop(10)
     assert len(observed.recent_events(engine, 0)) == 20
 
 
-def test_it_starts_without_a_store_and_uses_it_when_it_is_there(tmp_path):
-    delivered, folder = [], tmp_path / "later"
+def test_it_starts_without_a_store_and_uses_one_that_appears(tmp_path: Path) -> None:
+    delivered: list[Desired] = []
+    folder = tmp_path / "later"
     recorder = Recorder(f"sqlite:///{folder}/store.db", delivered.append)
     recorder.lead()
     recorder.start()
-    recorder.record(observed.add_event, "early")
+    recorder.record(add_event, "early")
     folder.mkdir()
     engine = open_store(f"sqlite:///{folder}/store.db")
     wait_until(lambda: observed.recent_events(engine, 0), "the row is written")

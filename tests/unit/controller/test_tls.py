@@ -1,44 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenFlow over TLS: the controller as a process, peers with the right certificate, another, and none."""
+"""OpenFlow over TLS: peers with the right certificate, with another one, and with none."""
 
 from __future__ import annotations
 
 import socket
 import ssl
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from controller import tls, wire
+from controller import tls
+from controller.openflow import MessageType, message
 from policy.errors import FieldError
 from runtime.process import spawn
 from runtime.wait import wait_until
-from tests.fakes.certificates import Authority
-from tests.fakes.peer import Peer, message
-from tests.unit.controller.test_process import Process
+from tests.fakes.certificates import Authority, Pair
+from tests.fakes.peer import Peer
+from tests.unit.controller.processes import Process, controller_process
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory):
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("ours"), "ours")
 
 
 @pytest.fixture(scope="module")
-def strangers(tmp_path_factory):
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("strangers"), "strangers")
 
 
 @pytest.fixture
-def controller(tmp_path, ours):
+def controller(tmp_path: Path, ours: Authority) -> Iterator[Process]:
     own = ours.issue("controller")
     arguments = ["--tls-key", own.key, "--tls-cert", own.certificate, "--tls-ca", ours.certificate]
-    process = Process(tmp_path, arguments=map(str, arguments))
-    yield process
-    process.close()
+    with controller_process(tmp_path, arguments=map(str, arguments)) as process:
+        yield process
 
 
-def client(ours, pair=None):
-    """A switch's side; it checks the controller's certificate, too."""
+def client(ours: Authority, pair: Pair | None = None) -> ssl.SSLContext:
+    """Return the TLS settings of a switch, which also checks the controller's certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(ours.certificate)
@@ -47,7 +49,7 @@ def client(ours, pair=None):
     return context
 
 
-def test_a_switch_with_a_certificate_of_our_authority_is_served(controller, ours):
+def test_a_switch_with_a_certificate_of_our_authority_is_served(controller: Process, ours: Authority) -> None:
     context = client(ours, ours.issue("switch"))
     peer = Peer(controller.port, 1, wrap=context.wrap_socket)
     peer.run(controller.applied)
@@ -56,52 +58,56 @@ def test_a_switch_with_a_certificate_of_our_authority_is_served(controller, ours
     assert not peer.closed
 
 
-def test_tls_1_2_is_spoken_too(controller, ours):
-    """What older switches have."""
+def test_tls_1_2_is_supported(controller: Process, ours: Authority) -> None:
+    """Older switches have nothing newer."""
     context = client(ours, ours.issue("switch"))
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     Peer(controller.port, 1, wrap=context.wrap_socket).run(controller.applied)
 
 
-def say_hello(raw, context):
-    """Bytes that come back; OSError when there is no TLS connection to say anything on."""
+def say_hello(raw: socket.socket, context: ssl.SSLContext) -> bytes:
+    """Return the bytes that come back. Raises OSError without a TLS connection."""
     sock = context.wrap_socket(raw)
-    sock.sendall(message(wire.HELLO))
+    sock.sendall(message(MessageType.HELLO))
     return sock.recv(8)
 
 
-def refused(controller, context):
-    """The peer sees an alert or the end, and never an OpenFlow message."""
+def refused(controller: Process, context: ssl.SSLContext) -> None:
+    """Check that the peer gets an alert or the end, and never an OpenFlow message."""
     logged = controller.log.count("TLS:")
     with socket.create_connection(("127.0.0.1", controller.port)) as raw:
         raw.settimeout(10)
         try:
-            said = say_hello(raw, context)
+            received = say_hello(raw, context)
         except (ssl.SSLError, ConnectionError):
-            said = b""
-    assert said == b""
+            received = b""
+    assert received == b""
     wait_until(lambda: controller.log.count("TLS:") > logged, "it is logged")
 
 
-def test_a_switch_without_a_certificate_is_refused(controller, ours):
+def test_a_switch_without_a_certificate_is_refused(controller: Process, ours: Authority) -> None:
     refused(controller, client(ours))
     assert "PEER_DID_NOT_RETURN_A_CERTIFICATE" in controller.log
 
 
-def test_a_switch_with_another_authoritys_certificate_is_refused(controller, ours, strangers):
+def test_a_switch_with_another_authoritys_certificate_is_refused(
+    controller: Process, ours: Authority, strangers: Authority
+) -> None:
     refused(controller, client(ours, strangers.issue("switch")))
     assert "CERTIFICATE_VERIFY_FAILED" in controller.log
 
 
-def test_a_switch_that_speaks_plainly_is_refused(controller):
+def test_a_switch_without_tls_is_refused(controller: Process) -> None:
     with socket.create_connection(("127.0.0.1", controller.port)) as sock:
         sock.settimeout(10)
-        sock.sendall(message(wire.HELLO))
-        said = b"".join(iter(lambda: sock.recv(4096), b""))
-    assert message(wire.HELLO)[:2] not in said[:2]
+        sock.sendall(message(MessageType.HELLO))
+        received = b"".join(iter(lambda: sock.recv(4096), b""))
+    assert message(MessageType.HELLO)[:2] not in received[:2]
 
 
-def test_who_never_ends_the_tls_handshake_is_hung_up_on_and_others_are_served(controller, ours):
+def test_a_peer_that_never_ends_the_tls_handshake_is_hung_up_on_and_others_are_served(
+    controller: Process, ours: Authority
+) -> None:
     with socket.create_connection(("127.0.0.1", controller.port)) as idler:
         idler.sendall(b"\x16\x03\x01")
         peer = Peer(controller.port, 1, wrap=client(ours, ours.issue("switch")).wrap_socket)
@@ -111,25 +117,29 @@ def test_who_never_ends_the_tls_handshake_is_hung_up_on_and_others_are_served(co
 
 
 @pytest.mark.parametrize("given", [("key",), ("key", "cert"), ("ca",)])
-def test_half_of_the_options_are_an_error_that_names_the_other_half(tmp_path, ours, given):
+def test_half_of_the_options_are_an_error_that_names_all(
+    tmp_path: Path, ours: Authority, given: tuple[str, ...]
+) -> None:
     argv = [sys.executable, "-m", "controller", "--store", f"sqlite:///{tmp_path}/s.db"]
     for name in given:
         argv += [f"--tls-{name}", str(ours.certificate)]
     process = spawn(argv, log_file=tmp_path / "log")
     assert process.wait(20) == 2
-    said = (tmp_path / "log").read_text()
-    assert said.startswith("controller: tls-")
-    assert "--tls-key, --tls-cert, --tls-ca" in said
+    output = (tmp_path / "log").read_text()
+    assert output.startswith("controller: --tls-")
+    assert "--tls-key, --tls-cert, --tls-ca" in output
 
 
-def test_server_context__names_the_file_that_cannot_be_used(tmp_path, ours, strangers):
+def test_server_context__names_the_file_that_cannot_be_used(
+    tmp_path: Path, ours: Authority, strangers: Authority
+) -> None:
     own, other = ours.issue("controller"), strangers.issue("controller")
     empty = tmp_path / "empty"
     empty.touch()
     for field, key, certificate, authority in (
-        ("tls-key", tmp_path / "none", own.certificate, ours.certificate),
-        ("tls-cert", other.key, own.certificate, ours.certificate),
-        ("tls-ca", own.key, own.certificate, empty),
+        ("--tls-key", tmp_path / "none", own.certificate, ours.certificate),
+        ("--tls-cert", other.key, own.certificate, ours.certificate),
+        ("--tls-ca", own.key, own.certificate, empty),
     ):
         with pytest.raises(FieldError) as caught:
             tls.server_context(key, certificate, authority)

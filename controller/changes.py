@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what a switch holds to what it should hold: the rules and groups to add, modify and delete.
+
+Nothing that is right is touched. A modified rule keeps its counters and its age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from controller.pipeline import Treatments, conduct_rules, map_rule
+from controller.rules import FlowRule, GroupRule, SwitchRules
+from policy import tags
+from policy.queue_map import QueueMap
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Rules and groups to add, modify and delete."""
+
+    add: tuple[FlowRule, ...] = ()
+    modify: tuple[FlowRule, ...] = ()
+    delete: tuple[FlowRule, ...] = ()
+    add_groups: tuple[GroupRule, ...] = ()
+    modify_groups: tuple[GroupRule, ...] = ()
+    delete_groups: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        flows = len(self.add) + len(self.modify) + len(self.delete)
+        return flows + len(self.add_groups) + len(self.modify_groups) + len(self.delete_groups)
+
+
+def diff(installed: SwitchRules, wanted: SwitchRules) -> Changes:
+    """Return the changes that turn the installed rules into the wanted ones."""
+    held = {rule.key: rule for rule in installed.flows}
+    want = {rule.key: rule for rule in wanted.flows}
+    missing = [rule for key, rule in want.items() if key not in held]
+    different = [rule for key, rule in want.items() if key in held and held[key] != rule]
+    # OpenFlow cannot modify a cookie. Adding a rule with the same key replaces the old rule and
+    # its cookie.
+    replaced = [rule for rule in different if held[rule.key].cookie != rule.cookie]
+    held_groups = {group.group: group for group in installed.groups}
+    want_groups = {group.group: group for group in wanted.groups}
+    return Changes(
+        add=(*missing, *replaced),
+        modify=tuple(rule for rule in different if held[rule.key].cookie == rule.cookie),
+        delete=tuple(rule for key, rule in held.items() if key not in want),
+        add_groups=tuple(group for number, group in want_groups.items() if number not in held_groups),
+        modify_groups=_modified(held_groups, want_groups),
+        delete_groups=tuple(number for number in held_groups if number not in want_groups),
+    )
+
+
+def _modified(held: Mapping[int, GroupRule], wanted: Mapping[int, GroupRule]) -> tuple[GroupRule, ...]:
+    return tuple(group for number, group in wanted.items() if number in held and held[number] != group)
+
+
+def treatment_changes(before: Treatments, after: Treatments) -> Changes:
+    """Return the changes that turn one treatment of the edge ports into another."""
+    held, wanted = (SwitchRules((), tuple(conduct_rules(treatments))) for treatments in (before, after))
+    return diff(held, wanted)
+
+
+@dataclass(frozen=True, eq=False)
+class Remap:
+    """Map rules that get another queue, as columns of equal length.
+
+    Columns instead of rules, because a threshold change touches up to ports × tags rules at once.
+    """
+
+    ports: npt.NDArray[np.int64]
+    codes: npt.NDArray[np.int64]
+    queues: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ports)
+
+    def rule(self, at: int) -> FlowRule:
+        return map_rule(int(self.ports[at]), int(self.codes[at]), int(self.queues[at]))
+
+
+def remap(ports: Sequence[int], before: Sequence[QueueMap], after: Sequence[QueueMap]) -> Remap:
+    """Return the map rules of these ports whose queue changes. The maps are in their order."""
+    held, wanted = (np.asarray(maps, np.int64).reshape(-1, tags.TAG_COUNT) for maps in (before, after))
+    row, code = np.nonzero(held != wanted)
+    return Remap(np.asarray(ports, np.int64)[row], code, wanted[row, code])

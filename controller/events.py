@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The events that other threads put into the application's queue, and how a handler names them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from os_ken.controller import event
+from os_ken.controller.handler import set_ev_cls
+
+from controller.openflow import Answer
+
+if TYPE_CHECKING:
+    from controller.connection import Connection
+    from controller.leadership import LeaseStatus
+    from controller.state import Desired
+
+Handler = TypeVar("Handler", bound=Callable[..., None])
+
+
+def handles(event_class: type, *states: str) -> Callable[[Handler], Handler]:
+    """Return the decorator of a handler; `states` of the connection, all unless given."""
+    decorator: Callable[[Handler], Handler] = set_ev_cls(event_class, list(states) or None)
+    return decorator
+
+
+class Event(event.EventBase):  # type: ignore[misc]
+    """Base of the events below."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class EventTick(Event):
+    """Time has passed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_ns = time.monotonic_ns()
+        """When the tick was put into the queue."""
+
+
+class EventLease(Event):
+    """The controller has looked at the lease."""
+
+    def __init__(self, status: LeaseStatus) -> None:
+        super().__init__()
+        self.status = status
+
+
+class EventDesired(Event):
+    """The store has another topology or policy."""
+
+    def __init__(self, desired: Desired) -> None:
+        super().__init__()
+        self.desired = desired
+
+
+class EventAnswer(Event):
+    """A switch has answered."""
+
+    def __init__(self, connection: Connection, answer: Answer) -> None:
+        super().__init__()
+        self.connection, self.answer = connection, answer

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of rules into messages: flow-mods, group-mods, and the bundles that carry them.
+
+A change is one bundle (ONF extension 230, atomic and ordered), closed by a barrier: the switch
+takes all of it or nothing.
+
+os-ken's classes write each different match and action list once, and the bytes are cached,
+because switches have most of them in common. Threshold changes, which are frequent, are copies of
+one message with the different fields written into place.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache, partial
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+from os_ken.ofproto import nicira_ext, ofproto_common
+from os_ken.ofproto import ofproto_v1_3 as ofp
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+
+from controller.changes import Changes, Remap
+from controller.cookies import cookie
+from controller.openflow.frames import HEADER, MessageType, message
+from controller.openflow.learn import NXAST_LEARN2, learn_body
+from controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
+from controller.pipeline import Table, map_rule
+from controller.rules import (
+    Action,
+    Bucket,
+    FlowRule,
+    GroupKind,
+    GroupRule,
+    LearnFlow,
+    LoadMetadata,
+    Output,
+    PushVlan,
+    Resubmit,
+    SetPriority,
+    SetQueue,
+    SetTag,
+    ToGroup,
+)
+
+ETHERTYPE_VLAN = 0x8100
+CACHED_BODIES = 1 << 15
+"""A switch with a hundred edge ports has 27,000 different rule bodies."""
+
+
+# ── Rules and groups ───────────────────────────────────────────────────────────────────────────
+
+
+def _action(action: Action) -> Any:
+    match action:
+        case SetQueue(queue):
+            return parser.OFPActionSetQueue(queue)
+        case PushVlan():
+            return parser.OFPActionPushVlan(ETHERTYPE_VLAN)
+        case SetPriority(pcp):
+            return parser.OFPActionSetField(vlan_pcp=pcp)
+        case Output(port):
+            return parser.OFPActionOutput(port)
+        case ToGroup(group):
+            return parser.OFPActionGroup(group)
+        case LoadMetadata(value, bits):
+            return parser.NXActionRegLoad(nicira_ext.ofs_nbits(0, bits - 1), "metadata", value)
+        case Resubmit(table):
+            return parser.NXActionResubmitTable(table_id=table)
+        case SetTag(tag):
+            return parser.OFPActionSetField(ip_dscp=tag)
+        case LearnFlow():
+            return parser.NXActionUnknown(NXAST_LEARN2, learn_body(action))
+    raise TypeError(f"{action} cannot be installed")
+
+
+def instructions(rule: FlowRule) -> list[Any]:
+    """Return a rule's instructions as os-ken's objects."""
+    found: list[Any] = []
+    if rule.actions:
+        actions = [_action(action) for action in rule.actions]
+        found.append(parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions))
+    if rule.write_metadata:
+        found.append(parser.OFPInstructionWriteMetadata(*rule.write_metadata))
+    if rule.goto is not None:
+        found.append(parser.OFPInstructionGotoTable(rule.goto))
+    return found
+
+
+_FLOW_MOD = struct.Struct("!QQBBHHHIIIHxx")
+
+
+@lru_cache(CACHED_BODIES)
+def rule_body(rule: FlowRule) -> bytes:
+    """Return the bytes of a rule's match and instructions."""
+    match = parser.OFPMatch(**dict(rule.match))
+    flow_mod = parser.OFPFlowMod(CODEC, match=match, instructions=instructions(rule))
+    return serialised(flow_mod)[HEADER.size + _FLOW_MOD.size :]
+
+
+def _flow_mod(command: int, rule: FlowRule, xid: int) -> bytes:
+    # OFPFF_RESET_COUNTS is not set: a modified rule keeps its counters.
+    deletes = command == ofp.OFPFC_DELETE_STRICT
+    cookie_, flags = 0 if deletes else rule.cookie, 0
+    body = rule_body(FlowRule(0, 0, rule.match) if deletes else _bare(rule))
+    where = (rule.table, command, 0, 0, rule.priority)
+    filters = (ofp.OFP_NO_BUFFER, ofp.OFPP_ANY, ofp.OFPG_ANY)
+    head = _FLOW_MOD.pack(cookie_, 0, *where, *filters, flags)
+    return message(MessageType.FLOW_MOD, head + body, xid)
+
+
+def _bare(rule: FlowRule) -> FlowRule:
+    """Return the rule without what makes no difference to its body, so that the cache finds it."""
+    return FlowRule(0, 0, rule.match, rule.actions, rule.write_metadata, rule.goto)
+
+
+def os_ken_bucket(bucket: Bucket, kind: GroupKind) -> Any:
+    """Return a bucket as os-ken's object."""
+    return parser.OFPBucket(
+        weight=1 if kind is GroupKind.SELECT else 0,
+        watch_port=ofp.OFPP_ANY if bucket.watch_port is None else bucket.watch_port,
+        watch_group=ofp.OFPG_ANY,
+        actions=[_action(action) for action in bucket.actions],
+    )
+
+
+def group_mod(command: int, group: GroupRule, xid: int) -> bytes:
+    """Return the message that adds or modifies a group."""
+    buckets = [os_ken_bucket(bucket, group.kind) for bucket in group.buckets]
+    return serialised(parser.OFPGroupMod(CODEC, command, int(group.kind), group.group, buckets), xid)
+
+
+def _group_delete(number: int, xid: int) -> bytes:
+    return serialised(parser.OFPGroupMod(CODEC, ofp.OFPGC_DELETE, ofp.OFPGT_ALL, number, []), xid)
+
+
+# ── Changes ────────────────────────────────────────────────────────────────────────────────────
+
+_Writer: TypeAlias = Callable[[int], bytes]
+"""Writes a message with a transaction id."""
+
+
+def change_requests(xids: XidSource, changes: Changes, bundle_id: int) -> tuple[Request, ...]:
+    """Return two requests, each closed by a barrier: fill a bundle, then commit it.
+
+    They are separate because Open vSwitch leaves a message that it cannot read out of a bundle and
+    commits the others. So the second must not be sent before the first has ended without an error.
+    Without changes there is one request: a barrier.
+    """
+    messages = list(_change_messages(changes))
+    first = xids.reserve_xids(len(messages) + 2)
+    filling = b"".join(
+        _bundle_add(bundle_id, write(first + i), first + i) for i, (write, _) in enumerate(messages, 1)
+    )
+    return _steps(xids, bundle_id, first, filling, [subject for _, subject in messages])
+
+
+def _change_messages(changes: Changes) -> Iterator[tuple[_Writer, object]]:
+    """Yield writers of messages and their subjects; a group exists as long as rules lead to it."""
+    for group in changes.add_groups:
+        yield partial(group_mod, ofp.OFPGC_ADD, group), group
+    for group in changes.modify_groups:
+        yield partial(group_mod, ofp.OFPGC_MODIFY, group), group
+    for command, rules in (
+        (ofp.OFPFC_DELETE_STRICT, changes.delete),
+        (ofp.OFPFC_ADD, changes.add),
+        (ofp.OFPFC_MODIFY_STRICT, changes.modify),
+    ):
+        for rule in rules:
+            yield partial(_flow_mod, command, rule), rule
+    for number in changes.delete_groups:
+        yield partial(_group_delete, number), number
+
+
+def remap_requests(xids: XidSource, changes: Remap, bundle_id: int) -> tuple[Request, ...]:
+    """Return the requests of `change_requests` for map rules that get another queue.
+
+    All messages are written at once, into copies of one message.
+    """
+    first = xids.reserve_xids(len(changes) + 2)
+    filling = _remap_messages(changes, bundle_id, first + 1)
+    return _steps(xids, bundle_id, first, filling, _RemapRules(changes))
+
+
+class _RemapRules(Sequence[object]):
+    """The rules of a remap, each made when an error message refers to it."""
+
+    def __init__(self, changes: Remap) -> None:
+        self._changes = changes
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    @overload
+    def __getitem__(self, at: int) -> FlowRule: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[FlowRule]: ...
+    def __getitem__(self, at: int | slice) -> FlowRule | Sequence[FlowRule]:
+        if isinstance(at, slice):
+            return [self._changes.rule(i) for i in range(len(self))[at]]
+        return self._changes.rule(at)
+
+
+# ── Bundles ────────────────────────────────────────────────────────────────────────────────────
+
+_BUNDLE_FLAGS = ofp.ONF_BF_ATOMIC | ofp.ONF_BF_ORDERED
+_BUNDLE_CONTROL = struct.Struct("!IIIHH")
+_BUNDLE_ADD = struct.Struct("!IIIxxH")
+_ONF = ofproto_common.ONF_EXPERIMENTER_ID
+
+
+def _steps(
+    xids: XidSource, bundle_id: int, first_xid: int, filling: bytes, subjects: Sequence[object]
+) -> tuple[Request, ...]:
+    """Return the requests that fill and commit a bundle; `first_xid` is of its first message."""
+    if len(subjects) == 0:
+        return (Request(barrier(first_xid), first_xid, first_xid, lambda _: "a barrier"),)
+
+    def subject(at: int) -> str:
+        return str(subjects[at - 1]) if 1 <= at <= len(subjects) else "filling a bundle"
+
+    last_xid = first_xid + len(subjects) + 1
+    opening = _bundle_control(bundle_id, ofp.ONF_BCT_OPEN_REQUEST, first_xid)
+    commit_xid = xids.reserve_xids(2)
+    commit = _bundle_control(bundle_id, ofp.ONF_BCT_COMMIT_REQUEST, commit_xid)
+    return (
+        Request(opening + filling + barrier(last_xid), first_xid, last_xid, subject),
+        Request(
+            commit + barrier(commit_xid + 1), commit_xid, commit_xid + 1, lambda _: "committing a bundle"
+        ),
+    )
+
+
+def discard_message(xids: XidSource, bundle_id: int) -> bytes:
+    """Return the message that makes a switch forget a bundle which it has not committed."""
+    return _bundle_control(bundle_id, ofp.ONF_BCT_DISCARD_REQUEST, xids.reserve_xids(1))
+
+
+def _bundle_control(bundle_id: int, kind: int, xid: int) -> bytes:
+    body = _BUNDLE_CONTROL.pack(_ONF, ofp.ONF_ET_BUNDLE_CONTROL, bundle_id, kind, _BUNDLE_FLAGS)
+    return message(MessageType.EXPERIMENTER, body, xid)
+
+
+def _bundle_add(bundle_id: int, inner: bytes, xid: int) -> bytes:
+    head = _BUNDLE_ADD.pack(_ONF, ofp.ONF_ET_BUNDLE_ADD_MESSAGE, bundle_id, _BUNDLE_FLAGS)
+    return message(MessageType.EXPERIMENTER, head + inner, xid)
+
+
+# ── Threshold changes ──────────────────────────────────────────────────────────────────────────
+
+_IN_BUNDLE = HEADER.size + _BUNDLE_ADD.size
+_REMAP_FIELDS: dict[str, tuple[str, int]] = {
+    "xid": (">u4", 4),
+    "bundle": (">u4", HEADER.size + 8),
+    "inner_xid": (">u4", _IN_BUNDLE + 4),
+    "cookie": (">u8", _IN_BUNDLE + 8),
+    "metadata": (">u8", _IN_BUNDLE + 56),
+    "queue": (">u4", _IN_BUNDLE + 84),
+    "pcp": ("u1", _IN_BUNDLE + 104),
+    "port": (">u4", _IN_BUNDLE + 116),
+}
+"""Fields in which two messages that modify a map rule differ: (type, offset in bytes)."""
+
+
+@cache
+def _remap_template() -> tuple[bytes, np.dtype[np.void]]:
+    template = _bundle_add(0, _flow_mod(ofp.OFPFC_MODIFY_STRICT, map_rule(0, 0, 0), 0), 0)
+    row = np.dtype(
+        {
+            "names": list(_REMAP_FIELDS),
+            "formats": [form for form, _ in _REMAP_FIELDS.values()],
+            "offsets": [offset for _, offset in _REMAP_FIELDS.values()],
+            "itemsize": len(template),
+        }
+    )
+    return template, row
+
+
+def _remap_messages(changes: Remap, bundle_id: int, first_xid: int) -> bytes:
+    template, row = _remap_template()
+    data = bytearray(template * len(changes))
+    rows: npt.NDArray[np.void] = np.frombuffer(data, row)
+    rows["xid"] = rows["inner_xid"] = np.arange(first_xid, first_xid + len(changes))
+    rows["bundle"] = bundle_id
+    rows["cookie"] = cookie(Table.MAP, 0, 0) | changes.ports << 16 | changes.codes
+    rows["metadata"] = changes.codes << 16 | changes.ports
+    rows["queue"] = rows["pcp"] = changes.queues
+    rows["port"] = changes.ports
+    return bytes(data)

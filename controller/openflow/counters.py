@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics replies into counters: numpy columns for ports and queues, one object for each flow.
+
+Each reply is decoded in one pass. Entries of equal length are read as rows of one array. So a
+poll of ports costs a few array operations, however many rules it reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from controller.cookies import cookie_port
+from controller.counts import FlowCounts, Ints, LearnedFlows, PortCounts, QueueCounts
+from controller.openflow.entries import (
+    FLOW_FIXED_BYTES,
+    flow_entry_offsets,
+    learned_entries,
+    match_fields,
+)
+from controller.openflow.frames import ProtocolViolation, u16
+from policy import tags
+
+_Unsigned: TypeAlias = npt.NDArray[np.uint64]
+
+# ── Flow statistics ─────────────────────────────────────────────────────────────────────────────
+
+
+class FlowColumns(NamedTuple):
+    """The entries of a flow statistics reply, as columns of equal length."""
+
+    cookies: _Unsigned
+    packets: _Unsigned
+    size_bytes: _Unsigned
+
+
+_MAX_RUNS = 64
+"""Runs of entries of equal length that are read as rows. A table of Sluice has two or three."""
+
+
+def flow_columns(body: bytes) -> FlowColumns:
+    """Return cookies, packet counts and byte counts of a flow statistics reply."""
+    runs = [np.empty(0, _row_of(FLOW_FIXED_BYTES))]
+    at = 0
+    while at < len(body) and len(runs) < _MAX_RUNS:
+        runs.append(_equal_rows(body, at))
+        at += len(runs[-1]) * runs[-1].itemsize
+    if at < len(body):
+        runs.append(_rows_one_by_one(body, at))
+    cookies, packets, size_bytes = (
+        np.concatenate([rows[name] for rows in runs]).astype(np.uint64)
+        for name in ("cookie", "packets", "bytes")
+    )
+    return FlowColumns(cookies, packets, size_bytes)
+
+
+def _row_of(size_bytes: int) -> np.dtype[np.void]:
+    """Return the layout of a flow statistics entry of that size (1.3.5, section 7.3.5.2)."""
+    return np.dtype(
+        {
+            "names": ["length", "cookie", "packets", "bytes"],
+            "formats": [">u2", ">u8", ">u8", ">u8"],
+            "offsets": [0, 24, 32, 40],
+            "itemsize": size_bytes,
+        }
+    )
+
+
+def _equal_rows(body: bytes, start: int) -> npt.NDArray[np.void]:
+    """Return the entries from `start` on that are as long as the first of them."""
+    next(flow_entry_offsets(body, start))  # checks the first entry
+    size = u16(body, start)
+    rows = np.frombuffer(body, _row_of(size), count=(len(body) - start) // size, offset=start)
+    other = rows["length"] != size
+    return rows[: other.argmax()] if other.any() else rows
+
+
+def _rows_one_by_one(body: bytes, start: int) -> npt.NDArray[np.void]:
+    heads = [body[at : at + FLOW_FIXED_BYTES] for at in flow_entry_offsets(body, start)]
+    return np.frombuffer(b"".join(heads), _row_of(FLOW_FIXED_BYTES))
+
+
+# ── By port and tag ────────────────────────────────────────────────────────────────────────────
+
+
+def completed_counts(body: bytes, ports: Ints) -> PortCounts:
+    """Return completed flows by attained-service bucket: values of shape (P, 1, 40).
+
+    IPv4 and IPv6 are added. `ports`: sorted port numbers.
+    """
+    cookies, packets, _ = flow_columns(body)
+    codes = range(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
+    return _by_port_and_code(cookies, (packets,), ports, codes)
+
+
+def carried_counts(body: bytes, ports: Ints) -> PortCounts:
+    """Return packets and bytes by tag, at the egress or the ingress: values of shape (P, 2, 62).
+
+    IPv4 and IPv6 are added. `ports`: sorted port numbers.
+    """
+    cookies, packets, size_bytes = flow_columns(body)
+    codes = range(tags.UNTAGGED, tags.TAG_COUNT)
+    return _by_port_and_code(cookies, (packets, size_bytes), ports, codes)
+
+
+def _by_port_and_code(
+    cookies: _Unsigned, columns: Sequence[_Unsigned], ports: Ints, codes: range
+) -> PortCounts:
+    """Add up the counters with the same port and code; other ports and codes are left out."""
+    number = (cookies >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
+    code = (cookies & np.uint64(0xFF)).astype(np.int64)
+    row = _rows_of(number, ports)
+    wanted = (row >= 0) & (code >= codes.start) & (code < codes.stop)
+    row = row[wanted]
+    cell = row * len(codes) + code[wanted] - codes.start
+    counts = np.zeros((len(columns), len(ports) * len(codes)), np.int64)
+    for kind, column in enumerate(columns):
+        np.add.at(counts[kind], cell, column[wanted].astype(np.int64))
+    reported = np.zeros(len(ports), bool)
+    reported[row] = True
+    values = counts.reshape(len(columns), len(ports), len(codes)).swapaxes(0, 1)
+    return PortCounts(values, reported, len(cookies))
+
+
+def _rows_of(numbers: Ints, ports: Ints) -> Ints:
+    """Return the row of each port number in `ports`, which is sorted; -1 for other ports."""
+    row_of = np.full(int(ports[-1]) + 2 if len(ports) else 1, -1, np.int64)
+    row_of[ports] = np.arange(len(ports))
+    return np.asarray(row_of[np.minimum(numbers, len(row_of) - 1)])
+
+
+# ── Flows of watched ports ─────────────────────────────────────────────────────────────────────
+
+_INT64_MASK = (1 << 63) - 1
+_IP_DSCP, _IP_PROTO = 8, 10
+"""Numbers of OpenFlow's match fields (1.3.5, table 12)."""
+_ADDRESS_FIELDS = ((11, 12), (26, 27))
+"""Source and destination, of IPv4 and of IPv6."""
+_PORT_FIELDS = {6: (13, 14), 17: (15, 16)}
+"""Source and destination, of TCP and of UDP."""
+_PROTOCOL_NAMES = {6: "TCP", 17: "UDP"}
+_CACHED_MATCHES = 1 << 15
+
+
+def learned_flows(body: bytes) -> LearnedFlows:
+    """Return the flows that a switch has learned, each with the counters of all its tags."""
+    flows: dict[tuple[int, str], FlowCounts] = {}
+    entries = 0
+    for entry in learned_entries(body):
+        entries += 1
+        found = _flow_and_tag(entry.match)
+        if found is None:
+            continue
+        name, tag = found
+        port = cookie_port(entry.cookie)
+        flow = flows.setdefault((port, name), FlowCounts(port, name))
+        flow.age_s = max(flow.age_s, entry.duration_s)
+        flow.by_tag[tag] = (entry.packets & _INT64_MASK, entry.size_bytes & _INT64_MASK)
+    return LearnedFlows(list(flows.values()), entries)
+
+
+@lru_cache(_CACHED_MATCHES)
+def _flow_and_tag(match: bytes) -> tuple[str, int] | None:
+    """Return the name of the flow that a learned rule counts, and the tag.
+
+    None if the rule counts no single flow: the later fragments of datagrams carry no port numbers,
+    so the fragments of all sockets match one rule.
+    """
+    fields = match_fields(match)
+    tag = fields.get(_IP_DSCP, b"\0")[0]
+    protocol = fields.get(_IP_PROTO, b"\0")[0]
+    addresses = next(
+        ((fields[s], fields[d]) for s, d in _ADDRESS_FIELDS if s in fields and d in fields), None
+    )
+    ports = [fields.get(number, b"") for number in _PORT_FIELDS.get(protocol, ())]
+    if addresses is None or tag >= tags.TAG_COUNT or not any(map(any, ports)):
+        return None
+    source, destination = map(_endpoint, addresses, ports)
+    return f"{_PROTOCOL_NAMES[protocol]} {source} > {destination}", tag
+
+
+def _endpoint(address: bytes, port: bytes) -> str:
+    host, number = ip_address(address), int.from_bytes(port, "big")
+    return f"[{host}]:{number}" if host.version == 6 else f"{host}:{number}"
+
+
+# ── Queues ─────────────────────────────────────────────────────────────────────────────────────
+
+_QUEUE = np.dtype(
+    [
+        ("port", ">u4"),
+        ("queue", ">u4"),
+        ("bytes", ">u8"),
+        ("packets", ">u8"),
+        ("errors", ">u8"),
+        ("duration_s", ">u4"),
+        ("duration_ns", ">u4"),
+    ]
+)
+"""An entry of a queue statistics reply (1.3.5, section 7.3.5.8)."""
+
+
+def queue_counts(body: bytes) -> dict[int, QueueCounts]:
+    """Return port number → counters, the queues in order."""
+    if len(body) % _QUEUE.itemsize:
+        raise ProtocolViolation(
+            f"a queue statistics reply has {len(body)} bytes; an entry has {_QUEUE.itemsize}"
+        )
+    rows = np.frombuffer(body, _QUEUE)
+    rows = rows[np.lexsort((rows["queue"], rows["port"]))]
+    ports, starts = np.unique(rows["port"], return_index=True)
+    size_bytes, packets = rows["bytes"].tolist(), rows["packets"].tolist()
+    ends = np.append(starts, len(rows))[1:].tolist()
+    return {
+        port: QueueCounts(tuple(size_bytes[start:end]), tuple(packets[start:end]))
+        for port, start, end in zip(ports.tolist(), starts.tolist(), ends, strict=True)
+    }

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replies into rules and groups, so that a controller can compare them with what it wants.
+
+os-ken parses each different match and instruction list once. Most rules of a switch share theirs
+with other switches, so the results are cached.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from os_ken.ofproto import ofproto_v1_3 as ofp
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+
+from controller.openflow.change import CACHED_BODIES, ETHERTYPE_VLAN
+from controller.openflow.entries import (
+    FLOW_FIXED_BYTES,
+    FlowEntry,
+    check_tail,
+    flow_entries,
+    group_entry_offsets,
+)
+from controller.openflow.learn import NXAST_LEARN2, is_learned, read_learn
+from controller.rules import (
+    Action,
+    Bucket,
+    FlowRule,
+    Foreign,
+    GroupKind,
+    GroupRule,
+    LoadMetadata,
+    Masked,
+    Match,
+    Output,
+    PushVlan,
+    Resubmit,
+    SetPriority,
+    SetQueue,
+    SetTag,
+    SwitchRules,
+    ToGroup,
+)
+
+_FOREIGN_COOKIE = -1
+"""Replaces the cookie of a rule that expires. It differs from every cookie of Sluice, so the rule
+is replaced."""
+
+
+def read_rules(flow_body: bytes, group_body: bytes) -> SwitchRules:
+    """Return what a switch holds, from its replies to `rules_request`. Raises ProtocolViolation.
+
+    Rules that the switch has learned itself are left out.
+    """
+    groups = (parser.OFPGroupDescStats.parser(group_body, at) for at in group_entry_offsets(group_body))
+    entries = (entry for entry in flow_entries(flow_body) if not is_learned(entry))
+    return SwitchRules(tuple(map(_read_group, groups)), tuple(map(_read_rule, entries)))
+
+
+def _read_rule(entry: FlowEntry) -> FlowRule:
+    cookie = _FOREIGN_COOKIE if any(entry.timeouts) else entry.cookie
+    return FlowRule(entry.table, entry.priority, *_read_body(entry.tail), cookie)
+
+
+class _Body(NamedTuple):
+    """What a rule matches and does."""
+
+    match: Match
+    actions: tuple[Action, ...]
+    metadata: Masked | None
+    goto: int | None
+
+
+@lru_cache(CACHED_BODIES)
+def _read_body(tail: bytes) -> _Body:
+    """Read the match and the instructions of a flow statistics entry.
+
+    Raises ProtocolViolation, or any exception of os-ken's parser.
+    """
+    check_tail(tail)
+    head = struct.pack("!H", FLOW_FIXED_BYTES + len(tail)) + bytes(FLOW_FIXED_BYTES - 2)
+    stats = parser.OFPFlowStats.parser(head + tail, 0)
+    actions: list[Action] = []
+    metadata, goto = None, None
+    for instruction in stats.instructions:
+        match instruction:
+            case parser.OFPInstructionActions() if instruction.type == ofp.OFPIT_APPLY_ACTIONS:
+                actions += [_read_action(action) for action in instruction.actions]
+            case parser.OFPInstructionWriteMetadata():
+                metadata = (instruction.metadata, instruction.metadata_mask)
+            case parser.OFPInstructionGotoTable():
+                goto = instruction.table_id
+            case _:
+                actions.append(Foreign(str(instruction)))
+    return _Body(tuple(sorted(stats.match.items())), tuple(actions), metadata, goto)
+
+
+def _read_action(action: Any) -> Action:
+    match action:
+        case parser.OFPActionSetQueue():
+            return SetQueue(action.queue_id)
+        case parser.OFPActionPushVlan() if action.ethertype == ETHERTYPE_VLAN:
+            return PushVlan()
+        case parser.OFPActionSetField() if action.key == "vlan_pcp":
+            return SetPriority(action.value)
+        case parser.OFPActionOutput():
+            return Output(action.port)
+        case parser.OFPActionGroup():
+            return ToGroup(action.group_id)
+        case parser.NXActionRegLoad() if action.dst == "metadata" and action.ofs_nbits < 64:
+            return LoadMetadata(action.value, action.ofs_nbits + 1)
+        case parser.NXActionResubmitTable() if action.in_port == ofp.OFPP_IN_PORT & 0xFFFF:
+            return Resubmit(action.table_id)
+        case parser.OFPActionSetField() if action.key == "ip_dscp":
+            return SetTag(action.value)
+        case parser.NXActionUnknown() if action._subtype == NXAST_LEARN2:
+            return read_learn(bytes(action.data)) or Foreign(str(action))
+    return Foreign(str(action))
+
+
+def _read_group(stats: Any) -> GroupRule:
+    if stats.type not in tuple(GroupKind):
+        foreign = Bucket((Foreign(f"group type {stats.type}"),))
+        return GroupRule(stats.group_id, GroupKind.ALL, (foreign,))
+    buckets = tuple(_read_bucket(bucket) for bucket in stats.buckets)
+    return GroupRule(stats.group_id, GroupKind(stats.type), buckets)
+
+
+def _read_bucket(bucket: Any) -> Bucket:
+    watch = None if bucket.watch_port == ofp.OFPP_ANY else bucket.watch_port
+    return Bucket(tuple(_read_action(action) for action in bucket.actions), watch)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests: barriers, roles, and polls of rules and counters.
+
+os-ken writes each kind of poll once. Each later poll is a copy with another transaction id.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from typing import Any, Protocol
+
+from os_ken.ofproto import ofproto_protocol
+from os_ken.ofproto import ofproto_v1_3 as ofp
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+
+from controller.cookies import COOKIE_TABLE_MASK, cookie
+from controller.openflow.frames import VERSION, MessageType, message
+from controller.pipeline import Table
+from controller.policing import LOW_TAGS
+
+CODEC = ofproto_protocol.ProtocolDesc(version=VERSION)
+"""The protocol version, as os-ken's message classes take it."""
+
+
+class XidSource(Protocol):
+    """A connection, as far as requests need it."""
+
+    def reserve_xids(self, count: int) -> int:
+        """Return the first of `count` consecutive transaction ids, which no other message gets."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Bytes to send, and the consecutive transaction ids of its messages."""
+
+    data: bytes
+    first_xid: int
+    last_xid: int
+    """The message whose answer completes the request."""
+    subject: Callable[[int], str]
+    """Describes the n-th message, for the log."""
+
+    def subject_of(self, xid: int) -> str | None:
+        """Describe the message with a transaction id; None if it is not part of this request."""
+        return self.subject(xid - self.first_xid) if self.first_xid <= xid <= self.last_xid else None
+
+
+def serialised(os_ken_message: Any, xid: int = 0) -> bytes:
+    """Return the bytes of one of os-ken's messages."""
+    os_ken_message.set_xid(xid)
+    os_ken_message.serialize()
+    return bytes(os_ken_message.buf)
+
+
+def barrier(xid: int) -> bytes:
+    return message(MessageType.BARRIER_REQUEST, xid=xid)
+
+
+def _request(xids: XidSource, *templates: tuple[bytes, str]) -> Request:
+    """Return these messages, each with a transaction id of its own, and their subjects."""
+    first = xids.reserve_xids(len(templates))
+    data = b"".join(
+        template[:4] + struct.pack("!I", first + i) + template[8:]
+        for i, (template, _) in enumerate(templates)
+    )
+    return Request(data, first, first + len(templates) - 1, lambda at: templates[at][1])
+
+
+# ── Roles ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Role(IntEnum):
+    """The role of a controller at a switch (1.3.5, section 6.3.6)."""
+
+    EQUAL = 1
+    MASTER = 2
+    SLAVE = 3
+
+
+def role_request(xids: XidSource, role: Role, generation: int) -> Request:
+    """Request a role. A switch refuses a generation older than the newest one that it has seen."""
+    body = struct.pack("!IxxxxQ", role, generation)
+    return _request(xids, (message(MessageType.ROLE_REQUEST, body), f"becoming {role.name.lower()}"))
+
+
+# ── Polls ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def rules_request(xids: XidSource) -> Request:
+    """Request all groups and all rules."""
+    return _request(xids, (_groups(), "reading groups"), (_rules(), "reading rules"))
+
+
+def completed_request(xids: XidSource) -> Request:
+    """Request the counters of completed flows."""
+    return _request(xids, (_counters(Table.COMPLETED), "reading the counters of completed flows"))
+
+
+def carried_request(xids: XidSource) -> Request:
+    """Request the counters of packets and bytes by egress port and tag."""
+    return _request(xids, (_counters(Table.MAP), "reading the counters by tag"))
+
+
+def ingress_request(xids: XidSource, *, all_tags: bool) -> Request:
+    """Request the counters of packets and bytes by ingress port and tag.
+
+    `all_tags`: of all tags, or only of those below LOW_TAGS.
+    """
+    template = _counters(Table.INGRESS) if all_tags else _low_tags()
+    return _request(xids, (template, "reading the counters at the ingress"))
+
+
+def learned_request(xids: XidSource) -> Request:
+    """Request the counters of the flows of watched ports."""
+    return _request(xids, (_counters(Table.WITNESS), "reading the counters of flows"))
+
+
+def queues_request(xids: XidSource) -> Request:
+    """Request the counters of all queues."""
+    return _request(xids, (_queues(), "reading queue statistics"))
+
+
+def _flow_stats_request(table: int, cookie_: int = 0, cookie_mask: int = 0) -> bytes:
+    return serialised(
+        parser.OFPFlowStatsRequest(
+            CODEC, 0, table, ofp.OFPP_ANY, ofp.OFPG_ANY, cookie_, cookie_mask, parser.OFPMatch()
+        )
+    )
+
+
+@cache
+def _groups() -> bytes:
+    return serialised(parser.OFPGroupDescStatsRequest(CODEC, 0))
+
+
+@cache
+def _rules() -> bytes:
+    return _flow_stats_request(ofp.OFPTT_ALL)
+
+
+@cache
+def _counters(table: Table) -> bytes:
+    return _flow_stats_request(table, cookie(table), COOKIE_TABLE_MASK)
+
+
+@cache
+def _low_tags() -> bytes:
+    mask = COOKIE_TABLE_MASK | 0xFF & ~(LOW_TAGS - 1)
+    return _flow_stats_request(Table.INGRESS, cookie(Table.INGRESS, 0, 0), mask)
+
+
+@cache
+def _queues() -> bytes:
+    return serialised(parser.OFPQueueStatsRequest(CODEC, 0, ofp.OFPP_ANY, ofp.OFPQ_ALL))

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thresholds and queue maps of a switch's ports: which are wanted, and which are in force.
+
+    wanted ──begin_all / begin_differences──▶ changing ──applied──▶ in force
+
+What is wanted may move while a change is under way. `applied` then acknowledges what the change
+has contained, and the port still counts as different. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from controller.changes import Remap, remap
+from policy import tags
+from policy.desired import Policy
+from policy.graph import Port
+from policy.queue_map import QueueMap, queue_map
+
+
+@dataclass(frozen=True)
+class ThresholdsInForce:
+    """The rules of a port implement these thresholds now."""
+
+    port: str
+    """Its id, for example "s1:2"."""
+    version: int
+    """Of the policy."""
+    thresholds_bytes: tuple[int, ...]
+    flows: int
+    """Flows completed in the window that the thresholds are computed from; 0 for the policy's."""
+
+
+@dataclass(frozen=True)
+class _Setting:
+    version: int
+    thresholds_bytes: tuple[int, ...]
+    queue_of: QueueMap
+    flows: int = 0
+
+    def same(self, other: _Setting) -> bool:
+        """Whether version and thresholds agree: the number of flows makes no rule."""
+        mine, theirs = (self.version, self.thresholds_bytes), (other.version, other.thresholds_bytes)
+        return mine == theirs
+
+
+class PortSettings:
+    """The ports of one switch, one row each, in the order of their numbers."""
+
+    def __init__(
+        self, ports: Sequence[Port], policy: Policy, version: int, thresholds: Iterable[Sequence[int]]
+    ) -> None:
+        """`thresholds` wanted at first, in bytes, one sequence for each port."""
+        self._ports = ports
+        self.adopt(policy, version)
+        self._wanted = [self._setting(each) for each in thresholds]
+        self._in_force: list[_Setting] | None = None
+        self._different: set[int] = set()
+        """Rows whose wanted setting is not in force."""
+        self._changing: dict[int, _Setting] = {}
+        """Rows of the change under way."""
+        self._applied_version = self._changing_version = version
+
+    def adopt(self, policy: Policy, version: int) -> None:
+        """Make settings for another policy from now on."""
+        self._policy, self._version = policy, version
+        self._maps: dict[tuple[int, ...], QueueMap] = {}
+
+    def _setting(self, thresholds_bytes: Sequence[int], flows: int = 0) -> _Setting:
+        snapped = tuple(tags.snap_to_edge(threshold) for threshold in thresholds_bytes)
+        if snapped not in self._maps:
+            self._maps[snapped] = queue_map(self._policy, snapped)
+        return _Setting(self._version, snapped, self._maps[snapped], flows)
+
+    # ── Wanted ──────────────────────────────────────────────────────────────────────────────────
+
+    def want(self, row: int, thresholds_bytes: Sequence[int], flows: int = 0) -> None:
+        """Set a port's wanted thresholds, and the number of flows that they are computed from."""
+        self._wanted[row] = setting = self._setting(thresholds_bytes, flows)
+        if self._in_force is None or not setting.same(self._in_force[row]):
+            self._different.add(row)
+
+    @property
+    def wanted_thresholds(self) -> list[tuple[int, ...]]:
+        """In bytes, by row."""
+        return [setting.thresholds_bytes for setting in self._wanted]
+
+    def wanted_flows(self, row: int) -> int:
+        """Return the number of flows that a port's wanted thresholds are computed from."""
+        return self._wanted[row].flows
+
+    # ── In force ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def version(self) -> int | None:
+        """The policy version that all rules implement; None if that is not known."""
+        return self._applied_version if self._in_force is not None else None
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the settings in force are known and differ from the wanted ones."""
+        changed = self._applied_version != self._version or bool(self._different)
+        return self._in_force is not None and changed
+
+    def forget(self) -> None:
+        """Assume nothing about what the switch holds."""
+        self._in_force = None
+        self._different.clear()
+
+    # ── Changes ─────────────────────────────────────────────────────────────────────────────────
+
+    def begin_all(self) -> dict[int, QueueMap]:
+        """Begin a change of all ports. Returns port number → queue map."""
+        self._begin(range(len(self._wanted)))
+        return {
+            port.number: setting.queue_of for port, setting in zip(self._ports, self._wanted, strict=True)
+        }
+
+    def begin_differences(self) -> Remap:
+        """Begin a change of the ports that differ. Returns the map rules whose queue changes."""
+        assert self._in_force is not None
+        rows = sorted(self._different)
+        self._begin(rows)
+        return remap(
+            [self._ports[row].number for row in rows],
+            [self._in_force[row].queue_of for row in rows],
+            [self._wanted[row].queue_of for row in rows],
+        )
+
+    def begin_none(self) -> None:
+        """Begin a change that contains no map rule."""
+        self._begin(())
+
+    def _begin(self, rows: Iterable[int]) -> None:
+        self._changing = {row: self._wanted[row] for row in rows}
+        self._changing_version = self._version
+
+    def applied(self) -> list[ThresholdsInForce]:
+        """Put the change under way in force. Returns the ports with new thresholds or version."""
+        before = self._in_force
+        in_force = list(before) if before is not None else list(self._changing.values())
+        news = []
+        for row, setting in self._changing.items():
+            in_force[row] = setting
+            if before is None or not setting.same(before[row]):
+                port, thresholds = self._ports[row].id, setting.thresholds_bytes
+                news.append(ThresholdsInForce(port, setting.version, thresholds, setting.flows))
+            if self._wanted[row].same(setting):
+                self._different.discard(row)
+        self._in_force, self._applied_version = in_force, self._changing_version
+        return news

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a switch can hold, as data: matches, actions, rules and groups of OpenFlow 1.3.
+
+Plain values without I/O. `pipeline.py` makes them, `changes.py` compares them, and `openflow/`
+translates them into messages and back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+Masked: TypeAlias = tuple[int, int]
+"""(value, mask)."""
+MatchValue: TypeAlias = int | str | Masked | tuple[str, str]
+Match: TypeAlias = tuple[tuple[str, MatchValue], ...]
+"""(OpenFlow field name, value or (value, mask)), sorted by field name."""
+
+
+# ── Actions ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class SetQueue:
+    """Choose the egress queue."""
+
+    queue: int
+
+
+@dataclass(frozen=True)
+class PushVlan:
+    """Push an 802.1Q header.
+
+    `SetPriority` follows, and the port program removes the header again.
+    """
+
+
+@dataclass(frozen=True)
+class SetPriority:
+    """Set the 802.1p priority code point."""
+
+    pcp: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """Send the packet out of a port."""
+
+    port: int
+
+
+@dataclass(frozen=True)
+class ToGroup:
+    """Hand the packet to a group."""
+
+    group: int
+
+
+@dataclass(frozen=True)
+class LoadMetadata:
+    """Write `value` into metadata bits 0 … bits-1 (Open vSwitch extension)."""
+
+    value: int
+    bits: int
+
+
+@dataclass(frozen=True)
+class Resubmit:
+    """Look the packet up in a table and come back.
+
+    An Open vSwitch extension, needed because a bucket cannot `goto`.
+    """
+
+    table: int
+
+
+@dataclass(frozen=True)
+class SetTag:
+    """Write a tag into the packet's DSCP."""
+
+    tag: int
+
+
+@dataclass(frozen=True)
+class LearnFlow:
+    """Add a rule to `witness` that counts the packet's flow under its tag.
+
+    An Open vSwitch extension: the action `learn`.
+    """
+
+    port: int
+    family: int
+    """Index into `pipeline.FAMILIES`: 0 is IPv4, 1 is IPv6."""
+    protocol: int
+    """TCP or UDP."""
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """An action or instruction that no rule of Sluice has. Its text is for the log."""
+
+    text: str
+
+
+Action: TypeAlias = (
+    SetQueue
+    | PushVlan
+    | SetPriority
+    | Output
+    | ToGroup
+    | LoadMetadata
+    | Resubmit
+    | SetTag
+    | LearnFlow
+    | Foreign
+)
+
+
+# ── Rules and groups ───────────────────────────────────────────────────────────────────────────
+
+RuleKey: TypeAlias = tuple[int, int, Match]
+"""(table, priority, match): what identifies a rule on the switch."""
+
+
+@dataclass(frozen=True)
+class FlowRule:
+    table: int
+    priority: int
+    match: Match
+    actions: tuple[Action, ...] = ()
+    write_metadata: Masked | None = None
+    goto: int | None = None
+    """The next table; None ends the pipeline."""
+    cookie: int = 0
+
+    @property
+    def key(self) -> RuleKey:
+        return (self.table, self.priority, self.match)
+
+
+class GroupKind(IntEnum):
+    ALL = 0
+    SELECT = 1
+
+
+@dataclass(frozen=True)
+class Bucket:
+    actions: tuple[Action, ...]
+    watch_port: int | None = None
+    """A select group skips the bucket while this port is down."""
+
+
+@dataclass(frozen=True)
+class GroupRule:
+    group: int
+    kind: GroupKind
+    buckets: tuple[Bucket, ...]
+
+
+@dataclass(frozen=True)
+class SwitchRules:
+    """Everything that a switch holds, except the rules that it learns from packets."""
+
+    groups: tuple[GroupRule, ...]
+    flows: tuple[FlowRule, ...]

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One switch in memory and its state, driven to rest or through time without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from controller.changes import Changes, Remap
+from controller.counts import FlowCounts, Ints, PortCounts
+from controller.operations import (
+    Change,
+    Operation,
+    PollCarried,
+    PollCompleted,
+    PollIngress,
+    PollLearned,
+    ReadRules,
+)
+from controller.pipeline import Table, switch_rules
+from controller.port_settings import ThresholdsInForce
+from controller.state import MS, Desired, SwitchState
+from policy import tags
+from policy.desired import Policy
+from policy.graph import Topology
+from policy.queue_map import queue_map
+from tests.fakes.switch import FakeSwitch
+
+KB = 1_000
+
+
+def policy(scheme: str = "mlfq-adaptive", **fields: Any) -> Policy:
+    return Policy.from_document({"scheme": scheme, **fields})
+
+
+def port_counts(rows: Sequence[Ints] | Ints, reported: Sequence[bool] | None = None) -> PortCounts:
+    """Return counters as the codec does; every port is reported unless given."""
+    mask: npt.NDArray[np.bool_] = np.asarray([True] * len(rows) if reported is None else reported)
+    return PortCounts(np.stack(list(rows)), mask, len(rows))
+
+
+def as_changes(changes: Changes | Remap) -> Changes:
+    """Return a remap rule by rule."""
+    if isinstance(changes, Changes):
+        return changes
+    return Changes(modify=tuple(changes.rule(i) for i in range(len(changes))))
+
+
+def everything_is_mapped(switch: FakeSwitch, topology: Topology) -> bool:
+    """Whether every port has one map rule for every tag."""
+    maps = [rule for rule in switch.flows.values() if rule.table == Table.MAP and rule.match]
+    return len(maps) == len(topology.ports) * (tags.TAG_COUNT + 1)
+
+
+def fresh(desired: Desired, thresholds_of: dict[str, tuple[int, ...]]) -> FakeSwitch:
+    """Return what a new controller would install for these thresholds by port id."""
+    maps = {p.number: queue_map(desired.policy, thresholds_of[p.id]) for p in desired.topology.ports}
+    return FakeSwitch(switch_rules(desired.topology, "s1", maps))
+
+
+class DrivenSwitch:
+    """Carries out each operation at once, as a session with an ideal switch would."""
+
+    def __init__(self, desired: Desired, switch: FakeSwitch | None = None) -> None:
+        self.desired = desired
+        self.switch = switch or FakeSwitch()
+        self.now_ns = 0
+        self.state = SwitchState("s1", desired)
+        self.state.connected(self.now_ns)
+        ports = desired.topology.ports
+        self.completed = {p.number: np.zeros(tags.ATTAINED_BUCKETS, np.int64) for p in ports}
+        self.carried = {p.number: np.zeros((2, tags.TAG_COUNT), np.int64) for p in ports}
+        self.ingress = np.zeros((len(self.state.edge_port_numbers), 2, tags.TAG_COUNT), np.int64)
+        self.learned: list[FlowCounts] = []
+        self.changes: list[Changes | Remap] = []
+        self.news: list[ThresholdsInForce] = []
+        self.mapped_at_all_times = True
+
+    def settle(self) -> None:
+        """Do everything that is due now."""
+        while (operation := self.state.next_operation(self.now_ns)) is not None:
+            self._carry_out(operation)
+
+    def _carry_out(self, operation: Operation) -> None:
+        match operation:
+            case ReadRules():
+                self.state.rules_read(self.switch.rules)
+            case Change(changes):
+                self.switch.apply(as_changes(changes))
+                self.changes.append(changes)
+                self.news += self.state.applied()
+                mapped = everything_is_mapped(self.switch, self.desired.topology)
+                self.mapped_at_all_times &= mapped
+            case PollCarried():
+                self.state.observe_carried(port_counts(list(self.carried.values())))
+            case PollCompleted():
+                self.state.observe_completed(self.now_ns, self.completed_counts())
+            case PollIngress(all_tags):
+                counts = port_counts(self.ingress.copy())
+                self.state.observe_ingress(self.now_ns, counts, all_tags=all_tags)
+            case PollLearned():
+                self.state.observe_flows(self.now_ns, self.learned)
+
+    def completed_counts(self) -> PortCounts:
+        return port_counts([counts[None] for counts in self.completed.values()])
+
+    def run(
+        self,
+        duration_ms: int,
+        flows_per_ms: int = 0,
+        draw: Callable[[], int] = lambda: 0,
+        step_ms: int = 10,
+    ) -> list[tuple[int, ...]]:
+        """Let time pass while flows of `draw()` bytes complete at port 1.
+
+        Returns the port's thresholds after each step.
+        """
+        history = []
+        for _ in range(0, duration_ms, step_ms):
+            self.now_ns += step_ms * MS
+            for _ in range(flows_per_ms * step_ms):
+                self.completed[1][tags.attained_tag(draw()) - tags.ATTAINED_FIRST] += 1
+            self.settle()
+            history.append(self.thresholds("s1:1"))
+        return history
+
+    def thresholds(self, port: str) -> tuple[int, ...]:
+        """Return the latest thresholds in force at a port, in bytes."""
+        return next(news.thresholds_bytes for news in reversed(self.news) if news.port == port)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import struct
+
+import pytest
+from os_ken.ofproto import ofproto_protocol
+from os_ken.ofproto import ofproto_v1_3 as ofp
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+
+from controller.cookies import COOKIE_TABLE_MASK, cookie
+from controller.openflow import (
+    VERSION,
+    MessageType,
+    Role,
+    StatsType,
+    ingress_request,
+    role_request,
+    rules_request,
+)
+from controller.pipeline import Table
+from controller.policing import LOW_TAGS
+from tests.fakes.openflow import Xids, frames
+
+
+def test_role_request__is_what_os_ken_writes() -> None:
+    request = role_request(Xids(), Role.SLAVE, 2**40 + 3)
+    codec = ofproto_protocol.ProtocolDesc(version=VERSION)
+    message = parser.OFPRoleRequest(codec, ofp.OFPCR_ROLE_SLAVE, 2**40 + 3)
+    message.set_xid(request.first_xid)
+    message.serialize()
+    assert request.data == bytes(message.buf)
+
+
+def test_rules_request__has_one_transaction_id_for_each_message() -> None:
+    xids = Xids()
+    for turn in range(2):
+        request = rules_request(xids)
+        groups, rules = frames(request.data)
+        assert (groups.xid, rules.xid) == (2 * turn + 1, 2 * turn + 2)
+        assert [frame.kind for frame in (groups, rules)] == [MessageType.MULTIPART_REQUEST] * 2
+        assert groups.data[8:10] == struct.pack("!H", StatsType.GROUP_DESC)
+        assert rules.data[8:10] == struct.pack("!H", StatsType.FLOW)
+        assert request.subject_of(groups.xid) == "reading groups"
+        assert request.subject_of(rules.xid) == "reading rules"
+        assert request.subject_of(groups.xid - 1) is request.subject_of(rules.xid + 1) is None
+
+
+@pytest.mark.parametrize("all_tags", [False, True])
+def test_ingress_request__selects_tags_by_the_cookie_mask(all_tags: bool) -> None:
+    (frame,) = frames(ingress_request(Xids(), all_tags=all_tags).data)
+    wanted, mask = struct.unpack_from("!QQ", frame.data, 32)
+    assert mask & COOKIE_TABLE_MASK == COOKIE_TABLE_MASK
+    selected = [tag for tag in range(62) if cookie(Table.INGRESS, 3, tag, 1) & mask == wanted & mask]
+    assert selected == list(range(62 if all_tags else LOW_TAGS))
+    assert cookie(Table.MAP, 3, 1) & mask != wanted & mask

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller as a process with a store of its own, and peers that answer in a thread."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from controller.openflow import Frame, MessageType, StatsType
+from controller.pipeline import Table
+from policy.desired import Policy
+from policy.graph import Topology
+from runtime.process import spawn, stop
+from runtime.wait import wait_until
+from store import desired, observed
+from store.engine import open_store
+from tests.fakes.openflow import BUNDLE_ADD
+from tests.fakes.peer import Peer, leaves_requests_alone
+from tests.unit.controller.networks import single
+
+Answer = Callable[[Frame], bytes | None]
+
+
+class Process:
+    """A running controller."""
+
+    def __init__(
+        self,
+        folder: Path,
+        topology: Topology | None,
+        start: Sequence[str],
+        arguments: Iterable[str],
+    ) -> None:
+        """Without a topology, the store is empty."""
+        self.folder = folder
+        self.engine = open_store(f"sqlite:///{folder}/store.db")
+        if topology is not None:
+            desired.put_topology(self.engine, topology)
+            self.put_policy({"scheme": "pias"})
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port: int = free.getsockname()[1]
+        argv = [sys.executable, *start, "--store", f"sqlite:///{folder}/store.db"]
+        argv += ["--listen", f"127.0.0.1:{self.port}", *arguments]
+        self.process = spawn(argv, log_file=folder / "log")
+        wait_until(lambda: "listening" in self.log, "the controller listens", timeout_s=20)
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    @property
+    def threads(self) -> int:
+        return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
+
+    def put_policy(self, document: Mapping[str, Any]) -> int:
+        return desired.put_policy(self.engine, Policy.from_document(document), "test")
+
+    def events(self) -> list[str]:
+        return [event["kind"] for event in observed.recent_events(self.engine, 0)]
+
+    def event(self, kind: str) -> Mapping[str, Any]:
+        """Return the document of the only event of a kind."""
+        events = observed.recent_events(self.engine, 0)
+        (document,) = [event["document"] for event in events if event["kind"] == kind]
+        found: Mapping[str, Any] = document
+        return found
+
+    def applied(self) -> bool:
+        """Whether all switches implement the newest policy."""
+        newest = desired.current_policy(self.engine)
+        return newest is not None and newest.applied_at is not None
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            stop(self.process)
+        self.engine.dispose()
+
+
+@contextmanager
+def controller_process(
+    folder: Path,
+    topology: Topology | None = None,
+    *,
+    empty: bool = False,
+    start: Sequence[str] = ("-m", "controller"),
+    arguments: Iterable[str] = (),
+) -> Iterator[Process]:
+    """Run a controller for one switch unless another topology is given, or with an empty store."""
+    process = Process(folder, None if empty else topology or single(), start, arguments)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+def serves(controller: Process) -> None:
+    """Bring a new switch to a new policy."""
+    controller.put_policy({"scheme": "pias"})
+    peer = Peer(controller.port, 1)
+    peer.run(controller.applied)
+    peer.close()
+
+
+class Live:
+    """A peer that answers in a thread of its own.
+
+    If it `returns`, it connects again when the controller hangs up, as switches do.
+    """
+
+    def __init__(
+        self, port: int, dpid: int, answer: Answer = leaves_requests_alone, returns: bool = False
+    ) -> None:
+        self._port, self._dpid, self._answer, self._returns = port, dpid, answer, returns
+        self._stopped = threading.Event()
+        self.peers = [Peer(port, dpid, answer)]
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            peer = self.peers[-1]
+            peer.run(lambda: self._stopped.is_set() or self.peers[-1].closed, timeout_s=60)
+            if not self._returns:
+                return
+            if not self._stopped.wait(0.2):
+                self.peers.append(Peer(self._port, self._dpid, self._answer))
+
+    @property
+    def received(self) -> list[Frame]:
+        return [frame for peer in self.peers for frame in peer.received]
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join(10)
+        self.peers[-1].close()
+
+
+class Starter:
+    """Starts peers that end with the test."""
+
+    def __init__(self) -> None:
+        self.started: list[Live] = []
+
+    def __call__(
+        self, port: int, dpid: int, answer: Answer = leaves_requests_alone, returns: bool = False
+    ) -> Live:
+        self.started.append(Live(port, dpid, answer, returns))
+        return self.started[-1]
+
+
+# ── What a peer has received ───────────────────────────────────────────────────────────────────
+
+
+def is_change(frame: Frame) -> bool:
+    """Whether the message puts a change into a bundle."""
+    kind = int.from_bytes(frame.data[12:16], "big")
+    return frame.kind == MessageType.EXPERIMENTER and kind == BUNDLE_ADD
+
+
+def changes(frames: Iterable[Frame]) -> list[Frame]:
+    return [frame for frame in frames if is_change(frame)]
+
+
+def is_flow_request(frame: Frame) -> bool:
+    """Whether the message requests flow statistics."""
+    stats = int.from_bytes(frame.data[8:10], "big")
+    return frame.kind == MessageType.MULTIPART_REQUEST and stats == StatsType.FLOW
+
+
+def polls_completed(frame: Frame) -> bool:
+    """Whether the message requests the counters of completed flows."""
+    return is_flow_request(frame) and frame.data[16] == Table.COMPLETED
+
+
+def polls(peer: Live) -> int:
+    """Return how often a peer has been asked for the counters of completed flows."""
+    return sum(map(polls_completed, peer.received))

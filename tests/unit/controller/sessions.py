@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session with a switch that a test plays: what was sent, and the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller.counts import QueueCounts
+from controller.metrics import SwitchMetrics
+from controller.openflow import (
+    Answer,
+    BarrierReply,
+    BundleReply,
+    Frame,
+    MessageType,
+    RoleReply,
+    StatsReply,
+    StatsType,
+)
+from controller.policing import Verdict
+from controller.port_settings import ThresholdsInForce
+from controller.session import Session
+from controller.state import Desired, SwitchState
+from policy.desired import Policy
+from tests.fakes.openflow import Xids, frames
+from tests.unit.controller.networks import single
+
+GENERATION, MASTER = 9, 2
+
+
+class Connection(Xids):
+    """Keeps what the session sends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[list[Frame]] = []
+        self.hung_up = False
+
+    def send(self, data: bytes) -> bool:
+        self.sent.append(frames(data))
+        return True
+
+    def hang_up(self) -> None:
+        self.hung_up = True
+
+
+class RecordingListener:
+    """Keeps what the session reports."""
+
+    def __init__(self) -> None:
+        self.news: list[ThresholdsInForce] = []
+        self.refusals: list[tuple[str, str]] = []
+        self.leads, self.deposed = True, False
+
+    def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None:
+        self.news += news
+
+    def queues_counted(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None:
+        pass
+
+    def hosts_judged(self, state: SwitchState, verdicts: list[Verdict]) -> None:
+        pass
+
+    def change_refused(self, state: SwitchState, error: str, subject: str) -> None:
+        self.refusals.append((error, subject))
+
+    def mastership_lost(self, state: SwitchState) -> None:
+        self.deposed = True
+
+    def may_act(self, now_ns: int) -> bool:
+        return self.leads
+
+
+class PlayedSession:
+    """A session, its connection and its listener; its methods answer the latest request."""
+
+    def __init__(self, policy: Policy, metrics: SwitchMetrics | None = None) -> None:
+        self.connection, self.listener = Connection(), RecordingListener()
+        self.state = SwitchState("s1", Desired(single(), 3, policy))
+        self.session = Session(self.connection, self.state, self.listener, GENERATION, metrics)
+
+    @property
+    def sent(self) -> list[list[Frame]]:
+        """The messages of each request, in order."""
+        return self.connection.sent
+
+    def take(self, answer: Answer, now_ns: int = 0) -> None:
+        self.session.take(now_ns, answer)
+
+    def become_master(self) -> None:
+        """Confirm the role, and forget the request for it."""
+        self.session.advance(0)
+        (request,) = self.sent[-1]
+        assert request.data[8:] == b"\0\0\0\x02\0\0\0\0" + GENERATION.to_bytes(8, "big")
+        self.take(RoleReply(request.xid, MASTER))
+        del self.sent[0]
+
+    def answer_read(self) -> None:
+        """Report a switch without rules."""
+        groups, rules = self.sent[-1]
+        self.take(StatsReply(groups.xid, StatsType.GROUP_DESC, b""))
+        self.take(StatsReply(rules.xid, StatsType.FLOW, b""))
+
+    def answer_poll(self, body: bytes, now_ns: int, kind: StatsType = StatsType.FLOW) -> None:
+        self.take(StatsReply(self.sent[-1][-1].xid, kind, body), now_ns)
+
+    def barrier(self, now_ns: int = 0) -> None:
+        last = self.sent[-1][-1]
+        assert last.kind == MessageType.BARRIER_REQUEST
+        self.take(BarrierReply(last.xid), now_ns)
+
+    def commit(self, now_ns: int = 0) -> None:
+        """Answer both steps of a change."""
+        self.barrier(now_ns)
+        self.take(BundleReply(self.session._bundle_id, committed=True), now_ns)
+        self.barrier(now_ns)
+
+    def come_to_rest(self) -> None:
+        self.become_master()
+        self.answer_read()
+        self.commit()

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Peers that break the protocol: each is hung up on, and all others are served as before."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from controller.openflow import Frame, MessageType, message
+from runtime.wait import wait_until
+from tests.fakes.openflow import BUNDLE_CONTROL, flow_entry
+from tests.fakes.peer import Peer, multipart_reply
+from tests.unit.controller.processes import (
+    Process,
+    controller_process,
+    is_change,
+    is_flow_request,
+    serves,
+)
+
+HELLO = message(MessageType.HELLO)
+ONF = 0x4F4E4600
+
+
+def stats(kind: int, body: bytes = b"") -> bytes:
+    return message(MessageType.MULTIPART_REPLY, struct.pack("!HHxxxx", kind, 0) + body)
+
+
+GARBAGE = {
+    "noise": bytes(range(1, 256)) * 20,
+    "http": b"GET / HTTP/1.1\r\nHost: sluice\r\n\r\n",
+    "length 0": struct.pack("!BBHI", 4, 0, 0, 1) * 10,
+    "length 7": struct.pack("!BBHI", 4, 0, 7, 1),
+    "openflow 1.0": b"\x01" + HELLO[1:],
+    "another version after the hello": HELLO + struct.pack("!BBHI", 5, 21, 8, 1),
+    "a controller's message": HELLO + message(MessageType.FLOW_MOD, bytes(48)),
+    "unknown type": HELLO + message(200),
+    "error without a body": HELLO + message(MessageType.ERROR),
+    "statistics without a header": HELLO + message(MessageType.MULTIPART_REPLY, b"\x00"),
+    "statistics that were not requested": HELLO + stats(3),
+    "port description cut off": HELLO + stats(13, b"abc"),
+    "unknown experimenter": HELLO + message(MessageType.EXPERIMENTER, bytes(16)),
+    "bundle reply with a property of length 0": HELLO
+    + message(
+        MessageType.EXPERIMENTER,
+        struct.pack("!IIIHHHH", ONF, BUNDLE_CONTROL, 1, 5, 3, 0xFFFF, 0),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """One controller for the tests that only send garbage."""
+    with controller_process(tmp_path_factory.mktemp("shared")) as process:
+        yield process
+
+
+def hung_up(sock: socket.socket, timeout_s: float) -> bool:
+    """Whether the controller closes the connection; what it sends before that is ignored."""
+    sock.settimeout(timeout_s)
+    try:
+        while sock.recv(1 << 16):
+            pass
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("kind", GARBAGE)
+def test_garbage_is_logged_and_hung_up_on(shared: Process, kind: str) -> None:
+    logged = shared.log.count("closing the connection")
+    with socket.create_connection(("127.0.0.1", shared.port)) as sock:
+        sock.sendall(GARBAGE[kind])
+        assert hung_up(sock, 3)
+    wait_until(lambda: shared.log.count("closing the connection") > logged, "it is logged")
+    assert "Traceback" not in shared.log
+    serves(shared)
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x04\x00", HELLO, HELLO + struct.pack("!BBHI", 4, 19, 65535, 1)])
+def test_a_peer_that_never_finishes_the_handshake_is_hung_up_on(shared: Process, sent: bytes) -> None:
+    """Half-open connections, half a message, a message that never ends."""
+    with socket.create_connection(("127.0.0.1", shared.port)) as sock:
+        sock.sendall(sent)
+        assert hung_up(sock, 10)
+    serves(shared)
+
+
+def test_connections_leave_no_thread_behind(controller: Process) -> None:
+    peer = Peer(controller.port, 1)
+    peer.run(controller.applied)
+    at_rest = controller.threads
+    socks = [socket.create_connection(("127.0.0.1", controller.port)) for _ in range(40)]
+    for sock, data in zip(socks, list(GARBAGE.values()) * 3, strict=False):
+        sock.sendall(data)
+    for sock in socks:
+        sock.close()
+    peer.run(lambda: controller.threads == at_rest, timeout_s=15)
+    assert not peer.closed
+
+
+def test_a_refused_change_is_recorded_with_its_rule_tried_again_and_never_committed(
+    controller: Process,
+) -> None:
+    """The switch takes everything but one rule: the bundle must not be committed without it."""
+    refused: list[Frame] = []
+
+    def answer(frame: Frame) -> bytes | None:
+        if refused or not is_change(frame):
+            return None
+        refused.append(frame)
+        return message(MessageType.ERROR, struct.pack("!HH", 4, 9) + frame.data[:64], frame.xid)
+
+    peer = Peer(controller.port, 1, answer)
+    peer.run(lambda: "openflow-error" in controller.events())
+    controls = [
+        struct.unpack_from("!H", frame.data, 20)[0]
+        for frame in peer.received
+        if frame.kind == MessageType.EXPERIMENTER and frame.data[12:16] == struct.pack("!I", BUNDLE_CONTROL)
+    ]
+    assert 4 not in controls
+    document = controller.event("openflow-error")
+    assert document["switch"] == "s1"
+    assert "BAD_PREREQ" in document["error"]
+    assert "Rule" in document["rule"]
+    peer.run(controller.applied)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        flow_entry(length=0),
+        flow_entry(instructions=struct.pack("!HHxxxx", 1, 0)),
+        b"\x00" * 64,
+    ],
+)
+def test_unreadable_rules_end_the_connection_and_nothing_else(controller: Process, body: bytes) -> None:
+    def answer(frame: Frame) -> bytes | None:
+        return multipart_reply(frame, body) if is_flow_request(frame) else None
+
+    broken = Peer(controller.port, 1, answer)
+    broken.run(lambda: broken.closed)
+    assert "unreadable statistics" in controller.log
+    peer = Peer(controller.port, 1)
+    peer.run(controller.applied)
+
+
+def test_statistics_that_do_not_end_are_cut_off(controller: Process) -> None:
+    """Every part of the reply says that more follows."""
+
+    def answer(frame: Frame) -> bytes | None:
+        if not is_flow_request(frame):
+            return None
+        return multipart_reply(frame, flow_entry() * 1000, more=True) * 1300
+
+    endless = Peer(controller.port, 1, answer)
+    try:
+        endless.run(lambda: endless.closed, timeout_s=20)
+    except ConnectionError:
+        endless.close()
+    wait_until(lambda: "do not end" in controller.log, "it is logged")

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often a switch is polled, and where its thresholds go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import cycle
+
+import numpy as np
+import pytest
+
+from controller.operations import Operation, PollCarried, PollCompleted, PollQueues
+from controller.rules import SwitchRules
+from controller.state import MS, QUEUE_POLL_NS, Desired, SwitchState
+from policy import tags
+from tests.unit.controller.driven import KB, DrivenSwitch, policy, port_counts
+from tests.unit.controller.networks import single
+from tests.unit.policy.port_counters import counted
+
+
+def test_phase__switches_are_polled_in_turn_and_not_at_one_instant() -> None:
+    polled: dict[int, list[int]] = {}
+    states = [SwitchState("s1", Desired(single(), 1, policy()), phase=i / 10) for i in range(10)]
+    for state in states:
+        state.connected(0)
+        state.rules_read(SwitchRules((), ()))
+        state.next_operation(0)
+        state.applied()
+    for now_ms in range(1, 301):
+        for i, state in enumerate(states):
+            if isinstance(state.next_operation(now_ms * MS), PollCompleted):
+                polled.setdefault(now_ms, []).append(i)
+    at_once = [len(turns) for turns in polled.values()]
+    assert max(at_once) == 1
+    assert sum(at_once) == 30
+
+
+# ── Pace ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def polls(driven: DrivenSwitch, duration_ms: int, kind: type[Operation]) -> int:
+    """Return how many operations of a kind are due in that time."""
+    count = 0
+    for _ in range(duration_ms):
+        driven.now_ns += MS
+        operation = driven.state.next_operation(driven.now_ns)
+        count += isinstance(operation, kind)
+        if isinstance(operation, PollCompleted):
+            driven.state.observe_completed(driven.now_ns, driven.completed_counts())
+    return count
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "window_ms", "a_second"),
+    [(100, 500, 10), (10, 500, 20), (1000, 500, 8), (1000, 10_000, 1)],
+)
+def test_counters_are_polled_at_the_interval_bounded_by_50_ms_and_a_quarter_of_the_window(
+    interval_ms: int, window_ms: int, a_second: int
+) -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy(interval_ms=interval_ms, window_ms=window_ms)))
+    driven.settle()
+    assert polls(driven, 10_000, PollCompleted) == pytest.approx(10 * a_second, abs=1)
+
+
+def test_another_interval_counts_from_the_next_poll_on() -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy(interval_ms=100, window_ms=500)))
+    driven.settle()
+    driven.state.want(Desired(single(), 2, policy(interval_ms=500, window_ms=5_000)))
+    driven.settle()
+    assert polls(driven, 10_000, PollCompleted) == pytest.approx(20, abs=1)
+
+
+def test_queues_are_polled_once_a_second_under_every_scheme() -> None:
+    for wanted in (policy("tcp"), policy()):
+        driven = DrivenSwitch(Desired(single(), 1, wanted))
+        driven.settle()
+        assert polls(driven, 10_000, PollQueues) == pytest.approx(10**10 / QUEUE_POLL_NS, abs=1)
+
+
+def test_bytes_are_polled_before_completed_flows_if_thresholds_depend_on_them() -> None:
+    for wanted, times in ((policy("sluice"), 10), (policy(), 0)):
+        driven = DrivenSwitch(Desired(single(), 1, wanted))
+        driven.settle()
+        seen = []
+        for _ in range(1_000):
+            driven.now_ns += MS
+            seen.append(driven.state.next_operation(driven.now_ns))
+            if isinstance(seen[-1], PollCarried):
+                driven.state.observe_carried(port_counts([np.zeros((2, tags.TAG_COUNT), np.int64)] * 3))
+            if isinstance(seen[-1], PollCompleted):
+                driven.state.observe_completed(driven.now_ns, driven.completed_counts())
+        kinds = [type(operation) for operation in seen if operation is not None]
+        assert kinds.count(PollCarried) == pytest.approx(times, abs=1)
+        assert kinds.count(PollCompleted) == pytest.approx(10, abs=1)
+        assert all(kinds[i + 1] is PollCompleted for i, kind in enumerate(kinds[:-1]) if kind is PollCarried)
+
+
+def test_static_schemes_do_not_poll_completed_flows() -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy("pias")))
+    driven.settle()
+    assert polls(driven, 1_000, PollCompleted) == 0
+
+
+def test_polling_does_not_catch_up_after_a_pause() -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy()))
+    driven.settle()
+    driven.now_ns += 60_000 * MS
+    assert polls(driven, 1_000, PollCompleted) <= 11
+
+
+# ── Convergence ────────────────────────────────────────────────────────────────────────────────
+
+
+def mix(short_bytes: int) -> Callable[[], int]:
+    """Return a source of sizes: 80 % short flows, 20 % of 1 MB, in a fixed order."""
+    sizes = cycle([*[short_bytes] * 4, 1_000_000])
+    return lambda: next(sizes)
+
+
+@pytest.mark.parametrize("start", ["1KB", "10KB", "1000KB"])
+def test_convergence__to_the_edge_of_the_short_flows_from_any_start_within_a_window(start: str) -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy(queues=2, thresholds=[start], percentiles=[80])))
+    history = driven.run(5_000, 1, mix(10 * KB))
+    assert set(history[60:]) == {(10 * KB,)}
+    where_nothing_completes = tags.snap_to_edge(driven.desired.policy.thresholds[0])
+    assert driven.thresholds("s1:2") == driven.thresholds("s1:3") == (where_nothing_completes,)
+    assert driven.mapped_at_all_times
+
+
+def test_convergence__follows_a_shift_within_a_window_and_stays() -> None:
+    """A 20 KB flow ends in the bucket up to 23.7 KB."""
+    driven = DrivenSwitch(Desired(single(), 1, policy(queues=2, thresholds=["10KB"])))
+    driven.run(2_000, 1, mix(10 * KB))
+    history = driven.run(5_000, 1, mix(20 * KB))
+    edge = tags.EDGES_BYTES[tags.attained_tag(20 * KB) - tags.ATTAINED_FIRST]
+    assert round(edge, -2) == 23_700
+    assert set(history[60:]) == {(edge,)}
+    assert history[0] == (10 * KB,)
+
+
+def test_convergence__fewer_flows_than_the_minimum_move_nothing() -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy(queues=2, thresholds=["1000KB"], min_flows=5)))
+    driven.settle()
+    driven.completed[1][8] += 4
+    history = driven.run(1_000)
+    assert set(history) == {(1_000_000,)}
+
+
+def test_convergence__stays_when_the_traffic_stops() -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy(queues=2, thresholds=["1000KB"])))
+    driven.run(2_000, 1, mix(10 * KB))
+    changes = len(driven.changes)
+    driven.run(5_000)
+    assert driven.thresholds("s1:1") == (10 * KB,)
+    assert len(driven.changes) == changes
+
+
+def test_counters_of_a_new_connection_are_a_baseline_and_no_burst_of_flows() -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy(queues=2, thresholds=["1000KB"])))
+    driven.settle()
+    driven.completed[1] += 10_000
+    driven.state.connected(driven.now_ns)
+    assert set(driven.run(1_000)) == {(1_000_000,)}
+
+
+@pytest.mark.parametrize("fins", [True, False])
+def test_online_thresholds_follow_the_bytes_with_and_without_fins(fins: bool) -> None:
+    """Persistent connections send no FIN, but the bytes by tag lead to the same thresholds."""
+    wanted = policy("sluice", queues=4, thresholds=["100KB"], interval_ms=100, window_ms=500)
+    driven = DrivenSwitch(Desired(single(), 1, wanted))
+    driven.settle()
+    share = counted([10 * KB] * 8 + [1_000 * KB] * 2, fins=fins)
+    for _ in range(20):
+        driven.now_ns += 100 * MS
+        driven.carried[1] += np.stack([share.packets[0], share.bytes[0]])
+        driven.completed[1] += share.completed[0, tags.ATTAINED_FIRST : tags.ATTAINED_LAST + 1]
+        driven.settle()
+    assert driven.thresholds("s1:1")[0] in ((10_000,) if fins else (10_000, 13_335))
+    assert driven.thresholds("s1:2") == (100_000,)

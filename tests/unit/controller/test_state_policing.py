@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that send false tags: from their counters to the rules of their ports."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.counts import FlowCounts
+from controller.operations import PollIngress, PollLearned
+from controller.policing import Restored
+from controller.state import MS, Desired
+from policy.sanctions import Demoted
+from tests.fakes.switch import IPV4, IPV6, Packet
+from tests.unit.controller.driven import DrivenSwitch, policy
+from tests.unit.controller.networks import single
+
+
+def send_false_tags(driven: DrivenSwitch, port: int, ms: int = 1500) -> None:
+    """Let a port's host send everything under tag 1, at about the rate of its link."""
+    for _ in range(0, ms, 50):
+        driven.ingress[port - 1, :, 1] += (400, 400 * 1514)
+        packets, size_bytes = driven.ingress[port - 1, :, 1].tolist()
+        by_tag = {1: (packets, size_bytes)}
+        driven.learned = [FlowCounts(port, "TCP a > b", driven.now_ns / 1e9, by_tag)]
+        driven.run(50)
+
+
+def queue_of(driven: DrivenSwitch, in_port: int, tag: int, family: int = IPV4) -> int:
+    (sent,) = driven.switch.send(Packet(in_port, MAC, family, tag))
+    return sent.queue
+
+
+MAC = single().host_by_name["h1"].mac
+
+
+def test_a_host_with_false_tags_is_watched_demoted_and_restored_and_no_rule_remains() -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy("pias")))
+    driven.settle()
+    before = dict(driven.switch.flows)
+    send_false_tags(driven, 2)
+    (verdict,) = driven.state.take_verdicts()
+    assert isinstance(verdict, Demoted)
+    assert verdict.port == "s1:2"
+    assert driven.state.demoted_ports == ["s1:2"]
+    for family in (IPV4, IPV6):
+        assert [queue_of(driven, 2, tag, family) for tag in (0, 1, 41, 57)] == [7] * 4
+        assert queue_of(driven, 3, 1, family) == 0
+    assert [len(changes) for changes in driven.changes[1:]] == [4, 6], "a handful of rules"
+    driven.run(20_000)
+    (verdict,) = driven.state.take_verdicts()
+    assert isinstance(verdict, Restored)
+    assert driven.switch.flows == before
+
+
+def test_a_sanction_outlives_the_connection_the_controller_and_a_change_of_scheme() -> None:
+    desired = Desired(single(), 1, policy("pias"))
+    driven = DrivenSwitch(desired)
+    driven.settle()
+    send_false_tags(driven, 2)
+    driven.state.connected(driven.now_ns)
+    driven.settle()
+    assert len(driven.changes[-1]) == 0, "no rule was wrong"
+    again = DrivenSwitch(replace(desired, offences={"s1:2": 1}), driven.switch)
+    again.settle()
+    assert [len(changes) for changes in again.changes] == [0]
+    again.state.want(Desired(single(), 2, policy("fish")))
+    again.settle()
+    assert (again.state.version, queue_of(again, 2, 1)) == (2, 7)
+    assert not again.state.take_verdicts()
+    again.state.want(Desired(single(), 3, policy("tcp")))
+    again.settle()
+    assert again.state.demoted_ports == []
+    assert [type(verdict) for verdict in again.state.take_verdicts()] == [Restored]
+
+
+def test_the_ingress_is_polled_twice_a_second_and_all_tags_every_other_second() -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy("pias")))
+    driven.settle()
+    seen = []
+    for now_ms in range(0, 10_000, 10):
+        while (operation := driven.state.next_operation(now_ms * MS)) is not None:
+            seen.append(operation)
+    assert seen.count(PollIngress(all_tags=False)) == pytest.approx(15, abs=1)
+    assert seen.count(PollIngress(all_tags=True)) == pytest.approx(5, abs=1)
+    assert PollLearned() not in seen
