@@ -3,7 +3,7 @@
 // empty state. A chart is told everything by `draw(view)` and keeps nothing of its own but the pointer.
 
 import uPlot from "../vendor/uplot/uPlot.esm.js";
-import { clock } from "./format.js";
+import { clock } from "./pure/format.js";
 import { colour } from "./theme.js";
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';

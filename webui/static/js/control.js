@@ -2,7 +2,7 @@
 // The control that changes the policy: a scheme, its parameters for those who want them, and what became of it.
 
 import { ApiError, putPolicy } from "./api.js";
-import { bytes } from "./format.js";
+import { bytes } from "./pure/format.js";
 
 const TOKEN_KEY = "sluice-token";
 const INTEGERS = ["queues", "window_ms", "interval_ms"];

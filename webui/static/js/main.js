@@ -3,15 +3,15 @@
 
 import { Chart } from "./chart.js";
 import { Control } from "./control.js";
-import * as format from "./format.js";
+import * as format from "./pure/format.js";
 import { startLive } from "./live.js";
-import { Model } from "./model.js";
+import { Model } from "./pure/model.js";
 import { showConnections, showEvents, showKpis, showLiveState } from "./panels.js";
 import { showSanctions } from "./sanctions.js";
 import { onThemeChange, startTheme } from "./theme.js";
 import { TopologyView } from "./topology.js";
 import { showWatched } from "./watched.js";
-import { fctView, missesView, queuesView, thresholdsView } from "./views.js";
+import { fctView, missesView, queuesView, thresholdsView } from "./pure/views.js";
 
 const byId = (id) => document.getElementById(id);
 const model = new Model();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the page that are text: figures of the moment, connections, events.
 
-import { age, bytes, clock, digits, timeParts } from "./format.js";
+import { age, bytes, clock, digits, timeParts } from "./pure/format.js";
 
 export function showKpis(model) {
   const { fct, deadlines, policy } = model.snapshot;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hosts that are demoted because their tags were not true: above everything else, and gone when they are restored.
 
-import { bytes, clock, time } from "./format.js";
+import { bytes, clock, time } from "./pure/format.js";
 
 export function showSanctions(snapshot) {
   const element = document.getElementById("sanctions");

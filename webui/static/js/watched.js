@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Other programs' connections: those that live, above those that have ended within the last minute.
 
-import { bytes, rate, time } from "./format.js";
+import { bytes, rate, time } from "./pure/format.js";
 
 const COLUMNS = 10;
 

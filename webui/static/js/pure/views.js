@@ -2,7 +2,7 @@
 // From the model to what each chart shows. Pure: no DOM, no fetching.
 
 import { CLASSES } from "./model.js";
-import { colour } from "./theme.js";
+import { colour } from "../theme.js";
 
 const GRID_POINTS = 300;
 const QUEUES = 8;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page knows: history from the API, kept going by snapshots. No DOM here.
 
-import { get } from "./api.js";
+import { get } from "../api.js";
 
 export const CLASSES = ["small", "medium", "large"];
 const LIVE_BIN_S = 2;
