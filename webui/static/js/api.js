@@ -14,7 +14,10 @@ async function answer(response) {
   try {
     body = await response.json();
   } catch {
-    throw new ApiError(response.status, { problem: `the server answered ${response.status} without JSON`, field: null });
+    throw new ApiError(response.status, {
+      problem: `the server answered ${response.status} without JSON`,
+      field: null,
+    });
   }
   if (!response.ok) throw new ApiError(response.status, body.error);
   return body;

@@ -35,9 +35,14 @@ export class Chart {
     this.element.dataset.points = String(view.x.length);
     this.element.dataset.series = String(view.series.length);
     this.element.dataset.marks = view.marks.map((mark) => mark.scheme).join(" ");
-    const signature = colour("muted") + JSON.stringify(shown.map((s) => [s.label, s.colour, s.dash, s.fill, s.width, s.show]));
+    const signature =
+      colour("muted") +
+      JSON.stringify(shown.map((s) => [s.label, s.colour, s.dash, s.fill, s.width, s.show]));
     if (signature !== this.signature) this.rebuild(shown, signature);
-    this.plot.setData([view.x, ...(this.options.stacked ? stacked(shown) : shown.map((s) => s.values))], false);
+    this.plot.setData(
+      [view.x, ...(this.options.stacked ? stacked(shown) : shown.map((s) => s.values))],
+      false,
+    );
     this.plot.setScale("x", { min: view.from, max: view.to });
     this.showLegend();
     this.describe(filled);
@@ -64,7 +69,11 @@ export class Chart {
       height,
       padding: [14, 12, 0, 0],
       legend: { show: false },
-      cursor: { sync: { key: sync.key, setSeries: false }, points: { size: 5 }, drag: { setScale: false, x: false, y: false } },
+      cursor: {
+        sync: { key: sync.key, setSeries: false },
+        points: { size: 5 },
+        drag: { setScale: false, x: false, y: false },
+      },
       scales: { x: { time: true }, y: this.yScale() },
       axes: [this.xAxis(), this.yAxis()],
       series: [{}, ...series.map((s) => this.plotSeries(s))],
@@ -180,8 +189,12 @@ export class Chart {
     const index = this.plot?.cursor.idx;
     for (const item of this.legend.children) {
       const group = this.view.series.filter((s) => keyOf(s) === item.dataset.series);
-      const values = group.map((s) => (index === null || index === undefined ? latest(s.values) : s.values[index]));
-      const text = values.map((v) => (v === null || v === undefined ? "–" : this.options.format(v))).join(" / ");
+      const values = group.map((s) =>
+        index === null || index === undefined ? latest(s.values) : s.values[index],
+      );
+      const text = values
+        .map((v) => (v === null || v === undefined ? "–" : this.options.format(v)))
+        .join(" / ");
       item.querySelector("b").textContent = text;
       item.title = `${group[0]?.label}: ${text}. Click to hide or show`;
     }
@@ -198,7 +211,10 @@ export class Chart {
   }
 
   size() {
-    return { width: Math.max(160, this.element.clientWidth), height: Math.max(110, this.element.clientHeight) };
+    return {
+      width: Math.max(160, this.element.clientWidth),
+      height: Math.max(110, this.element.clientHeight),
+    };
   }
 
   resize() {
@@ -210,7 +226,8 @@ export class Chart {
 const keyOf = (series) => series.group ?? series.label;
 
 function latest(values) {
-  for (let i = (values?.length ?? 0) - 1; i >= 0; i--) if (values[i] !== null && values[i] !== undefined) return values[i];
+  for (let i = (values?.length ?? 0) - 1; i >= 0; i--)
+    if (values[i] !== null && values[i] !== undefined) return values[i];
   return null;
 }
 
@@ -220,7 +237,9 @@ function stacked(series) {
   let below = null;
   for (const layer of [...series].reverse()) {
     const base = below;
-    below = layer.values.map((value, i) => (value === null ? null : (layer.show ? value : 0) + (base ? base[i] ?? 0 : 0)));
+    below = layer.values.map((value, i) =>
+      value === null ? null : (layer.show ? value : 0) + (base ? (base[i] ?? 0) : 0),
+    );
     sums.push(below);
   }
   return sums.reverse();

@@ -69,15 +69,25 @@ export class Control {
     if (this.shown === shown) return;
     this.shown = shown;
     this.form.elements.scheme.value = name;
-    document.getElementById("scheme-about").textContent = `${scheme.paper}. ${describe(scheme, inForce ?? scheme)}`;
+    document.getElementById("scheme-about").textContent =
+      `${scheme.paper}. ${describe(scheme, inForce ?? scheme)}`;
     this.fill("queues", inForce?.queues, scheme.queues);
     this.offerMarks(scheme, inForce);
-    this.fill("thresholds", null, (inForce?.thresholds ?? scheme.thresholds_bytes).map((b) => bytes(b)).join(", ") || "none");
-    this.fill("percentiles", null, inForce?.percentiles?.join(", ") || (scheme.threshold_rule === "percentile" ? "10, 20, …" : "not used"));
+    this.fill(
+      "thresholds",
+      null,
+      (inForce?.thresholds ?? scheme.thresholds_bytes).map((b) => bytes(b)).join(", ") || "none",
+    );
+    this.fill(
+      "percentiles",
+      null,
+      inForce?.percentiles?.join(", ") || (scheme.threshold_rule === "percentile" ? "10, 20, …" : "not used"),
+    );
     this.fill("window_ms", null, inForce?.window_ms ?? 500);
     this.fill("interval_ms", null, inForce?.interval_ms ?? 100);
     this.enable("percentiles", scheme.threshold_rule === "percentile");
-    for (const name of ["window_ms", "interval_ms"]) this.enable(name, ADAPTIVE.includes(scheme.threshold_rule));
+    for (const name of ["window_ms", "interval_ms"])
+      this.enable(name, ADAPTIVE.includes(scheme.threshold_rule));
     for (const name of ["thresholds", "queues"]) this.enable(name, scheme.threshold_rule !== "none");
   }
 
@@ -89,7 +99,11 @@ export class Control {
       const offered = position >= 0 || (name === "mark_at" && taken.length === 0);
       this.form.elements[name].closest("label").hidden = !offered;
       this.enable(name, position >= 0);
-      this.fill(name, inForce?.[name] ? bytes(inForce[name]) : null, position >= 0 ? bytes(scheme.marks_bytes[position]) : "does not mark");
+      this.fill(
+        name,
+        inForce?.[name] ? bytes(inForce[name]) : null,
+        position >= 0 ? bytes(scheme.marks_bytes[position]) : "does not mark",
+      );
     }
   }
 
@@ -119,7 +133,10 @@ export class Control {
     this.flag(null);
     const token = document.getElementById("token").value.trim() || sessionStorage.getItem(TOKEN_KEY);
     if (!this.form.elements.scheme.value) return this.say("Choose a scheme first.", "error");
-    if (!token) return this.askForToken("Changing the policy takes the access token that the server printed at its start.");
+    if (!token)
+      return this.askForToken(
+        "Changing the policy takes the access token that the server printed at its start.",
+      );
     this.button.disabled = true;
     this.say("Applying…", "pending");
     try {
@@ -138,7 +155,10 @@ export class Control {
     this.shown = null;
     if (answer.state === "applied") {
       const took = answer.applied_at - answer.created_at;
-      this.say(`Applied as version ${answer.version} in ${took < 1 ? `${Math.round(took * 1000)} ms` : `${took.toFixed(1)} s`}.`, "ok");
+      this.say(
+        `Applied as version ${answer.version} in ${took < 1 ? `${Math.round(took * 1000)} ms` : `${took.toFixed(1)} s`}.`,
+        "ok",
+      );
     } else if (answer.state === "pending") {
       this.say(`Version ${answer.version} is pending: the controller has not confirmed it yet.`, "pending");
       this.waitingFor = answer.version;
@@ -149,7 +169,8 @@ export class Control {
   }
 
   failed(error) {
-    if (!(error instanceof ApiError)) return this.say("The server did not answer. Nothing was changed as far as is known.", "error");
+    if (!(error instanceof ApiError))
+      return this.say("The server did not answer. Nothing was changed as far as is known.", "error");
     if (error.status === 401) {
       sessionStorage.removeItem(TOKEN_KEY);
       return this.askForToken("The token was refused.");
@@ -198,7 +219,12 @@ export class Control {
 
 function describe(scheme, policy) {
   const queues = policy.queues === 1 ? "One queue" : `${policy.queues} queues`;
-  const rules = { none: "no thresholds", static: "fixed thresholds", percentile: "thresholds that follow the traffic", online: "thresholds that each port finds best" };
+  const rules = {
+    none: "no thresholds",
+    static: "fixed thresholds",
+    percentile: "thresholds that follow the traffic",
+    online: "thresholds that each port finds best",
+  };
   return `${queues}, ${rules[scheme.threshold_rule]}, ${scheme.congestion_control}.`;
 }
 

@@ -3,15 +3,15 @@
 
 import { Chart } from "./chart.js";
 import { Control } from "./control.js";
-import * as format from "./pure/format.js";
 import { startLive } from "./live.js";
-import { Model } from "./pure/model.js";
 import { showConnections, showEvents, showKpis, showLiveState } from "./panels.js";
+import * as format from "./pure/format.js";
+import { Model } from "./pure/model.js";
+import { fctView, missesView, queuesView, thresholdsView } from "./pure/views.js";
 import { showSanctions } from "./sanctions.js";
 import { onThemeChange, startTheme } from "./theme.js";
 import { TopologyView } from "./topology.js";
 import { showWatched } from "./watched.js";
-import { fctView, missesView, queuesView, thresholdsView } from "./pure/views.js";
 
 const byId = (id) => document.getElementById(id);
 const model = new Model();
@@ -23,19 +23,28 @@ function chart(name, options) {
 
 const charts = {
   fct: chart("fct", {
-    name: "Flow completion time", log: true, format: format.time,
+    name: "Flow completion time",
+    log: true,
+    format: format.time,
     empty: "No flows have finished yet. Their times appear as agents deliver records.",
   }),
   thresholds: chart("thresholds", {
-    name: "Demotion thresholds", log: true, steps: true, format: format.bytes,
+    name: "Demotion thresholds",
+    log: true,
+    steps: true,
+    format: format.bytes,
     empty: "No thresholds yet. The controller writes them when it has set up the ports.",
   }),
   queues: chart("queues", {
-    name: "Traffic by queue", stacked: true, format: format.rate,
+    name: "Traffic by queue",
+    stacked: true,
+    format: format.rate,
     empty: "No traffic counted at this port yet.",
   }),
   misses: chart("misses", {
-    name: "Share of deadlines missed", format: format.percent, max: { floor: 0.05 },
+    name: "Share of deadlines missed",
+    format: format.percent,
+    max: { floor: 0.05 },
     empty: "No flow with a deadline has finished yet.",
   }),
 };
@@ -56,7 +65,11 @@ function redraw() {
 function fillPorts() {
   const ports = model.ports();
   if (!choice.queues && ports.length) choice.queues = busiest(ports);
-  for (const [id, all] of [["thresholds-port", true], ["queues-port", false]]) fillSelect(byId(id), ports, all);
+  for (const [id, all] of [
+    ["thresholds-port", true],
+    ["queues-port", false],
+  ])
+    fillSelect(byId(id), ports, all);
   byId("thresholds-port").value = choice.thresholds;
   byId("queues-port").value = choice.queues;
 }
@@ -88,15 +101,22 @@ async function choosePort(id) {
 }
 
 async function loadHistory() {
-  await Promise.all([model.loadPolicies(), model.loadFigures(), model.loadThresholds(), model.loadRates(choice.queues)]);
+  await Promise.all([
+    model.loadPolicies(),
+    model.loadFigures(),
+    model.loadThresholds(),
+    model.loadRates(choice.queues),
+  ]);
 }
 
 /** What a snapshot only hints at is fetched: a new policy version, a new network, bins wider than the live ones. */
 async function followUp(snapshot) {
   const newest = model.policies[0];
   const { policy } = snapshot;
-  if (policy && (!newest || newest.version !== policy.version || newest.state !== policy.state)) await model.loadPolicies();
-  if (snapshot.health.controller.expected !== (model.topology?.switches.length ?? 0)) await model.loadNetwork();
+  if (policy && (!newest || newest.version !== policy.version || newest.state !== policy.state))
+    await model.loadPolicies();
+  if (snapshot.health.controller.expected !== (model.topology?.switches.length ?? 0))
+    await model.loadNetwork();
   if (model.binS > 2 && snapshot.at - (followUp.at ?? 0) > model.binS) {
     followUp.at = snapshot.at;
     await model.loadFigures();

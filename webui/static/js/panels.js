@@ -10,8 +10,14 @@ export function showKpis(model) {
   setKpi("flows", { text: digits(fct.flows_per_s), unit: "/s" });
   setKpi("small-mean", small.mean === null ? none : timeParts(small.mean));
   setKpi("small-p99", small.p99 === null ? none : timeParts(small.p99));
-  setKpi("misses", deadlines.miss_ratio === null ? none : { text: digits(deadlines.miss_ratio * 100), unit: "%" });
-  note("misses", deadlines.n ? `${deadlines.missed} of ${deadlines.n}, last 30 s` : "no deadline flows, last 30 s");
+  setKpi(
+    "misses",
+    deadlines.miss_ratio === null ? none : { text: digits(deadlines.miss_ratio * 100), unit: "%" },
+  );
+  note(
+    "misses",
+    deadlines.n ? `${deadlines.missed} of ${deadlines.n}, last 30 s` : "no deadline flows, last 30 s",
+  );
   showPolicy(model, policy);
 }
 
@@ -43,11 +49,29 @@ export function showConnections(model) {
   const element = document.getElementById("connections");
   const expected = Math.max(controller.expected, controller.switches.length);
   const groups = [
-    group("Controller", [pill(controller.alive ? "running" : "away", controller.alive ? "up" : "down",
-      controller.age_s === null ? "never seen" : `last wrote ${age(controller.age_s)} ago`)]),
-    group(`Switches ${controller.connected}/${expected}`, controller.switches.map((s) =>
-      pill(s.name, s.connected ? "up" : "down", s.connected ? `policy ${s.policy_version ?? "–"}` : "not connected"))),
-    ...["host", "port"].map((kind) => agentGroup(kind, agents.filter((agent) => agent.kind === kind))),
+    group("Controller", [
+      pill(
+        controller.alive ? "running" : "away",
+        controller.alive ? "up" : "down",
+        controller.age_s === null ? "never seen" : `last wrote ${age(controller.age_s)} ago`,
+      ),
+    ]),
+    group(
+      `Switches ${controller.connected}/${expected}`,
+      controller.switches.map((s) =>
+        pill(
+          s.name,
+          s.connected ? "up" : "down",
+          s.connected ? `policy ${s.policy_version ?? "–"}` : "not connected",
+        ),
+      ),
+    ),
+    ...["host", "port"].map((kind) =>
+      agentGroup(
+        kind,
+        agents.filter((agent) => agent.kind === kind),
+      ),
+    ),
   ];
   element.replaceChildren(...groups.filter(Boolean));
   const summary = document.getElementById("connections-summary");
@@ -126,7 +150,7 @@ export function showEvents(model) {
 function eventRow(model, event) {
   const row = document.createElement("li");
   row.dataset.kind = event.kind;
-  row.innerHTML = "<time></time><span class=\"kind\"></span><span class=\"detail\"></span>";
+  row.innerHTML = '<time></time><span class="kind"></span><span class="detail"></span>';
   const [time, kind, text] = row.children;
   time.textContent = clock(event.at);
   time.dateTime = new Date(event.at * 1000).toISOString();
@@ -138,8 +162,11 @@ function eventRow(model, event) {
 
 export function showLiveState(state, lastMs) {
   document.body.dataset.live = state;
-  const text = { connecting: "Connecting…", live: "Live", stale: `Stale since ${clock((lastMs ?? Date.now()) / 1000)}, reconnecting…` };
+  const text = {
+    connecting: "Connecting…",
+    live: "Live",
+    stale: `Stale since ${clock((lastMs ?? Date.now()) / 1000)}, reconnecting…`,
+  };
   const element = document.querySelector("#live .text");
   if (element.textContent !== text[state]) element.textContent = text[state];
 }
-

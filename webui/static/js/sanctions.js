@@ -20,7 +20,8 @@ function row(s) {
     host: s.host,
     port: s.port,
     head: `${s.host} is demoted`,
-    text: `since ${clock(s.since)}, at ${s.port}: under tag ${s.tag} its flow ${s.flow} has sent ${bytes(s.sent_bytes)} within ` +
+    text:
+      `since ${clock(s.since)}, at ${s.port}: under tag ${s.tag} its flow ${s.flow} has sent ${bytes(s.sent_bytes)} within ` +
       `${time(s.duration_s * 1e6)}; an honest one can have sent ${bytes(s.limit_bytes)}. All that it sends is background traffic until ` +
       `its tags have been true for ${seconds}${s.offences > 1 ? ` (offence ${s.offences})` : ""}.`,
   };

@@ -18,10 +18,11 @@ export class TopologyView {
 
   draw(model, chosen) {
     const { topology } = model;
-    if (!topology || !topology.switches.length) {
+    if (!topology?.switches.length) {
       if (this.key !== "") {
         this.key = "";
-        this.element.innerHTML = '<p class="empty">No network yet. It appears here when a testbed starts.</p>';
+        this.element.innerHTML =
+          '<p class="empty">No network yet. It appears here when a testbed starts.</p>';
       }
       return;
     }
@@ -35,7 +36,11 @@ export class TopologyView {
     this.lines.clear();
     this.nodes.clear();
     const at = layout(topology);
-    const root = make("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": `${topology.kind} network` });
+    const root = make("svg", {
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      role: "group",
+      "aria-label": `${topology.kind} network`,
+    });
     const links = make("g", {});
     const names = make("g", {});
     for (const port of topology.ports) links.append(this.link(port, at));
@@ -92,7 +97,9 @@ export class TopologyView {
       group.setAttribute("aria-label", text);
     }
     const switches = new Map(snapshot.health.controller.switches.map((s) => [s.name, s.connected]));
-    const hosts = new Map(snapshot.health.agents.filter((a) => a.kind === "host").map((a) => [a.name, a.alive]));
+    const hosts = new Map(
+      snapshot.health.agents.filter((a) => a.kind === "host").map((a) => [a.name, a.alive]),
+    );
     const demoted = new Set(snapshot.sanctions.map((s) => s.host));
     for (const [name, group] of this.nodes) {
       group.classList.toggle("demoted", demoted.has(name));
@@ -124,14 +131,18 @@ function layout(topology) {
 }
 
 function spread(nodes, y, at) {
-  nodes.forEach((node, i) => at.set(node.name, { x: ((i + 0.5) * WIDTH) / nodes.length, y }));
+  nodes.forEach((node, i) => {
+    at.set(node.name, { x: ((i + 0.5) * WIDTH) / nodes.length, y });
+  });
 }
 
 function hang(topology, leaf, room, y, at) {
   const hosts = topology.ports.filter((p) => p.switch === leaf.name && p.edge).map((p) => p.peer);
   const centre = at.get(leaf.name).x;
   const step = Math.min(64, (room - 14) / hosts.length);
-  hosts.forEach((name, i) => at.set(name, { x: centre + (i - (hosts.length - 1) / 2) * step, y }));
+  hosts.forEach((name, i) => {
+    at.set(name, { x: centre + (i - (hosts.length - 1) / 2) * step, y });
+  });
 }
 
 function across(from, to, distance) {

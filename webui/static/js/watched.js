@@ -15,8 +15,14 @@ export function showWatched(snapshot) {
 }
 
 function livingRow(c, now) {
-  const left = c.deadline_at === null ? "" : c.deadline_at < now ? "passed" : `in ${time((c.deadline_at - now) * 1e6)}`;
-  return row("living", c, ["lives", bytes(c.bytes), rate(c.rate_bps), time((now - c.started_at) * 1e6)], left);
+  const left =
+    c.deadline_at === null ? "" : c.deadline_at < now ? "passed" : `in ${time((c.deadline_at - now) * 1e6)}`;
+  return row(
+    "living",
+    c,
+    ["lives", bytes(c.bytes), rate(c.rate_bps), time((now - c.started_at) * 1e6)],
+    left,
+  );
 }
 
 function endedRow(c) {
@@ -24,7 +30,12 @@ function endedRow(c) {
   const us = finished ? c.fct_us : c.lasted_us;
   const mean = us ? rate((c.bytes * 8e6) / us) : "";
   const met = c.met === null ? "" : c.met ? "met" : "missed";
-  const element = row(finished ? "ended" : "unfinished", c, [c.status, bytes(c.bytes), mean, us === null ? "" : time(us)], met);
+  const element = row(
+    finished ? "ended" : "unfinished",
+    c,
+    [c.status, bytes(c.bytes), mean, us === null ? "" : time(us)],
+    met,
+  );
   element.title = c.reason;
   return element;
 }
@@ -35,7 +46,15 @@ function row(state, c, figures, deadline) {
   const element = document.createElement("tr");
   element.dataset.state = state;
   element.dataset.id = c.id;
-  const texts = [end(c.src, c.src_port), end(c.dst, c.dst_port), ...figures, again, rtt, c.congestion_control, deadline];
+  const texts = [
+    end(c.src, c.src_port),
+    end(c.dst, c.dst_port),
+    ...figures,
+    again,
+    rtt,
+    c.congestion_control,
+    deadline,
+  ];
   element.append(...texts.map(cell));
   if (deadline === "missed" || deadline === "passed") element.lastChild.className = "missed";
   return element;
@@ -55,7 +74,11 @@ function end(name, port) {
 function emptyRow(snapshot) {
   const watching = snapshot.health.agents.some((agent) => agent.status.watching);
   const element = document.createElement("tr");
-  const only = cell(watching ? "None now. Start one on a host, with iperf or curl, and it appears here." : "No host agent watches connections.");
+  const only = cell(
+    watching
+      ? "None now. Start one on a host, with iperf or curl, and it appears here."
+      : "No host agent watches connections.",
+  );
   only.colSpan = COLUMNS;
   only.className = "empty";
   element.append(only);

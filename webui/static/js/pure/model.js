@@ -94,7 +94,9 @@ export class Model {
   }
 
   mergeMisses(series) {
-    series.at.forEach((at, i) => this.misses.set(at, { n: series.n[i], ratio: series.miss_ratio[i] }));
+    series.at.forEach((at, i) => {
+      this.misses.set(at, { n: series.n[i], ratio: series.miss_ratio[i] });
+    });
   }
 
   addThreshold(change) {
@@ -108,13 +110,15 @@ export class Model {
     if (row.rate_bps === null) return;
     const list = this.rates.get(port) || [];
     const last = list[list.length - 1];
-    if (!last || row.at > last.at) list.push({ at: row.at, rate_bps: row.rate_bps, queue_rates_bps: row.queue_rates_bps });
+    if (!last || row.at > last.at)
+      list.push({ at: row.at, rate_bps: row.rate_bps, queue_rates_bps: row.queue_rates_bps });
     while (list.length && list[0].at < row.at - PORT_MEMORY_S) list.shift();
     this.rates.set(port, list);
   }
 
   forget(before) {
-    for (const bins of [this.fct, this.misses]) for (const at of bins.keys()) if (at < before) bins.delete(at);
+    for (const bins of [this.fct, this.misses])
+      for (const at of bins.keys()) if (at < before) bins.delete(at);
     // The change before the window is the value with which the window begins.
     for (const list of this.thresholds.values()) while (list.length > 1 && list[1].at < before) list.shift();
   }
@@ -123,7 +127,12 @@ export class Model {
   marks() {
     const from = this.now - this.windowS;
     return this.policies
-      .map((row) => ({ at: row.applied_at ?? row.created_at, version: row.version, state: row.state, scheme: row.policy.scheme }))
+      .map((row) => ({
+        at: row.applied_at ?? row.created_at,
+        version: row.version,
+        state: row.state,
+        scheme: row.policy.scheme,
+      }))
       .filter((mark) => mark.at >= from && mark.state !== "pending")
       .sort((a, b) => a.at - b.at);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the model to what each chart shows. Pure: no DOM, no fetching.
 
-import { CLASSES } from "./model.js";
 import { colour } from "../theme.js";
+import { CLASSES } from "./model.js";
 
 const GRID_POINTS = 300;
 const QUEUES = 8;
@@ -19,7 +19,10 @@ function frame(model) {
 /** The window's start, or that of what there is to show when it is younger. */
 function start(model) {
   const begun = model.policies.length ? model.policies[model.policies.length - 1].created_at : model.now;
-  const first = Math.min(begun, ...[...model.fct].filter(([, bin]) => CLASSES.some((name) => bin[name].n)).map(([at]) => at));
+  const first = Math.min(
+    begun,
+    ...[...model.fct].filter(([, bin]) => CLASSES.some((name) => bin[name].n)).map(([at]) => at),
+  );
   return Math.max(model.now - model.windowS, Math.min(first - 3, model.now - SHORTEST_S));
 }
 
@@ -86,7 +89,12 @@ function everyPort(model, x) {
     legend: false,
   }));
   const values = x.map((_, i) => median(lines.map((line) => line.values[i])));
-  return lines.length ? [...lines, { label: "median of queue 0 to 1", group: "median", colour: colour("accent"), values, width: 2 }] : [];
+  return lines.length
+    ? [
+        ...lines,
+        { label: "median of queue 0 to 1", group: "median", colour: colour("accent"), values, width: 2 },
+      ]
+    : [];
 }
 
 function median(values) {
