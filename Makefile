@@ -51,6 +51,8 @@ check: setup ## formatting, lint, types, generated files
 	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui sluice experiments
 	clang-format --dry-run --Werror $(C_SOURCES)
 	$(NODE_TOOLS)/biome ci --error-on-warnings
+	$(NODE_TOOLS)/tsc -p webui
+	$(NODE_TOOLS)/tsc -p tests/unit/webui/javascript
 	$(PYTHON) -m policy.tags | diff - dataplane/laws/tags.gen.h
 
 test: setup ## all tests that this machine allows; the others are named with the reason

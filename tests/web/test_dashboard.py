@@ -56,9 +56,9 @@ def test_before_anything_has_happened_the_page_says_so(page, server):
     open_dashboard(page, server)
     assert "No network yet" in page.inner_text("#topology")
     assert "No flows have finished yet" in page.inner_text("#fct-chart .empty")
-    assert "Nothing has happened yet" in page.inner_text("#events")
+    assert "No events yet" in page.inner_text("#events")
     assert kpi(page, "small-mean") == "–"
-    assert kpi(page, "policy") == "none yet"
+    assert kpi(page, "policy") == "None yet"
 
 
 def test_values_change_while_rows_arrive(page, server, traffic):
@@ -139,7 +139,7 @@ def test_a_change_is_pending_until_the_controller_has_applied_it(page, server, e
     choose(page, "pias")
     page.click("#apply")
     until(page, "document.querySelector('#control-message').textContent.includes('pending')")
-    until(page, "document.querySelector('#control-state').textContent === 'v2 pending'")
+    until(page, "document.querySelector('#control-state').textContent === 'Version 2 pending'")
     assert "pias" not in page.get_attribute("#fct-chart", "data-marks")
     mark_applied(engine, 2)
     until(page, "document.querySelector('#control-message').textContent.includes('is applied')")
@@ -187,8 +187,8 @@ def test_a_scheme_offers_the_marking_thresholds_that_it_takes(page, server, netw
         "mark_max": 120_000,
     }
     choose(page, "tcp")
-    assert page.locator("[name=mark_at]").is_disabled()
-    assert page.get_attribute("[name=mark_at]", "placeholder") == "does not mark"
+    assert page.locator("#parameters input:visible").count() == 0
+    assert page.inner_text("#parameters") == "This scheme has no parameters."
 
 
 def test_a_link_is_chosen_by_mouse_and_by_key(page, server, traffic):
@@ -205,7 +205,7 @@ def test_a_link_is_chosen_by_mouse_and_by_key(page, server, traffic):
     page.keyboard.press("Enter")
     until(page, "document.querySelector('#queues-port').value === 's5:1'")
     page.select_option("#thresholds-port", "")
-    until(page, "document.querySelector('#thresholds-legend').textContent.includes('median')")
+    until(page, "document.querySelector('#thresholds-legend').textContent.includes('Median')")
 
 
 def test_a_killed_server_shows_as_stale_and_the_page_recovers(page, server, engine, network):
@@ -237,13 +237,13 @@ def test_switches_and_agents_that_leave_are_shown(page, server, network):
 
     def all_up():
         network.heartbeats(1)
-        return page.evaluate("document.querySelectorAll('#connections .pill[data-state=up]').length >= 23")
+        return page.evaluate("document.querySelectorAll('#components .pill[data-state=up]').length >= 23")
 
     wait_until(all_up, "switches and agents are shown as up", timeout_s=PATIENCE_S, interval_s=0.5)
     # Nobody speaks any more: after some seconds all count as away.
-    until(page, "document.querySelectorAll('#connections .pill[data-state=up]').length === 0")
+    until(page, "document.querySelectorAll('#components .pill[data-state=up]').length === 0")
     until(page, "document.querySelectorAll('#topology .host[data-state=down]').length === 16")
-    assert page.inner_text("#connections-summary") == "degraded"
+    assert page.inner_text("#components-summary") == "Degraded"
 
 
 def test_a_demoted_host_is_named_above_everything_and_gone_when_it_is_restored(page, server, engine, network):
@@ -298,7 +298,7 @@ def test_other_programs_connections_show_while_they_live_and_when_they_have_ende
     assert page.locator("#watched tr td").all_inner_texts() == [
         "h3:40000",
         "[fd00::7]:443",
-        "lives",
+        "Open",
         "5 MB",
         "80 Mb/s",
         page.locator("#watched tr td").nth(5).inner_text(),
@@ -314,8 +314,8 @@ def test_other_programs_connections_show_while_they_live_and_when_they_have_ende
     text = page.inner_text("#watched tr")
     assert "10 MB" in text
     assert "80 Mb/s" in text
-    assert "missed" in text
-    assert page.inner_text("#watched-summary") == "0 living, 1 ended, 4 missed"
+    assert "Missed" in text
+    assert page.inner_text("#watched-summary") == "0 open, 1 ended, 4 missed"
     assert kpi(page, "misses") == "–", "the figures are of scheduled flows"
 
 

@@ -1,122 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the model to what each chart shows. Pure: no DOM, no fetching.
+// What each chart shows, computed from the model. `colour` gives the theme's colour of a name.
 
-import { colour } from "../theme.js";
+/** @import { PortRate, ThresholdChange } from "../types.js" */
+/** @import { Model } from "./model.js" */
+/** @import { Series, Value, View } from "./series.js" */
+
 import { CLASSES } from "./model.js";
+import { naturally } from "./order.js";
+import { held, median } from "./series.js";
+
+/** @typedef {(name: string) => string} Colour */
 
 const GRID_POINTS = 300;
 const QUEUES = 8;
 const SHORTEST_S = 60;
+const MARGIN_S = 3;
+const CLASS_TITLES = { small: "Small", medium: "Medium", large: "Large" };
 
+/**
+ * The window and its policy changes, which all charts share.
+ * @param {Model} model
+ */
 function frame(model) {
-  const marks = model.marks().map((mark) => {
-    const scheme = model.scheme(mark.scheme);
-    return { at: mark.at, scheme: mark.scheme, label: scheme.title, colour: scheme.colour };
-  });
+  const marks = model.marks().map(({ at, scheme }) => ({
+    at,
+    scheme,
+    label: model.titleOf(scheme),
+    colour: model.colourOf(scheme),
+  }));
   return { from: start(model), to: model.now, marks };
 }
 
-/** The window's start, or that of what there is to show when it is younger. */
+/**
+ * The window's start; later if the history is shorter than the window.
+ * @param {Model} model
+ */
 function start(model) {
-  const begun = model.policies.length ? model.policies[model.policies.length - 1].created_at : model.now;
-  const first = Math.min(
-    begun,
-    ...[...model.fct].filter(([, bin]) => CLASSES.some((name) => bin[name].n)).map(([at]) => at),
-  );
-  return Math.max(model.now - model.windowS, Math.min(first - 3, model.now - SHORTEST_S));
+  const begun = model.policies[model.policies.length - 1]?.created_at ?? model.now;
+  const filled = [...model.fct].filter(([, bin]) => CLASSES.some((name) => bin[name].n));
+  const first = Math.min(begun, ...filled.map(([at]) => at));
+  return Math.max(model.now - model.windowS, Math.min(first - MARGIN_S, model.now - SHORTEST_S));
 }
 
-const ascending = (bins) => [...bins.keys()].sort((a, b) => a - b);
+/**
+ * @template Bin
+ * @param {Map<number, Bin>} bins
+ * @returns {[number, Bin][]} By time.
+ */
+const ascending = (bins) => [...bins].sort(([a], [b]) => a - b);
 
-export function fctView(model) {
-  const at = ascending(model.fct);
-  const series = [];
-  for (const name of CLASSES) {
-    const common = { group: name, colour: colour(`class-${name}`) };
-    const column = (figure) => at.map((t) => positive(model.fct.get(t)[name][figure]));
-    series.push({ ...common, label: `${name} mean`, values: column("mean"), width: 2 });
-    series.push({ ...common, label: `${name} p99`, values: column("p99"), dash: [4, 3], width: 1.25 });
-  }
-  return { ...frame(model), x: at.map((t) => t + model.binS / 2), series };
+/**
+ * @param {Model} model
+ * @param {[number, unknown][]} bins
+ */
+const centres = (model, bins) => bins.map(([at]) => at + model.binS / 2);
+
+/** @type {(value: Value) => Value} A logarithmic axis has no place for 0. */
+const positive = (value) => (value !== null && value > 0 ? value : null);
+
+/** @type {(model: Model, colour: Colour) => View} */
+export function fctView(model, colour) {
+  const bins = ascending(model.fct);
+  const series = CLASSES.flatMap((name) => {
+    const title = CLASS_TITLES[name];
+    const common = { group: title, colour: colour(`class-${name}`) };
+    /** @param {"mean" | "p99"} figure */
+    const column = (figure) => bins.map(([, bin]) => positive(bin[name][figure]));
+    return [
+      { ...common, label: `${title} mean`, values: column("mean"), width: 2 },
+      { ...common, label: `${title} p99`, values: column("p99"), dash: [4, 3], width: 1.25 },
+    ];
+  });
+  return { ...frame(model), x: centres(model, bins), series };
 }
 
-function positive(value) {
-  return value > 0 ? value : null;
+/** @type {(model: Model, colour: Colour) => View} */
+export function missesView(model, colour) {
+  const bins = ascending(model.misses);
+  const values = bins.map(([, bin]) => bin.ratio);
+  const series = [{ label: "Missed", values, colour: colour("bad"), fill: colour("bad-fill"), width: 1.6 }];
+  return { ...frame(model), x: centres(model, bins), series };
 }
 
-export function missesView(model) {
-  const at = ascending(model.misses);
-  const values = at.map((t) => model.misses.get(t).ratio);
-  const stroke = colour("bad");
-  const series = [{ label: "miss ratio", values, colour: stroke, fill: colour("bad-fill"), width: 1.6 }];
-  return { ...frame(model), x: at.map((t) => t + model.binS / 2), series };
-}
-
-export function thresholdsView(model, port) {
+/** @type {(model: Model, port: string, colour: Colour) => View} An empty port stands for all ports. */
+export function thresholdsView(model, port, colour) {
   const { from, to, marks } = frame(model);
   const x = Array.from({ length: GRID_POINTS }, (_, i) => from + ((i + 1) * (to - from)) / GRID_POINTS);
-  const series = port ? onePort(model, port, x) : everyPort(model, x);
+  const series = port ? onePort(model, port, x, colour) : everyPort(model, x, colour);
   return { from, to, marks, x, series, empty: emptyThresholds(model) };
 }
 
+/** @param {Model} model */
 function emptyThresholds(model) {
-  const name = model.snapshot?.policy?.policy.scheme;
-  const rule = name ? model.scheme(name).threshold_rule : null;
-  if (rule === "none") return `${model.scheme(name).title} has one queue and no thresholds.`;
-  return null;
+  const scheme = model.scheme(model.snapshot?.policy?.policy.scheme ?? "");
+  return scheme?.threshold_rule === "none" ? `${scheme.title} has one queue and no thresholds.` : null;
 }
 
-function onePort(model, port, x) {
-  const changes = model.thresholds.get(port) || [];
+/** @type {(model: Model, port: string, x: number[], colour: Colour) => Series[]} */
+function onePort(model, port, x, colour) {
+  const changes = model.thresholds.get(port) ?? [];
   const count = Math.max(0, ...changes.map((change) => change.thresholds_bytes.length));
   return Array.from({ length: count }, (_, i) => ({
-    label: `queue ${i} to ${i + 1}`,
+    label: `Queue ${i} to ${i + 1}`,
     group: `${i}│${i + 1}`,
     colour: colour(`queue-${i}`),
-    values: held(changes, x, (change) => change.thresholds_bytes[i] ?? null),
+    values: held(changes, x, threshold(i)),
     width: 1.8,
   }));
 }
 
-/** The first threshold of each port: where short flows end. */
-function everyPort(model, x) {
-  const names = [...model.thresholds.keys()].sort();
-  const lines = names.map((name) => ({
-    label: name,
+/** @type {(i: number) => (change: ThresholdChange) => Value} */
+const threshold = (i) => (change) => change.thresholds_bytes[i] ?? null;
+
+/**
+ * The first threshold of each port, below which flows stay in the first queue, and the median over the ports.
+ * @type {(model: Model, x: number[], colour: Colour) => Series[]}
+ */
+function everyPort(model, x, colour) {
+  const ports = [...model.thresholds].sort(([a], [b]) => naturally(a, b));
+  const lines = ports.map(([label, changes]) => ({
+    label,
     colour: colour("accent-soft"),
-    values: held(model.thresholds.get(name), x, (change) => change.thresholds_bytes[0] ?? null),
+    values: held(changes, x, threshold(0)),
     width: 1.2,
     legend: false,
   }));
+  if (!lines.length) return [];
   const values = x.map((_, i) => median(lines.map((line) => line.values[i])));
-  return lines.length
-    ? [
-        ...lines,
-        { label: "median of queue 0 to 1", group: "median", colour: colour("accent"), values, width: 2 },
-      ]
-    : [];
+  const label = "Median, queue 0 to 1";
+  return [...lines, { label, group: "Median", colour: colour("accent"), values, width: 2 }];
 }
 
-function median(values) {
-  const known = values.filter((value) => value !== null).sort((a, b) => a - b);
-  return known.length ? known[Math.floor((known.length - 1) / 2)] : null;
-}
-
-/** The value in force at each time of the grid: that of the last change before it. */
-function held(changes, x, value) {
-  let next = 0;
-  let current = null;
-  return x.map((at) => {
-    while (next < changes.length && changes[next].at <= at) current = value(changes[next++]);
-    return current;
-  });
-}
-
-export function queuesView(model, port) {
-  const run = (model.rates.get(port) || []).filter((row) => row.at >= model.now - model.windowS);
-  const used = usedQueues(model, run);
-  const series = used.map((queue) => ({
-    label: `queue ${queue}`,
+/** @type {(model: Model, port: string, colour: Colour) => View} */
+export function queuesView(model, port, colour) {
+  const run = (model.rates.get(port) ?? []).filter((row) => row.at >= model.now - model.windowS);
+  const series = usedQueues(model, run).map((queue) => ({
+    label: `Queue ${queue}`,
     group: String(queue),
     values: run.map((row) => row.queue_rates_bps[queue] ?? 0),
     colour: colour(`queue-${queue}`),
@@ -126,13 +145,14 @@ export function queuesView(model, port) {
   return { ...frame(model), x: run.map((row) => row.at), series };
 }
 
+/**
+ * The queues of the policy, and those below them that carried traffic under an earlier one.
+ * @param {Model} model
+ * @param {PortRate[]} run
+ */
 function usedQueues(model, run) {
   const wanted = model.snapshot?.policy?.policy.queues ?? 1;
-  let highest = wanted - 1;
-  for (const row of run) {
-    row.queue_rates_bps.forEach((bps, queue) => {
-      if (bps > 0 && queue > highest) highest = queue;
-    });
-  }
+  const carrying = run.map((row) => row.queue_rates_bps.findLastIndex((bps) => bps > 0));
+  const highest = Math.max(wanted - 1, ...carrying);
   return Array.from({ length: Math.min(QUEUES, highest + 1) }, (_, queue) => queue);
 }
