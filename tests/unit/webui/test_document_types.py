@@ -18,6 +18,7 @@ from policy.desired import Policy
 from store.desired import mark_applied, put_policy
 from store.observed import add_event
 from store.sanctions import Sanction, put_sanction
+from tests.kit.heartbeats import LIVING, document, watching
 from tests.unit.webui.records import record
 from tests.web.synthetic import Network
 
@@ -26,20 +27,6 @@ TSC = WEBUI / "node_modules/.bin/tsc"
 TYPES = WEBUI / "static/js/types.js"
 pytestmark = pytest.mark.skipif(not TSC.exists(), reason="TypeScript is missing; run: make frontend")
 
-LIVING = {
-    "id": "watched/1",
-    "src": "h3",
-    "src_port": 40_000,
-    "dst": "h4",
-    "dst_port": 443,
-    "bytes": 5_000,
-    "rate_bps": 80_000,
-    "started_at": 1e9,
-    "deadline_at": None,
-    "retransmissions": 3,
-    "congestion_control": "cubic",
-    "srtt_us": 250.0,
-}
 OVERRIDES = [
     {"ports": ["s1:2"], "thresholds": ["10KB", "20KB", "30KB"]},
     {"ports": ["s2:*"], "freeze": True},
@@ -61,8 +48,7 @@ def network(engine: Engine, client: FlaskClient) -> Network:
     put_sanction(
         engine, Sanction("s1:2", "h2", flow, 1, 1_200_000, 475_000, 0.95, 2, 10.0, since=time.time())
     )
-    heartbeat = {"kind": "host", "watching": True, "connections": [LIVING]}
-    assert client.post("/api/v1/agents/h3", json=heartbeat).status_code == 200
+    assert client.post("/api/v1/agents/h3", json=document(watching(LIVING))).status_code == 200
     ended = record("watched/2", source="watched", src_port=1, ideal_us=None)
     assert client.post("/api/v1/flows", json=[ended]).json == {"accepted": 1, "known": 0}
     return network
@@ -101,13 +87,13 @@ def test_every_document_has_the_type_that_the_dashboard_expects(
     documents = list(answers(client, bearer))
     names = {name for name, _ in documents}
     assert {"Snapshot", "NetworkEvent"} <= names
-    snapshot = next(document for name, document in documents if name == "Snapshot")
+    snapshot = next(sent for name, sent in documents if name == "Snapshot")
     lists = (snapshot["connections"]["living"], snapshot["connections"]["ended"], snapshot["sanctions"])
     assert all(lists)
     assert all(snapshot[key] for key in ("thresholds", "ports", "policy"))
     lines = [f"import type {{ {', '.join(sorted(names))} }} from {json.dumps(str(TYPES))};"]
-    for number, (name, document) in enumerate(documents):
-        lines.append(f"export const document{number}: {name} = {json.dumps(document)};")
+    for number, (name, sent) in enumerate(documents):
+        lines.append(f"export const document{number}: {name} = {json.dumps(sent)};")
     (tmp_path / "documents.ts").write_text("\n".join(lines))
     configuration = {"extends": str(WEBUI / "tsconfig.json"), "include": ["."]}
     (tmp_path / "tsconfig.json").write_text(json.dumps(configuration))

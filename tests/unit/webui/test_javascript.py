@@ -24,4 +24,6 @@ def test_pure_module(path: Path) -> None:
 
 
 def test_every_pure_module_has_a_test() -> None:
-    assert {path.name.removesuffix(".test.mjs") for path in TESTS} == {path.stem for path in MODULES.iterdir()}
+    assert {path.name.removesuffix(".test.mjs") for path in TESTS} == {
+        path.stem for path in MODULES.iterdir()
+    }

@@ -8,7 +8,6 @@ import { ApiError, putPolicy } from "./api.js";
 import { byId, element } from "./dom.js";
 import { PolicyForm } from "./policy-form.js";
 import { policyState } from "./pure/figures.js";
-import { policyFields } from "./pure/policy-fields.js";
 import { answerText, schemeText } from "./pure/policy-text.js";
 import { Token } from "./token.js";
 
@@ -26,7 +25,7 @@ export class Control {
     this.message = byId("control-message", HTMLElement);
     this.button = byId("apply", HTMLButtonElement);
     this.token = new Token();
-    this.fields = new PolicyForm(byId("parameters", HTMLElement), []);
+    this.fields = new PolicyForm(byId("parameters", HTMLElement));
     /** The scheme and version that the form shows. */
     this.shown = "";
     this.touched = false;
@@ -44,7 +43,6 @@ export class Control {
   build() {
     const offered = this.model.schemes.filter((scheme) => !scheme.refused);
     byId("schemes", HTMLElement).replaceChildren(...offered.map((scheme) => this.option(scheme)));
-    this.fields = new PolicyForm(byId("parameters", HTMLElement), policyFields(offered));
     this.follow();
   }
 
@@ -81,7 +79,7 @@ export class Control {
     for (const radio of this.radios()) radio.checked = radio.value === name;
     const about = schemeText(scheme, inForce?.policy.queues ?? scheme.queues);
     byId("scheme-about", HTMLElement).textContent = about;
-    this.fields.show(name, inForce ? { ...inForce.policy } : null);
+    this.fields.show(scheme.fields, inForce ? { ...inForce.policy } : null);
   }
 
   /** @returns {NodeListOf<HTMLInputElement>} */

@@ -1,50 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// The form of a policy's fields, built from their descriptions.
+// The form of a scheme's policy fields, built from their descriptions.
 
 /** @import { PolicyField } from "./types.js" */
 
 import { element } from "./dom.js";
-import { applies, explanation, label, parse, placeholder } from "./pure/field-values.js";
+import { canEnter, explanation, label, parse, placeholder } from "./pure/field-values.js";
 
 /** @typedef {{ field: PolicyField, row: HTMLElement, input: HTMLInputElement | HTMLSelectElement }} Entry */
 
 export class PolicyForm {
-  /**
-   * @param {HTMLElement} container
-   * @param {PolicyField[]} fields
-   */
-  constructor(container, fields) {
+  /** @param {HTMLElement} container */
+  constructor(container) {
+    this.container = container;
     /** @type {Entry[]} */
-    this.entries = fields.map(entry);
-    this.none = element("p", { className: "none wide", textContent: "This scheme has no parameters." });
-    container.replaceChildren(...this.entries.map(({ row }) => row), this.none);
+    this.entries = [];
   }
 
   /**
-   * Shows the scheme's fields, all empty. An empty field stands for the value that its placeholder shows.
-   * @param {string} scheme
-   * @param {Readonly<Record<string, unknown>> | null} inForce The policy in force, if it is of that scheme.
+   * Shows these fields, all empty. An empty field stands for the value that its placeholder shows.
+   * @param {PolicyField[]} fields
+   * @param {Readonly<Record<string, unknown>> | null} inForce The policy in force, if it is of the same scheme.
    */
-  show(scheme, inForce) {
-    for (const { field, row, input } of this.entries) {
-      row.hidden = !applies(field, scheme);
-      input.disabled = row.hidden;
-      input.value = "";
-      setPlaceholder(input, placeholder(field, scheme, inForce));
-    }
-    this.none.hidden = this.entries.some(({ row }) => !row.hidden);
+  show(fields, inForce) {
+    this.entries = fields.filter(canEnter).map((field) => entry(field, placeholder(field, inForce)));
+    this.container.replaceChildren(...this.entries.map(({ row }) => row));
   }
 
   /** The values of the fields that were filled in, for the policy document. */
   values() {
-    const filled = this.entries.filter(({ input }) => !input.disabled && input.value.trim());
+    const filled = this.entries.filter(({ input }) => input.value.trim());
     return Object.fromEntries(
       filled.map(({ field, input }) => [field.name, parse(field.kind, input.value.trim())]),
     );
   }
 
   /**
-   * Marks the field of that name as wrong, and no other. Returns its title.
+   * Marks the field of that name as wrong, and no other. Returns how the form calls it.
    * @param {string | null} name
    */
   flag(name) {
@@ -59,10 +50,11 @@ export class PolicyForm {
 
 /**
  * @param {PolicyField} field
+ * @param {string} standard What an empty input stands for.
  * @returns {Entry}
  */
-function entry(field) {
-  const input = field.kind === "boolean" ? choice() : textInput(field);
+function entry(field, standard) {
+  const input = field.kind === "boolean" ? choice(standard) : textInput(field, standard);
   input.name = field.name;
   const wide = field.kind.startsWith("list") ? " wide" : "";
   const row = element("label", { className: `field${wide}`, title: explanation(field) }, label(field), input);
@@ -70,21 +62,16 @@ function entry(field) {
   return { field, row, input };
 }
 
-/** @param {PolicyField} field */
-function textInput({ kind }) {
-  return element("input", { spellcheck: false, inputMode: kind === "integer" ? "numeric" : "text" });
+/** @type {(field: PolicyField, placeholder: string) => HTMLInputElement} */
+function textInput({ kind }, placeholder) {
+  return element("input", {
+    placeholder,
+    spellcheck: false,
+    inputMode: kind === "integer" ? "numeric" : "text",
+  });
 }
 
-/** The empty option stands for the default. */
-function choice() {
-  return element("select", {}, new Option("", ""), new Option("yes"), new Option("no"));
-}
-
-/**
- * @param {HTMLInputElement | HTMLSelectElement} input
- * @param {string} text
- */
-function setPlaceholder(input, text) {
-  if (input instanceof HTMLInputElement) input.placeholder = text;
-  else input.options[0].text = text;
+/** @type {(standard: string) => HTMLSelectElement} */
+function choice(standard) {
+  return element("select", {}, new Option(standard, ""), new Option("yes"), new Option("no"));
 }

@@ -26,7 +26,40 @@ export interface Scheme {
   colour: string;
   /** Why this network cannot carry out the scheme; null if it can. */
   refused: string | null;
+  /** The policy fields that the scheme uses. */
+  fields: PolicyField[];
 }
+
+/** One field of the policy, from which its form is built. */
+export interface PolicyField {
+  /** The key in the policy document. */
+  name: string;
+  title: string;
+  kind: FieldKind;
+  /** Empty if the value has none. */
+  unit: string;
+  /** What is allowed, in words. */
+  allowed: string;
+  /** Bounds in `unit`; null if the kind has none. */
+  low: number | null;
+  high: number | null;
+  /** Null if the field is off by default. */
+  default: FieldValue | null;
+  help: string;
+}
+
+export type FieldKind =
+  | "integer"
+  | "number"
+  | "size"
+  | "duration"
+  | "boolean"
+  | "list of number"
+  | "list of size"
+  | "list of override";
+
+/** Sizes are bytes, durations nanoseconds. */
+export type FieldValue = number | boolean | number[] | Override[];
 
 // ---- GET /api/v1/topology
 
@@ -94,38 +127,11 @@ export interface Policy {
   untagged_queue: number;
   idle_gap_ms: number;
   tag_burst: number | null;
-  overrides: ({ ports: string[] } & ({ thresholds: number[] } | { freeze: true }))[];
+  overrides: Override[];
 }
 
-export type FieldKind =
-  | "integer"
-  | "number"
-  | "size"
-  | "duration"
-  | "boolean"
-  | "list of numbers"
-  | "list of sizes";
-
-/** Sizes are bytes, durations nanoseconds. */
-export type FieldValue = number | boolean | number[];
-
-/** One field of the policy, as the form shows it. */
-export interface PolicyField {
-  /** The key in the policy document. */
-  name: string;
-  title: string;
-  kind: FieldKind;
-  /** Bounds in `unit`; of a list, the bounds of each item. */
-  low: number | null;
-  high: number | null;
-  /** Unit of a plain number; sizes and durations are entered with their unit. */
-  unit: string | null;
-  /** One value, or one for each scheme by name; null if the server knows no fixed default. */
-  default: FieldValue | Record<string, FieldValue> | null;
-  help: string;
-  /** Names of the schemes that use the field; null if every scheme does. */
-  applies_to: string[] | null;
-}
+/** What is different at some ports. */
+export type Override = { ports: string[] } & ({ thresholds: number[] } | { freeze: true });
 
 /** The body of every refused request. */
 export interface ErrorAnswer {
@@ -272,13 +278,22 @@ export interface SwitchState {
   age_s: number;
 }
 
-export interface Agent {
-  name: string;
-  kind: "host" | "port";
-  alive: boolean;
-  age_s: number;
-  /** The agent's own heartbeat. The dashboard reads only `watching`. */
-  status: { watching?: boolean; [key: string]: unknown };
+export type Agent = { name: string; alive: boolean; age_s: number } & (
+  | { kind: "host"; status: HostStatus }
+  | { kind: "port"; status: Record<string, unknown> }
+);
+
+/** The heartbeat of a host's agent. The dashboard reads nothing else of it. */
+export interface HostStatus {
+  watch: {
+    watching: boolean;
+    problem: string;
+    recorded: number;
+    lost: number;
+    living: number;
+    connections: [];
+  };
+  [key: string]: unknown;
 }
 
 export interface Connections {

@@ -2,7 +2,7 @@
 // The table of TCP connections outside the schedule.
 
 /** @import { Row } from "./pure/connections.js" */
-/** @import { Snapshot } from "./types.js" */
+/** @import { Agent, Snapshot } from "./types.js" */
 
 import { byId, element } from "./dom.js";
 import { connectionRows, connectionSummary } from "./pure/connections.js";
@@ -29,9 +29,12 @@ function tableRow({ id, state, cells, late, reason }) {
 
 /** @param {Snapshot} snapshot */
 function emptyRow(snapshot) {
-  const watching = snapshot.health.agents.some((agent) => agent.status.watching);
+  const watching = snapshot.health.agents.some(watches);
   const textContent = watching
     ? "No connection now. Start one on a host, for example with iperf or curl."
     : "No host agent watches connections.";
   return element("tr", {}, element("td", { textContent, colSpan: COLUMNS, className: "empty" }));
 }
+
+/** @param {Agent} agent */
+const watches = (agent) => agent.kind === "host" && agent.status.watch.watching;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Documents as the server sends them, for the tests. Each call makes a new one.
 
-/** @import { Agent, FctByClass, FctSeries, PolicyVersion, PortState } from "../../../../webui/static/js/types.js" */
+/** @import { FctByClass, FctSeries, PolicyVersion, PortState } from "../../../../webui/static/js/types.js" */
 /** @import { Scheme, Snapshot, ThresholdChange, Topology } from "../../../../webui/static/js/types.js" */
 
 export const NOW = 1_700_000_000;
@@ -26,6 +26,7 @@ export function scheme(different = {}) {
     tags_sizes: false,
     colour: "#ccbb44",
     refused: null,
+    fields: [],
     ...different,
   };
 }
@@ -155,9 +156,6 @@ export function fctByClass(mean) {
   return { all: one, small: one, medium: one, large: one };
 }
 
-/** @type {Agent} */
-export const AGENT = { name: "h1", kind: "host", alive: true, age_s: 0.4, status: { watching: true } };
-
 /**
  * @param {Partial<Snapshot>} different
  * @returns {Snapshot}
@@ -171,7 +169,7 @@ export function snapshot(different = {}) {
       store: { reachable: true, kind: "sqlite" },
       versions: { sluice: "0.1.0", policy: 1 },
       controller: { alive: true, age_s: 0.3, connected: 0, expected: 0, switches: [] },
-      agents: [AGENT],
+      agents: [],
     },
     policy: policyVersion(),
     thresholds: {},

@@ -5,8 +5,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import {
-  applies,
-  defaultOf,
+  canEnter,
   explanation,
   label,
   parse,
@@ -19,63 +18,57 @@ const WINDOW = {
   name: "window_ms",
   title: "Window",
   kind: "integer",
+  unit: "ms",
+  allowed: "a whole number from 10 to 3600000",
   low: 10,
   high: 3_600_000,
-  unit: "ms",
   default: 500,
-  help: "Time.",
-  applies_to: null,
+  help: "Sliding window.",
 };
 /** @type {PolicyField} */
 const MARK = {
   ...WINDOW,
   name: "mark_at",
-  title: "Marking threshold",
+  title: "Mark at",
   kind: "size",
+  unit: "bytes",
+  allowed: 'from 1B to 1GB, as in "360KB"',
   low: 1,
   high: 1e9,
-  unit: "bytes",
-  default: { pias: 97_500, hull: 6_000 },
-  applies_to: ["pias", "hull"],
+  default: 97_500,
 };
+
+test("canEnter: what fits on a line and leaves a choice", () => {
+  assert.ok(canEnter(WINDOW));
+  assert.ok(canEnter({ ...WINDOW, low: null, high: null, allowed: "one of 2, 4", default: 2 }));
+  assert.ok(!canEnter({ ...WINDOW, low: null, high: null, allowed: "1", default: 1 }));
+  assert.ok(!canEnter({ ...WINDOW, low: 0, high: 0, default: 0 }));
+  assert.ok(!canEnter({ ...WINDOW, kind: "list of override", low: null, high: null, default: [] }));
+});
 
 test("label: with the unit of a plain number", () => {
   assert.equal(label(WINDOW), "Window, ms");
-  assert.equal(label(MARK), "Marking threshold");
-});
-
-test("explanation: the help and the bounds", () => {
-  assert.equal(explanation(WINDOW), "Time. From 10 to 3600000 ms.");
-  assert.equal(explanation(MARK), "Time. From 1 B to 1 GB.");
-  assert.equal(explanation({ ...MARK, kind: "list of sizes" }), "Time. From 1 B to 1 GB.");
-  assert.equal(explanation({ ...WINDOW, kind: "boolean", low: null, high: null, unit: null }), "Time.");
-});
-
-test("applies: to the schemes that it names, or to all", () => {
-  assert.deepEqual(
-    ["pias", "tcp"].map((scheme) => applies(MARK, scheme)),
-    [true, false],
+  assert.equal(label(MARK), "Mark at");
+  assert.equal(label({ ...WINDOW, title: "Queues", unit: "" }), "Queues");
+  assert.equal(label({ ...WINDOW, title: "Least flows", unit: "flows" }), "Least flows");
+  assert.equal(
+    label({ ...WINDOW, title: "Percentiles", kind: "list of number", unit: "%" }),
+    "Percentiles, %",
   );
-  assert.ok(applies(WINDOW, "tcp"));
 });
 
-test("defaultOf: one for all schemes, one for each, or none", () => {
-  assert.equal(defaultOf(WINDOW, "tcp"), 500);
-  assert.equal(defaultOf(MARK, "hull"), 6_000);
-  assert.equal(defaultOf(MARK, "tcp"), null);
-  assert.equal(defaultOf({ ...WINDOW, default: null }, "tcp"), null);
-  assert.deepEqual(defaultOf({ ...WINDOW, default: [1, 2] }, "tcp"), [1, 2]);
-  assert.equal(defaultOf({ ...WINDOW, default: false }, "tcp"), false);
+test("explanation: the help and what is allowed", () => {
+  assert.equal(explanation(WINDOW), "Sliding window. Allowed: a whole number from 10 to 3600000.");
 });
 
 test("placeholder: the value in force before the default", () => {
-  assert.equal(placeholder(MARK, "pias", { mark_at: 20_000 }), "20 KB");
-  assert.equal(placeholder(MARK, "pias", { mark_at: null }), "97.5 KB");
-  assert.equal(placeholder(MARK, "pias", null), "97.5 KB");
-  assert.equal(placeholder({ ...MARK, default: null }, "pias", null), "");
+  assert.equal(placeholder(MARK, { mark_at: 20_000 }), "20 KB");
+  assert.equal(placeholder(MARK, { mark_at: null }), "97.5 KB");
+  assert.equal(placeholder(MARK, null), "97.5 KB");
+  assert.equal(placeholder({ ...MARK, default: null }, {}), "none");
 });
 
-/** @type {[FieldKind, FieldValue, string][]} */
+/** @type {[FieldKind, FieldValue | null, string][]} */
 const TEXTS = [
   ["integer", 500, "500"],
   ["number", 0.25, "0.25"],
@@ -83,9 +76,10 @@ const TEXTS = [
   ["duration", 1_500_000, "1.5 ms"],
   ["boolean", true, "yes"],
   ["boolean", false, "no"],
-  ["list of numbers", [10, 99.5], "10, 99.5"],
-  ["list of sizes", [20_000, 1_000_000], "20 KB, 1 MB"],
-  ["list of sizes", [], "none"],
+  ["list of number", [10, 0.9299999999999999], "10, 0.93"],
+  ["list of size", [20_000, 1_000_000], "20 KB, 1 MB"],
+  ["list of size", [], "none"],
+  ["list of number", null, "none"],
 ];
 
 test("valueText: each kind", () => {
@@ -103,9 +97,9 @@ const TYPED = [
   ["duration", "2 ms", "2ms"],
   ["boolean", "yes", true],
   ["boolean", "no", false],
-  ["list of numbers", "10, 50,90", [10, 50, 90]],
-  ["list of numbers", "10; x", [10, "x"]],
-  ["list of sizes", "20 KB, 100000,", ["20KB", 100_000]],
+  ["list of number", "10, 50,90", [10, 50, 90]],
+  ["list of number", "10; x", [10, "x"]],
+  ["list of size", "20 KB, 100000,", ["20KB", 100_000]],
 ];
 
 test("parse: each kind; what is no value stays text", () => {

@@ -7,57 +7,60 @@ import { bytes, time } from "./format.js";
 
 /** @typedef {string | number | boolean} Entered  Text where the input is no value of its kind. */
 
-/** @type {(field: PolicyField, scheme: string) => boolean} */
-export const applies = (field, scheme) => field.applies_to === null || field.applies_to.includes(scheme);
+/** Significant digits that hide the rounding errors of binary fractions. */
+const PRECISION = 12;
+
+/**
+ * Whether the form offers the field: its value fits on one line, and there is a choice.
+ * @param {PolicyField} field
+ */
+export function canEnter({ kind, allowed, low, high, ...field }) {
+  const single = allowed === String(field.default) || (low !== null && low === high);
+  return kind !== "list of override" && !single;
+}
+
+/**
+ * The title, with the unit unless values are entered with theirs or the title names it.
+ * @param {PolicyField} field
+ */
+export function label({ title, kind, unit }) {
+  const own = /size|duration/.test(kind) || title.toLowerCase().includes(unit);
+  return own ? title : `${title}, ${unit}`;
+}
 
 /** @param {PolicyField} field */
-export function label({ title, kind, unit }) {
-  return unit && (kind === "integer" || kind === "number") ? `${title}, ${unit}` : title;
-}
+export const explanation = ({ help, allowed }) => `${help} Allowed: ${allowed}.`;
 
 /**
- * The help text and the bounds.
+ * What an empty input stands for: the value in force, or the default.
  * @param {PolicyField} field
+ * @param {Readonly<Record<string, unknown>> | null} inForce The policy in force, if it is of the same scheme.
  */
-export function explanation({ kind, low, high, unit, help }) {
-  if (low === null || high === null) return help;
-  const [least, most] = [low, high].map((bound) => valueText(itemKind(kind), bound));
-  return `${help} From ${least} to ${most}${unit && kind === "integer" ? ` ${unit}` : ""}.`;
-}
-
-/**
- * What an empty input stands for: the value in force, or the scheme's default.
- * @param {PolicyField} field
- * @param {string} scheme
- * @param {Readonly<Record<string, unknown>> | null} inForce The policy in force, if it is of that scheme.
- */
-export function placeholder(field, scheme, inForce) {
+export function placeholder(field, inForce) {
   const known = /** @type {FieldValue | null | undefined} */ (inForce?.[field.name]);
-  const value = known ?? defaultOf(field, scheme);
-  return value === null ? "" : valueText(field.kind, value);
-}
-
-/**
- * @param {PolicyField} field
- * @param {string} scheme
- * @returns {FieldValue | null}
- */
-export function defaultOf(field, scheme) {
-  const value = field.default;
-  return typeof value === "object" && !Array.isArray(value) ? (value?.[scheme] ?? null) : value;
+  return valueText(field.kind, known ?? field.default);
 }
 
 /**
  * @param {FieldKind} kind
- * @param {FieldValue} value
+ * @param {FieldValue | null} value
  * @returns {string}
  */
 export function valueText(kind, value) {
-  if (Array.isArray(value)) return value.map((item) => valueText(itemKind(kind), item)).join(", ") || "none";
+  if (value === null) return "none";
+  if (Array.isArray(value)) return value.map((item) => itemText(kind, item)).join(", ") || "none";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (kind === "size") return bytes(value);
   if (kind === "duration") return time(value / 1000);
-  return String(value);
+  return String(Number(value.toPrecision(PRECISION)));
+}
+
+/**
+ * @param {FieldKind} kind
+ * @param {unknown} item
+ */
+function itemText(kind, item) {
+  return typeof item === "number" ? valueText(itemKind(kind), item) : JSON.stringify(item);
 }
 
 /**
@@ -84,14 +87,8 @@ function parseOne(kind, text) {
   return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
 }
 
-/**
- * @param {FieldKind} kind
- * @returns {FieldKind}
- */
-function itemKind(kind) {
-  if (kind === "list of sizes") return "size";
-  return kind === "list of numbers" ? "number" : kind;
-}
+/** @type {(kind: FieldKind) => FieldKind} */
+const itemKind = (kind) => (kind === "list of size" ? "size" : "number");
 
 /** @param {string} text */
 const parts = (text) => text.split(/[,;]\s*/).filter(Boolean);
