@@ -116,9 +116,7 @@ def test_a_connection_lives_on_while_the_agent_is_restarted(agents):
     agents.processes["h1"].send_signal(signal.SIGKILL)
     agents.processes["h1"].wait()
     agents.start_agent("h1")
-    again = wait_until(
-        lambda: [c for c in agents.connections("h1") if c["rate_bps"]], "it shows again"
-    )
+    again = wait_until(lambda: [c for c in agents.connections("h1") if c["rate_bps"]], "it shows again")
     assert [(c["src"], c["src_port"], c["dst_port"]) for c in before + again] == [
         ("h1", before[0]["src_port"], 5100)
     ] * 2
