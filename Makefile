@@ -2,6 +2,7 @@
 # Sluice: every command in one place. `make help` lists them.
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
+NODE_TOOLS := webui/node_modules/.bin
 DURATION ?=
 NAME ?=
 C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c) \
@@ -34,7 +35,7 @@ venv: .setup/venv
 
 frontend: .setup/frontend
 .setup/frontend: webui/package.json webui/package-lock.json webui/fetch_vendor.py
-	/usr/bin/python3 webui/fetch_vendor.py
+	/usr/bin/python3 webui/fetch_vendor.py --tools
 	@mkdir -p .setup && touch $@
 
 bpf: venv
@@ -46,16 +47,20 @@ fabric: venv
 gen: venv ## write the C header of the tag from policy/tags.py
 	$(PYTHON) -m policy.tags > dataplane/laws/tags.gen.h
 
-fmt: venv ## format Python and C
+fmt: venv frontend ## format Python, C and JavaScript
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 	clang-format -i $(C_SOURCES)
+	$(NODE_TOOLS)/biome check --write
 
 check: setup tidy ## formatting, lint, types, generated files
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui sluice experiments tools tests
 	clang-format --dry-run --Werror $(C_SOURCES)
+	$(NODE_TOOLS)/biome ci --error-on-warnings
+	$(NODE_TOOLS)/tsc -p webui
+	$(NODE_TOOLS)/tsc -p tests/unit/webui/javascript
 	$(PYTHON) -m policy.tags | diff - dataplane/laws/tags.gen.h
 	.venv/bin/pymarkdown --strict-config scan $$(git ls-files '*.md' ':!.github')
 	.venv/bin/reuse lint --quiet || .venv/bin/reuse lint

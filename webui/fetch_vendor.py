@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring the dashboard's JavaScript libraries, pinned in package-lock.json, into static/vendor/.
+"""Install the dashboard's JavaScript libraries into static/vendor/, at the versions in package-lock.json.
 
-Needs npm and nothing else of ours: `python3 webui/fetch_vendor.py`.
+Needs npm and no Python package: `python3 webui/fetch_vendor.py`. With `--tools` it also installs biome and
+TypeScript, which `make check` runs over the dashboard's code.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 import sys
@@ -14,17 +16,23 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 FILES = {
     "node_modules/uplot/dist/uPlot.esm.js": "uplot/uPlot.esm.js",
+    # TypeScript looks for the types of uPlot.esm.js under this name.
+    "node_modules/uplot/dist/uPlot.d.ts": "uplot/uPlot.esm.d.ts",
     "node_modules/uplot/dist/uPlot.min.css": "uplot/uPlot.min.css",
     "node_modules/uplot/LICENSE": "uplot/LICENSE",
 }
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tools", action="store_true", help="install the development tools too")
+    tools = parser.parse_args(argv).tools
     npm = shutil.which("npm")
     if npm is None:
         print("npm is missing; on Debian: apt-get install npm", file=sys.stderr)
         return 1
-    done = subprocess.run([npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=HERE, check=False)
+    command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", *([] if tools else ["--omit=dev"])]
+    done = subprocess.run(command, cwd=HERE, check=False)
     if done.returncode != 0:
         return done.returncode
     for source, target in FILES.items():

@@ -6,16 +6,23 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
+from sqlalchemy import Engine
 
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
 from store.engine import open_store
 from tests.web.synthetic import Network
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 TOKEN = "the-token"
 CHROMIUM = Path("/usr/bin/chromium")
@@ -46,12 +53,19 @@ class Server:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         (folder / "token").write_text(TOKEN)
-        self.process = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process that was started last. Raises RuntimeError before the first."""
+        if self._process is None:
+            raise RuntimeError("the web process has not been started")
+        return self._process
 
     def start(self) -> None:
         arguments = ["--store", self.store_url, "--listen", f"127.0.0.1:{self.port}"]
         arguments += ["--unix", str(self.socket_path), "--token-file", str(self.folder / "token"), *self.more]
-        self.process = spawn([sys.executable, "-m", "webui", *arguments], log_file=self.folder / "web.log")
+        self._process = spawn([sys.executable, "-m", "webui", *arguments], log_file=self.folder / "web.log")
         wait_until(self.answers, "the web process answers", timeout_s=PATIENCE_S)
 
     def answers(self) -> bool:
@@ -63,21 +77,27 @@ class Server:
             return False
 
     def kill(self) -> None:
-        """As the kernel would: no chance to tidy up."""
+        """Without a chance to clean up."""
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> int:
         return stop(self.process, grace_s=20)
 
-    def get(self, path: str, **query):
+    def get(self, path: str, **query: str | float) -> Any:
+        """The document of a GET request."""
         answer = requests.get(f"{self.url}/api/v1/{path}", params=query, timeout=30)
         answer.raise_for_status()
         return answer.json()
 
+    def post(self, path: str, body: object) -> None:
+        """Delivers a document, as an agent does."""
+        answer = requests.post(f"{self.url}/api/v1/{path}", json=body, timeout=30)
+        assert answer.ok, answer.text
+
 
 @pytest.fixture
-def server(tmp_path):
+def server(tmp_path: Path) -> Iterator[Server]:
     server = Server(tmp_path)
     server.start()
     yield server
@@ -85,32 +105,32 @@ def server(tmp_path):
 
 
 @pytest.fixture
-def engine(server):
+def engine(server: Server) -> Iterator[Engine]:
     engine = open_store(server.store_url)
     yield engine
     engine.dispose()
 
 
 @pytest.fixture
-def network(engine):
-    """A network that writes when told to."""
+def network(engine: Engine) -> Network:
+    """A network that writes only when the test calls it."""
     return Network(engine)
 
 
 @pytest.fixture
-def traffic(server, engine):
-    """A network that lives: some history, then rows as fast as the clock."""
+def traffic(server: Server, engine: Engine) -> Iterator[None]:
+    """A network with some history that writes new rows each second."""
     process = spawn(
         [sys.executable, "-m", "tests.web.synthetic", "--store", server.store_url, "--history-s", "60"],
         log_file=server.folder / "synthetic.log",
     )
     wait_until(lambda: server.get("policy")["current"], "traffic", timeout_s=PATIENCE_S)
-    yield process
+    yield
     stop(process)
 
 
 @pytest.fixture(scope="session")
-def browser():
+def browser() -> Iterator[Browser]:
     if not CHROMIUM.exists():
         pytest.skip(f"{CHROMIUM} is missing; on Debian: apt-get install chromium")
     playwright_api = pytest.importorskip(
@@ -123,20 +143,19 @@ def browser():
 
 
 @pytest.fixture
-def page(browser, server):
-    """A page in a context of its own that lets no error of the page pass, and no request to elsewhere."""
+def page(browser: Browser, server: Server) -> Iterator[Page]:
+    """A page in a context of its own. An error on the page, or a request to another server, fails the test."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(PATIENCE_S * 1000)
     page = context.new_page()
-    errors, foreign, pending = [], [], {}
-    page.pending_requests = pending
-    page.on("request", lambda request: pending.update({request: request.url}))
-    for event in ("requestfinished", "requestfailed"):
-        page.on(event, lambda request: pending.pop(request, None))
+    errors: list[str] = []
+    foreign: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on(
         "request",
-        lambda request: request.url.startswith((server.url, "data:")) or foreign.append(request.url),
+        lambda request: (
+            None if request.url.startswith((server.url, "data:")) else foreign.append(request.url)
+        ),
     )
     yield page
     context.close()

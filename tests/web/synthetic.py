@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows as a network would write them, for looking at the dashboard and for testing it without one.
+"""Writes the rows of a network that does not exist, to look at the dashboard and to test it.
 
-`python -m tests.web.synthetic --store URL` fills some minutes of history and then goes on live, as fast as the clock.
-Everything is drawn from one seeded generator.
+`python -m tests.web.synthetic --store URL` writes some minutes of history, then one second of rows each second.
+All random numbers come from one seeded generator.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from sqlalchemy import Engine, insert, update
 
@@ -37,7 +38,7 @@ from tests.kit.heartbeats import host_heartbeat, port_heartbeat
 LEAVES, SPINES, HOSTS_PER_LEAF = 4, 2, 4
 RATE_BPS = 20_000_000
 FLOWS_PER_S = 60
-# Mean FCT of a small flow by scheme, in microseconds: what makes a change visible, not a measurement.
+# Mean FCT of a small flow by scheme, in microseconds. Nobody measured them; they make a change visible.
 SMALL_US = {"tcp": 42_000, "dctcp": 15_000, "pias": 9_000, "mlfq-adaptive": 6_500}
 
 
@@ -58,7 +59,7 @@ def leaf_spine() -> Topology:
 
 
 class Network:
-    """Writes what one second of the network leaves behind."""
+    """Writes the rows of one second."""
 
     def __init__(self, engine: Engine, seed: int = 1) -> None:
         self.engine = engine
@@ -71,7 +72,7 @@ class Network:
         put_topology(engine, self.topology)
 
     def second(self, at: float, policy: Policy, version: int) -> None:
-        """Flows, samples and thresholds of the second before `at`."""
+        """Writes flows, samples and thresholds of the second before `at`."""
         records = [self.flow(at - self.random.random(), policy) for _ in range(self.poisson(FLOWS_PER_S, at))]
         rows = [{**record.to_document(), "received_at": at} for record in records]
         with self.engine.begin() as connection:
@@ -132,8 +133,8 @@ class Network:
             self.last[port.id] = wanted
 
     def heartbeats(self, version: int, without: str | None = None) -> None:
-        for node in self.topology.switches:
-            put_switch(self.engine, node.dpid, node.name, connected=True, policy_version=version)
+        for known in self.topology.switches:
+            put_switch(self.engine, known.dpid, known.name, connected=True, policy_version=version)
         for node in self.topology.hosts:
             if node.name != without:
                 put_agent(
@@ -142,7 +143,7 @@ class Network:
         put_agent(self.engine, "ports", port_heartbeat(policy_version=version))
 
 
-HISTORY = (
+HISTORY: tuple[dict[str, Any], ...] = (
     {"scheme": "tcp"},
     {"scheme": "dctcp"},
     {"scheme": "pias"},
@@ -151,7 +152,7 @@ HISTORY = (
 
 
 def fill(network: Network, now: float, seconds: int) -> None:
-    """The past: the schemes in turn, up to `now`."""
+    """Writes the history up to `now`, in which the schemes take turns."""
     share = seconds / len(HISTORY)
     for turn, document in enumerate(HISTORY):
         policy = Policy.from_document(document)
@@ -166,7 +167,7 @@ def fill(network: Network, now: float, seconds: int) -> None:
 
 
 def go_on(network: Network) -> None:
-    """The present, a second at a time, until killed; a new policy is applied as a controller would."""
+    """Writes one second of rows each second, and applies new policies as a controller does, until it is killed."""
     before = current_policy(network.engine)
     seen = before.version if before else 0
     while True:

@@ -8,7 +8,9 @@ import re
 import shutil
 import socket
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -21,14 +23,15 @@ from store.desired import mark_applied, put_policy
 from store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SWITCH_CONNECTS, Tally, flush
 from tests.kit.heartbeats import document, port_heartbeat, queue_counters
 from tests.unit.webui.records import record
-from tests.web.conftest import PATIENCE_S
+from tests.web.conftest import PATIENCE_S, Server
+from tests.web.synthetic import Network
 
 DOCKER = Path(__file__).parents[2] / "docker"
 DASHBOARD = json.loads((DOCKER / "grafana/dashboards/sluice.json").read_text())
 RATE_INTERVAL_S = 10
 
 
-def queries():
+def queries() -> list[str]:
     """Every expression of the dashboard as Grafana would send it."""
     found = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
     found += [annotation["expr"] for annotation in DASHBOARD["annotations"]["list"]]
@@ -36,14 +39,14 @@ def queries():
 
 
 @pytest.fixture
-def second(network, server):
-    """A second of a network's life: rows, records and counts of every kind that there is."""
+def second(network: Network, server: Server) -> Callable[[], None]:
+    """Writes one second of rows, records and counts of every kind."""
     policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 4})
     version = put_policy(network.engine, policy, "test")
     mark_applied(network.engine, version)
     number = iter(range(10**9))
 
-    def live():
+    def live() -> None:
         network.second(time.time(), policy, version)
         network.heartbeats(version)
         tally = Tally()
@@ -54,7 +57,8 @@ def second(network, server):
         flush(network.engine, tally)
         late = {"deadline_us": 1e3, "met": False}
         batch = [record(f"g{next(number)}"), record(f"g{next(number)}", **late)]
-        for body in (batch, batch, [{}]):
+        bodies: list[list[dict[str, Any]]] = [batch, batch, [{}]]
+        for body in bodies:
             requests.post(f"{server.url}/api/v1/flows", json=body, timeout=PATIENCE_S)
         counters = queue_counters(marked=next(number), dropped=next(number))
         beat = document(port_heartbeat(ports={"s1:1": (counters,)}))
@@ -63,8 +67,8 @@ def second(network, server):
     return live
 
 
-def exposed(server):
-    """Sample name → the labels that it has."""
+def exposed(server: Server) -> dict[str, set[str]]:
+    """The labels of each sample, by its name."""
     text = requests.get(f"{server.url}/metrics", timeout=PATIENCE_S).text
     return {
         sample.name: set(sample.labels)
@@ -73,7 +77,9 @@ def exposed(server):
     }
 
 
-def test_every_name_and_label_of_the_dashboard_is_in_metrics(server, second):
+def test_every_name_and_label_of_the_dashboard_is_in_metrics(
+    server: Server, second: Callable[[], None]
+) -> None:
     second()
     samples = exposed(server)
     for query in queries():
@@ -86,8 +92,8 @@ def test_every_name_and_label_of_the_dashboard_is_in_metrics(server, second):
         assert asked <= set.union(*(samples[name] for name in names)), query
 
 
-def test_every_metric_is_on_the_dashboard(server, second):
-    """But those that only tell what runs."""
+def test_every_metric_is_on_the_dashboard(server: Server, second: Callable[[], None]) -> None:
+    """Except those that only say which version runs."""
     second()
     shown = set(re.findall(r"sluice_\w+", " ".join(queries())))
     families = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in exposed(server)}
@@ -100,8 +106,8 @@ def test_every_metric_is_on_the_dashboard(server, second):
 
 
 @pytest.fixture
-def prometheus(tmp_path, server):
-    """A real one that asks the server every second, by the configuration that the container has."""
+def prometheus(tmp_path: Path, server: Server) -> Iterator[str]:
+    """The address of a real Prometheus, with the container's configuration, that asks the server every second."""
     if shutil.which("prometheus") is None:
         pytest.skip("prometheus is missing; on Debian: apt-get install prometheus")
     text = (DOCKER / "prometheus/prometheus.yml").read_text()
@@ -122,22 +128,21 @@ def prometheus(tmp_path, server):
     stop(process)
 
 
-def ask(prometheus, query):
+def ask(prometheus: str, query: str) -> dict[str, Any]:
     answer = requests.get(f"{prometheus}/api/v1/query", params={"query": query}, timeout=PATIENCE_S)
-    return answer.json()
+    return dict(answer.json())
 
 
-def test_a_real_prometheus_answers_every_query(prometheus, server, second):
-    def answered():
+def test_a_real_prometheus_answers_every_query(prometheus: str, second: Callable[[], None]) -> None:
+    def scrapes() -> int:
         second()
         try:
-            return ask(prometheus, "count_over_time(sluice_policy_version[1m])")["data"]["result"][0][
-                "value"
-            ][1]
+            answer = ask(prometheus, "count_over_time(sluice_policy_version[1m])")
+            return int(answer["data"]["result"][0]["value"][1])
         except (requests.RequestException, IndexError):
             return 0
 
-    wait_until(lambda: int(answered()) >= 4, "four scrapes", timeout_s=PATIENCE_S, interval_s=0.5)
+    wait_until(lambda: scrapes() >= 4, "four scrapes", timeout_s=PATIENCE_S, interval_s=0.5)
     up = ask(prometheus, 'up{job="sluice"}')
     assert [value["value"][1] for value in up["data"]["result"]] == ["1"]
     for query in queries():

@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
 import pytest
 
 from sluice.report import write_report
 from tests.unit.sluice.bundles import sweep
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 pytestmark = pytest.mark.web
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     path = folder / "report.html"
     write_report([sweep(folder / "sweep", ["dctcp", "pias"], [0.5, 0.8], [1, 2])], path)
@@ -21,10 +27,13 @@ def report(tmp_path_factory):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [(1440, 900), (390, 844)], ids=["desk", "phone"])
-def test_report__fits_and_is_legible(browser, report, size, scheme):
+def test_report__fits_and_is_legible(
+    browser: Browser, report: Path, size: tuple[int, int], scheme: Literal["light", "dark"]
+) -> None:
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
     page = context.new_page()
-    errors, requests = [], []
+    errors: list[str] = []
+    requests: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text))
     page.on("request", lambda request: requests.append(request.url))
@@ -48,7 +57,7 @@ def test_report__fits_and_is_legible(browser, report, size, scheme):
 
 
 def contrast(one: str, two: str) -> float:
-    """Of two colours `rgb(r, g, b)`, as WCAG 2 defines it."""
+    """Contrast of two colours `rgb(r, g, b)`, as WCAG 2 defines it."""
     light, dark = sorted((luminance(one), luminance(two)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 

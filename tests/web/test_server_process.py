@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web process as others meet it: killed, stopped, crowded, abused."""
+"""The web process under load: killed, stopped, with many clients, and with input that no client should send."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ import signal
 import socket
 import threading
 import time
+from typing import Any, TypeAlias
 
 import pytest
 import requests
+from sqlalchemy import Engine
 
 from runtime.http_client import HttpClient, ServerAway
 from runtime.wait import wait_until
 from store.flows import all_flows
 from tests.unit.webui.records import record
-from tests.web.conftest import PATIENCE_S, TOKEN
+from tests.web.conftest import PATIENCE_S, TOKEN, Server
 
 CLIENTS = 25
+Listeners: TypeAlias = tuple[list[threading.Thread], list[int]]
 
 
 @pytest.fixture
-def listeners(server):
-    """Dashboards: each reads the live stream for as long as there is one."""
+def listeners(server: Server) -> Listeners:
+    """Threads that read the live stream as dashboards do, and how many frames each has read."""
     frames = [0] * CLIENTS
 
-    def listen(number):
+    def listen(number: int) -> None:
         with requests.get(f"{server.url}/api/v1/events", stream=True, timeout=PATIENCE_S) as answer:
             try:
                 for _ in answer.iter_content(None):
@@ -44,7 +47,7 @@ def listeners(server):
     return threads, frames
 
 
-def test_many_dashboards_leave_room_for_agents(server, listeners):
+def test_many_dashboards_leave_room_for_agents(server: Server, listeners: Listeners) -> None:
     _, frames = listeners
     before = list(frames)
     for number in range(20):
@@ -57,21 +60,21 @@ def test_many_dashboards_leave_room_for_agents(server, listeners):
     )
 
 
-def test_sigterm__ends_in_order_though_dashboards_listen(server, listeners):
+def test_sigterm__ends_in_order_though_dashboards_listen(server: Server, listeners: Listeners) -> None:
     threads, _ = listeners
     began = time.monotonic()
     os.kill(server.process.pid, signal.SIGTERM)
     assert server.process.wait(20) == 0
     took_s = time.monotonic() - began
-    # Two seconds by design; the rest is for a machine that does other things besides.
+    # The process needs two seconds; the rest is for a busy machine.
     assert took_s < 5, f"took {took_s:.1f} s"
     for thread in threads:
         thread.join(20)
         assert not thread.is_alive()
 
 
-def deliver(client, batch, until):
-    """As an agent does: again and again until it is acknowledged."""
+def deliver(client: HttpClient, batch: list[dict[str, Any]], until: float) -> None:
+    """Delivers a batch as an agent does: again and again until the server acknowledges it."""
     while time.monotonic() < until:
         try:
             answer = client.post("/api/v1/flows", json.dumps(batch).encode())
@@ -83,12 +86,12 @@ def deliver(client, batch, until):
     raise TimeoutError("a batch was never acknowledged")
 
 
-def test_kill_9__amid_deliveries_no_record_is_lost_or_doubled(server, engine):
+def test_kill_9__amid_deliveries_no_record_is_lost_or_doubled(server: Server, engine: Engine) -> None:
     senders, batches, size = 4, 60, 40
     until = time.monotonic() + 3 * PATIENCE_S
-    failures = []
+    failures: list[Exception] = []
 
-    def send(sender):
+    def send(sender: int) -> None:
         try:
             client = HttpClient(f"unix:{server.socket_path}", 10)
             for batch in range(batches):
@@ -104,11 +107,11 @@ def test_kill_9__amid_deliveries_no_record_is_lost_or_doubled(server, engine):
     while any(thread.is_alive() for thread in threads) and kills < 5:
         have = len(all_flows(engine))
         goal = have + chance.randint(100, 900)
-        wait_until(
-            lambda goal=goal: len(all_flows(engine)) >= goal or not any(t.is_alive() for t in threads),
-            "deliveries go on",
-            timeout_s=PATIENCE_S,
-        )
+
+        def reached(goal: int = goal) -> bool:
+            return len(all_flows(engine)) >= goal or not any(thread.is_alive() for thread in threads)
+
+        wait_until(reached, "deliveries go on", timeout_s=PATIENCE_S)
         server.kill()
         kills += 1
         server.start()
@@ -121,10 +124,10 @@ def test_kill_9__amid_deliveries_no_record_is_lost_or_doubled(server, engine):
     assert set(kept) == {f"{s}.{b}.{i}" for s in range(senders) for b in range(batches) for i in range(size)}
 
 
-def test_kill_9__leaves_nothing_that_holds_the_port(server):
+def test_kill_9__leaves_nothing_that_holds_the_port(server: Server) -> None:
     server.kill()
 
-    def refused():
+    def refused() -> bool:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", server.port)) != 0
 
@@ -133,7 +136,7 @@ def test_kill_9__leaves_nothing_that_holds_the_port(server):
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_10_mb_body_is_a_413_and_the_server_lives(server, chunked):
+def test_a_10_mb_body_is_a_413_and_the_server_lives(server: Server, chunked: bool) -> None:
     body = b"[" + b" " * 10_000_000 + b"]"
     data = iter([body[i : i + 50_000] for i in range(0, len(body), 50_000)]) if chunked else body
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
@@ -160,7 +163,7 @@ def test_a_10_mb_body_is_a_413_and_the_server_lives(server, chunked):
     ],
     ids=["zeros", "version", "length", "cut short", "http2", "noise"],
 )
-def test_garbage_on_the_port_harms_nobody(server, garbage):
+def test_garbage_on_the_port_harms_nobody(server: Server, garbage: bytes) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
         connection.sendall(garbage)
         connection.shutdown(socket.SHUT_WR)
@@ -168,7 +171,7 @@ def test_garbage_on_the_port_harms_nobody(server, garbage):
     assert server.process.poll() is None
 
 
-def test_a_connection_serves_many_requests(server):
+def test_a_connection_serves_many_requests(server: Server) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
     for _ in range(5):
         connection.request("GET", "/api/v1/schemes")

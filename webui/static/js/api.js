@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The REST API as functions. A refusal becomes an ApiError with the server's own words.
+// The REST API as functions. A refused request throws ApiError with the server's own words.
+
+/** @import { ErrorDetail, PolicyVersion } from "./types.js" */
+
+const APPLY_WAIT_S = 5;
 
 export class ApiError extends Error {
+  /**
+   * @param {number} status
+   * @param {Pick<ErrorDetail, "problem" | "field">} error
+   */
   constructor(status, error) {
     super(error.problem);
     this.status = status;
@@ -9,27 +17,40 @@ export class ApiError extends Error {
   }
 }
 
+/**
+ * The document of a response; which type it has, the caller knows from the path.
+ * @param {Response} response
+ * @returns {Promise<any>}
+ */
 async function answer(response) {
-  let body;
-  try {
-    body = await response.json();
-  } catch {
-    throw new ApiError(response.status, { problem: `the server answered ${response.status} without JSON`, field: null });
-  }
+  const body = await response.json().catch(() => {
+    throw new ApiError(response.status, {
+      problem: `the server answered ${response.status} without JSON`,
+      field: null,
+    });
+  });
   if (!response.ok) throw new ApiError(response.status, body.error);
   return body;
 }
 
+/**
+ * @param {string} path
+ * @param {Record<string, string | number>} query
+ */
 export async function get(path, query = {}) {
   const url = new URL(`/api/v1/${path}`, location.origin);
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== null && value !== undefined && value !== "") url.searchParams.set(name, value);
-  }
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value));
   return answer(await fetch(url));
 }
 
+/**
+ * Stores the policy and waits some seconds for the controller to apply it.
+ * @param {Record<string, unknown>} document
+ * @param {string} token
+ * @returns {Promise<PolicyVersion>}
+ */
 export async function putPolicy(document, token) {
-  const response = await fetch("/api/v1/policy?wait_s=5", {
+  const response = await fetch(`/api/v1/policy?wait_s=${APPLY_WAIT_S}`, {
     method: "PUT",
     headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
     body: JSON.stringify(document),

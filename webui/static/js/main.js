@@ -1,120 +1,158 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dashboard: loads history, follows the live stream, redraws once a snapshot.
+// The dashboard: loads the history, follows the live stream, and draws once for each snapshot.
+
+/** @import { Options } from "./chart.js" */
+/** @import { Handlers } from "./live.js" */
+/** @import { Snapshot } from "./types.js" */
 
 import { Chart } from "./chart.js";
 import { Control } from "./control.js";
-import * as format from "./format.js";
+import { byId } from "./dom.js";
+import { loadFigures, loadHistory, loadNetwork, loadPolicies, loadRates } from "./history.js";
 import { startLive } from "./live.js";
-import { Model } from "./model.js";
-import { showConnections, showEvents, showKpis, showLiveState } from "./panels.js";
+import { showComponents, showEvents, showFigures, showLiveState } from "./panels.js";
+import * as format from "./pure/format.js";
+import { LIVE_BIN_S, Model } from "./pure/model.js";
+import { fctView, missesView, queuesView, thresholdsView } from "./pure/views.js";
 import { showSanctions } from "./sanctions.js";
-import { onThemeChange, startTheme } from "./theme.js";
+import { colour, onThemeChange, startTheme } from "./theme.js";
 import { TopologyView } from "./topology.js";
 import { showWatched } from "./watched.js";
-import { fctView, missesView, queuesView, thresholdsView } from "./views.js";
 
-const byId = (id) => document.getElementById(id);
 const model = new Model();
+/** The port that each card shows; empty: all ports, or none yet. */
 const choice = { thresholds: "", queues: "" };
+const selects = {
+  thresholds: byId("thresholds-port", HTMLSelectElement),
+  queues: byId("queues-port", HTMLSelectElement),
+};
 
+/**
+ * @param {string} name
+ * @param {Options} options
+ */
 function chart(name, options) {
-  return new Chart(byId(`${name}-chart`), byId(`${name}-legend`), options);
+  return new Chart(byId(`${name}-chart`, HTMLElement), byId(`${name}-legend`, HTMLElement), options);
 }
 
 const charts = {
   fct: chart("fct", {
-    name: "Flow completion time", log: true, format: format.time,
-    empty: "No flows have finished yet. Their times appear as agents deliver records.",
+    name: "Flow completion time",
+    log: true,
+    format: format.time,
+    empty: "No flows have finished yet. Their times appear when agents deliver flow records.",
   }),
   thresholds: chart("thresholds", {
-    name: "Demotion thresholds", log: true, steps: true, format: format.bytes,
+    name: "Demotion thresholds",
+    log: true,
+    steps: true,
+    format: format.bytes,
     empty: "No thresholds yet. The controller writes them when it has set up the ports.",
   }),
   queues: chart("queues", {
-    name: "Traffic by queue", stacked: true, format: format.rate,
-    empty: "No traffic counted at this port yet.",
+    name: "Traffic by queue",
+    stacked: true,
+    format: format.rate,
+    empty: "No traffic at this port yet.",
   }),
   misses: chart("misses", {
-    name: "Share of deadlines missed", format: format.percent, max: { floor: 0.05 },
+    name: "Missed deadlines",
+    format: format.percent,
+    reach: 0.05,
     empty: "No flow with a deadline has finished yet.",
   }),
 };
 
-const topology = new TopologyView(byId("topology"), choosePort);
-const control = new Control(model, () => model.loadPolicies().then(redraw));
+const topology = new TopologyView(byId("topology", HTMLElement), choosePort);
+const control = new Control(model, () => loadPolicies(model).then(redraw));
 
-/** Nobody sees a hidden tab: it keeps its data up to date and draws when it is shown again. */
+/** A hidden tab keeps its data up to date, and draws when it is shown again. */
 function redraw() {
   if (document.hidden) return;
-  charts.fct.draw(fctView(model));
-  charts.misses.draw(missesView(model));
-  charts.thresholds.draw(thresholdsView(model, choice.thresholds));
-  charts.queues.draw(queuesView(model, choice.queues));
+  charts.fct.draw(fctView(model, colour));
+  charts.misses.draw(missesView(model, colour));
+  charts.thresholds.draw(thresholdsView(model, choice.thresholds, colour));
+  charts.queues.draw(queuesView(model, choice.queues, colour));
   topology.draw(model, choice.queues);
 }
 
 function fillPorts() {
   const ports = model.ports();
   if (!choice.queues && ports.length) choice.queues = busiest(ports);
-  for (const [id, all] of [["thresholds-port", true], ["queues-port", false]]) fillSelect(byId(id), ports, all);
-  byId("thresholds-port").value = choice.thresholds;
-  byId("queues-port").value = choice.queues;
+  const options = ports.map((id) => ({ value: id, text: portLabel(id) }));
+  fillSelect(selects.thresholds, [{ value: "", text: "All ports" }, ...options]);
+  fillSelect(selects.queues, options);
+  selects.thresholds.value = choice.thresholds;
+  selects.queues.value = choice.queues;
 }
 
-function fillSelect(select, ports, all) {
-  const wanted = [...(all ? [["", "All ports"]] : []), ...ports.map((id) => [id, portLabel(id)])];
-  const key = JSON.stringify(wanted);
+/**
+ * @param {HTMLSelectElement} select
+ * @param {{ value: string, text: string }[]} options
+ */
+function fillSelect(select, options) {
+  const key = JSON.stringify(options);
   if (select.dataset.key === key) return;
   select.dataset.key = key;
-  select.replaceChildren(...wanted.map(([value, text]) => new Option(text, value)));
+  select.replaceChildren(...options.map(({ value, text }) => new Option(text, value)));
 }
 
+/** @param {string} id */
 function portLabel(id) {
   const peer = model.peer(id);
   return peer ? `${id} → ${peer}` : id;
 }
 
+/** @param {string[]} ports */
 function busiest(ports) {
+  /** @param {string} id */
   const rate = (id) => model.snapshot?.ports[id]?.rate_bps ?? 0;
   return [...ports].sort((a, b) => rate(b) - rate(a))[0];
 }
 
+/** @param {string} id */
 async function choosePort(id) {
-  choice.thresholds = choice.queues = id;
+  choice.thresholds = id;
+  choice.queues = id;
   fillPorts();
   redraw();
-  await model.loadRates(id);
-  redraw();
+  report(loadRates(model, id).then(redraw));
 }
 
-async function loadHistory() {
-  await Promise.all([model.loadPolicies(), model.loadFigures(), model.loadThresholds(), model.loadRates(choice.queues)]);
-}
-
-/** What a snapshot only hints at is fetched: a new policy version, a new network, bins wider than the live ones. */
-async function followUp(snapshot) {
-  const newest = model.policies[0];
-  const { policy } = snapshot;
-  if (policy && (!newest || newest.version !== policy.version || newest.state !== policy.state)) await model.loadPolicies();
-  if (snapshot.health.controller.expected !== (model.topology?.switches.length ?? 0)) await model.loadNetwork();
-  if (model.binS > 2 && snapshot.at - (followUp.at ?? 0) > model.binS) {
-    followUp.at = snapshot.at;
-    await model.loadFigures();
-  }
-}
-
+/** @param {Promise<unknown>} promise */
 function report(promise) {
   promise.catch((error) => console.warn("sluice:", error.message));
 }
 
+let figuresAt = 0;
+
+/**
+ * Fetches what a snapshot only points to: a new policy version, a new network, or bins that are wider than
+ * the snapshot's.
+ * @param {Snapshot} snapshot
+ */
+async function followUp(snapshot) {
+  const newest = model.policies[0];
+  const { policy } = snapshot;
+  if (policy && (newest?.version !== policy.version || newest.state !== policy.state))
+    await loadPolicies(model);
+  if (snapshot.health.controller.expected !== (model.topology?.switches.length ?? 0))
+    await loadNetwork(model);
+  if (model.binS > LIVE_BIN_S && snapshot.at - figuresAt > model.binS) {
+    figuresAt = snapshot.at;
+    await loadFigures(model);
+  }
+}
+
+/** @type {Handlers} */
 const handlers = {
   snapshot(snapshot) {
     model.take(snapshot);
     fillPorts();
-    showKpis(model);
-    showConnections(model);
-    showWatched(model.snapshot);
-    showSanctions(model.snapshot);
+    showFigures(model, snapshot);
+    showComponents(snapshot.health);
+    showWatched(snapshot);
+    showSanctions(snapshot);
     control.follow();
     control.notice(snapshot.policy);
     redraw();
@@ -126,30 +164,38 @@ const handlers = {
   },
   state: showLiveState,
   resumed() {
-    report(model.loadNetwork().then(loadHistory).then(redraw));
+    report(loadNetwork(model).then(reload));
   },
 };
 
+/** Fetches the history again. */
+async function reload() {
+  await loadHistory(model, choice.queues);
+  redraw();
+}
+
 function listen() {
+  const period = byId("window", HTMLSelectElement);
   document.addEventListener("visibilitychange", redraw);
-  byId("window").addEventListener("change", (event) => {
-    model.windowS = Number(event.target.value);
-    report(loadHistory().then(redraw));
+  period.addEventListener("change", () => {
+    model.windowS = Number(period.value);
+    report(reload());
   });
-  byId("thresholds-port").addEventListener("change", (event) => {
-    choice.thresholds = event.target.value;
+  selects.thresholds.addEventListener("change", () => {
+    choice.thresholds = selects.thresholds.value;
     redraw();
   });
-  byId("queues-port").addEventListener("change", (event) => {
-    choice.queues = event.target.value;
+  selects.queues.addEventListener("change", () => {
+    choice.queues = selects.queues.value;
     redraw();
-    report(model.loadRates(choice.queues).then(redraw));
+    report(loadRates(model, choice.queues).then(redraw));
   });
 }
 
-/** The first load, tried again with the next snapshot when it fails; afterwards nothing to do. */
+/** @type {Promise<void> | null} */
 let loading = null;
 
+/** Loads everything once. After a failure the next snapshot tries again. */
 function load() {
   loading ??= loadAll().catch((error) => {
     loading = null;
@@ -159,19 +205,19 @@ function load() {
 }
 
 async function loadAll() {
-  await model.loadNetwork();
+  await loadNetwork(model);
   control.build();
   fillPorts();
   showEvents(model);
-  await loadHistory();
-  redraw();
+  await reload();
 }
 
-startTheme(byId("theme"));
+startTheme(byId("theme", HTMLButtonElement));
 onThemeChange(redraw);
 listen();
 showEvents(model);
 redraw();
 startLive(handlers);
 report(load());
-window.sluice = { model, charts, choice };
+// For the browser tests and for the console.
+Object.assign(window, { sluice: { model, charts, choice } });

@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before the first paint: a stored choice of theme, so that the page does not flash in the other one.
+// Sets the stored theme before the first paint. Otherwise the page would flash in the system's theme.
 document.documentElement.dataset.theme = localStorage.getItem("sluice-theme") || "auto";

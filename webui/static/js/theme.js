@@ -1,43 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// The colour theme: the system's by default, or a choice that is remembered. Canvases read colours through `colour`.
+// The colour theme: the system's, or a choice that the browser remembers.
 
+const STORAGE_KEY = "sluice-theme"; // theme-boot.js reads it too
 const CHOICES = ["auto", "light", "dark"];
+/** @type {Record<string, string>} */
 const LABELS = { auto: "Auto", light: "Light", dark: "Dark" };
+/** @type {(() => void)[]} */
 const listeners = [];
-const known = new Map();
+/** @type {Map<string, string>} */
+const resolved = new Map();
+/** @type {HTMLElement | null} */
 let probe = null;
 
-/** The colour of that name in the present theme, resolved: a canvas does not know light-dark() or var(). */
+/**
+ * The theme's colour of that name, resolved, because a canvas knows neither light-dark() nor var().
+ * @param {string} name
+ */
 export function colour(name) {
-  if (!known.has(name)) {
-    if (!probe) {
-      probe = document.createElement("span");
-      probe.hidden = true;
-      document.body.append(probe);
-    }
-    probe.style.color = `var(--${name})`;
-    known.set(name, getComputedStyle(probe).color);
+  const known = resolved.get(name);
+  if (known) return known;
+  if (!probe) {
+    probe = document.createElement("span");
+    probe.hidden = true;
+    document.body.append(probe);
   }
-  return known.get(name);
+  probe.style.color = `var(--${name})`;
+  const value = getComputedStyle(probe).color;
+  resolved.set(name, value);
+  return value;
 }
 
+/** @param {() => void} listener */
 export function onThemeChange(listener) {
   listeners.push(listener);
 }
 
+/** @param {HTMLButtonElement} button Each click goes on to the next choice. */
 export function startTheme(button) {
-  const root = document.documentElement;
+  const { dataset } = document.documentElement;
+  const current = () => dataset.theme ?? CHOICES[0];
   const show = () => {
-    button.textContent = LABELS[root.dataset.theme];
-    button.setAttribute("aria-label", `Colour theme: ${LABELS[root.dataset.theme]}`);
+    button.textContent = LABELS[current()];
+    button.setAttribute("aria-label", `Colour theme: ${LABELS[current()]}`);
   };
   const changed = () => {
-    known.clear();
+    resolved.clear();
     for (const listener of listeners) listener();
   };
   button.addEventListener("click", () => {
-    root.dataset.theme = CHOICES[(CHOICES.indexOf(root.dataset.theme) + 1) % CHOICES.length];
-    localStorage.setItem("sluice-theme", root.dataset.theme);
+    dataset.theme = CHOICES[(CHOICES.indexOf(current()) + 1) % CHOICES.length];
+    localStorage.setItem(STORAGE_KEY, dataset.theme);
     show();
     changed();
   });

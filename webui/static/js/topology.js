@@ -1,152 +1,173 @@
 // SPDX-License-Identifier: Apache-2.0
-// The network as a drawing: switches over their hosts, links as wide and as warm as they are loaded. A link between
-// switches is two lines, one a direction; each line is a port that can be chosen.
+// The drawing of the network. The width and colour of a line show its load. A link between switches is two
+// lines, one for each direction; each line is a port that can be chosen.
+
+/** @import { Point } from "./pure/layout.js" */
+/** @import { Model } from "./pure/model.js" */
+/** @import { Snapshot, Topology, TopologyPort } from "./types.js" */
+
+import { element } from "./dom.js";
+import { HEIGHT, heat, layout, sideways, WIDTH } from "./pure/layout.js";
+import { portId } from "./pure/model.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 480;
-const HEIGHT = 240;
-const LEVEL_Y = { spine: 40, leaf: 118, host: 200 };
+const LINE_GAP = 3;
+const IDLE_WIDTH = 1.2;
+const EMPTY = "No network yet. It appears here when a testbed starts.";
+
+/** @typedef {{ group: SVGElement, line: SVGElement, title: SVGElement, peer: string }} Link */
 
 export class TopologyView {
-  constructor(element, choose) {
-    this.element = element;
+  /**
+   * @param {HTMLElement} container
+   * @param {(port: string) => void} choose
+   */
+  constructor(container, choose) {
+    this.container = container;
     this.choose = choose;
+    /** @type {string | null} */
     this.key = null;
-    this.lines = new Map();
+    /** @type {Map<string, Link>} */
+    this.links = new Map();
+    /** @type {Map<string, SVGElement>} */
     this.nodes = new Map();
   }
 
-  draw(model, chosen) {
-    const { topology } = model;
-    if (!topology || !topology.switches.length) {
-      if (this.key !== "") {
-        this.key = "";
-        this.element.innerHTML = '<p class="empty">No network yet. It appears here when a testbed starts.</p>';
-      }
-      return;
-    }
+  /**
+   * @param {Model} model
+   * @param {string} chosen
+   */
+  draw({ topology, snapshot }, chosen) {
+    if (!topology?.switches.length) return this.showEmpty();
     const key = JSON.stringify(topology.ports);
-    if (key !== this.key) this.build(topology, key);
-    if (model.snapshot) this.update(model.snapshot, chosen);
+    if (key !== this.key) this.build(topology);
+    this.key = key;
+    if (snapshot) this.update(snapshot, chosen);
   }
 
-  build(topology, key) {
-    this.key = key;
-    this.lines.clear();
+  showEmpty() {
+    if (this.key === "") return;
+    this.key = "";
+    this.container.replaceChildren(element("p", { className: "empty", textContent: EMPTY }));
+  }
+
+  /** @param {Topology} topology */
+  build(topology) {
+    this.links.clear();
     this.nodes.clear();
     const at = layout(topology);
-    const root = make("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": `${topology.kind} network` });
-    const links = make("g", {});
-    const names = make("g", {});
-    for (const port of topology.ports) links.append(this.link(port, at));
-    for (const node of topology.switches) names.append(this.switchNode(node.name, at.get(node.name)));
-    for (const node of topology.hosts) names.append(this.hostNode(node.name, at.get(node.name)));
-    root.append(links, names);
-    this.element.replaceChildren(root);
+    /** @param {string} name */
+    const place = (name) => at.get(name) ?? { x: 0, y: 0 };
+    const links = topology.ports.map((port) => this.link(port, place(port.switch), place(port.peer)));
+    const switches = topology.switches.map(({ name }) => this.node("switch", name, place(name)));
+    const hosts = topology.hosts.map(({ name }) => this.node("host", name, place(name)));
+    const attributes = { role: "group", "aria-label": `${topology.kind} network` };
+    const root = make("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, ...attributes });
+    root.append(make("g", {}, ...links), make("g", {}, ...switches, ...hosts));
+    this.container.replaceChildren(root);
   }
 
-  link(port, at) {
-    const id = `${port.switch}:${port.number}`;
-    const [from, to] = [at.get(port.switch), at.get(port.peer)];
-    const shift = port.edge ? { x: 0, y: 0 } : across(from, to, 3);
+  /**
+   * @param {TopologyPort} port
+   * @param {Point} from
+   * @param {Point} to
+   */
+  link(port, from, to) {
+    const id = portId(port);
+    const shift = port.edge ? { x: 0, y: 0 } : sideways(from, to, LINE_GAP);
     const ends = { x1: from.x + shift.x, y1: from.y + shift.y, x2: to.x + shift.x, y2: to.y + shift.y };
-    const group = make("g", { class: "link", "data-port": id, tabindex: "0", role: "button" });
-    const title = make("title", {});
+    const title = make("title");
     const line = make("line", { ...ends, class: "load" });
-    group.append(title, make("line", { ...ends, class: "reach" }), line);
+    const attributes = { class: "link", "data-port": id, tabindex: "0", role: "button" };
+    const group = make("g", attributes, title, make("line", { ...ends, class: "reach" }), line);
     group.addEventListener("click", () => this.choose(id));
     group.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== " ") return;
       event.preventDefault();
       this.choose(id);
     });
-    this.lines.set(id, { group, line, title, peer: port.peer });
+    this.links.set(id, { group, line, title, peer: port.peer });
     return group;
   }
 
-  switchNode(name, { x, y }) {
-    const group = make("g", { class: "switch", transform: `translate(${x} ${y})` });
-    const width = 30 + Math.max(0, name.length - 2) * 6;
-    group.append(make("rect", { x: -width / 2, y: -11, width, height: 22, rx: 5 }), label(name, 0, 4));
+  /**
+   * @param {"switch" | "host"} kind
+   * @param {string} name
+   * @param {Point} at
+   */
+  node(kind, name, { x, y }) {
+    const parts = kind === "switch" ? switchParts(name) : hostParts(name);
+    const group = make("g", { class: kind, transform: `translate(${x} ${y})` }, ...parts);
     this.nodes.set(name, group);
     return group;
   }
 
-  hostNode(name, { x, y }) {
-    const group = make("g", { class: "host", transform: `translate(${x} ${y})` });
-    group.append(make("circle", { r: 5.5 }), label(name, 0, 20));
-    this.nodes.set(name, group);
-    return group;
-  }
-
+  /**
+   * @param {Snapshot} snapshot
+   * @param {string} chosen
+   */
   update(snapshot, chosen) {
-    for (const [id, { group, line, title, peer }] of this.lines) {
-      const row = snapshot.ports[id];
-      const load = row?.load ?? null;
-      line.style.strokeWidth = load === null ? 1.2 : 1.4 + 3.6 * Math.min(1, load);
-      line.style.stroke = load === null ? "var(--link-idle)" : heat(load);
-      group.classList.toggle("chosen", id === chosen);
-      group.dataset.load = load === null ? "" : String(load);
-      const text = `Port ${id} to ${peer}: ${load === null ? "no figures" : `${Math.round(load * 100)} % loaded`}`;
-      title.textContent = text;
-      group.setAttribute("aria-label", text);
+    for (const [id, link] of this.links) {
+      showLoad(id, link, snapshot.ports[id]?.load ?? null);
+      link.group.classList.toggle("chosen", id === chosen);
     }
-    const switches = new Map(snapshot.health.controller.switches.map((s) => [s.name, s.connected]));
-    const hosts = new Map(snapshot.health.agents.filter((a) => a.kind === "host").map((a) => [a.name, a.alive]));
-    const demoted = new Set(snapshot.sanctions.map((s) => s.host));
-    for (const [name, group] of this.nodes) {
-      group.classList.toggle("demoted", demoted.has(name));
-      const up = group.classList.contains("switch") ? switches.get(name) : hosts.get(name);
-      group.dataset.state = up === undefined ? "unknown" : up ? "up" : "down";
+    const { controller, agents } = snapshot.health;
+    const hosts = agents.filter((agent) => agent.kind === "host");
+    /** @type {Map<string, boolean>} */
+    const up = new Map([
+      ...controller.switches.map(({ name, connected }) => /** @type {const} */ ([name, connected])),
+      ...hosts.map(({ name, alive }) => /** @type {const} */ ([name, alive])),
+    ]);
+    const demoted = new Set(snapshot.sanctions.map((sanction) => sanction.host));
+    for (const [name, node] of this.nodes) {
+      node.classList.toggle("demoted", demoted.has(name));
+      node.dataset.state = up.has(name) ? (up.get(name) ? "up" : "down") : "unknown";
     }
   }
 }
 
-/** Loads go from the idle colour over amber to red. */
-function heat(load) {
-  const share = Math.round(Math.min(1, Math.max(0, load)) * 100);
-  return share < 50
-    ? `color-mix(in oklab, var(--link-warm) ${share * 2}%, var(--link-idle))`
-    : `color-mix(in oklab, var(--link-hot) ${(share - 50) * 2}%, var(--link-warm))`;
+/**
+ * @param {string} id
+ * @param {Link} link
+ * @param {number | null} load
+ */
+function showLoad(id, { group, line, title, peer }, load) {
+  line.style.strokeWidth = String(load === null ? IDLE_WIDTH : 1.4 + 3.6 * Math.min(1, load));
+  line.style.stroke = load === null ? "var(--link-idle)" : heat(load);
+  group.dataset.load = load === null ? "" : String(load);
+  const text = `Port ${id} to ${peer}: ${load === null ? "load unknown" : `load ${Math.round(load * 100)} %`}`;
+  title.textContent = text;
+  group.setAttribute("aria-label", text);
 }
 
-/** Leaves are the switches that have hosts; the others stand above them. Hosts hang under their leaf. */
-function layout(topology) {
-  const at = new Map();
-  const leaves = topology.switches.filter((s) => topology.ports.some((p) => p.switch === s.name && p.edge));
-  const spines = topology.switches.filter((s) => !leaves.includes(s));
-  const flat = spines.length === 0;
-  const levels = flat ? { leaf: 72, host: 184 } : LEVEL_Y;
-  spread(spines, levels.spine, at);
-  spread(leaves, levels.leaf, at);
-  for (const leaf of leaves) hang(topology, leaf, WIDTH / leaves.length, levels.host, at);
-  return at;
+/** @param {string} name */
+function switchParts(name) {
+  const width = 30 + Math.max(0, name.length - 2) * 6;
+  return [make("rect", { x: -width / 2, y: -11, width, height: 22, rx: 5 }), label(name, 4)];
 }
 
-function spread(nodes, y, at) {
-  nodes.forEach((node, i) => at.set(node.name, { x: ((i + 0.5) * WIDTH) / nodes.length, y }));
-}
+/** @param {string} name */
+const hostParts = (name) => [make("circle", { r: 5.5 }), label(name, 20)];
 
-function hang(topology, leaf, room, y, at) {
-  const hosts = topology.ports.filter((p) => p.switch === leaf.name && p.edge).map((p) => p.peer);
-  const centre = at.get(leaf.name).x;
-  const step = Math.min(64, (room - 14) / hosts.length);
-  hosts.forEach((name, i) => at.set(name, { x: centre + (i - (hosts.length - 1) / 2) * step, y }));
-}
-
-function across(from, to, distance) {
-  const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
-  return { x: (-(to.y - from.y) / length) * distance, y: ((to.x - from.x) / length) * distance };
-}
-
-function label(text, x, y) {
-  const node = make("text", { x, y });
+/**
+ * @param {string} text
+ * @param {number} y
+ */
+function label(text, y) {
+  const node = make("text", { x: 0, y });
   node.textContent = text;
   return node;
 }
 
-function make(name, attributes) {
+/**
+ * A new SVG element.
+ * @param {string} name
+ * @param {Record<string, string | number>} attributes
+ * @param {...SVGElement} children
+ */
+function make(name, attributes = {}, ...children) {
   const node = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, String(value));
+  node.append(...children);
   return node;
 }

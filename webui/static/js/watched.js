@@ -1,63 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other programs' connections: those that live, above those that have ended within the last minute.
+// The table of TCP connections outside the schedule.
 
-import { bytes, rate, time } from "./format.js";
+/** @import { Row } from "./pure/connections.js" */
+/** @import { Agent, Snapshot } from "./types.js" */
+
+import { byId, element } from "./dom.js";
+import { connectionRows, connectionSummary } from "./pure/connections.js";
 
 const COLUMNS = 10;
 
+/** @param {Snapshot} snapshot */
 export function showWatched(snapshot) {
-  const { living, ended, lost } = snapshot.connections;
-  const rows = [...living.map((c) => livingRow(c, snapshot.at)), ...ended.map(endedRow)];
-  document.getElementById("watched").replaceChildren(...(rows.length ? rows : [emptyRow(snapshot)]));
-  const summary = document.getElementById("watched-summary");
-  summary.textContent = `${living.length} living, ${ended.length} ended${lost ? `, ${lost} missed` : ""}`;
-  summary.dataset.state = lost ? "pending" : "";
+  const rows = connectionRows(snapshot.connections, snapshot.at).map(tableRow);
+  byId("watched", HTMLElement).replaceChildren(...(rows.length ? rows : [emptyRow(snapshot)]));
+  const summary = byId("watched-summary", HTMLElement);
+  summary.textContent = connectionSummary(snapshot.connections);
+  summary.dataset.state = snapshot.connections.lost ? "pending" : "";
 }
 
-function livingRow(c, now) {
-  const left = c.deadline_at === null ? "" : c.deadline_at < now ? "passed" : `in ${time((c.deadline_at - now) * 1e6)}`;
-  return row("living", c, ["lives", bytes(c.bytes), rate(c.rate_bps), time((now - c.started_at) * 1e6)], left);
+/** @param {Row} row */
+function tableRow({ id, state, cells, late, reason }) {
+  const made = element("tr", { title: reason }, ...cells.map((text) => element("td", { textContent: text })));
+  made.dataset.state = state;
+  made.dataset.id = id;
+  if (late) made.lastElementChild?.classList.add("missed");
+  return made;
 }
 
-function endedRow(c) {
-  const finished = c.status === "finished";
-  const us = finished ? c.fct_us : c.lasted_us;
-  const mean = us ? rate((c.bytes * 8e6) / us) : "";
-  const met = c.met === null ? "" : c.met ? "met" : "missed";
-  const element = row(finished ? "ended" : "unfinished", c, [c.status, bytes(c.bytes), mean, us === null ? "" : time(us)], met);
-  element.title = c.reason;
-  return element;
-}
-
-function row(state, c, figures, deadline) {
-  const again = c.retransmissions === null ? "" : String(c.retransmissions);
-  const rtt = c.srtt_us === null ? "" : time(c.srtt_us);
-  const element = document.createElement("tr");
-  element.dataset.state = state;
-  element.dataset.id = c.id;
-  const texts = [end(c.src, c.src_port), end(c.dst, c.dst_port), ...figures, again, rtt, c.congestion_control, deadline];
-  element.append(...texts.map(cell));
-  if (deadline === "missed" || deadline === "passed") element.lastChild.className = "missed";
-  return element;
-}
-
-function cell(text) {
-  const element = document.createElement("td");
-  element.textContent = text;
-  return element;
-}
-
-function end(name, port) {
-  if (port === null) return name;
-  return name.includes(":") ? `[${name}]:${port}` : `${name}:${port}`;
-}
-
+/** @param {Snapshot} snapshot */
 function emptyRow(snapshot) {
-  const watching = snapshot.health.agents.some((agent) => agent.status.watching);
-  const element = document.createElement("tr");
-  const only = cell(watching ? "None now. Start one on a host, with iperf or curl, and it appears here." : "No host agent watches connections.");
-  only.colSpan = COLUMNS;
-  only.className = "empty";
-  element.append(only);
-  return element;
+  const watching = snapshot.health.agents.some(watches);
+  const textContent = watching
+    ? "No connection now. Start one on a host, for example with iperf or curl."
+    : "No host agent watches connections.";
+  return element("tr", {}, element("td", { textContent, colSpan: COLUMNS, className: "empty" }));
 }
+
+/** @param {Agent} agent */
+const watches = (agent) => agent.kind === "host" && agent.status.watch.watching;

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { HEIGHT, heat, layout, sideways, WIDTH } from "../../../../webui/static/js/pure/layout.js";
+import { topology } from "./documents.mjs";
+
+/**
+ * @param {ReturnType<typeof layout>} at
+ * @param {string} name
+ */
+function place(at, name) {
+  const point = at.get(name);
+  assert.ok(point, `${name} has no place`);
+  return point;
+}
+
+for (const size of [
+  { leaves: 1, spines: 0, hosts: 3 },
+  { leaves: 2, spines: 1, hosts: 2 },
+  { leaves: 12, spines: 12, hosts: 12 },
+]) {
+  test(`layout: ${JSON.stringify(size)} is inside the drawing, no two nodes at one place`, () => {
+    const network = topology(size);
+    const at = layout(network);
+    assert.equal(at.size, network.switches.length + network.hosts.length);
+    assert.equal(new Set([...at.values()].map(({ x, y }) => `${x} ${y}`)).size, at.size);
+    for (const { x, y } of at.values()) assert.ok(x > 0 && x < WIDTH && y > 0 && y < HEIGHT);
+  });
+}
+
+test("layout: spines above leaves above hosts", () => {
+  const at = layout(topology());
+  assert.ok(place(at, "s3").y < place(at, "s1").y);
+  assert.equal(place(at, "s1").y, place(at, "s2").y);
+  assert.ok(place(at, "s2").y < place(at, "h4").y);
+});
+
+test("layout: hosts hang centred below their leaf, in the order of its ports", () => {
+  const at = layout(topology({ leaves: 2, spines: 1, hosts: 3 }));
+  assert.ok(place(at, "h4").x < place(at, "h5").x && place(at, "h5").x < place(at, "h6").x);
+  assert.equal(place(at, "h5").x, place(at, "s2").x);
+  assert.ok(place(at, "h3").x < place(at, "h4").x);
+});
+
+test("layout: one switch alone is not at the height of a spine's leaves", () => {
+  assert.ok(place(layout(topology({ spines: 0 })), "s1").y < place(layout(topology()), "s1").y);
+});
+
+test("sideways: at a right angle, opposite for the opposite direction", () => {
+  const [a, b] = [
+    { x: 0, y: 0 },
+    { x: 30, y: 40 },
+  ];
+  const step = sideways(a, b, 5);
+  assert.equal(step.x * 30 + step.y * 40, 0);
+  assert.equal(Math.hypot(step.x, step.y), 5);
+  assert.deepEqual(sideways(b, a, 5), { x: -step.x, y: -step.y });
+  assert.ok(Number.isFinite(sideways(a, a, 5).x));
+});
+
+test("heat: idle, warm, hot; loads beyond the ends count as the ends", () => {
+  assert.match(heat(0), /link-warm\) 0%, var\(--link-idle/);
+  assert.match(heat(0.25), /link-warm\) 50%, var\(--link-idle/);
+  assert.match(heat(0.5), /link-hot\) 0%, var\(--link-warm/);
+  assert.match(heat(1), /link-hot\) 100%, var\(--link-warm/);
+  assert.equal(heat(1.3), heat(1));
+  assert.equal(heat(-1), heat(0));
+});

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Model } from "../../../../webui/static/js/pure/model.js";
+import {
+  change,
+  fctByClass,
+  fctSeries,
+  NOW,
+  policyVersion,
+  portState,
+  SCHEMES,
+  snapshot,
+  topology,
+} from "./documents.mjs";
+
+/** @param {number[]} at */
+const withBins = (at) => ({
+  ...snapshot({ at: NOW }),
+  fct: {
+    window_s: 30,
+    flows_per_s: 1,
+    classes: fctByClass(1),
+    bin_s: 2,
+    series: fctSeries(
+      at,
+      at.map((t) => t),
+    ),
+  },
+});
+
+test("binS: wider for a longer window, but never finer than the snapshots' bins", () => {
+  const model = new Model();
+  assert.equal(model.binS, 2);
+  model.windowS = 3_600;
+  assert.equal(model.binS, 15);
+});
+
+test("scheme: title and colour also of a scheme that is not known", () => {
+  const model = new Model();
+  model.schemes = SCHEMES;
+  assert.equal(model.titleOf("adaptive"), "Adaptive");
+  assert.equal(model.titleOf("other"), "other");
+  assert.match(model.colourOf("other"), /^#/);
+});
+
+test("take: bins of snapshots overlap; the later one counts", () => {
+  const model = new Model();
+  model.take(withBins([NOW - 4, NOW - 2]));
+  model.take(withBins([NOW - 2, NOW]));
+  assert.deepEqual([...model.fct.keys()], [NOW - 4, NOW - 2, NOW]);
+  assert.equal(model.fct.get(NOW)?.small.mean, NOW);
+  assert.equal(model.now, NOW);
+});
+
+test("take: with wider bins the snapshots' bins are left out", () => {
+  const model = new Model();
+  model.windowS = 3_600;
+  model.take(withBins([NOW]));
+  assert.equal(model.fct.size, 0);
+});
+
+test("take: what is older than the window is forgotten", () => {
+  const model = new Model();
+  model.mergeFct(fctSeries([NOW - 400, NOW - 10], [1, 1]));
+  model.mergeMisses({ at: [NOW - 400, NOW - 10], n: [1, 1], missed: [0, 0], miss_ratio: [0, 0] });
+  model.take(snapshot());
+  assert.deepEqual([...model.fct.keys()], [NOW - 10]);
+  assert.deepEqual([...model.misses.keys()], [NOW - 10]);
+});
+
+test("take: the threshold with which the window begins is kept", () => {
+  const model = new Model();
+  for (const at of [NOW - 900, NOW - 800, NOW - 100]) model.addThreshold(change(at, "s1:1", [at]));
+  model.take(snapshot());
+  assert.deepEqual(
+    model.thresholds.get("s1:1")?.map((row) => row.at),
+    [NOW - 800, NOW - 100],
+  );
+});
+
+test("take: a change or a rate that is known is not added again", () => {
+  const model = new Model();
+  const again = snapshot({
+    thresholds: { "s1:1": change(NOW - 5, "s1:1", [1]) },
+    ports: { "s1:1": portState(NOW - 1, [8, 0]), "s1:2": portState(NOW - 1, null) },
+  });
+  model.take(again);
+  model.take(again);
+  assert.equal(model.thresholds.get("s1:1")?.length, 1);
+  assert.deepEqual(model.rates.get("s1:1"), [{ at: NOW - 1, rate_bps: 8, queue_rates_bps: [8, 0] }]);
+  assert.equal(model.rates.get("s1:2"), undefined);
+});
+
+test("addRate: an hour of rates is kept", () => {
+  const model = new Model();
+  for (let at = NOW - 4_000; at <= NOW; at += 10) model.addRate("s1:1", portState(at, [1]));
+  const first = model.rates.get("s1:1")?.[0].at ?? 0;
+  assert.ok(first < NOW - 3_600 && first > NOW - 4_000);
+});
+
+test("takeEvent: each once, the newest hundred", () => {
+  const model = new Model();
+  for (const id of [1, 2, 2, ...Array.from({ length: 110 }, (_, i) => i + 3)]) {
+    model.takeEvent({ id, at: NOW, kind: "leading", document: {} });
+  }
+  assert.equal(model.events.length, 100);
+  assert.deepEqual([model.events[0].id, model.events[99].id], [13, 112]);
+});
+
+test("marks: changes in force within the window, by the time they took effect", () => {
+  const model = new Model();
+  model.snapshot = snapshot();
+  model.policies = [
+    policyVersion({ version: 4, state: "pending", applied_at: null, created_at: NOW - 1 }),
+    policyVersion({ version: 3, applied_at: NOW - 20 }, "tcp"),
+    policyVersion({ version: 2, state: "superseded", applied_at: null, created_at: NOW - 50 }, "hull"),
+    policyVersion({ version: 1, state: "superseded", applied_at: NOW - 900 }),
+  ];
+  assert.deepEqual(model.marks(), [
+    { at: NOW - 50, scheme: "hull" },
+    { at: NOW - 20, scheme: "tcp" },
+  ]);
+});
+
+test("ports: those of the network, the samples and the thresholds, in natural order", () => {
+  const model = new Model();
+  model.topology = topology({ leaves: 1, spines: 0, hosts: 2 });
+  model.snapshot = snapshot({ ports: { "s1:10": portState(NOW, null) } });
+  model.addThreshold(change(NOW, "s1:9", [1]));
+  assert.deepEqual(model.ports(), ["s1:1", "s1:2", "s1:9", "s1:10"]);
+  assert.equal(model.peer("s1:2"), "h2");
+  assert.equal(model.peer("s1:10"), null);
+});

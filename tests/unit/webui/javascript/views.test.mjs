@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Model } from "../../../../webui/static/js/pure/model.js";
+import { fctView, missesView, queuesView, thresholdsView } from "../../../../webui/static/js/pure/views.js";
+import { change, fctSeries, NOW, policyVersion, portState, SCHEMES, snapshot } from "./documents.mjs";
+
+const colour = (/** @type {string} */ name) => `the ${name}`;
+
+function model(scheme = "pias") {
+  const made = new Model();
+  made.schemes = SCHEMES;
+  made.snapshot = snapshot({ policy: policyVersion({ created_at: NOW - 200 }, scheme) });
+  made.policies = [policyVersion({ created_at: NOW - 200, applied_at: NOW - 199 }, scheme)];
+  return made;
+}
+
+test("frame: from shortly before the first policy until now, with each change in its scheme's colour", () => {
+  const { from, to, marks } = fctView(model(), colour);
+  assert.deepEqual([from, to], [NOW - 203, NOW]);
+  assert.deepEqual(marks, [{ at: NOW - 199, scheme: "pias", label: "PIAS", colour: "#ccbb44" }]);
+});
+
+test("frame: never longer than the window, never shorter than a minute", () => {
+  const shown = model();
+  shown.windowS = 120;
+  assert.equal(fctView(shown, colour).from, NOW - 120);
+  shown.policies = [];
+  assert.equal(fctView(shown, colour).from, NOW - 60);
+});
+
+test("frame: begins at the first flow where that is older than the first policy", () => {
+  const shown = model();
+  shown.mergeFct(fctSeries([NOW - 280, NOW - 270], [null, 5]));
+  assert.equal(fctView(shown, colour).from, NOW - 273);
+});
+
+test("fctView: mean and p99 of each class at the centre of its bin; 0 is no value", () => {
+  const shown = model();
+  shown.mergeFct(fctSeries([NOW - 2, NOW - 6, NOW - 4], [30, 10, 0]));
+  const { x, series } = fctView(shown, colour);
+  assert.deepEqual(x, [NOW - 5, NOW - 3, NOW - 1]);
+  assert.deepEqual(
+    series.map(({ label, group }) => [label, group]),
+    [
+      ["Small mean", "Small"],
+      ["Small p99", "Small"],
+      ["Medium mean", "Medium"],
+      ["Medium p99", "Medium"],
+      ["Large mean", "Large"],
+      ["Large p99", "Large"],
+    ],
+  );
+  assert.deepEqual(
+    [series[0].values, series[1].values],
+    [
+      [10, null, 30],
+      [20, null, 60],
+    ],
+  );
+  assert.equal(series[2].colour, "the class-medium");
+});
+
+test("missesView: the share of each bin; a bin without deadlines is a gap", () => {
+  const shown = model();
+  shown.mergeMisses({ at: [NOW - 4, NOW - 2], n: [4, 0], missed: [1, 0], miss_ratio: [0.25, null] });
+  const { x, series } = missesView(shown, colour);
+  assert.deepEqual(
+    [x, series[0].values],
+    [
+      [NOW - 3, NOW - 1],
+      [0.25, null],
+    ],
+  );
+});
+
+test("thresholdsView: every threshold of one port, held until it changes", () => {
+  const shown = model();
+  shown.addThreshold(change(NOW - 150, "s1:1", [10, 100]));
+  shown.addThreshold(change(NOW - 50, "s1:1", [20]));
+  const { x, series } = thresholdsView(shown, "s1:1", colour);
+  assert.deepEqual(
+    series.map(({ label }) => label),
+    ["Queue 0 to 1", "Queue 1 to 2"],
+  );
+  assert.deepEqual(new Set(series[0].values), new Set([null, 10, 20]));
+  assert.deepEqual([series[0].values.at(-1), series[1].values.at(-1)], [20, null]);
+  assert.ok(x.every((at, i) => i === 0 || at > x[i - 1]));
+  assert.equal(x.at(-1), NOW);
+});
+
+test("thresholdsView: of all ports the first threshold, and the median", () => {
+  const shown = model();
+  for (const [port, bytes] of /** @type {const} */ ([
+    ["s1:10", 30],
+    ["s1:2", 10],
+    ["s1:1", 20],
+  ])) {
+    shown.addThreshold(change(NOW - 100, port, [bytes, 900]));
+  }
+  const { series } = thresholdsView(shown, "", colour);
+  assert.deepEqual(
+    series.map(({ label }) => label),
+    ["s1:1", "s1:2", "s1:10", "Median, queue 0 to 1"],
+  );
+  assert.deepEqual(
+    series.map(({ values }) => values.at(-1)),
+    [20, 10, 30, 20],
+  );
+  assert.deepEqual(
+    series.map(({ legend }) => legend !== false),
+    [false, false, false, true],
+  );
+});
+
+test("thresholdsView: says why a scheme has none", () => {
+  assert.equal(thresholdsView(model("tcp"), "", colour).empty, "TCP has one queue and no thresholds.");
+  assert.equal(thresholdsView(model("pias"), "", colour).empty, null);
+  assert.deepEqual(thresholdsView(model("pias"), "", colour).series, []);
+});
+
+test("queuesView: the policy's queues, in the window", () => {
+  const shown = model();
+  for (const at of [NOW - 400, NOW - 2, NOW - 1]) shown.addRate("s1:1", portState(at, [5, 6, 0]));
+  const { x, series } = queuesView(shown, "s1:1", colour);
+  assert.deepEqual(x, [NOW - 2, NOW - 1]);
+  assert.deepEqual(
+    series.map(({ values }) => values),
+    [
+      [5, 5],
+      [6, 6],
+      [0, 0],
+    ],
+  );
+});
+
+test("queuesView: also queues that carried traffic under an earlier policy", () => {
+  const shown = model("tcp");
+  shown.addRate("s1:1", portState(NOW - 1, [5, 0, 7, 0]));
+  assert.deepEqual(
+    queuesView(shown, "s1:1", colour).series.map(({ label }) => label),
+    ["Queue 0", "Queue 1", "Queue 2"],
+  );
+  assert.equal(queuesView(shown, "s9:9", colour).series.length, 1);
+});

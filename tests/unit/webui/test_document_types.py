@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The types of static/js/types.d.ts are those of the documents that the server sends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import Engine
+
+from policy.desired import Policy
+from store.desired import mark_applied, put_policy
+from store.observed import add_event
+from store.sanctions import Sanction, put_sanction
+from tests.kit.heartbeats import LIVING, document, watching
+from tests.unit.webui.records import record
+from tests.web.synthetic import Network
+
+WEBUI = Path(__file__).parents[3] / "webui"
+TSC = WEBUI / "node_modules/.bin/tsc"
+TYPES = WEBUI / "static/js/types.js"
+pytestmark = pytest.mark.skipif(not TSC.exists(), reason="TypeScript is missing; run: make frontend")
+
+OVERRIDES = [
+    {"ports": ["s1:2"], "thresholds": ["10KB", "20KB", "30KB"]},
+    {"ports": ["s2:*"], "freeze": True},
+]
+
+
+@pytest.fixture
+def network(engine: Engine, client: FlaskClient) -> Network:
+    """A network with a row of each kind that a document can hold."""
+    network = Network(engine)
+    put_policy(engine, Policy.from_document({"scheme": "datcp"}), "test")
+    policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 4, "overrides": OVERRIDES})
+    mark_applied(engine, put_policy(engine, policy, "test"))
+    for ago_s in (2, 1):
+        network.second(time.time() - ago_s, policy, 2)
+    network.heartbeats(2)
+    add_event(engine, "policy-applied", version=2, scheme="mlfq-adaptive")
+    flow = "TCP 10.0.0.2:40000 > 10.0.0.1:80"
+    put_sanction(
+        engine, Sanction("s1:2", "h2", flow, 1, 1_200_000, 475_000, 0.95, 2, 10.0, since=time.time())
+    )
+    assert client.post("/api/v1/agents/h3", json=document(watching(LIVING))).status_code == 200
+    ended = record("watched/2", source="watched", src_port=1, ideal_us=None)
+    assert client.post("/api/v1/flows", json=[ended]).json == {"accepted": 1, "known": 0}
+    return network
+
+
+def answers(client: FlaskClient, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    """Each type's name, and a document of it."""
+    for name, path in {
+        "SchemesAnswer": "schemes",
+        "TopologyAnswer": "topology",
+        "PolicyAnswer": "policy",
+        "ThresholdsAnswer": "thresholds?since=0",
+        "PortsAnswer": "ports?since=0&port=s1:1",
+        "FctAnswer": "fct?window_s=10&bin_s=2",
+        "DeadlinesAnswer": "deadlines?window_s=10&bin_s=2",
+    }.items():
+        yield name, client.get(f"/api/v1/{path}").json
+    put = client.put("/api/v1/policy?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
+    yield "PolicyVersion", put.json
+    yield "ErrorAnswer", client.put("/api/v1/policy", json={"queues": 99}, headers=bearer).json
+    yield from streamed(client)
+
+
+def streamed(client: FlaskClient) -> Iterator[tuple[str, Any]]:
+    types = {"snapshot": "Snapshot", "event": "NetworkEvent"}
+    for frame in client.get("/api/v1/events?count=1").text.split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in frame.splitlines())
+        if "event" in lines:
+            yield types[lines["event"]], json.loads(lines["data"])
+
+
+def test_every_document_has_the_type_that_the_dashboard_expects(
+    client: FlaskClient, bearer: dict[str, str], network: Network, tmp_path: Path
+) -> None:
+    """An object literal with a key too few or too many is a type error, so one run of tsc finds both."""
+    documents = list(answers(client, bearer))
+    names = {name for name, _ in documents}
+    assert {"Snapshot", "NetworkEvent"} <= names
+    snapshot = next(sent for name, sent in documents if name == "Snapshot")
+    lists = (snapshot["connections"]["living"], snapshot["connections"]["ended"], snapshot["sanctions"])
+    assert all(lists)
+    assert all(snapshot[key] for key in ("thresholds", "ports", "policy"))
+    lines = [f"import type {{ {', '.join(sorted(names))} }} from {json.dumps(str(TYPES))};"]
+    for number, (name, sent) in enumerate(documents):
+        lines.append(f"export const document{number}: {name} = {json.dumps(sent)};")
+    (tmp_path / "documents.ts").write_text("\n".join(lines))
+    configuration = {"extends": str(WEBUI / "tsconfig.json"), "include": ["."]}
+    (tmp_path / "tsconfig.json").write_text(json.dumps(configuration))
+    done = subprocess.run([TSC, "-p", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[:4000]

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard as a test uses it: open it, read it, wait for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.wait import wait_until
+from tests.web.conftest import PATIENCE_S, Server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, Request
+
+LIVE = 'body[data-live="live"]'
+
+
+def open_dashboard(page: Page, server: Server, fragment: str = "") -> None:
+    """Opens the page and waits until it is live. Raises AssertionError with the server's log if it is not."""
+    pending: dict[Request, str] = {}
+
+    def answered(request: Request) -> None:
+        pending.pop(request, None)
+
+    page.on("request", lambda request: pending.update({request: request.url}))
+    page.on("requestfinished", answered)
+    page.on("requestfailed", answered)
+    page.goto(f"{server.url}/{fragment}")
+    try:
+        page.wait_for_selector(LIVE)
+    except Exception as error:
+        log = (server.folder / "web.log").read_text()
+        raise AssertionError(f"not live; unanswered: {list(pending.values())}; log:\n{log}") from error
+    page.wait_for_selector("#schemes input[value=tcp]", state="attached")
+
+
+def until(page: Page, script: str, argument: object = None) -> None:
+    """Waits for a condition in the page.
+
+    Playwright's own way evaluates text in the page, which the page's content security policy forbids.
+    """
+    wait_until(lambda: page.evaluate(script, argument), script, timeout_s=PATIENCE_S, interval_s=0.1)
+
+
+def attribute(page: Page, selector: str, name: str) -> str:
+    """The value of an attribute that the element has."""
+    value = page.get_attribute(selector, name)
+    assert value is not None, f"{selector} has no {name}"
+    return value
+
+
+def figure(page: Page, name: str) -> str:
+    """A figure at the top of the page."""
+    return page.inner_text(f'[data-kpi="{name}"] .value')
+
+
+def choose(page: Page, scheme: str) -> None:
+    page.locator(f'#schemes input[value="{scheme}"]').check(force=True)

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of policy fields as text, and typed text as values.
+
+/** @import { FieldKind, FieldValue, PolicyField } from "../types.js" */
+
+import { bytes, time } from "./format.js";
+
+/** @typedef {string | number | boolean} Entered  Text where the input is no value of its kind. */
+
+/** Significant digits that hide the rounding errors of binary fractions. */
+const PRECISION = 12;
+
+/**
+ * Whether the form offers the field: its value fits on one line, and there is a choice.
+ * @param {PolicyField} field
+ */
+export function canEnter({ kind, allowed, low, high, ...field }) {
+  const single = allowed === String(field.default) || (low !== null && low === high);
+  return kind !== "list of override" && !single;
+}
+
+/**
+ * The title, with the unit unless values are entered with theirs or the title names it.
+ * @param {PolicyField} field
+ */
+export function label({ title, kind, unit }) {
+  const own = /size|duration/.test(kind) || title.toLowerCase().includes(unit);
+  return own ? title : `${title}, ${unit}`;
+}
+
+/** @param {PolicyField} field */
+export const explanation = ({ help, allowed }) => `${help} Allowed: ${allowed}.`;
+
+/**
+ * What an empty input stands for: the value in force, or the default.
+ * @param {PolicyField} field
+ * @param {Readonly<Record<string, unknown>> | null} inForce The policy in force, if it is of the same scheme.
+ */
+export function placeholder(field, inForce) {
+  const known = /** @type {FieldValue | null | undefined} */ (inForce?.[field.name]);
+  return valueText(field.kind, known ?? field.default);
+}
+
+/**
+ * @param {FieldKind} kind
+ * @param {FieldValue | null} value
+ * @returns {string}
+ */
+export function valueText(kind, value) {
+  if (value === null) return "none";
+  if (Array.isArray(value)) return value.map((item) => itemText(kind, item)).join(", ") || "none";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (kind === "size") return bytes(value);
+  if (kind === "duration") return time(value / 1000);
+  return String(Number(value.toPrecision(PRECISION)));
+}
+
+/**
+ * @param {FieldKind} kind
+ * @param {unknown} item
+ */
+function itemText(kind, item) {
+  return typeof item === "number" ? valueText(itemKind(kind), item) : JSON.stringify(item);
+}
+
+/**
+ * The value for the policy document. Text that does not fit goes to the server unchanged, because its refusal
+ * names the problem.
+ * @param {FieldKind} kind
+ * @param {string} text
+ * @returns {Entered | Entered[]}
+ */
+export function parse(kind, text) {
+  if (kind.startsWith("list")) return parts(text).map((part) => parseOne(itemKind(kind), part));
+  return parseOne(kind, text);
+}
+
+/**
+ * @param {FieldKind} kind
+ * @param {string} text
+ * @returns {Entered}
+ */
+function parseOne(kind, text) {
+  if (kind === "boolean") return text === "yes";
+  if (kind === "size" || kind === "duration")
+    return /^\d+$/.test(text) ? Number(text) : text.replace(/\s+/g, "");
+  return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
+}
+
+/** @type {(kind: FieldKind) => FieldKind} */
+const itemKind = (kind) => (kind === "list of size" ? "size" : "number");
+
+/** @param {string} text */
+const parts = (text) => text.split(/[,;]\s*/).filter(Boolean);

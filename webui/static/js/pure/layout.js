@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the drawing of the network puts each node, and how a link's load shows.
+
+/** @import { Topology } from "../types.js" */
+
+/** @typedef {{ x: number, y: number }} Point */
+
+export const WIDTH = 480;
+export const HEIGHT = 240;
+const LEVELS = { spine: 40, leaf: 118, host: 200 };
+const LEVELS_WITHOUT_SPINES = { spine: 0, leaf: 72, host: 184 };
+const WIDEST_STEP = 64;
+const LEAF_GAP = 14;
+
+/**
+ * The place of every node by name. Leaves are the switches with hosts; all others are spines above them.
+ * @param {Topology} topology
+ * @returns {Map<string, Point>}
+ */
+export function layout(topology) {
+  const hosts = hostsBySwitch(topology);
+  const names = topology.switches.map((node) => node.name);
+  const leaves = names.filter((name) => hosts.has(name));
+  const spines = names.filter((name) => !hosts.has(name));
+  const levels = spines.length ? LEVELS : LEVELS_WITHOUT_SPINES;
+  const at = new Map([...spread(spines, levels.spine), ...spread(leaves, levels.leaf)]);
+  const room = WIDTH / leaves.length;
+  return new Map([
+    ...at,
+    ...leaves.flatMap((leaf) => hang(hosts.get(leaf) ?? [], at.get(leaf)?.x ?? 0, room, levels.host)),
+  ]);
+}
+
+/** @param {Topology} topology */
+function hostsBySwitch(topology) {
+  /** @type {Map<string, string[]>} */
+  const hosts = new Map();
+  for (const port of topology.ports) {
+    if (port.edge) hosts.set(port.switch, [...(hosts.get(port.switch) ?? []), port.peer]);
+  }
+  return hosts;
+}
+
+/**
+ * Nodes side by side over the whole width.
+ * @param {string[]} names
+ * @param {number} y
+ * @returns {[string, Point][]}
+ */
+function spread(names, y) {
+  return names.map((name, i) => [name, { x: ((i + 0.5) * WIDTH) / names.length, y }]);
+}
+
+/**
+ * Hosts side by side below their leaf.
+ * @param {string[]} names
+ * @param {number} centre
+ * @param {number} room
+ * @param {number} y
+ * @returns {[string, Point][]}
+ */
+function hang(names, centre, room, y) {
+  const step = Math.min(WIDEST_STEP, (room - LEAF_GAP) / names.length);
+  return names.map((name, i) => [name, { x: centre + (i - (names.length - 1) / 2) * step, y }]);
+}
+
+/**
+ * The step of that length to the side of the line between two nodes, so that the two directions of a link
+ * do not cover each other.
+ * @param {Point} from
+ * @param {Point} to
+ * @param {number} distance
+ * @returns {Point}
+ */
+export function sideways(from, to, distance) {
+  const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
+  return { x: (-(to.y - from.y) / length) * distance, y: ((to.x - from.x) / length) * distance };
+}
+
+/**
+ * The CSS colour of a load from 0 to 1: from the idle colour over amber to red.
+ * @param {number} load
+ */
+export function heat(load) {
+  const share = Math.round(Math.min(1, Math.max(0, load)) * 100);
+  return share < 50
+    ? `color-mix(in oklab, var(--link-warm) ${share * 2}%, var(--link-idle))`
+    : `color-mix(in oklab, var(--link-hot) ${(share - 50) * 2}%, var(--link-warm))`;
+}

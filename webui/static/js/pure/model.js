@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the page knows: history, which history.js fetches, and the snapshots that follow it.
+
+/** @import { DeadlineSeries, FctSeries, NetworkEvent, PolicyVersion, PortRate, PortState } from "../types.js" */
+/** @import { Scheme, SizeClass, Snapshot, ThresholdChange, Topology, TopologyPort } from "../types.js" */
+
+import { naturally } from "./order.js";
+
+/** @typedef {Record<SizeClass, { n: number, mean: number | null, p99: number | null }>} FctBin */
+/** @typedef {{ n: number, ratio: number | null }} MissBin */
+
+/** @type {SizeClass[]} */
+export const CLASSES = ["small", "medium", "large"];
+/** Bins of the snapshots; only at this width do they continue the history. */
+export const LIVE_BIN_S = 2;
+const MOST_BINS = 240;
+const MOST_EVENTS = 100;
+/** The longest window that the page offers, and some more. */
+const RATE_MEMORY_S = 3700;
+const UNKNOWN_COLOUR = "#888888";
+
+/** @param {TopologyPort} port */
+export const portId = (port) => `${port.switch}:${port.number}`;
+
+export class Model {
+  windowS = 300;
+  /** @type {Snapshot | null} */
+  snapshot = null;
+  /** @type {Scheme[]} */
+  schemes = [];
+  /** @type {Topology | null} */
+  topology = null;
+  /** The newest first. @type {PolicyVersion[]} */
+  policies = [];
+  /** By the start of the bin. @type {Map<number, FctBin>} */
+  fct = new Map();
+  /** By the start of the bin. @type {Map<number, MissBin>} */
+  misses = new Map();
+  /** By port, the oldest first. @type {Map<string, ThresholdChange[]>} */
+  thresholds = new Map();
+  /** By port, the oldest first. @type {Map<string, PortRate[]>} */
+  rates = new Map();
+  /** The oldest first. @type {NetworkEvent[]} */
+  events = [];
+
+  get binS() {
+    return Math.max(LIVE_BIN_S, this.windowS / MOST_BINS);
+  }
+
+  get now() {
+    return this.snapshot ? this.snapshot.at : Date.now() / 1000;
+  }
+
+  /** @param {string} name */
+  scheme(name) {
+    return this.schemes.find((scheme) => scheme.name === name);
+  }
+
+  /** @param {string} name */
+  titleOf(name) {
+    return this.scheme(name)?.title ?? name;
+  }
+
+  /** @param {string} name */
+  colourOf(name) {
+    return this.scheme(name)?.colour ?? UNKNOWN_COLOUR;
+  }
+
+  /** @param {Snapshot} snapshot */
+  take(snapshot) {
+    this.snapshot = snapshot;
+    if (this.binS === LIVE_BIN_S) {
+      this.mergeFct(snapshot.fct.series);
+      this.mergeMisses(snapshot.deadlines.series);
+    }
+    for (const change of Object.values(snapshot.thresholds)) this.addThreshold(change);
+    for (const [port, state] of Object.entries(snapshot.ports)) this.addRate(port, state);
+    this.forget(snapshot.at - this.windowS - 2 * this.binS);
+  }
+
+  /** @param {NetworkEvent} event */
+  takeEvent(event) {
+    if (this.events.some((known) => known.id === event.id)) return;
+    this.events.push(event);
+    if (this.events.length > MOST_EVENTS) this.events.shift();
+  }
+
+  /** @param {FctSeries} series */
+  mergeFct(series) {
+    series.at.forEach((at, i) => {
+      /** @param {SizeClass} name */
+      const bin = (name) => ({ n: series[name].n[i], mean: series[name].mean[i], p99: series[name].p99[i] });
+      this.fct.set(at, { small: bin("small"), medium: bin("medium"), large: bin("large") });
+    });
+  }
+
+  /** @param {DeadlineSeries} series */
+  mergeMisses(series) {
+    series.at.forEach((at, i) => {
+      this.misses.set(at, { n: series.n[i], ratio: series.miss_ratio[i] });
+    });
+  }
+
+  /** @param {ThresholdChange} change */
+  addThreshold(change) {
+    appendNewer(this.thresholds, change.port, change);
+  }
+
+  /**
+   * @param {string} port
+   * @param {PortState} state
+   */
+  addRate(port, state) {
+    const { at, rate_bps, queue_rates_bps } = state;
+    if (rate_bps === null || queue_rates_bps === null) return;
+    const list = appendNewer(this.rates, port, { at, rate_bps, queue_rates_bps });
+    while (list.length && list[0].at < at - RATE_MEMORY_S) list.shift();
+  }
+
+  /** @param {number} before */
+  forget(before) {
+    for (const bins of [this.fct, this.misses])
+      for (const at of bins.keys()) if (at < before) bins.delete(at);
+    // The last change before the window stays, because it holds when the window begins.
+    for (const list of this.thresholds.values()) while (list.length > 1 && list[1].at < before) list.shift();
+  }
+
+  /** Policy changes in the window, the oldest first: when each took effect, and its scheme. */
+  marks() {
+    const from = this.now - this.windowS;
+    return this.policies
+      .filter((row) => row.state !== "pending")
+      .map((row) => ({ at: row.applied_at ?? row.created_at, scheme: row.policy.scheme }))
+      .filter((mark) => mark.at >= from)
+      .sort((a, b) => a.at - b.at);
+  }
+
+  /** Names of all ports, in natural order. */
+  ports() {
+    const known = new Set([...Object.keys(this.snapshot?.ports ?? {}), ...this.thresholds.keys()]);
+    for (const port of this.topology?.ports ?? []) known.add(portId(port));
+    return [...known].sort(naturally);
+  }
+
+  /**
+   * The node at the other end of a port.
+   * @param {string} id
+   */
+  peer(id) {
+    return this.topology?.ports.find((port) => portId(port) === id)?.peer ?? null;
+  }
+}
+
+/**
+ * Adds the row unless the list has one of that time or later; returns the list.
+ * @template {{ at: number }} Row
+ * @param {Map<string, Row[]>} lists
+ * @param {string} key
+ * @param {Row} row
+ */
+function appendNewer(lists, key, row) {
+  const list = lists.get(key) ?? [];
+  if (!list.length || row.at > list[list.length - 1].at) list.push(row);
+  lists.set(key, list);
+  return list;
+}
