@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dataplane import build
-from dataplane.census import storages
+from dataplane.inventory import storages
 from dataplane.loader import load
 from experiments.checks.soak.machine import Machine, kernel_complaints, settled
 from experiments.kit.verdict import Claim, conclude
