@@ -16,7 +16,7 @@ from typing import Any
 from dataplane import build
 from dataplane.libbpf import ATTACH_STRUCT_OPS, failure, ffi, forget_messages, lib
 from dataplane.loader import BpfObject, kernel_has_struct_ops_links, open_object
-from dataplane.provided import Provided
+from dataplane.shared_resource import Provided
 from policy import controls
 from policy.controls import PREFIX
 

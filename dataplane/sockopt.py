@@ -21,7 +21,7 @@ from dataplane.libbpf import (
     lib,
 )
 from dataplane.loader import BpfObject, open_object
-from dataplane.provided import Provided
+from dataplane.shared_resource import Provided
 from policy.errors import EnvironmentLacking
 
 SOL_SLUICE = 0x5C1C

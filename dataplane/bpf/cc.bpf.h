@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * What every ECN-based congestion control here shares: the receiver's echo, the course of a reduction, the fallback
- * without ECN, names of the kernel's.
+ * The part that all ECN-based congestion controls here share:
  *
- * A control owns its window (`cong_control`), and trusts nothing that the kernel may have put there instead of it.
- * For a kernel may leave out a call of ours: one 6.18 kernel with changes of its own did so in 3 of 8 two-second runs
- * of two flows (2026-11). What `ssthresh` or `undo_cwnd` then seems to return is what lay on the stack, billions of
- * packets, and with the kernel's own reduction the whole send buffer goes out at once. So each ACK checks that nobody
- * else has raised the window and that a cut has taken place, and makes up for it.
+ * - the receiver's echo
+ * - the course of a reduction
+ * - the fallback without ECN
+ * - macros of the kernel
+ *
+ * A control owns its window (`cong_control`). It does not trust a window that the kernel has set,
+ * because a kernel may leave out a call of ours. One 6.18 kernel with changes of its own did so in
+ * 3 of 8 two-second runs of two flows (2026-11). Then `ssthresh` or `undo_cwnd` seems to return
+ * what is on the stack, billions of packets. With the kernel's own reduction, the whole send
+ * buffer would leave at once. So each ACK checks that only we have raised the window, and that a
+ * cut has taken place. If not, it repairs the window.
  */
 #ifndef SLUICE_CC_BPF_H
 #define SLUICE_CC_BPF_H
@@ -29,7 +34,7 @@
 #define TCP_INIT_CWND 10
 #define USEC_PER_SEC 1000000ULL
 
-/* A listener or a closed socket cannot know yet whether ECN will be agreed on. */
+/* A listener or a closed socket cannot know yet whether the peer will agree to ECN. */
 #define SL_CC_UNCONNECTED (1 << TCP_LISTEN | 1 << TCP_CLOSE)
 
 extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
@@ -50,7 +55,7 @@ static __always_inline void *cc_state(const struct sock *sk)
 	return (void *)inet_csk(sk)->icsk_ca_priv;
 }
 
-/* The receiver's side: was the last data packet marked, and what had been received before it? */
+/* The receiver's side: rcv_nxt at the last data packet, and whether that packet had CE. */
 struct cc_receiver {
 	__u32 prior_rcv_nxt;
 	__u32 ce;
@@ -65,9 +70,10 @@ static __always_inline void cc_echo(struct tcp_sock *tp, __u32 ce)
 }
 
 /*
- * A data packet came, with CE or without. RFC 8257, section 3.2: an ACK's ECE tells the CE of the packets that it
- * acknowledges. So when CE changes while an ACK is delayed, that ACK goes out now, for what came before this packet
- * and with the old state; and the new state is told at once too, so that both sides count the same packets.
+ * A data packet came, with or without CE. RFC 8257, section 3.2: an ACK's ECE repeats the CE of
+ * the packets that it acknowledges. If CE changes while an ACK is delayed, that ACK leaves now: it
+ * covers the packets before this one, with the old state. The new state is also sent at once, so
+ * that both sides count the same packets.
  */
 static __always_inline void cc_receive(struct sock *sk, struct cc_receiver *r, __u32 ce)
 {
@@ -94,8 +100,9 @@ static __always_inline void cc_receiver_event(struct sock *sk, struct cc_receive
 }
 
 /*
- * The peer refused ECN: nothing would ever be echoed, but our packets would be marked instead of dropped. RFC 8257,
- * section 3.5, wants a conventional sender then: Reno, and the kernel takes ECT off the packets. 1 when it was so.
+ * If the peer refused ECN, change to Reno and return 1. Otherwise ports would mark our packets
+ * instead of dropping them, and no mark would be echoed. RFC 8257, section 3.5, requires a
+ * conventional sender in this case. The kernel then takes ECT off the packets.
  */
 static __always_inline int cc_fell_back(struct sock *sk)
 {
@@ -106,20 +113,20 @@ static __always_inline int cc_fell_back(struct sock *sk)
 	return !bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
 }
 
-/* The sender's side, beside what a control adds. All zero: not begun. */
+/* The sender's side, without the fields that a control adds. All zero: not started. */
 struct cc_sender {
 	struct sl_window window;
-	__u32 cwnd;		/* as we left it; the kernel may lower it, nobody raises it */
-	__u32 cwnd_before_cut;	/* of the last cut, as all with _cut */
+	__u32 cwnd;		/* as we set it last; the kernel may only lower it */
+	__u32 cwnd_before_cut;	/* window before the last cut */
 	__u32 ssthresh;		/* target of that cut */
-	__u32 snd_nxt_at_cut;	/* the kernel's high_seq, unless a call was left out */
-	__u32 delivered_at_cut; /* running count before it */
+	__u32 snd_nxt_at_cut;	/* equals the kernel's high_seq, unless a call was left out */
+	__u32 delivered_at_cut; /* running count before that cut */
 	__u32 delivered;	/* running count at the last ACK */
 	__u32 snd_una;		/* at the last ACK */
 	__u16 cuts;		/* running count */
 	__u8 state;		/* enum tcp_ca_state at the last ACK */
-	__u8 cut_pending;	/* a cut that no ACK has seen yet */
-	__u8 begun;
+	__u8 cut_pending;	/* 1 from a cut until the next ACK */
+	__u8 started;
 };
 
 static __always_inline int cc_in_reduction(__u8 state)
@@ -140,18 +147,18 @@ static __always_inline void cc_begin(struct sock *sk, struct cc_sender *s)
 	s->cwnd = tp->snd_cwnd;
 	s->delivered = tp->delivered;
 	s->snd_una = tp->snd_una;
-	s->snd_nxt_at_cut = tp->snd_nxt - 1; /* no cut yet: high_seq never lies there */
-	s->begun = 1;
+	s->snd_nxt_at_cut = tp->snd_nxt - 1; /* no cut yet: high_seq never has this value */
+	s->started = 1;
 }
 
-/* For `ssthresh`: a congestion event begins; the window shall become cwnd * (1 - penalty / 2). */
+/* For `ssthresh`: a congestion event begins. The window must become cwnd * (1 - penalty / 2). */
 static __always_inline __u32 cc_cut(struct sock *sk, struct cc_sender *s, __u32 penalty_q20)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	/* A reduction that ended with this very ACK has reached its target. */
+	/* A reduction that ended with this ACK has reached its target. */
 	s->cwnd_before_cut = cc_in_reduction(s->state) ? s->ssthresh : tp->snd_cwnd;
-	if (s->begun && s->cwnd_before_cut > s->cwnd)
+	if (s->started && s->cwnd_before_cut > s->cwnd)
 		s->cwnd_before_cut = s->cwnd;
 	s->ssthresh = sl_dctcp_cwnd(s->cwnd_before_cut, penalty_q20);
 	s->snd_nxt_at_cut = tp->snd_nxt;
@@ -161,7 +168,7 @@ static __always_inline __u32 cc_cut(struct sock *sk, struct cc_sender *s, __u32 
 	return s->ssthresh;
 }
 
-/* For `undo_cwnd`: the losses were none; the window is what it was. */
+/* For `undo_cwnd`: no packet was lost, so the window returns to its size before the cut. */
 static __always_inline __u32 cc_undo(struct sock *sk, struct cc_sender *s)
 {
 	__u32 cwnd = tcp_sk(sk)->snd_cwnd;
@@ -172,7 +179,7 @@ static __always_inline __u32 cc_undo(struct sock *sk, struct cc_sender *s)
 	return s->cwnd;
 }
 
-/* Has the kernel begun a congestion event without our `ssthresh` having been called? */
+/* Has the kernel started a congestion event without a call of our `ssthresh`? */
 static __always_inline int cc_missed_cut(const struct tcp_sock *tp, const struct cc_sender *s, __u8 state)
 {
 	return state >= TCP_CA_CWR && tp->high_seq != s->snd_nxt_at_cut &&
@@ -192,7 +199,10 @@ static __always_inline __u32 cc_reduced(const struct tcp_sock *tp, const struct 
 	return sl_reduced_cwnd(&r, cc_in_flight(tp));
 }
 
-/* What the kernel paces by, and bounds a socket's bytes in its own queues by: as tcp_update_pacing_rate does. */
+/*
+ * The kernel paces by this rate, and bounds the socket's bytes in its own queues by it. The
+ * formula is that of tcp_update_pacing_rate.
+ */
 static __always_inline void cc_update_pacing(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -207,7 +217,7 @@ static __always_inline void cc_update_pacing(struct sock *sk)
 	sk->sk_pacing_rate = rate_bytes_per_s;
 }
 
-/* The window after this ACK, in a state that the kernel has settled by now. */
+/* Set the window after this ACK. The kernel has already settled `state`. */
 static __always_inline void cc_move(struct sock *sk, struct cc_sender *s, __u8 state)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -225,9 +235,11 @@ static __always_inline void cc_move(struct sock *sk, struct cc_sender *s, __u8 s
 }
 
 /*
- * For `cong_control`, after the control has looked at its window of data: move the congestion window.
- * penalty_q20: for a cut that was missed. bound: of the window, in packets; 0: none. A loss halves from the window before the cut, whatever was cut already
- * (RFC 8257, section 3.5: one reduction a window; the larger one counts).
+ * For `cong_control`, after the control has evaluated its window of data: move the congestion
+ * window. penalty_q20: for a cut that was missed. bound: of the window, in packets; 0: none.
+ *
+ * A loss halves the window from before the cut, even if a mark has cut it already. RFC 8257,
+ * section 3.5: one reduction a window; the larger one counts.
  */
 static __always_inline void cc_control(struct sock *sk, struct cc_sender *s, __u32 penalty_q20, __u32 bound)
 {
@@ -253,7 +265,10 @@ static __always_inline void cc_control(struct sock *sk, struct cc_sender *s, __u
 	s->cut_pending = 0;
 }
 
-/* For `cwnd_event`: the first packet after an idle time. The kernel leaves the restart to controls like ours. */
+/*
+ * For `cwnd_event`: the first packet after an idle time. The kernel leaves the restart to controls
+ * that have a `cong_control`.
+ */
 static __always_inline void cc_restart(struct sock *sk, struct cc_sender *s)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

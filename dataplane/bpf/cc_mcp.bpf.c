@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* sluice_mcp: Karuna's control of deadline flows. The law is laws/mcp.h; without a deadline or a size it is DCTCP. */
+/* sluice_mcp: Karuna's deadline control. The law is laws/mcp.h; DCTCP without deadline or size. */
 #define CC_NAME sluice_mcp
 #define CC_EXACT_ECHO 1
 #include "cc_ops.bpf.h"

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * A whole congestion control around one law. Before it includes this file, a control defines
+ * The frame of a congestion control around one law. A control first defines
  *
  *   CC_NAME		sluice_…
- *   CC_EXACT_ECHO	1: its receiver echoes the CE of each packet (DCTCP); 0: as RFC 3168 has it
+ *   CC_EXACT_ECHO	1: its receiver echoes the CE of each packet (DCTCP); 0: as in RFC 3168
  *
- * and after it the law, which is asked at the end of each window of data, with the inputs in the record:
+ * then includes this file, and then defines the law. The frame calls the law at the end of each
+ * window of data, with the inputs in the record:
  *
- *   static __always_inline void law(struct sock *sk, struct socket_flow *flow, struct sl_window_record *w);
+ *   static __always_inline void law(struct sock *sk, struct socket_flow *flow,
+ *                                   struct sl_window_record *w);
  *
- * It sets w->penalty_q20 (a mark cuts to cwnd * (1 - p / 2), until the next window has ended), w->bound (of the window; 0: none), and what it
- * has to tell: urgency, precedence, rate. `flow` is NULL for a socket without memory for one.
+ * The law sets w->penalty_q20: a mark cuts to cwnd * (1 - p / 2), until the next window has ended.
+ * It sets w->bound (of the window; 0: none), and urgency, precedence and rate for programs that
+ * read them. `flow` is NULL if the kernel had no memory for the socket's entry.
  *
- *   ACK                 count acknowledged and marked packets; at the end of a window ask the law
- *   ECE, once a window  the kernel enters CWR and asks `ssthresh`: the cut
+ *   ACK                 count acknowledged and marked packets; at the end of a window call the law
+ *   ECE, once a window  the kernel enters CWR and calls `ssthresh`: the cut
  *   loss                half the window before the cut
  *   growth              slow start and congestion avoidance of Reno, up to the bound
  */
@@ -26,9 +29,9 @@
 
 _Static_assert((int)SL_SENDING == (int)SLUICE_SENDING && (int)SL_SUSPENDED == (int)SLUICE_SUSPENDED &&
 		       (int)SL_KILLED == (int)SLUICE_KILLED,
-	       "the laws' phases are those that programs read");
+	       "the laws' phases equal those in sluice.h");
 _Static_assert((int)SL_QUENCH_KILL == (int)SLUICE_QUENCH_KILL && (int)SL_QUENCH_SUSPEND == (int)SLUICE_QUENCH_SUSPEND,
-	       "the laws' quenching is what programs ask for");
+	       "the laws' quenching equals that in sluice.h");
 
 #define SRTT_SHIFT 3 /* the kernel keeps eight times the smoothed round-trip time */
 
@@ -45,8 +48,8 @@ struct cc {
 	__u32 alpha_q20;
 	__u32 penalty_q20;
 	__u32 bound;	   /* packets; 0: none */
-	__u64 began_us;	   /* this window, in tcp_mstamp */
-	__u64 bytes_acked; /* by the connection when it began */
+	__u64 began_us;	   /* start of this window, in tcp_mstamp */
+	__u64 bytes_acked; /* of the connection at that time */
 };
 
 _Static_assert(sizeof(struct cc) <= sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv), "fits the socket");
@@ -65,23 +68,23 @@ static __always_inline void begin(struct sock *sk, struct cc *ca)
 	ca->bytes_acked = tcp_sk(sk)->bytes_acked;
 }
 
-/* What was told of the flow, as it stands now; nothing, when all of it has arrived. */
-static __always_inline void read_told(const struct tcp_sock *tp, const struct socket_flow *flow,
-				      struct sl_window_record *w)
+/* Copy the declared flow into the record, as of now; nothing if all of it is acknowledged. */
+static __always_inline void read_declared(const struct tcp_sock *tp, const struct socket_flow *flow,
+					  struct sl_window_record *w)
 {
-	const struct told *told = &flow->told;
-	__u64 acked = tp->bytes_acked > told->first_byte ? tp->bytes_acked - told->first_byte : 0;
+	const struct declared_flow *declared = &flow->declared;
+	__u64 acked = tp->bytes_acked > declared->first_byte ? tp->bytes_acked - declared->first_byte : 0;
 
-	if ((told->fields & SLUICE_HAS_SIZE) && acked >= told->size_bytes)
+	if ((declared->fields & SLUICE_HAS_SIZE) && acked >= declared->size_bytes)
 		return;
-	if (told->fields & SLUICE_HAS_SIZE) {
+	if (declared->fields & SLUICE_HAS_SIZE) {
 		w->flags |= SL_WINDOW_HAS_SIZE;
-		w->remaining_bytes = sl_remaining_bytes(told->size_bytes, acked);
+		w->remaining_bytes = sl_remaining_bytes(declared->size_bytes, acked);
 	}
-	if (told->fields & SLUICE_HAS_DEADLINE) {
+	if (declared->fields & SLUICE_HAS_DEADLINE) {
 		w->flags |= SL_WINDOW_HAS_DEADLINE;
-		w->left_ns = told->deadline_ns > w->at_ns ? told->deadline_ns - w->at_ns : 0;
-		w->elapsed_ns = w->at_ns > told->start_ns ? w->at_ns - told->start_ns : 0;
+		w->left_ns = declared->deadline_ns > w->at_ns ? declared->deadline_ns - w->at_ns : 0;
+		w->elapsed_ns = w->at_ns > declared->start_ns ? w->at_ns - declared->start_ns : 0;
 	}
 }
 
@@ -108,7 +111,7 @@ static __always_inline void read_window(struct sock *sk, const struct cc *ca, co
 }
 
 /* For getsockopt(SLUICE_STATE). */
-static __always_inline void tell(struct socket_flow *flow, const struct sl_window_record *w)
+static __always_inline void publish_state(struct socket_flow *flow, const struct sl_window_record *w)
 {
 	struct sluice_state *state = &flow->state;
 
@@ -142,10 +145,10 @@ static __always_inline void window_ended(struct sock *sk, struct cc *ca, const s
 	read_window(sk, ca, sum, &w);
 	w.rate_bytes_per_s = sl_rate_bytes_per_s(w.acked_bytes, w.took_us);
 	if (flow)
-		read_told(tcp_sk(sk), flow, &w);
+		read_declared(tcp_sk(sk), flow, &w);
 	law(sk, flow, &w);
 	if (flow)
-		tell(flow, &w);
+		publish_state(flow, &w);
 	log_window(sk, &w);
 	ca->penalty_q20 = w.penalty_q20;
 	ca->bound = w.bound;
@@ -182,9 +185,10 @@ __u32 BPF_PROG(cc_undo_cwnd, struct sock *sk)
 }
 
 /*
- * Has a window of data ended with this ACK? ACKs that come in a bunch would end several at once, while what they allow to be
- * sent still waits: of a few packets in some microseconds, at rates that no link has. So a window lasts three quarters of a
- * round trip at least.
+ * Has a window of data ended with this ACK? A bunch of ACKs could end several windows at once,
+ * while the packets that they allow still wait. Those windows would have a few packets in some
+ * microseconds, at rates that no link has. So a window lasts at least three quarters of a round
+ * trip.
  */
 static __always_inline int has_window_ended(const struct tcp_sock *tp, struct cc *ca, struct sl_window_sum *sum)
 {
@@ -194,7 +198,7 @@ static __always_inline int has_window_ended(const struct tcp_sock *tp, struct cc
 	       sl_window_ended(&ca->sender.window, tp->snd_una, tp->snd_nxt, tp->delivered, tp->delivered_ce, sum);
 }
 
-/* Takes only the socket: the further arguments have changed with kernel versions. */
+/* Takes only the socket, because the other arguments differ between kernel versions. */
 SEC("struct_ops/cc_cong_control")
 void BPF_PROG(cc_cong_control, struct sock *sk)
 {
@@ -202,7 +206,7 @@ void BPF_PROG(cc_cong_control, struct sock *sk)
 	struct cc *ca = cc_state(sk);
 	struct sl_window_sum sum;
 
-	if (!ca->sender.begun)
+	if (!ca->sender.started)
 		begin(sk, ca);
 	if (has_window_ended(tp, ca, &sum))
 		window_ended(sk, ca, &sum);
@@ -210,15 +214,15 @@ void BPF_PROG(cc_cong_control, struct sock *sk)
 }
 
 /*
- * Data leaves after a pause. A flow of unknown size whose deadline has passed is taken to have ended with the pause: its program
- * says nothing of what comes now, and it must not go on as the most urgent flow for ever.
+ * Data leaves after a pause. A passed deadline ends here: if a flow has no known size, the pause
+ * counts as its end. Otherwise later data would stay the most urgent for ever.
  */
-static __always_inline void end_of_flow(struct sock *sk)
+static __always_inline void drop_passed_deadline(struct sock *sk)
 {
 	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
 
-	if (flow && (flow->told.fields & SLUICE_HAS_DEADLINE) && bpf_ktime_get_ns() > flow->told.deadline_ns)
-		flow->told.fields &= ~SLUICE_HAS_DEADLINE;
+	if (flow && (flow->declared.fields & SLUICE_HAS_DEADLINE) && bpf_ktime_get_ns() > flow->declared.deadline_ns)
+		flow->declared.fields &= ~SLUICE_HAS_DEADLINE;
 }
 
 SEC("struct_ops/cc_cwnd_event")
@@ -230,7 +234,7 @@ void BPF_PROG(cc_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		cc_receiver_event(sk, &ca->receiver, event);
 	if (event == CA_EVENT_TX_START) {
 		cc_restart(sk, &ca->sender);
-		end_of_flow(sk);
+		drop_passed_deadline(sk);
 	}
 }
 

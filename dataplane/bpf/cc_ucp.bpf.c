@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* sluice_ucp: Aemon's urgency-based congestion control. The law is laws/ucp.h; without a deadline it is DCTCP. */
+/* sluice_ucp: Aemon's urgency-based control. The law is laws/ucp.h; DCTCP without a deadline. */
 #define CC_NAME sluice_ucp
 #define CC_EXACT_ECHO 1
 #include "cc_ops.bpf.h"

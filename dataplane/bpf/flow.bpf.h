@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * What the kernel knows of the flow that a socket carries: told by its program (include/sluice.h), and as its congestion
- * control finds it. The setsockopt hook, the congestion controls and the tagger meet in this map; there is one
- * for the whole machine (dataplane/shared.py), and a socket's entry goes away with the socket.
+ * All that the kernel knows of the flow on a socket: the declaration of its program
+ * (include/sluice.h) and the state from its congestion control. The setsockopt hook, the
+ * congestion controls and the tagger share this map. The machine has one such map
+ * (dataplane/shared.py). A socket's entry goes away with the socket.
  *
- * Everybody writes under the socket's lock: the hook runs with it, and so does a congestion control.
+ * Every writer holds the socket's lock: the hook runs with it, and so does a congestion control.
  */
 #ifndef SLUICE_FLOW_BPF_H
 #define SLUICE_FLOW_BPF_H
@@ -14,19 +15,19 @@
 #include "sluice.h"
 #include "../laws/datcp.h"
 
-struct told {
+struct declared_flow {
 	__u32 fields;		/* SLUICE_HAS_*, without SLUICE_HAS_CONTROL */
 	__u32 quench;		/* enum sluice_quench */
 	__u64 size_bytes;	/* 0: unknown */
 	__u64 start_ns;		/* CLOCK_MONOTONIC, as all times here */
 	__u64 deadline_ns;	/* 0: none */
-	__u64 first_byte;	/* the connection's bytes_acked when the flow's first byte will be next */
-	__u32 importance_milli; /* as in sluice.h; zero when not told */
+	__u64 first_byte;	/* the connection's bytes_acked just before the flow's first byte */
+	__u32 importance_milli; /* as in sluice.h; zero if not declared */
 	__u32 importance_share_milli;
 };
 
 struct socket_flow {
-	struct told told;
+	struct declared_flow declared;
 	struct sluice_state state;
 	struct sl_datcp_state datcp;
 };
@@ -36,6 +37,6 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct socket_flow);
-} sluice_flow_1 SEC(".maps"); /* 1: the layout; another one gets another number */
+} sluice_flow_1 SEC(".maps"); /* 1: the layout; a new layout gets a new number */
 
 #endif

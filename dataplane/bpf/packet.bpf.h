@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* What BTF does not carry (macros), and reading and rewriting the IP header at the clsact hook. Ethernet devices. */
+/* Macros that BTF lacks, and access to the IP header at the clsact hook. For Ethernet devices. */
 #ifndef SLUICE_PACKET_BPF_H
 #define SLUICE_PACKET_BPF_H
 
@@ -12,9 +12,9 @@
 #define ETH_P_IPV6 0x86DD
 #define ETH_P_8021Q 0x8100
 
-/* Not TC_ACT_OK: the filters of others behind ours are asked too. */
+/* Not TC_ACT_OK, so that filters of other programs after ours run, too. */
 #define TC_ACT_UNSPEC (-1)
-/* The packet ends here, and who sent it is not told: as in a switch. */
+/* The packet ends here without an error for its sender, as in a switch. */
 #define TC_ACT_STOLEN 4
 
 #define IPPROTO_HOPOPTS 0
@@ -71,7 +71,7 @@ static __always_inline int ipv6_set_tclass(struct __sk_buff *skb, __u8 to)
 	return bpf_skb_store_bytes(skb, ETH_HLEN, &first, sizeof(first), 0);
 }
 
-/* Write the DSCP of an IP packet; its ECN bits stay. */
+/* Write the DSCP of an IP packet and keep its ECN bits. */
 static __always_inline int ip_set_dscp(struct __sk_buff *skb, __u8 dscp)
 {
 	int from = ip_tos(skb);

@@ -2,20 +2,23 @@
 /*
  * The port program: clsact egress of a switch port, before the HTB queues that OVS made.
  *
- *   1. The OpenFlow rule said the queue q in an 802.1p priority tag (VLAN 0): take the tag off and choose HTB class
- *      1:(q+1), which is what OVS's linux-htb calls OpenFlow queue q. Packets without one go to queue 0; frames of a
- *      real VLAN keep their tag.
- *   2. Pass the packet through the port's virtual queue (laws/mark.h): drop it beyond the buffer, set CE beyond K, by
- *      the chance of the ramp, or by the phantom queue. A drop is silent (STOLEN, not SHOT): OVS sends in batches, and
- *      on an error it would give up the rest of the batch, so that one packet beyond the buffer took up to 31 others
- *      with it.
- *   3. Where flows have queues of their own (laws/dqs.h), choose the sub-queue, and say it in the packet's mark to the
- *      qdisc that dataplane/flow_queues.py has put below the HTB class. That qdisc serves its classes in turn; what
- *      has left, the second program counts, a tracepoint. The law catches up with it when the next packet comes.
+ *   1. Choose the queue. The OpenFlow rule has put queue q into an 802.1p priority tag (VLAN 0).
+ *      Take the tag off and choose HTB class 1:(q+1), which OVS's linux-htb uses for OpenFlow
+ *      queue q. Packets without a tag go to queue 0. Frames of a real VLAN keep their tag and go
+ *      there, too.
+ *   2. Pass the packet through the port's virtual queue (laws/mark.h). Drop it beyond the buffer.
+ *      Set CE by K, by the ramp's probability, or by the phantom queue. A drop is silent (STOLEN,
+ *      not SHOT), because OVS sends in batches. After an error it gives up the rest of the batch,
+ *      so one packet beyond the buffer took up to 31 others with it.
+ *   3. If flows have queues of their own (laws/dqs.h), choose the sub-queue and write its class
+ *      into the packet's mark. The qdisc that dataplane/flow_queues.py has put below the HTB class
+ *      reads the mark and serves its classes in turn. The second program, at a tracepoint, counts
+ *      the packets that leave. The law catches up with these counts when the next packet comes.
  *   4. Count, per queue.
  *
- * One load of the program serves all ports of a switch: the maps are keyed by ifindex. A port without settings only
- * gets its classes. The virtual queue is shared by the CPUs that send to the port: a spin lock guards it.
+ * One load of the program serves all ports of a switch, because the maps have the ifindex as their
+ * key. A port without settings only gets its classes. The CPUs that send to a port share its
+ * virtual queue, so a spin lock guards it.
  */
 #include "packet.bpf.h"
 #include <bpf/bpf_core_read.h>
@@ -26,14 +29,14 @@
 #define VLAN_PCP_SHIFT 13
 #define HTB_MAJOR (1U << 16)
 
-/* A port that is empty, and to which nothing came for this long, has no packet on its way into a queue either. */
+/* An empty port to which no packet came for this long has no packet on its way into a queue. */
 #define SETTLED_NS 10000000
 
-#define BULK_MAX 64 /* packets that leave a qdisc at once */
+#define BULK_MAX 64 /* most packets that leave a qdisc at once */
 
 struct port_state {
 	struct sl_vq_state queue;
-	__u64 late_ns; /* time in which the port had packets, and did not send them at its rate */
+	__u64 late_ns; /* time in which the port had packets but did not send at its rate */
 	struct bpf_spin_lock lock;
 };
 
@@ -60,8 +63,8 @@ struct {
 
 struct flow_queues {
 	struct sl_dqs law;
-	__u32 known[PORT_SUB_QUEUES]; /* of departures.packets: what the law has been told */
-	__u64 last_ns;		      /* when the last packet came */
+	__u32 counted[PORT_SUB_QUEUES]; /* the part of departures.packets that the law has counted */
+	__u64 last_ns;			/* when the last packet came */
 	struct bpf_spin_lock lock;
 };
 
@@ -81,7 +84,7 @@ struct {
 	__type(value, struct departures);
 } departures SEC(".maps");
 
-/* The outermost 802.1Q tag, in the metadata or in front of the payload; -1 when there is none. */
+/* The outermost 802.1Q tag, in the metadata or in front of the payload; -1 if there is none. */
 static __always_inline int outer_vlan_tci(struct __sk_buff *skb)
 {
 	__be16 tci;
@@ -93,7 +96,7 @@ static __always_inline int outer_vlan_tci(struct __sk_buff *skb)
 	return bpf_ntohs(tci);
 }
 
-/* The queue that the rule chose; takes the priority tag off. */
+/* Return the queue that the rule chose, and take the priority tag off. */
 static __always_inline __u32 take_queue(struct __sk_buff *skb)
 {
 	int tci = outer_vlan_tci(skb);
@@ -104,8 +107,8 @@ static __always_inline __u32 take_queue(struct __sk_buff *skb)
 }
 
 /*
- * Bytes that wait in the port's HTB queues. The verifier allows no arithmetic on the pointer in the context; read from
- * the stack it is a plain number.
+ * Bytes that wait in the port's HTB queues. The verifier allows no arithmetic on the pointer in
+ * the context. Read from the stack, the pointer is a plain number.
  */
 static __always_inline __u32 waiting_bytes(struct __sk_buff *skb)
 {
@@ -141,7 +144,7 @@ static __always_inline enum sl_vq_verdict arrive(struct __sk_buff *skb, const st
 	return verdict;
 }
 
-/* Set CE on an ECN-capable packet that has none: 1 when it was done. */
+/* Set CE on an ECN-capable packet that has no CE. Returns 1 if it was set. */
 static __always_inline int mark(struct __sk_buff *skb)
 {
 	int tos = is_ip(skb) ? ip_tos(skb) : 0;
@@ -172,8 +175,8 @@ static __always_inline void count(__u32 port, __u32 queue, __u32 len_bytes, enum
 }
 
 /*
- * Tell the law what has left since it was asked last. In an empty port nothing waits, whatever was counted: a qdisc that is
- * made anew takes its packets along without a word.
+ * Report to the law the packets that have left since its last call. In an empty port no packet
+ * waits, even if the counts differ, because a replaced qdisc drops its packets unseen.
  */
 static __always_inline void catch_up(struct flow_queues *f, const struct departures *left, int empty)
 {
@@ -181,12 +184,12 @@ static __always_inline void catch_up(struct flow_queues *f, const struct departu
 
 	for (i = 0; i < PORT_SUB_QUEUES; i++) {
 		packets = *(volatile const __u32 *)&left->packets[i];
-		sl_dqs_left(&f->law, i, empty ? ~0U : packets - f->known[i], left->last_ns[i]);
-		f->known[i] = packets;
+		sl_dqs_left(&f->law, i, empty ? ~0U : packets - f->counted[i], left->last_ns[i]);
+		f->counted[i] = packets;
 	}
 }
 
-/* The mark of a packet that stays: the class of its flow's sub-queue. */
+/* The mark of a packet that is not dropped: the class of its flow's sub-queue. */
 static __always_inline __u32 flow_class(struct __sk_buff *skb, const struct sl_dqs_settings *set, __u32 queue,
 					__u32 waiting)
 {
@@ -212,8 +215,10 @@ static __always_inline __u32 flow_class(struct __sk_buff *skb, const struct sl_d
 SEC("tc")
 int sluice_port(struct __sk_buff *skb)
 {
-	/* HTB goes by the length from before this hook, with the priority tag: so must its virtual counterpart, or
-	 * the real queue grows beyond it by 4 bytes a packet for as long as the port is busy. */
+	/*
+	 * HTB counts the length before this hook, with the priority tag. The virtual queue must do
+	 * the same, or the real queue outgrows it by 4 bytes a packet while the port is busy.
+	 */
 	__u32 port = skb->ifindex, htb_bytes = skb->wire_len, queue = take_queue(skb), len_bytes = skb->len;
 	struct port_settings *set = bpf_map_lookup_elem(&settings, &port);
 	__u32 waiting = waiting_bytes(skb), class = 0;
@@ -248,8 +253,8 @@ static __always_inline void depart(const struct net_device *dev, const struct sk
 }
 
 /*
- * Packets leave a root qdisc, whose lock is held; any interface of the machine. What is not a port of ours has no mark of
- * a flow queue, or no place in the map.
+ * Packets leave a root qdisc of any interface of the machine. The qdisc's lock is held. Packets of
+ * other interfaces have no mark of a flow queue, or no entry in the map.
  */
 SEC("tp_btf/qdisc_dequeue")
 int BPF_PROG(sluice_departure, struct Qdisc *qdisc, const struct netdev_queue *txq, int packets, struct sk_buff *skb)

@@ -10,8 +10,8 @@
 #define PORTS_MAX 1024
 
 /*
- * Flow queues: below OpenFlow queue q hangs a qdisc of handle PORT_FLOW_MAJOR + q, whose class j + 1 is sub-queue j. A
- * packet carries the id of its class there as its mark, and 0 when it is not counted as one of a sub-queue.
+ * Flow queues: below OpenFlow queue q is a qdisc with handle PORT_FLOW_MAJOR + q. Its class j + 1
+ * is sub-queue j. A packet's mark is the id of its class, or 0 if no sub-queue counts the packet.
  */
 #define PORT_SUB_QUEUES 8
 #define PORT_FLOW_MAJOR 0x10
@@ -41,11 +41,11 @@ struct port_queue {
 	__u32 queue;
 };
 
-/* Map "departures": what has left the port, written by whoever holds the lock of its root qdisc. */
+/* Map "departures": packets that have left the port. Writers hold the lock of its root qdisc. */
 struct departures {
 	__u64 last_ns[PORT_SUB_QUEUES];
 	__u32 packets[PORT_SUB_QUEUES];
-	__u32 netns; /* inode of the port's network namespace: numbers of interfaces are its own */
+	__u32 netns; /* inode of the port's network namespace: each has its own ifindexes */
 	__u32 unused;
 };
 

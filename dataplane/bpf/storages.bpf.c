@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* One byte for each socket that has an entry in a socket-storage map: what is read from the iterator is as long as the map. */
+/*
+ * Write one byte for each socket that has an entry in a socket-storage map. So the length of the
+ * output is the number of entries.
+ */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 

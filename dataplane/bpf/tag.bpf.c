@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
- * The tagger: clsact egress of a host's interface. Writes into the DSCP of every TCP and UDP packet over IPv4 or IPv6
- * how much its flow has sent (laws/tag.h); or, of a flow of which its program has told (include/sluice.h), how urgent it is, or its
- * size, where the settings say so. Nothing else of the packet changes; the IPv4 checksum follows.
+ * The tagger: clsact egress of a host's interface. For every TCP and UDP packet over IPv4 or IPv6,
+ * it writes into the DSCP how much the flow has sent (laws/tag.h). If a program has declared its
+ * flow (include/sluice.h), the tag is the flow's urgency or size class instead, where the settings
+ * say so. Nothing else of the packet changes except the IPv4 checksum.
  *
- * The state of a connection lives in its socket (socket storage) and goes away with it. TCP needs no lock: a socket's
- * segments are made and sent under the socket's lock. Datagrams may be sent from several CPUs at once: those take one.
+ * The state of a connection is in its socket (socket storage) and goes away with the socket. TCP
+ * needs no lock, because it makes and sends a socket's segments under the socket's lock. Datagrams
+ * may leave from several CPUs at once, so they take a lock.
  *
  *   packet                                           tag
- *   TCP of an established (or closing) connection    by sequence numbers, or by what was told of the flow
+ *   TCP of an established (or closing) connection    by sequence numbers, or by the declared flow
  *   of a flow that its congestion control quenched   background
  *   SYN, SYN-ACK, RST without a connection,
  *   last ACKs of a connection in TIME-WAIT           1, without state
  *   FIN of a direction that has carried no data      none: no flow ends with it
  *   UDP                                              by the sum of the payloads that the socket sent
  *   forwarded (no local socket), other protocols,
- *   TCP that is not a first fragment                 left as they are
+ *   TCP that is not a first fragment                 unchanged
  *
- * With segmentation offload, the hook sees one large packet and its segments get the tag of its first byte.
+ * With segmentation offload, the hook sees one large packet. All its segments get the tag of its
+ * first byte.
  */
 #include "packet.bpf.h"
 #include "flow.bpf.h"
@@ -54,7 +57,7 @@ struct {
 	__type(value, struct tag_counters);
 } counters SEC(".maps");
 
-/* Where the transport header is. */
+/* The place of the transport header. */
 struct transport {
 	__u32 offset;
 	__u8 protocol;
@@ -74,10 +77,11 @@ static __always_inline int ipv4_transport(struct __sk_buff *skb, struct transpor
 	return 0;
 }
 
-/* One extension header: 1 when there was one and `t` is behind it now, 0 when `t` is at the transport. */
+/* Skip an extension header. 1 if there was one and `t` is after it; 0 if `t` is at the transport. */
 static __always_inline int ipv6_skip_extension(struct __sk_buff *skb, struct transport *t)
 {
-	struct frag_hdr fragment; /* the others begin alike: next header, length in 8 octets beyond the first 8 */
+	/* Other headers begin alike: next header, then the length in 8 octets after the first 8. */
+	struct frag_hdr fragment;
 	int err;
 
 	if (t->protocol != IPPROTO_HOPOPTS && t->protocol != IPPROTO_ROUTING && t->protocol != IPPROTO_DSTOPTS &&
@@ -132,8 +136,8 @@ static __always_inline struct flow *flow_of(struct bpf_sock *sk)
 }
 
 /*
- * Is this the socket of one connection? A listener answers for many, and the replies that belong to no connection leave
- * through a socket of the kernel's own, which is no stream.
+ * Is this the socket of one connection? A listener answers for many connections. Replies that
+ * belong to no connection leave through a socket of the kernel, which is not a stream socket.
  */
 static __always_inline int is_connection(const struct bpf_sock *sk)
 {
@@ -142,32 +146,34 @@ static __always_inline int is_connection(const struct bpf_sock *sk)
 }
 
 /*
- * Does the segment belong to the flow that the program has told of? Not one from before; not one from after its last byte; and not
- * one of a flow that has begun since, after an idle gap. `offset` counts the connection's bytes, as told->first_byte does.
+ * Does the segment belong to the declared flow? A segment from before the flow, from after its
+ * last byte, or of a later flow after an idle gap does not. `offset` counts the connection's
+ * bytes, as first_byte does.
  */
-static __always_inline int is_told(const struct told *told, __u64 offset, __u64 attained)
+static __always_inline int in_declared_flow(const struct declared_flow *declared, __u64 offset, __u64 attained)
 {
-	if (offset < told->first_byte || offset - attained > told->first_byte)
+	if (offset < declared->first_byte || offset - attained > declared->first_byte)
 		return 0;
-	return !(told->fields & SLUICE_HAS_SIZE) || offset - told->first_byte <= told->size_bytes;
+	return !(declared->fields & SLUICE_HAS_SIZE) || offset - declared->first_byte <= declared->size_bytes;
 }
 
 /* Tag of a segment of a flow that has sent `attained` bytes before it. */
-static __always_inline int told_tag(struct bpf_sock *sk, const struct bpf_tcp_sock *tp, __u32 seq, __u64 attained,
-				    __u64 now_ns, const struct tag_settings *set)
+static __always_inline int segment_tag(struct bpf_sock *sk, const struct bpf_tcp_sock *tp, __u32 seq, __u64 attained,
+				       __u64 now_ns, const struct tag_settings *set)
 {
 	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, sk, 0, 0);
 	__u64 offset = tp->bytes_acked + (__u64)(__s64)(__s32)(seq - tp->snd_una);
 
-	if (!flow || !is_told(&flow->told, offset, attained))
+	if (!flow || !in_declared_flow(&flow->declared, offset, attained))
 		return sl_attained_tag(attained);
 	if (flow->state.phase != SLUICE_SENDING)
 		return SL_TAG_BACKGROUND;
-	if ((set->carries & TAG_DEADLINES) && (flow->told.fields & SLUICE_HAS_DEADLINE))
-		return sl_deadline_tag(attained, set->urgent_after_bytes,
-				       sl_ucp_urgency_q16(flow->told.start_ns, flow->told.deadline_ns, now_ns));
-	if ((set->carries & TAG_SIZES) && (flow->told.fields & SLUICE_HAS_SIZE))
-		return sl_known_size_tag(flow->told.size_bytes);
+	if ((set->carries & TAG_DEADLINES) && (flow->declared.fields & SLUICE_HAS_DEADLINE))
+		return sl_deadline_tag(
+			attained, set->urgent_after_bytes,
+			sl_ucp_urgency_q16(flow->declared.start_ns, flow->declared.deadline_ns, now_ns));
+	if ((set->carries & TAG_SIZES) && (flow->declared.fields & SLUICE_HAS_SIZE))
+		return sl_known_size_tag(flow->declared.size_bytes);
 	return sl_attained_tag(attained);
 }
 
@@ -198,7 +204,7 @@ static __always_inline int tcp_tag(struct __sk_buff *skb, const struct transport
 				  tp->snd_una, now_ns, sl_tag_gap_ns(set.idle_gap_ns, tp->srtt_us >> SRTT_SHIFT));
 	if (tcp.fin && !sl_tag_carried_data(&flow->tag))
 		return SL_TAG_UNTAGGED;
-	return told_tag(sk, tp, bpf_ntohl(tcp.seq), attained, now_ns, &set);
+	return segment_tag(sk, tp, bpf_ntohl(tcp.seq), attained, now_ns, &set);
 }
 
 /* Tag of a datagram or a fragment of one, or a negative error. */
@@ -220,7 +226,7 @@ static __always_inline int udp_tag(struct __sk_buff *skb, const struct transport
 	return sl_attained_tag(attained);
 }
 
-/* Tag of the packet, or zero or a negative number when it is to be left as it is. */
+/* Tag of the packet; zero or a negative number if the packet must stay unchanged. */
 static __always_inline int packet_tag(struct __sk_buff *skb, struct bpf_sock *full)
 {
 	struct transport t;

@@ -6,14 +6,14 @@
 /* Map "settings": one entry, key 0. */
 struct tag_settings {
 	__u64 idle_gap_ns;
-	__u64 carries;		  /* what the tag carries beside the bytes sent: TAG_DEADLINES, TAG_SIZES */
-	__u64 urgent_after_bytes; /* a deadline flow's urgency is carried once it has sent so much */
+	__u64 carries;		  /* TAG_DEADLINES, TAG_SIZES: carried instead of the bytes sent */
+	__u64 urgent_after_bytes; /* a deadline flow's tag is its urgency after this many bytes */
 };
 
 #define TAG_DEADLINES 1 /* deadline flows carry their urgency */
 #define TAG_SIZES 2	/* flows of known size carry its class */
 
-/* Map "counters": per CPU, key = DSCP with which the packet left; only packets of local sockets. */
+/* Map "counters": per CPU, key = DSCP when the packet left; only packets of local sockets. */
 #define TAG_DSCPS 64
 struct tag_counters {
 	__u64 packets;

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
 /*
- * Flow watch: every TCP connection of one network namespace, whatever program has opened it.
+ * Flow watch: every TCP connection of one network namespace, of any program.
  *
- *   inet_sock_set_state   begin and end of each connection; the end goes into a ring buffer if payload was carried
- *   iterator over storage the connections that live now
- *   iterator over TCP     once, in the beginning: adopts the connections that were there before
+ *   inet_sock_set_state    start and end of each connection; the end of one that has carried
+ *                          payload goes into a ring buffer
+ *   iterator over storage  the connections that live now
+ *   iterator over TCP      once, at the start: adopts the connections that were there before
  *
- * What the kernel does not keep (the begin) lies in the socket's storage and goes away with the socket. A packet costs
- * nothing: nothing here runs for packets.
+ * The kernel does not keep the start of a connection. The socket's storage holds it and goes away
+ * with the socket. No program here runs for packets, so a packet costs nothing.
  *
- * The tracepoint fires for the whole machine; sockets of other namespaces are left alone. It fires before the
- * socket's state changes, and at the end after the port has been given back: the source port is the socket's copy.
+ * The tracepoint fires for the whole machine; sockets of other namespaces are ignored. It fires
+ * before the socket's state changes, and at the end after the port was given back. So the source
+ * port comes from the socket's copy.
  */
 #include "flow.bpf.h"
 #include <bpf/bpf_core_read.h>
@@ -24,12 +26,12 @@
 #define SRTT_SHIFT 3 /* the kernel keeps eight times the smoothed round-trip time */
 #define RING_BYTES (1 << 20)
 
-/* What a socket remembers while it is watched. The counters: as they were before the first byte that is counted. */
-struct opened {
+/* Kept in a watched socket. Counters: their values before the first byte that counts. */
+struct watched {
 	__u64 start_ns; /* 0: the connection has ended; the program may connect the socket again */
 	__u64 sent_at_ns;
 	__u64 received_at_ns;
-	__u64 acked_before; /* a SYN counts as a byte where it is acknowledged to who opens the connection */
+	__u64 acked_before; /* at the end that opens the connection, its acknowledged SYN is a byte */
 	__u64 received_before;
 	__u32 retransmissions_before;
 	__u32 timeouts_before;
@@ -40,7 +42,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct opened);
+	__type(value, struct watched);
 } connections SEC(".maps");
 
 struct {
@@ -62,23 +64,23 @@ struct {
 	__uint(max_entries, RING_BYTES);
 } ended SEC(".maps");
 
-/* What is remembered of a connection that lives; NULL when it is not watched. */
-static __always_inline struct opened *recall(struct tcp_sock *tp)
+/* The entry of a live connection; NULL if the connection is not watched. */
+static __always_inline struct watched *watched_of(struct tcp_sock *tp)
 {
-	struct opened *o = bpf_sk_storage_get(&connections, tp, 0, 0);
+	struct watched *w = bpf_sk_storage_get(&connections, tp, 0, 0);
 
-	return o && o->start_ns ? o : NULL;
+	return w && w->start_ns ? w : NULL;
 }
 
-static __always_inline struct watch_losses *lost(void)
+static __always_inline struct watch_losses *loss_counters(void)
 {
 	__u32 key = 0;
 
 	return bpf_map_lookup_elem(&losses, &key);
 }
 
-/* Is this a connection that is to be watched? `own` is the port by which the agents' own connections are known. */
-static __always_inline int is_wanted(struct tcp_sock *tp, int active)
+/* Must this connection be watched? The agents' own connections, at own_port, are left out. */
+static __always_inline int must_watch(struct tcp_sock *tp, int active)
 {
 	struct inet_sock *inet = &tp->inet_conn.icsk_inet;
 	__u32 key = 0;
@@ -94,44 +96,44 @@ static __always_inline __u32 timeouts_of(struct tcp_sock *tp)
 	return bpf_core_field_exists(tp->total_rto) ? tp->total_rto : WATCH_UNKNOWN;
 }
 
-static __always_inline struct opened *remember(struct tcp_sock *tp, __u32 flags)
+static __always_inline struct watched *start_watching(struct tcp_sock *tp, __u32 flags)
 {
-	struct opened *o = bpf_sk_storage_get(&connections, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct watched *w = bpf_sk_storage_get(&connections, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	struct watch_losses *loss;
 
-	if (o) {
-		__builtin_memset(o, 0, sizeof(*o));
-		o->start_ns = bpf_ktime_get_ns();
-		o->acked_before = flags & WATCH_ACTIVE;
-		o->flags = flags;
-	} else if ((loss = lost())) {
+	if (w) {
+		__builtin_memset(w, 0, sizeof(*w));
+		w->start_ns = bpf_ktime_get_ns();
+		w->acked_before = flags & WATCH_ACTIVE;
+		w->flags = flags;
+	} else if ((loss = loss_counters())) {
 		loss->connections++;
 	}
-	return o;
+	return w;
 }
 
-/* A connection whose begin was not seen: it counts from now on. */
-static __always_inline struct opened *adopt(struct tcp_sock *tp)
+/* Watch a connection whose start was not seen. Its counters begin now. */
+static __always_inline struct watched *adopt(struct tcp_sock *tp)
 {
-	struct opened *o = remember(tp, WATCH_ADOPTED);
+	struct watched *w = start_watching(tp, WATCH_ADOPTED);
 
-	if (o) {
-		o->acked_before = tp->bytes_acked;
-		o->received_before = tp->bytes_received;
-		o->retransmissions_before = tp->total_retrans;
-		o->timeouts_before = timeouts_of(tp);
+	if (w) {
+		w->acked_before = tp->bytes_acked;
+		w->received_before = tp->bytes_received;
+		w->retransmissions_before = tp->total_retrans;
+		w->timeouts_before = timeouts_of(tp);
 	}
-	return o;
+	return w;
 }
 
-/* Has this end said that it sends no more? Then its FIN is the last byte of what is to be acknowledged. */
+/* Has this end closed its direction? Then its FIN is the last byte that must be acknowledged. */
 static __always_inline int fin_queued(int state)
 {
 	return state == BPF_TCP_FIN_WAIT1 || state == BPF_TCP_FIN_WAIT2 || state == BPF_TCP_CLOSING ||
 	       state == BPF_TCP_LAST_ACK;
 }
 
-/* The kernel's counts of bytes take a FIN for a byte, here and there. */
+/* The kernel's byte counts include a FIN, in both directions. */
 static __always_inline int fin_acked(struct tcp_sock *tp, int state)
 {
 	return fin_queued(state) && tp->write_seq == tp->snd_una;
@@ -142,12 +144,12 @@ static __always_inline int fin_received(struct tcp_sock *tp)
 	return (tp->inet_conn.icsk_inet.sk.__sk_common.skc_flags >> SOCK_DONE) & 1;
 }
 
-static __always_inline __u64 less(__u64 value, __u64 part)
+static __always_inline __u64 saturating_sub(__u64 value, __u64 part)
 {
 	return value > part ? value - part : 0;
 }
 
-/* Payload that was written and is not acknowledged. */
+/* Payload that was written but is not acknowledged. */
 static __always_inline __u32 pending_bytes(struct tcp_sock *tp, int state)
 {
 	__u32 behind = tp->write_seq - tp->snd_una;
@@ -158,24 +160,24 @@ static __always_inline __u32 pending_bytes(struct tcp_sock *tp, int state)
 static __always_inline void fill_flow(struct watch_connection *c, struct tcp_sock *tp)
 {
 	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, tp, 0, 0);
-	int told = flow && flow->told.deadline_ns;
+	int declared = flow && flow->declared.deadline_ns;
 
-	c->told_start_ns = told ? flow->told.start_ns : 0;
-	c->told_deadline_ns = told ? flow->told.deadline_ns : 0;
+	c->told_start_ns = declared ? flow->declared.start_ns : 0;
+	c->told_deadline_ns = declared ? flow->declared.deadline_ns : 0;
 }
 
-static __always_inline void fill_counters(struct watch_connection *c, struct tcp_sock *tp, struct opened *o,
+static __always_inline void fill_counters(struct watch_connection *c, struct tcp_sock *tp, struct watched *w,
 					  int state)
 {
 	__u32 timeouts = timeouts_of(tp);
 
 	c->pending_bytes = pending_bytes(tp, state);
-	c->sent_bytes = less(tp->bytes_acked, o->acked_before + fin_acked(tp, state));
-	c->received_bytes = less(tp->bytes_received, o->received_before + fin_received(tp));
-	c->retransmissions = tp->total_retrans - o->retransmissions_before;
-	c->timeouts = timeouts == WATCH_UNKNOWN ? timeouts : timeouts - o->timeouts_before;
+	c->sent_bytes = saturating_sub(tp->bytes_acked, w->acked_before + fin_acked(tp, state));
+	c->received_bytes = saturating_sub(tp->bytes_received, w->received_before + fin_received(tp));
+	c->retransmissions = tp->total_retrans - w->retransmissions_before;
+	c->timeouts = timeouts == WATCH_UNKNOWN ? timeouts : timeouts - w->timeouts_before;
 	c->srtt_us = tp->srtt_us >> SRTT_SHIFT;
-	c->sent_at_ns = o->sent_at_ns;
+	c->sent_at_ns = w->sent_at_ns;
 	if (!c->sent_at_ns && !c->pending_bytes)
 		c->sent_at_ns = tp->delivered_mstamp * NSEC_PER_USEC;
 }
@@ -198,98 +200,102 @@ static __always_inline void fill_ends(struct watch_connection *c, struct inet_so
 	}
 }
 
-static __always_inline void fill(struct watch_connection *c, struct tcp_sock *tp, struct opened *o, int state)
+static __always_inline void fill(struct watch_connection *c, struct tcp_sock *tp, struct watched *w, int state)
 {
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
 
 	c->cookie = bpf_get_socket_cookie(tp);
-	c->start_ns = o->start_ns;
+	c->start_ns = w->start_ns;
 	c->read_ns = bpf_ktime_get_ns();
-	c->received_at_ns = o->received_at_ns ?: fin_received(tp) ? c->read_ns : 0;
+	c->received_at_ns = w->received_at_ns ?: fin_received(tp) ? c->read_ns : 0;
 	c->error = sk->sk_err;
 	c->state = state;
-	c->flags = o->flags;
-	fill_counters(c, tp, o, state);
+	c->flags = w->flags;
+	fill_counters(c, tp, w, state);
 	fill_flow(c, tp);
 	fill_ends(c, &tp->inet_conn.icsk_inet);
 	__builtin_memset(c->control, 0, sizeof(c->control));
 	bpf_probe_read_kernel_str(c->control, sizeof(c->control), tp->inet_conn.icsk_ca_ops->name);
 }
 
-static __always_inline int carried_data(struct tcp_sock *tp, struct opened *o, int state)
+static __always_inline int carried_data(struct tcp_sock *tp, struct watched *w, int state)
 {
-	return tp->bytes_acked > o->acked_before + fin_acked(tp, state) ||
-	       tp->bytes_received > o->received_before + fin_received(tp);
+	return tp->bytes_acked > w->acked_before + fin_acked(tp, state) ||
+	       tp->bytes_received > w->received_before + fin_received(tp);
 }
 
-static __always_inline void end(struct tcp_sock *tp, struct opened *o, int state)
+static __always_inline void report_end(struct tcp_sock *tp, struct watched *w, int state)
 {
 	struct watch_connection *c;
 	struct watch_losses *loss;
 
-	if (state == BPF_TCP_SYN_SENT || !carried_data(tp, o, state))
+	if (state == BPF_TCP_SYN_SENT || !carried_data(tp, w, state))
 		return;
 	c = bpf_ringbuf_reserve(&ended, sizeof(*c), 0);
 	if (c) {
-		fill(c, tp, o, state);
-		bpf_ringbuf_submit(c, BPF_RB_NO_WAKEUP); /* user space looks several times a second */
-	} else if ((loss = lost())) {
+		fill(c, tp, w, state);
+		bpf_ringbuf_submit(c, BPF_RB_NO_WAKEUP); /* user space reads several times a second */
+	} else if ((loss = loss_counters())) {
 		loss->records++;
 	}
 }
 
-/* A connection that goes on. Whatever comes after this end's FIN is no payload's time any more. */
-static __always_inline void proceed(struct tcp_sock *tp, struct opened *o, int from, int to)
+/*
+ * On a state change: keep the time at which a direction has closed. This end's FIN would change
+ * delivered_mstamp.
+ */
+static __always_inline void keep_times(struct tcp_sock *tp, struct watched *w, int from, int to)
 {
 	if ((to == BPF_TCP_FIN_WAIT1 || to == BPF_TCP_LAST_ACK) && !pending_bytes(tp, from))
-		o->sent_at_ns = tp->delivered_mstamp * NSEC_PER_USEC;
+		w->sent_at_ns = tp->delivered_mstamp * NSEC_PER_USEC;
 	if (to == BPF_TCP_CLOSE_WAIT || to == BPF_TCP_CLOSING)
-		o->received_at_ns = bpf_ktime_get_ns();
+		w->received_at_ns = bpf_ktime_get_ns();
 }
 
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(sluice_watch, struct sock *sk, int from, int to)
 {
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-	struct opened *o;
+	struct watched *w;
 
 	if (!tp)
 		return 0;
-	o = recall(tp);
-	if (o && to == BPF_TCP_CLOSE) {
-		end(tp, o, from);
-		o->start_ns = 0; /* freed with the socket: here, it took 26 us a connection on two busy cores */
-	} else if (o) {
-		proceed(tp, o, from, to);
-	} else if (to == BPF_TCP_SYN_SENT && is_wanted(tp, 1)) {
-		remember(tp, WATCH_ACTIVE);
-	} else if (from == BPF_TCP_SYN_RECV && to == BPF_TCP_ESTABLISHED && is_wanted(tp, 0)) {
-		remember(tp, 0);
+	w = watched_of(tp);
+	if (w && to == BPF_TCP_CLOSE) {
+		report_end(tp, w, from);
+		/* The storage goes with its socket: here, it took 26 us a connection on two busy cores. */
+		w->start_ns = 0;
+	} else if (w) {
+		keep_times(tp, w, from, to);
+	} else if (to == BPF_TCP_SYN_SENT && must_watch(tp, 1)) {
+		start_watching(tp, WATCH_ACTIVE);
+	} else if (from == BPF_TCP_SYN_RECV && to == BPF_TCP_ESTABLISHED && must_watch(tp, 0)) {
+		start_watching(tp, 0);
 	}
 	return 0;
 }
 
-/* Reading this iterator gives a struct watch_connection for each watched connection that lives; it looks at no other. */
+/* Write a struct watch_connection for each live watched connection. Visits no other sockets. */
 SEC("iter/bpf_sk_storage_map")
 int sluice_watch_live(struct bpf_iter__bpf_sk_storage_map *ctx)
 {
-	struct opened *o = ctx->value;
+	struct watched *w = ctx->value;
 	struct sock *sk = ctx->sk;
-	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL; /* none at the end */
+	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL; /* the last call has no socket */
 	struct watch_connection c = {};
 	int state;
 
-	if (!tp || !o || !o->start_ns)
+	if (!tp || !w || !w->start_ns)
 		return 0;
 	state = tp->inet_conn.icsk_inet.sk.__sk_common.skc_state;
 	if (state == BPF_TCP_SYN_SENT || state == BPF_TCP_CLOSE)
 		return 0;
-	fill(&c, tp, o, state);
+	fill(&c, tp, w, state);
 	bpf_seq_write(ctx->meta->seq, &c, sizeof(c));
 	return 0;
 }
 
-/* Reading this one, which looks at all the machine's connections, adopts those whose begin was not seen. It says nothing. */
+/* Visit all connections of the machine; adopt those whose start was not seen. Writes nothing. */
 SEC("iter/tcp")
 int sluice_watch_adopt(struct bpf_iter__tcp *ctx)
 {
@@ -297,11 +303,11 @@ int sluice_watch_adopt(struct bpf_iter__tcp *ctx)
 	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
 	int state;
 
-	if (!tp || recall(tp))
+	if (!tp || watched_of(tp))
 		return 0;
 	state = tp->inet_conn.icsk_inet.sk.__sk_common.skc_state;
-	if (state != BPF_TCP_LISTEN && state != BPF_TCP_SYN_SENT && state != BPF_TCP_CLOSE && is_wanted(tp, 0) &&
-	    is_wanted(tp, 1))
+	if (state != BPF_TCP_LISTEN && state != BPF_TCP_SYN_SENT && state != BPF_TCP_CLOSE && must_watch(tp, 0) &&
+	    must_watch(tp, 1))
 		adopt(tp);
 	return 0;
 }

@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* Maps and records of watch.bpf.c as user space sees them; dataplane/watch.py has the same layouts. */
+/* Maps and records of watch.bpf.c for user space; dataplane/watch.py has the same layouts. */
 #ifndef SLUICE_WATCH_H
 #define SLUICE_WATCH_H
 
 /* Map "settings": one entry, key 0. */
 struct watch_settings {
-	__u32 namespace_inode; /* of the one network namespace that is watched */
+	__u32 namespace_inode; /* of the network namespace that is watched */
 	__u32 own_port;	       /* connections to this port are not watched; 0: all are */
 };
 
 /* Map "losses": per CPU, key 0. */
 struct watch_losses {
-	__u64 records;	   /* that found the ring buffer full */
-	__u64 connections; /* that could not be given a place to remember their begin */
+	__u64 records;	   /* lost because the ring buffer was full */
+	__u64 connections; /* not watched because memory was short */
 };
 
 #define WATCH_CONTROL_BYTES 16 /* TCP_CA_NAME_MAX */
 #define WATCH_UNKNOWN 0xFFFFFFFF
 
 #define WATCH_ACTIVE 0x1  /* this end opened the connection */
-#define WATCH_ADOPTED 0x2 /* it was there before the watch began, and so were its counters' first counts */
+#define WATCH_ADOPTED 0x2 /* it was open before the watch began */
 
 /*
- * A connection at its end (ring buffer "ended") or while it lives (iterator). Times are CLOCK_MONOTONIC; bytes are payload.
- * What was before the watch began is in none of the counters.
+ * A connection at its end (ring buffer "ended") or while it lives (iterator). Times are
+ * CLOCK_MONOTONIC; bytes are payload. The counters begin with the watch.
  */
 struct watch_connection {
 	__u64 cookie; /* of the socket: unique on this machine until it boots again */
 	__u64 start_ns;
 	__u64 read_ns;
-	__u64 sent_at_ns;     /* when the last byte that was sent had been acknowledged; 0: not all has been */
-	__u64 received_at_ns; /* when the other end had said that it sends no more; 0: it has not */
+	__u64 sent_at_ns;     /* when the last sent byte was acknowledged; 0: not all bytes are */
+	__u64 received_at_ns; /* when the other end had closed its direction; 0: it has not */
 	__u64 sent_bytes;     /* acknowledged */
 	__u64 received_bytes;
-	__u64 told_start_ns; /* of the last flow that the program told a deadline of; 0: none */
+	__u64 told_start_ns; /* of the last flow with a declared deadline; 0: none */
 	__u64 told_deadline_ns;
 	__u32 pending_bytes; /* written by the program, not acknowledged */
 	__u32 retransmissions;

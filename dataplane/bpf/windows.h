@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * The log of a socket: what its congestion control was given at the end of each window of data, and what the law made of
- * it; so that the law can be asked again (dataplane/windows.py). Only sockets for which somebody has asked keep one.
+ * The log of a socket: the inputs and outputs of its congestion control's law, for each window of
+ * data. So a tool can run the law again (dataplane/windows.py). Only sockets that a program
+ * follows have a log.
  */
 #ifndef SLUICE_WINDOWS_H
 #define SLUICE_WINDOWS_H

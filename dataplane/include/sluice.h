@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * Tell the kernel about a flow, in any language: one setsockopt() on a TCP socket.
+ * Declare a flow to the kernel, in any language: one setsockopt() on a TCP socket.
  *
  *	struct sluice_flow flow = {
  *		.fields = SLUICE_HAS_SIZE | SLUICE_HAS_DEADLINE,
@@ -9,19 +9,24 @@
  *	};
  *	setsockopt(fd, SOL_SLUICE, SLUICE_FLOW, &flow, sizeof(flow));
  *
- * The flow is what the program writes from then on, until it tells of the next one on the same connection; told before
- * connect(), it begins with the connection. Without any field: a flow of which nothing is known. getsockopt() of
- * SLUICE_FLOW gives back what was told (deadline_ns: what is left of it, below zero when it has passed; elapsed_ns: since
- * the flow began) and, always, the congestion control in force; SLUICE_STATE how the flow fares.
+ * The flow is all that the program writes from then on, until it declares the next flow of the
+ * same connection. A flow that is declared before connect() begins with the connection. If no
+ * field is set, nothing is known of the flow.
  *
- * Errors, after which the socket is as it was:
- *	EINVAL		a wrong value: a deadline that is not in the future, size 0, a congestion control that is not
- *			registered, a field that no SLUICE_HAS_ names, another length (getsockopt(): less room)
- *	EPERM		a congestion control that TCP_CONGESTION would not give this program either
- *	EOPNOTSUPP	not a TCP socket, or one that listens
- *	ENOPROTOOPT	no Sluice agent runs on this machine (getsockopt() of an IPv4 socket says EOPNOTSUPP then)
+ * getsockopt(SLUICE_FLOW) returns the declared fields and, always, the congestion control in
+ * force. In its answer, deadline_ns is the time left, which is negative after the deadline, and
+ * elapsed_ns is the time since the flow began. getsockopt(SLUICE_STATE) returns the flow's state.
  *
- * The numbers and layouts here do not change; what is new gets a new option.
+ * Errors, after which the socket is unchanged:
+ *	EINVAL		a wrong value: a deadline that is not in the future, size 0, a congestion
+ *			control that is not registered, a field that no SLUICE_HAS_ names, or
+ *			another length (getsockopt(): less room)
+ *	EPERM		a congestion control that TCP_CONGESTION would refuse this program, too
+ *	EOPNOTSUPP	not a TCP socket, or a listening one
+ *	ENOPROTOOPT	no Sluice agent runs on this machine; getsockopt() of an IPv4 socket returns
+ *			EOPNOTSUPP instead
+ *
+ * The numbers and layouts here do not change. A new feature gets a new option.
  */
 #ifndef SLUICE_H
 #define SLUICE_H
@@ -40,24 +45,23 @@
 #define SLUICE_CONTROL_BYTES 16 /* TCP_CA_NAME_MAX */
 #define SLUICE_IMPORTANCE_MAX_MILLI 8000
 
-/* What happens to a flow that cannot make its deadline (sluice_datcp, Zhang et al., section 3.3). */
+/* What happens to a flow that cannot meet its deadline (sluice_datcp; Zhang et al., section 3.3). */
 enum sluice_quench {
 	SLUICE_QUENCH_NEVER = 0,
-	SLUICE_QUENCH_KILL = 1,	   /* send next to nothing; the program reads SLUICE_KILLED and closes */
-	SLUICE_QUENCH_SUSPEND = 2, /* send next to nothing until the network is lightly loaded */
+	SLUICE_QUENCH_KILL = 1,	   /* send almost nothing; the program reads SLUICE_KILLED and closes */
+	SLUICE_QUENCH_SUSPEND = 2, /* send almost nothing until the network is lightly loaded */
 };
 
-/* 56 bytes. A field counts when its SLUICE_HAS_ bit is set; the others must be zero. */
+/* 56 bytes. A field counts if its SLUICE_HAS_ bit is set. All other fields must be zero. */
 struct sluice_flow {
 	unsigned int fields;
 	unsigned int quench;	       /* enum sluice_quench */
 	unsigned long long size_bytes; /* of the whole flow, 1 and more */
 	long long deadline_ns;	       /* from now, above zero */
-	unsigned long long
-		elapsed_ns; /* with a deadline: how long ago the flow began (it waited in the program), or 0 */
+	unsigned long long elapsed_ns; /* with a deadline: how long it has waited in the program, or 0 */
 	unsigned int importance_milli; /* 1000: as a standard flow; 1 … 8000 */
-	unsigned int
-		importance_share_milli; /* with an importance: its share of the precedence, 0 … 1000; urgency has the rest */
+	/* With an importance: its share of the precedence, 0 … 1000. Urgency has the rest. */
+	unsigned int importance_share_milli;
 	char control[SLUICE_CONTROL_BYTES]; /* TCP_CONGESTION to select, ends with a zero byte */
 };
 
@@ -67,22 +71,25 @@ enum sluice_phase {
 	SLUICE_KILLED = 2,
 };
 
-/* 64 bytes. Zeros until the congestion control has seen a window of the flow; a control of the kernel's own writes none. */
+/*
+ * 64 bytes. All but acked_bytes are zero until the congestion control has seen a window of the
+ * flow. The kernel's own controls never write them.
+ */
 struct sluice_state {
 	unsigned int phase;		     /* enum sluice_phase */
 	unsigned int windows;		     /* windows of data since the flow began */
 	unsigned long long acked_bytes;	     /* of this flow */
 	unsigned long long rate_bytes_per_s; /* averaged throughput, R_avg */
-	unsigned long long
-		wanted_bytes_per_s;  /* what the deadline needs from now on, R_desired; all ones: more than can be */
+	/* Rate that the deadline needs from now on, R_desired; all ones: more than any rate. */
+	unsigned long long wanted_bytes_per_s;
 	unsigned int alpha_q20;	     /* share of marked packets, averaged: 1 << 20 is all */
-	unsigned int urgency_q16;    /* s (UCP), d (D2TCP) or U (DATCP); 1 << 16 is a flow without deadline */
+	unsigned int urgency_q16;    /* s (UCP), d (D2TCP) or U (DATCP); 1 << 16: no deadline */
 	unsigned int precedence_q16; /* P (DATCP) */
-	unsigned int decrease_q16;   /* share by which the window is cut at the next mark */
+	unsigned int decrease_q16;   /* share by which the next mark cuts the window */
 	unsigned int cwnd;	     /* packets */
 	unsigned int cuts;	     /* of the window, since the flow began */
 	unsigned int quenches;	     /* times that the flow was suspended or killed */
-	unsigned int resumes;	     /* times that it went on again */
+	unsigned int resumes;	     /* times that it continued */
 };
 
 #endif

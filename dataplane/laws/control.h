@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * What a congestion control does at the end of a window of data: the record of the window, and for each control the one
- * function that fills in its answer from it. The kernel's programs and the simulator's senders call the same ones.
+ * The answer of a congestion control at the end of a window of data. One record per window holds
+ * inputs and outputs. Each control has one function, which computes the outputs from the inputs.
+ * The kernel's programs and the simulator's senders call the same functions.
  *
- *   in     what happened in the window, what is known of the flow, alpha after it
+ *   in     what happened in the window, what is known of the flow, alpha after the window
  *   out    penalty_q20   a mark cuts to cwnd * (1 - p / 2), until the next window has ended
  *          bound         of the window, in packets; 0: none
- *          urgency, precedence, rate, phase: to tell, and for the tag
+ *          urgency, precedence, rate, phase: for programs that read them, and for the tag
  *
- * Sources are with the laws that are called. Any input.
+ * Sources: in the headers of the called laws. Range: any input.
  */
 #ifndef SLUICE_LAWS_CONTROL_H
 #define SLUICE_LAWS_CONTROL_H
@@ -22,32 +23,32 @@
 
 enum sl_window_flag { SL_WINDOW_SLOW_START = 1, SL_WINDOW_HAS_DEADLINE = 2, SL_WINDOW_HAS_SIZE = 4 };
 
-/* As enum sluice_phase and enum sluice_quench of sluice.h, which programs include. */
+/* The same values as enum sluice_phase and enum sluice_quench in the programs' sluice.h. */
 enum sl_phase { SL_SENDING = 0, SL_SUSPENDED = 1, SL_KILLED = 2 };
 enum sl_on_quench { SL_QUENCH_NEVER = 0, SL_QUENCH_KILL = 1, SL_QUENCH_SUSPEND = 2 };
 
 /* 128 bytes. Fields that a law does not use are zero. */
 struct sl_window_record {
-	sl_u64 at_ns;		 /* of a clock that does not jump */
+	sl_u64 at_ns;		 /* from a monotonic clock */
 	sl_u64 acked_bytes;	 /* in this window */
 	sl_u64 took_us;		 /* 1 and more */
 	sl_u64 remaining_bytes;	 /* of the flow, at the end of the window */
-	sl_u64 left_ns;		 /* until the deadline, at the end of the window; 0: none, or passed */
+	sl_u64 left_ns;		 /* until the deadline, at the window's end; 0: none, or it has passed */
 	sl_u64 elapsed_ns;	 /* since the flow began */
-	sl_u64 rate_bytes_per_s; /* R_avg after it */
-	sl_u32 acked;		 /* packets of the window */
-	sl_u32 marked;		 /* of those */
+	sl_u64 rate_bytes_per_s; /* R_avg after this window */
+	sl_u32 acked;		 /* packets of this window */
+	sl_u32 marked;		 /* those of them with a mark */
 	sl_u32 cwnd;		 /* packets, at the end of the window */
 	sl_u32 rtt_us;		 /* smoothed */
 	sl_u32 mss_bytes;
 	sl_u32 flags;  /* SL_WINDOW_* */
-	sl_u32 random; /* uniform over 32 bits; where a law draws */
-	sl_u32 phase;  /* enum sl_phase, after it, as all below */
+	sl_u32 random; /* uniform over 32 bits, for laws that draw */
+	sl_u32 phase;  /* enum sl_phase, after this window, as all fields below */
 	sl_u32 alpha_q20;
 	sl_u32 urgency_q16;
 	sl_u32 precedence_q16;
 	sl_u32 penalty_q20;
-	sl_u32 cuts; /* so far; the last one went from … to …, in packets */
+	sl_u32 cuts; /* so far; the last one went from cut_from to cut_to packets */
 	sl_u32 cut_from;
 	sl_u32 cut_to;
 	sl_u32 cut_penalty_q20;
@@ -67,7 +68,7 @@ SL_LAW void sl_control_dctcp(struct sl_window_record *w)
 	w->penalty_q20 = w->alpha_q20;
 }
 
-#define SL_WINDOW_NS_MAX (1ULL << 62) /* 146 years: longer times count as that */
+#define SL_WINDOW_NS_MAX (1ULL << 62) /* 146 years; longer times count as 146 years */
 
 SL_LAW sl_u64 sl_window_ns(sl_u64 ns)
 {
@@ -76,7 +77,7 @@ SL_LAW sl_u64 sl_window_ns(sl_u64 ns)
 
 SL_LAW void sl_control_ucp(struct sl_window_record *w)
 {
-	sl_u64 now_ns = 1 + sl_window_ns(w->elapsed_ns); /* of a flow that began at 1 */
+	sl_u64 now_ns = 1 + sl_window_ns(w->elapsed_ns); /* for a flow that began at time 1 */
 
 	if (sl_window_has(w, SL_WINDOW_HAS_DEADLINE))
 		w->urgency_q16 = sl_ucp_urgency_q16(1, now_ns + sl_window_ns(w->left_ns), now_ns);
@@ -98,11 +99,11 @@ SL_LAW void sl_control_mcp(struct sl_window_record *w)
 		w->bound = sl_mcp_bound(w->remaining_bytes, w->left_ns / 1000, w->rtt_us, w->mss_bytes);
 }
 
-#define SL_QUENCHED_CWND SL_MIN_CWND /* enough to see how the network fares */
+#define SL_QUENCHED_CWND SL_MIN_CWND /* enough to see marks and to measure round trips */
 
 /*
- * `w->phase` is the flow's phase before; `on_quench` what happens to a quenched flow. A killed one stays killed; a
- * suspended one goes on when the law says so.
+ * On entry, `w->phase` is the flow's phase before this window. `on_quench` is enum sl_on_quench.
+ * A killed flow stays killed. A suspended flow continues when the law allows it.
  */
 SL_LAW void sl_control_datcp(struct sl_datcp_state *s, const struct sl_datcp_goal *goal, sl_u32 on_quench,
 			     sl_u32 least_rtt_us, struct sl_window_record *w)

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * D2TCP: DCTCP whose cut is gamma-corrected by how imminent the deadline is.
+ * D2TCP: DCTCP with a cut that is gamma-corrected by how imminent the deadline is.
  *
- *   imminence           d = T_c / D, within 1/2 … 2       time that the flow still needs over time that it has
- *                       T_c = B / (3/4 * W / RTT)         B bytes to go, at the average of a sawtooth that peaks at W
+ *   imminence           d = T_c / D, within 1/2 … 2       time that the flow needs over time that is left
+ *                       T_c = B / (3/4 * W / RTT)         B bytes to go, at the mean of a sawtooth with peak W
  *   no deadline         d = 1                             as DCTCP
  *   on the first mark   cwnd = cwnd * (1 - alpha^d / 2)   (packets; once a window; alpha as in dctcp.h)
- *   else                cwnd = cwnd + 1                   each window
+ *   otherwise           cwnd = cwnd + 1                   each window
  *
- * Source: Vamanan, Hasan, Vijaykumar, "Deadline-Aware Datacenter TCP (D2TCP)", SIGCOMM 2012, section 3. From the deadline on
- * d is 2: nothing that is left fits into no time.
+ * Source: Vamanan, Hasan, Vijaykumar, "Deadline-Aware Datacenter TCP (D2TCP)", SIGCOMM 2012,
+ * section 3. From the deadline on, d is 2, because no time is left for the remaining bytes.
  *
- * The rate is rounded down to a byte a second, T_c to a microsecond, d to Q16. Without a rate d is 2. Any input; sizes beyond
- * 2^44 bytes (of a window: a third of that) and times beyond 2^44 microseconds count as those.
+ * The rate is rounded down to a byte a second, T_c to a microsecond, d to Q16.
+ * Without a rate, d is 2.
+ *
+ * Any input. Sizes above 2^44 bytes count as 2^44 bytes, windows above a third of that as the
+ * third. Times above 2^44 microseconds count as 2^44 microseconds.
  */
 #ifndef SLUICE_LAWS_D2TCP_H
 #define SLUICE_LAWS_D2TCP_H
@@ -25,7 +28,7 @@
 #define SL_D2TCP_MIN_Q16 (1U << 15)
 #define SL_D2TCP_MAX_Q16 (1U << 17)
 
-/* d (Q16) of a flow with `remaining_bytes` to go in `left_us`, sending `window_bytes` each `rtt_us`. */
+/* d (Q16) of a flow with `remaining_bytes` to go in `left_us`, at `window_bytes` per `rtt_us`. */
 SL_LAW sl_u32 sl_d2tcp_imminence_q16(sl_u64 remaining_bytes, sl_u64 left_us, sl_u64 window_bytes, sl_u32 rtt_us)
 {
 	sl_u64 rate, needed_us, d;

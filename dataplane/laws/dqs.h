@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * Dynamic queue sharing: inside a priority each active flow has a sub-queue of its own, out of a fixed number.
+ * Dynamic queue sharing: each active flow of a priority gets one of a fixed number of sub-queues.
  *
  *   a packet of `flow` arrives:
- *     the sub-queue that is the flow's                          if it has one
+ *     the flow's own sub-queue                                  if it has one
  *     the shared one, hash(flow) mod queues                     while guests wait there (maybe its own packets)
  *     a free one, which becomes the flow's                      if there is one
  *     the shared one, as a guest of the flow that owns it       otherwise
  *   free: never assigned, or empty for longer than `release_ns`
  *   a packet leaves: from the next sub-queue with packets, in turn, one packet each
  *
- * Source: FISH (Zhang, Hu), flow queues and algorithm 1, inner loop; after DQS (reference 11 there). The second line is
- * ours: without it a guest that gets a sub-queue of its own would overtake its packets that still wait in the shared
- * one. So the packets of a flow leave in the order in which they came.
+ * Source: FISH (Zhang, Hu), flow queues and algorithm 1, inner loop; after DQS (its reference 11).
+ * The second line is ours. Without it, a guest could get its own sub-queue and overtake its
+ * packets that still wait in the shared one. With it, a flow's packets leave in arrival order.
  *
- * The law keeps who owns what and how many wait; the packets, the buffer and its bound are the caller's. Which
- * priority is served is decided outside: one struct sl_dqs for each. Loops end after SL_DQS_MAX_QUEUES steps. Who has the
- * turn is decided by sl_dqs_dequeue; where somebody else decides (a kernel's queues), he says sl_dqs_left instead.
+ * The law keeps the owner of each sub-queue and the number of packets that wait. The caller holds
+ * the packets, bounds the buffer, and decides which priority is served. It has one struct sl_dqs
+ * per priority. sl_dqs_dequeue decides which sub-queue has its turn. If another scheduler decides,
+ * for example a kernel's qdisc, the caller uses sl_dqs_left instead. Loops end after
+ * SL_DQS_MAX_QUEUES steps.
  *
- * Ranges: 1 to SL_DQS_MAX_QUEUES sub-queues (clamped); up to 2^32 - 1 packets in each, which the caller's buffer must
- * ensure; any flow number and any time. Flows with the same number are one flow: use an exact number or a 64-bit hash.
+ * Ranges: 1 to SL_DQS_MAX_QUEUES sub-queues (clamped); up to 2^32 - 1 packets in each, which the
+ * caller's buffer must ensure; any flow number and any time. Flows with the same number are one
+ * flow, so the number must be exact or a 64-bit hash.
  */
 #ifndef SLUICE_LAWS_DQS_H
 #define SLUICE_LAWS_DQS_H
@@ -31,15 +34,15 @@ enum sl_dqs_size { SL_DQS_MAX_QUEUES = 32 };
 #define SL_DQS_NONE 0xFFFFFFFFU
 
 struct sl_dqs_settings {
-	sl_u64 release_ns; /* an empty sub-queue stays its flow's for this long */
-	sl_u32 queues;	   /* the same for as long as a struct sl_dqs is in use */
+	sl_u64 release_ns; /* an empty sub-queue stays assigned to its flow for this long */
+	sl_u32 queues;	   /* must not change while a struct sl_dqs is in use */
 };
 
 struct sl_dqs_queue {
-	sl_u64 flow;	   /* whose it is, if assigned */
+	sl_u64 flow;	   /* the owner, if assigned */
 	sl_u64 emptied_ns; /* when its last packet left, if none waits */
 	sl_u32 waiting;	   /* packets */
-	sl_u32 until_own;  /* packets that must leave until no guest's packet waits */
+	sl_u32 until_own;  /* packets that must leave before no guest's packet waits */
 	sl_u32 assigned;
 };
 
@@ -56,7 +59,7 @@ SL_LAW sl_u32 sl_dqs_queues(const struct sl_dqs_settings *set)
 	return set->queues < SL_DQS_MAX_QUEUES ? set->queues : SL_DQS_MAX_QUEUES;
 }
 
-/* A clock read earlier on another CPU releases nothing. */
+/* A time that was read earlier on another CPU releases nothing. */
 SL_LAW int sl_dqs_is_free(const struct sl_dqs_queue *q, const struct sl_dqs_settings *set, sl_u64 now_ns)
 {
 	if (!q->assigned)
@@ -64,7 +67,7 @@ SL_LAW int sl_dqs_is_free(const struct sl_dqs_queue *q, const struct sl_dqs_sett
 	return !q->waiting && now_ns > q->emptied_ns && now_ns - q->emptied_ns > set->release_ns;
 }
 
-/* The sub-queue that flows without one share: by the upper bits of a multiplicative hash (Knuth, vol. 3, 6.4). */
+/* The shared sub-queue, by the upper bits of a multiplicative hash (Knuth, vol. 3, 6.4). */
 SL_LAW sl_u32 sl_dqs_shared(sl_u64 flow, const struct sl_dqs_settings *set)
 {
 	sl_u64 upper = flow * 0x9E3779B97F4A7C15ULL >> 32;
@@ -72,7 +75,10 @@ SL_LAW sl_u32 sl_dqs_shared(sl_u64 flow, const struct sl_dqs_settings *set)
 	return (sl_u32)(upper * sl_dqs_queues(set) >> 32);
 }
 
-/* The flow's own sub-queue, else the first free one in `free`; SL_DQS_NONE where there is none. */
+/*
+ * The flow's own sub-queue. If it has none, SL_DQS_NONE, and `free` is the first free sub-queue,
+ * or also SL_DQS_NONE.
+ */
 SL_LAW sl_u32 sl_dqs_own(const struct sl_dqs *d, const struct sl_dqs_settings *set, sl_u64 flow, sl_u64 now_ns,
 			 sl_u32 *free)
 {
@@ -90,7 +96,7 @@ SL_LAW sl_u32 sl_dqs_own(const struct sl_dqs *d, const struct sl_dqs_settings *s
 	return SL_DQS_NONE;
 }
 
-/* A packet of `flow` arrives and stays: the sub-queue into which the caller puts it. */
+/* Return the sub-queue into which the caller puts an arriving packet of `flow`. */
 SL_LAW sl_u32 sl_dqs_enqueue(struct sl_dqs *d, const struct sl_dqs_settings *set, sl_u64 flow, sl_u64 now_ns)
 {
 	sl_u32 free, at = sl_dqs_own(d, set, flow, now_ns, &free), guest = 0;
@@ -101,7 +107,7 @@ SL_LAW sl_u32 sl_dqs_enqueue(struct sl_dqs *d, const struct sl_dqs_settings *set
 		if (!guest)
 			at = free;
 	}
-	if (at >= SL_DQS_MAX_QUEUES) /* never; BPF's verifier wants to see it */
+	if (at >= SL_DQS_MAX_QUEUES) /* never, but BPF's verifier needs the check */
 		return SL_DQS_NONE;
 	d->queue[at].waiting++;
 	if (guest) {
@@ -113,7 +119,7 @@ SL_LAW sl_u32 sl_dqs_enqueue(struct sl_dqs *d, const struct sl_dqs_settings *set
 	return at;
 }
 
-/* `packets` of those that waited in sub-queue `at` have left, the last of them at `now_ns`. More than waited: all. */
+/* `packets` have left sub-queue `at`, the last one at `now_ns`. More than waited counts as all. */
 SL_LAW void sl_dqs_left(struct sl_dqs *d, sl_u32 at, sl_u32 packets, sl_u64 now_ns)
 {
 	struct sl_dqs_queue *q;
@@ -129,7 +135,7 @@ SL_LAW void sl_dqs_left(struct sl_dqs *d, sl_u32 at, sl_u32 packets, sl_u64 now_
 		q->emptied_ns = now_ns;
 }
 
-/* The sub-queue from which the caller takes the next packet; SL_DQS_NONE when none waits. */
+/* Return the sub-queue from which the caller takes the next packet; SL_DQS_NONE if none waits. */
 SL_LAW sl_u32 sl_dqs_dequeue(struct sl_dqs *d, const struct sl_dqs_settings *set, sl_u64 now_ns)
 {
 	sl_u32 queues = sl_dqs_queues(set), at = d->turn, i;
@@ -146,7 +152,7 @@ SL_LAW sl_u32 sl_dqs_dequeue(struct sl_dqs *d, const struct sl_dqs_settings *set
 	return SL_DQS_NONE;
 }
 
-/* Sub-queues that are not free now. */
+/* Number of sub-queues that are not free now. */
 SL_LAW sl_u32 sl_dqs_active(const struct sl_dqs *d, const struct sl_dqs_settings *set, sl_u64 now_ns)
 {
 	sl_u32 queues = sl_dqs_queues(set), active = 0, i;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * MCP: a deadline flow takes no more than the rate that gets it done in time, and leaves the rest to the others.
+ * MCP: a deadline flow takes only the rate that it needs, and leaves the rest to other flows.
  *
  *   needed rate         gamma = V_remain / T_remain               (bytes a second)
  *   window              cwnd <= ceil(gamma * RTT / MSS), at least 2
  *   marks, growth       as DCTCP, below that
- *   past the deadline   no bound: as DCTCP, as is a flow of which size or deadline is unknown
+ *   no bound            as DCTCP: after the deadline, or if size or deadline is unknown
  *
- * Source: Chen, Chen, Bai, Alizadeh, "Scheduling Mix-flows in Commodity Datacenters with Karuna", SIGCOMM 2016, section 4: near
- * minimal impact on the others, by just completing at the deadline. Karuna derives an additive update whose fixed point is
- * this rate; we set the window to the fixed point, and leave what to do about marks to DCTCP's cut.
+ * Source: Chen, Chen, Bai, Alizadeh, "Scheduling Mix-flows in Commodity Datacenters with Karuna",
+ * SIGCOMM 2016, section 4. A flow that finishes just at its deadline has near minimal impact on
+ * the others. Karuna derives an additive update whose fixed point is this rate. This law sets the
+ * window to the fixed point and leaves the reaction to marks to DCTCP's cut.
  *
- * Any input; sizes beyond 2^44 bytes and round trips beyond 2^19 microseconds count as those. The window is at most 2^31 - 1
- * packets, also where the round trip or the MSS is unknown (0).
+ * Any input. Sizes above 2^44 bytes count as 2^44 bytes, round trips above 2^19 microseconds as
+ * 2^19. The window is at most 2^31 - 1 packets, also if the round trip or the MSS is unknown (0).
  */
 #ifndef SLUICE_LAWS_MCP_H
 #define SLUICE_LAWS_MCP_H
@@ -23,7 +24,9 @@
 
 #define SL_MCP_NO_BOUND 0x7FFFFFFFU
 
-/* Largest window in packets for `remaining_bytes` in `left_us`. rtt_us: smoothed round-trip time. */
+/*
+ * Largest window (packets) for `remaining_bytes` in `left_us`. rtt_us: smoothed round-trip time.
+ */
 SL_LAW sl_u32 sl_mcp_bound(sl_u64 remaining_bytes, sl_u64 left_us, sl_u32 rtt_us, sl_u32 mss_bytes)
 {
 	sl_u64 whole_us, window_bytes, packets;
@@ -32,7 +35,7 @@ SL_LAW sl_u32 sl_mcp_bound(sl_u64 remaining_bytes, sl_u64 left_us, sl_u32 rtt_us
 		return SL_MCP_NO_BOUND;
 	if (remaining_bytes > SL_RATE_BYTES_MAX)
 		remaining_bytes = SL_RATE_BYTES_MAX;
-	if (rtt_us > 1U << 19) /* half a second: let the product fit */
+	if (rtt_us > 1U << 19) /* half a second, so that the product fits */
 		rtt_us = 1U << 19;
 	whole_us = remaining_bytes * rtt_us;
 	window_bytes = whole_us / left_us + (whole_us % left_us != 0);

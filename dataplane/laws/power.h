@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * alpha^s in integers, for a share alpha in 0 … 1 (Q20) and an exponent s >= 0 (Q16): what UCP and D2TCP cut by.
+ * alpha^s in integers, for a share alpha in 0 … 1 (Q20) and an exponent s >= 0 (Q16). UCP and
+ * D2TCP cut by it.
  *
  *   alpha^s = 2^(-s * L),   L = -log2(alpha)
  *
- * L comes bit by bit: m in [1, 2) squared is in [1, 4), and whether it reaches 2 is the next bit of log2 m. 2^-f is the product
- * of the 2^(-2^-i) over the bits i of the fraction f. Both take a loop of 24 steps, once a window.
+ * L comes bit by bit. If m is in [1, 2), its square is in [1, 4). The next bit of log2 m is 1 if
+ * the square is 2 or more. 2^-f is the product of 2^(-2^-i) over the bits i of the fraction f. Both
+ * take a loop of 24 steps, once a window.
  *
- * Error: less than 2 units of Q20 (2^-19) for alpha in 0 … 2^20 and s in 0 … 16, measured against double precision. The 24
- * bits of L are cut off (2^-24), squarings add less than 24 * 1.5 * 2^-31 to it, s multiplies both by at most 16, and the
- * result changes by ln 2 times that: below 0.9 unit; the product adds 24 * 2^-32; rounding half a unit.
- * Larger s are taken as 16, larger alpha as 1. alpha^0 is 1, 0^s is 0 for s > 0: no mark, no cut.
+ * Error: less than 2 units of Q20 (2^-19) for alpha in 0 … 2^20 and s in 0 … 16, measured against
+ * double precision. L is cut off after 24 bits (2^-24), and the squarings add less than
+ * 24 * 1.5 * 2^-31 to that. s multiplies both by at most 16, and the result changes by ln 2 times
+ * that: below 0.9 unit. The product adds 24 * 2^-32, and rounding adds half a unit.
+ * Larger s count as 16, larger alpha as 1. alpha^0 is 1. 0^s is 0 for s > 0: no mark, no cut.
  */
 #ifndef SLUICE_LAWS_POWER_H
 #define SLUICE_LAWS_POWER_H
@@ -29,13 +32,13 @@ static const sl_u32 sl_power_missing_q32[SL_POWER_BITS] = {
 };
 
 /*
- * -log2(alpha) for alpha in 1 … 2^20 (Q20): 0 … 20, Q24. Without branches, here and below: BPF's verifier would follow both
- * ways of each.
+ * -log2(alpha) for alpha in 1 … 2^20 (Q20): 0 … 20, Q24. The loops here and below have no
+ * branches, because BPF's verifier would follow both ways of each.
  */
 SL_LAW sl_u32 sl_minus_log2_q24(sl_u32 alpha_q20)
 {
 	sl_u32 whole = 0, fraction = 0, i, by, shift;
-	sl_u64 m = alpha_q20, carry; /* Q20, to be in [1, 2) */
+	sl_u64 m = alpha_q20, carry; /* Q20, shifted into [1, 2) */
 
 	for (by = 16; by; by >>= 1) {
 		shift = (m < 1ULL << (21 - by)) * by;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * How a congestion window moves to a smaller target, and what is left of it after an idle time.
+ * How a congestion window moves to a smaller target, and how large it is after an idle time.
  *
  *   proportional rate reduction, with each ACK (packets):
- *     in_flight > target    may_send = ceil(delivered * target / cwnd_before) - sent        shrink along with the ACKs
- *     else                  may_send = min(target - in_flight, max(delivered - sent, newly_delivered) + 1)
+ *     in_flight > target    may_send = ceil(delivered * target / cwnd_before) - sent        shrink with the ACKs
+ *     otherwise             may_send = min(target - in_flight, max(delivered - sent, newly_delivered) + 1)
  *     cwnd = in_flight + max(0, may_send), at least one packet before anything was sent
  *   restart after idle:     cwnd halves for each timeout of idle time, down to the initial window
  *
- * Source: RFC 6937, section 3 (slow start reduction bound); RFC 2861, section 3.1. `delivered` and `sent` count since the
- * reduction began. Any 32-bit input: products are taken in 64 bits.
+ * Source: RFC 6937, section 3 (slow start reduction bound); RFC 2861, section 3.1. `delivered` and
+ * `sent` count since the reduction started. Any 32-bit input: products are taken in 64 bits.
  */
 #ifndef SLUICE_LAWS_REDUCTION_H
 #define SLUICE_LAWS_REDUCTION_H
@@ -44,7 +44,7 @@ SL_LAW sl_u32 sl_reduced_cwnd(const struct sl_reduction *r, sl_u32 in_flight)
 	return may_send > 0xFFFFFFFFULL ? 0xFFFFFFFFU : (sl_u32)may_send;
 }
 
-/* Window after `timeouts` retransmission timeouts of idle time; never larger than it was. */
+/* Window after `timeouts` retransmission timeouts of idle time; never larger than before. */
 SL_LAW sl_u32 sl_idle_cwnd(sl_u32 cwnd, sl_u32 initial_cwnd, sl_u32 timeouts)
 {
 	sl_u32 left = timeouts < 32 ? cwnd >> timeouts : 0;

@@ -5,22 +5,28 @@
  *   attained(packet) = first byte of the packet - first byte of the flow        [bytes]
  *   tag(packet)      = 1 + |{ edges < attained(packet) }|, at most 40           (buckets closed on the right)
  *
- * Source: the host tagging of PIAS (Bai et al., NSDI 2015, section 4.1), where a packet's priority follows the bytes
- * its flow has sent; here the bytes themselves are written, on the logarithmic scale of policy/tags.py.
+ * Source: the host tagging of PIAS (Bai et al., NSDI 2015, section 4.1), where a packet's priority
+ * follows the bytes that its flow has sent. Here the tag holds the bytes, on the logarithmic scale
+ * of policy/tags.py.
  *
- * A flow is one direction of a 5-tuple between idle gaps: new data begins a flow when all data before it has been
- * acknowledged and the last of it left more than the gap ago; so a connection that carries many messages gets bucket 1
- * for each. The gap is at least two round trips (sl_tag_gap_ns), and a flow with data under way is never idle: one that
- * waits in a low queue, or whose window is small beside its round trip, must not be taken for a new one, go to the top
- * and overtake itself.
- *   - A retransmission carries the tag of its place in the flow, and begins none: after a timeout longer than the gap
- *     the flow is still the same flow. It does count as activity.
- *   - Packets without data (pure ACKs, FIN, probes) carry what the flow has attained and neither begin nor prolong one.
- *   - Retransmitted bytes of an earlier flow get tag 1: the flow that has begun since cannot be read without them.
+ * A flow is one direction of a 5-tuple between idle gaps. New data begins a flow if all data
+ * before it has been acknowledged and the last of it left more than the gap ago. So each message
+ * of a connection that carries many messages begins in bucket 1.
  *
- * Positions are 64-bit extensions of the 32-bit sequence number, so that a flow beyond 4 GB never wraps into the top
- * priority. Right as long as a packet lies within 2^31 bytes of the highest sent byte (TCP's own windows are below
- * 2^30), and for 2^64 - 2^33 bytes in all.
+ * The gap is at least two round trips (sl_tag_gap_ns), and a flow with data in flight is never
+ * idle. A flow may wait in a low queue, or have a window that is small for its round trip. It must
+ * not count as a new flow then, because it would move to the top priority and overtake itself.
+ *   - A retransmission carries the tag of its place in the flow and begins no flow. So after a
+ *     timeout longer than the gap, the flow is still the same. A retransmission counts as
+ *     activity.
+ *   - Packets without data (pure ACKs, FIN, probes) carry the bytes that the flow has attained.
+ *     They neither begin nor prolong a flow.
+ *   - Retransmitted bytes of an earlier flow get tag 1, because the receiver cannot read the
+ *     present flow without them.
+ *
+ * Positions are 64-bit extensions of the 32-bit sequence number, so that a flow beyond 4 GB never
+ * wraps into the top priority. They are right for 2^64 - 2^33 bytes in all. Each packet must be
+ * within 2^31 bytes of the highest sent byte; TCP's own windows are below 2^30.
  */
 #ifndef SLUICE_LAWS_TAG_H
 #define SLUICE_LAWS_TAG_H
@@ -35,13 +41,13 @@ struct sl_tag_state {
 	sl_u64 last_data_ns; /* when the last packet with data left */
 };
 
-/* Position given to the first sequence number seen: high enough that an older packet's cannot fall below zero. */
+/* Position of the first sequence number: so high that an older packet's is not below zero. */
 #define SL_TAG_ORIGIN (1ULL << 32)
 
 /* Tag of a packet whose flow had sent `attained_bytes` before it. Any input. */
 SL_LAW sl_u32 sl_attained_tag(sl_u64 attained_bytes)
 {
-	sl_u32 below = 0; /* edges known to lie below */
+	sl_u32 below = 0; /* edges known to be below `attained_bytes` */
 	sl_u32 step;
 
 	for (step = 32; step; step >>= 1)
@@ -50,7 +56,7 @@ SL_LAW sl_u32 sl_attained_tag(sl_u64 attained_bytes)
 	return SL_TAG_ATTAINED_FIRST + (below < SL_ATTAINED_BUCKETS ? below : SL_ATTAINED_BUCKETS - 1);
 }
 
-/* Tag of a deadline flow of urgency s (Q16, ucp.h); larger tags are more urgent. */
+/* Tag of a deadline flow with urgency s (Q16, ucp.h); larger tags are more urgent. */
 SL_LAW sl_u32 sl_urgency_tag(sl_u32 urgency_q16)
 {
 	sl_u32 step = 0;
@@ -61,8 +67,9 @@ SL_LAW sl_u32 sl_urgency_tag(sl_u32 urgency_q16)
 }
 
 /*
- * Tag of a packet of a deadline flow. What has sent little may turn out to be short, and to let a short flow pass costs the
- * others little: until `urgent_after_bytes` it is tagged as any other flow, then by its urgency.
+ * Tag of a packet of a deadline flow: as for any flow until it has sent `urgent_after_bytes`, then
+ * by urgency. A flow that has sent little may be short, and a short flow in front costs others
+ * little.
  */
 SL_LAW sl_u32 sl_deadline_tag(sl_u64 attained_bytes, sl_u64 urgent_after_bytes, sl_u32 urgency_q16)
 {
@@ -79,7 +86,7 @@ SL_LAW sl_u32 sl_known_size_tag(sl_u64 size_bytes)
 	return SL_TAG_KNOWN_SIZE_FIRST + size_class;
 }
 
-/* Idle gap for a connection of this smoothed round-trip time: the configured one, but at least two round trips. */
+/* Idle gap for this smoothed round-trip time: as configured, but at least two round trips. */
 SL_LAW sl_u64 sl_tag_gap_ns(sl_u64 configured_ns, sl_u32 srtt_us)
 {
 	sl_u64 two_trips_ns = 2000ULL * srtt_us;
@@ -87,21 +94,22 @@ SL_LAW sl_u64 sl_tag_gap_ns(sl_u64 configured_ns, sl_u32 srtt_us)
 	return configured_ns > two_trips_ns ? configured_ns : two_trips_ns;
 }
 
-/* Is `now_ns` more than the gap after the last data? A clock read earlier on another CPU is no gap. */
+/* Is `now_ns` more than the gap after the last data? A time read earlier on another CPU is not. */
 SL_LAW int sl_tag_idle(const struct sl_tag_state *s, sl_u64 now_ns, sl_u64 idle_gap_ns)
 {
 	return now_ns > s->last_data_ns && now_ns - s->last_data_ns > idle_gap_ns;
 }
 
-/* Position of sequence number `seq`: the one of its 2^32 candidates that is nearest to the highest sent byte. */
+/* Position of `seq`: of its 2^32 candidates, the nearest to the highest sent byte. */
 SL_LAW sl_u64 sl_tag_position(const struct sl_tag_state *s, sl_u32 seq)
 {
 	return s->end + (sl_u64)(long long)(sl_s32)(seq - (sl_u32)s->end);
 }
 
 /*
- * Bytes that the flow had sent before this TCP segment, and the state after it.
- * seq: sequence number of its first byte (of a SYN, which has no data here: do not ask); data_bytes: its payload;
+ * Return the bytes that the flow had sent before this TCP segment, and update the state. A SYN has
+ * no data here: do not call it for one.
+ * seq: sequence number of the segment's first byte. data_bytes: its payload.
  * acked_seq: the first byte that the receiver has not acknowledged.
  */
 SL_LAW sl_u64 sl_tag_segment(struct sl_tag_state *s, sl_u32 seq, sl_u32 data_bytes, sl_u32 acked_seq, sl_u64 now_ns,
@@ -126,15 +134,16 @@ SL_LAW sl_u64 sl_tag_segment(struct sl_tag_state *s, sl_u32 seq, sl_u32 data_byt
 }
 
 /*
- * Has this direction carried data yet? One that has not is no flow: its FIN ends nothing, and is left untagged, so that the
- * switches, which take FINs for completed flows, do not count the idle half of every connection as a tiny one.
+ * Has this direction carried data yet? A direction without data is no flow, so the tagger leaves
+ * its FIN untagged. Switches count tagged FINs as completed flows, and must not count the idle
+ * half of each connection.
  */
 SL_LAW int sl_tag_carried_data(const struct sl_tag_state *s)
 {
 	return s->end != s->start;
 }
 
-/* sl_tag_segment for datagrams, which have no sequence number: the sum of the payloads since the last gap. */
+/* For datagrams, which have no sequence number: the sum of the payloads since the last gap. */
 SL_LAW sl_u64 sl_tag_datagram(struct sl_tag_state *s, sl_u32 data_bytes, sl_u64 now_ns, sl_u64 idle_gap_ns)
 {
 	sl_u64 attained;

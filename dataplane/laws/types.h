@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* Integer types of the laws: the same in a BPF object (beside vmlinux.h), in plain C and in C++. Includes nothing. */
+/*
+ * Integer types of the laws. They are the same in a BPF object (next to vmlinux.h), in plain C and
+ * in C++. This header includes nothing.
+ */
 #ifndef SLUICE_LAWS_TYPES_H
 #define SLUICE_LAWS_TYPES_H
 
@@ -18,7 +21,7 @@ typedef long long sl_s64;
 SL_STATIC_ASSERT(sizeof(sl_u32) == 4, "sl_u32 has 32 bits");
 SL_STATIC_ASSERT(sizeof(sl_u64) == 8, "sl_u64 has 64 bits");
 
-/* A law is always inlined: BPF's spin locks allow no call while they are held, and no law may cost a call. */
+/* Always inlined: BPF allows no call while a spin lock is held, and no law may cost a call. */
 #define SL_LAW static inline __attribute__((always_inline, unused))
 
 #endif

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * UCP: a deadline flow is cut the harder the less urgent it is.
+ * UCP: the less urgent a deadline flow is, the harder it is cut.
  *
- *   urgency             s = T_e / (T_d - T_e)          elapsed time over time left; at its cap from the deadline on
+ *   urgency             s = T_e / (T_d - T_e)          elapsed time over time left; from the deadline on, the cap
  *   no deadline         s = 1                          as DCTCP
  *   on the first mark   cwnd = cwnd * (1 - alpha^s / 2)   (packets; once a window; alpha as in dctcp.h)
- *   else                cwnd = cwnd + 1                each window
+ *   otherwise           cwnd = cwnd + 1                each window
  *
- * Source: Wang, Xu, Liu, "Aemon: Information-agnostic Mix-flow Scheduling in Data Center Networks", APNet 2017, slides 22–29.
- * The slides cut when alpha^s > 0. alpha never comes back to zero by itself, so, as DCTCP does, we cut in windows that carried a
- * mark. They give no cap: s is read (and tagged) up to 16; as an exponent it counts up to 4, from where on a window at alpha =
- * 1/2 loses less than a thirtieth, and more urgency would only fill buffers.
+ * Source: Wang, Xu, Liu, "Aemon: Information-agnostic Mix-flow Scheduling in Data Center
+ * Networks", APNet 2017, slides 22–29. The slides cut while alpha^s > 0. alpha never returns to
+ * zero by itself, so this law cuts only in windows that carried a mark, as DCTCP does. The slides
+ * give no cap. Here s goes up to 16, also in the tag, but counts as an exponent only up to 4. At s
+ * = 4, a window with alpha = 1/2 loses less than a thirtieth. More urgency would only fill
+ * buffers.
  *
- * s is rounded down to Q16, and within one unit when 2^47 ns (39 hours) and more have elapsed. Any input: a start in the
- * future is no time elapsed.
+ * s is rounded down to Q16. After 2^47 ns (39 hours) of elapsed time it is within one unit.
+ * Any input: a start in the future counts as no elapsed time.
  */
 #ifndef SLUICE_LAWS_UCP_H
 #define SLUICE_LAWS_UCP_H
@@ -25,7 +27,7 @@
 #define SL_UCP_URGENCY_MAX_Q16 (16U << 16)
 #define SL_UCP_EXPONENT_MAX_Q16 (4U << 16)
 
-/* s of a flow that began at `start_ns` and shall be done by `deadline_ns` (0: no deadline), Q16. */
+/* s of a flow that began at `start_ns` and must be done by `deadline_ns` (0: no deadline), Q16. */
 SL_LAW sl_u32 sl_ucp_urgency_q16(sl_u64 start_ns, sl_u64 deadline_ns, sl_u64 now_ns)
 {
 	sl_u64 elapsed, left;
@@ -38,7 +40,7 @@ SL_LAW sl_u32 sl_ucp_urgency_q16(sl_u64 start_ns, sl_u64 deadline_ns, sl_u64 now
 	left = deadline_ns - now_ns;
 	if (elapsed / 16 >= left)
 		return SL_UCP_URGENCY_MAX_Q16;
-	if (elapsed >= 1ULL << 47) { /* 39 hours: let the product fit */
+	if (elapsed >= 1ULL << 47) { /* 39 hours, so that the product fits */
 		elapsed >>= 16;
 		left >>= 16;
 	}

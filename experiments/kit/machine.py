@@ -7,7 +7,7 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataplane.census import BpfThing, bpf_things
+from dataplane.inventory import BpfThing, bpf_things
 from experiments.kit.verdict import Claim
 from runtime.command import run
 from runtime.wait import wait_until

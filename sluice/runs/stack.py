@@ -28,7 +28,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from dataplane.congestion import CongestionControl, ours
-from dataplane.provided import Provided
+from dataplane.shared_resource import Provided
 from dataplane.sockopt import SocketHook
 from hostagent.background import FIRST_PORT, BackgroundLoad, Load
 from hostagent.sampler import FILE as SAMPLES

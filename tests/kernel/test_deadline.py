@@ -44,7 +44,7 @@ from tests.kernel.lab import Namespace, dial, listen
 
 EXAMPLES = Path(__file__).parents[2] / "hostagent" / "examples"
 TOLD_BYTES = 48
-"""struct told in bpf/flow.bpf.h; the phase comes right behind."""
+"""struct declared_flow in bpf/flow.bpf.h; the phase follows it."""
 NOTICED_WITHIN_S = 0.05
 KILLED, SUSPENDED, SENDING = 2, 1, 0
 

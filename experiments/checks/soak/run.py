@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dataplane import build
-from dataplane.census import storages
+from dataplane.inventory import storages
 from dataplane.loader import load
 from experiments.checks.soak.flows import SCHEMES, SEGMENT_S, document_of
 from experiments.kit.experiment import Experiment, Given, Script, option
