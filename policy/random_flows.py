@@ -20,7 +20,7 @@ from policy.columns import Array
 from policy.errors import FieldError
 from policy.graph import Topology
 from policy.ideal import IdealTimes
-from policy.offered import check_offered
+from policy.offered_load import check_offered
 from policy.patterns import make_pattern
 from policy.sizes import Parts, scaled_bytes
 from policy.workload import BATCH_FLOWS, Deadlines, FlowBatch, TraceWorkload, Workload

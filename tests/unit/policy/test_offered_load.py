@@ -8,9 +8,9 @@ import pytest
 
 import topologies
 from policy.columns import wire_bytes
-from policy.drawing import random_batches
 from policy.errors import FieldError
-from policy.offered import check_offered, offered_loads
+from policy.offered_load import check_offered, offered_loads
+from policy.random_flows import random_batches
 from policy.sizes import Mix, MixPart
 from policy.workload import Workload
 from tests.unit.policy.networks import star
