@@ -181,10 +181,10 @@ class SwitchState:
         before = self._policy
         self._adopt(desired)
         self._policing.adopt(desired.policy)
-        alike = self._policy.levels_as(before)
+        alike = self._policy.has_levels_of(before)
         keep = self._adaptive and alike and before.thresholds == self._policy.thresholds
         for row, (port, setting) in enumerate(zip(self._ports, self._wanted, strict=True)):
-            stays = keep or (alike and self._policy.freezes(port.id))
+            stays = keep or (alike and self._policy.is_frozen(port.id))
             thresholds = self._policy.fixed_at(port.id) or (
                 setting.thresholds if stays else self._policy.thresholds
             )
