@@ -22,8 +22,8 @@ from controller.counts import FlowCounts, Ints
 from policy import tags
 from policy.desired import Policy
 from policy.graph import Port
-from policy.honesty import Breach, breach, limits_bytes, payload_bytes, suspicion
 from policy.sanctions import Conduct, Demoted, Treatment
+from policy.tag_limits import Breach, breach, limits_bytes, payload_bytes, suspicion
 from policy.thresholds import SlidingCounts, growth
 
 MS = 1_000_000

@@ -274,7 +274,7 @@ class Recorder:
         """
         if change.policy_version == newest.version:
             return True
-        if not newest.policy.freezes(port):
+        if not newest.policy.is_frozen(port):
             return False
         before = desired.policy_version(engine, change.policy_version)
-        return before is not None and newest.policy.levels_as(before.policy)
+        return before is not None and newest.policy.has_levels_of(before.policy)

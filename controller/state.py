@@ -137,11 +137,11 @@ class SwitchState:
         self._adopt(desired)
         self._policing.adopt(desired.policy)
         self._settings.adopt(desired.policy, desired.version)
-        same_levels = self._policy.levels_as(before)
+        same_levels = self._policy.has_levels_of(before)
         keep = self._adapts and same_levels and before.thresholds == self._policy.thresholds
         for row, thresholds in enumerate(self._settings.wanted_thresholds):
             port_id = self._ports[row].id
-            stays = keep or (same_levels and self._policy.freezes(port_id))
+            stays = keep or (same_levels and self._policy.is_frozen(port_id))
             wanted = self._policy.fixed_at(port_id) or (thresholds if stays else self._policy.thresholds)
             self._settings.want(row, wanted, self._settings.wanted_flows(row) if stays else 0)
         if keep:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When flows start: a Poisson process whose rate follows from the load that the links shall carry."""
+"""Start times of flows: a Poisson process whose rate follows from the load of the links."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from policy.workload import Workload
 
 
 def arrival_rate_per_s(workload: Workload, topology: Topology, sizes: SizeCdf | Mix) -> float:
-    """Starts per second over the whole network, of incast requests per second.
+    """Starts per second in the whole network; for an incast, requests per second.
 
-    With a load: so many that the receiver's link carries it, or where there is not one receiver, every host's link on
-    average; headers included, segment by segment.
+    The load, if the workload has one, is that of the receiver's link. Without a single receiver, every host's link
+    has this load on average. Loads include the headers of every segment.
     """
     if workload.load is None:
         assert workload.interarrival_s is not None
@@ -28,13 +28,16 @@ def arrival_rate_per_s(workload: Workload, topology: Topology, sizes: SizeCdf | 
 
 
 class Poisson:
-    """Start times, one after the other; `together` flows start at once."""
+    """Start times of consecutive flows. Groups of `together` flows start at the same time."""
 
     def __init__(self, rng: np.random.Generator, together: int = 1) -> None:
         self._rng, self._together, self._now_s = rng, together, 0.0
 
     def starts_s(self, mean_gap_s: Array) -> Array:
-        """Of the next flows, whose mean times since the start before are given; whole groups but at the end."""
+        """Start times of the next flows.
+
+        `mean_gap_s`: for each flow, the mean time since the start before. Only the last call may end within a group.
+        """
         groups = mean_gap_s[:: self._together]
         gaps_s = self._rng.standard_exponential(len(groups)) * groups
         gaps_s[0] += self._now_s

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a switch port does apart from its queue map: marking, buffer, shares of the link, flow queues."""
+"""The settings of a switch port in addition to its queue map: marking, buffer, shares, flow queues."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from policy.units import NS_PER_S
 
 @dataclass(frozen=True)
 class PortBehaviour(PortMarking):
-    """The same for every port, except for the marking between switches."""
+    """The settings of all ports. Only the marking of core ports may differ (`core_mark_bytes`)."""
 
     core_mark_bytes: int | None = entry(
         Whole(1, MAX_BACKLOG_BYTES, "bytes"),
-        "mark_bytes of the ports between switches. Null: as everywhere.",
+        "mark_bytes of the ports between switches. Null: the same as at the edge.",
         default=None,
     )
     shares: tuple[float, ...] | None = entry(
         ListOf(Number(0, 1), shortest=1, longest=8),
-        "Part of the link that each queue is sure of. Null: strict priorities.",
+        "Guaranteed part of the link for each queue. Null: strict priorities.",
         default=None,
     )
     sub_queues: int | None = entry(
@@ -37,7 +37,7 @@ class PortBehaviour(PortMarking):
     )
 
     def marking(self, *, edge: bool) -> PortMarking:
-        """Of a port to a host (`edge`), or of one to another switch."""
+        """Marking of a port to a host (`edge`), or of a port to another switch."""
         own = {field.name: getattr(self, field.name) for field in fields(PortMarking)}
         if not edge and self.core_mark_bytes is not None:
             own["mark_bytes"] = self.core_mark_bytes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of flows: the arithmetic of `framing` and `records` for numpy arrays."""
+"""The arithmetic of `framing` and `records` on columns of flows (numpy arrays)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Array = npt.NDArray[np.float64]
 
 
 def wire_bytes(size_bytes: npt.NDArray[Any]) -> Array:
-    """Bytes on a link of flows of these sizes, each segment with its headers."""
+    """Bytes that flows of these sizes take on a link: payload, and the headers of every segment."""
     wire: Array = size_bytes + HEADER_BYTES * np.ceil(size_bytes / MSS_BYTES)
     return wire
 
 
 def size_classes(sizes_bytes: npt.NDArray[np.integer[Any]], scale: float = 1.0) -> npt.NDArray[np.uint8]:
-    """Indices in SIZE_CLASSES, as `records.size_class` has it."""
+    """Size classes as indices in SIZE_CLASSES. The same rule as `records.size_class`."""
     limits = (SMALL_LIMIT_BYTES * scale, MEDIUM_LIMIT_BYTES * scale)
     return np.searchsorted(limits, sizes_bytes, side="left").astype(np.uint8)

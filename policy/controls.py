@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The congestion controls: one record each. Agents, simulator and generated C headers take them from here.
+"""The congestion controls, one record each. Agents, simulator and generated C headers take them from here.
 
-A new control is a law in dataplane/laws/, a BPF file dataplane/bpf/cc_NAME.bpf.c of ten lines, and one record here.
+To add a control, add a law in dataplane/laws/, ten lines in dataplane/bpf/cc_NAME.bpf.c, and one record here.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from policy.errors import FieldError
 from policy.needs import Need
 
 PREFIX = "sluice_"
-"""Kernel names of the controls of this project start with it."""
+"""Kernel names of this project's controls start with it."""
 
 
 class Echo(StrEnum):
-    """How a receiver tells its sender about ECN marks."""
+    """How a receiver reports ECN marks to its sender."""
 
     EXACT = "exact"
-    """The mark of each packet (DCTCP, RFC 8257)."""
+    """It reports the mark of each packet (DCTCP, RFC 8257)."""
     STANDARD = "standard"
-    """From a mark until the sender says that it has reduced its window (RFC 3168)."""
+    """It reports a mark until the sender has reduced its window (RFC 3168)."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +30,20 @@ class Control:
     """One congestion control."""
 
     name: str
-    """Of its law, its BPF program cc_NAME and its place in the simulator."""
+    """Name of the law, of the BPF program cc_NAME and of the control in the simulator."""
     kernel_name: str
-    """TCP_CONGESTION name that agents select; for a control of the simulator alone, its name in records."""
+    """TCP_CONGESTION name that agents select. For a control of the simulator alone: its name in records."""
     echo: Echo
     fallback: str
-    """The kernel's own control that agents use, and report, where BPF struct_ops is missing."""
+    """The kernel's own control that agents use, and report, if the kernel lacks BPF struct_ops."""
     needs: Need | None = None
-    """What the control asks of the fabric."""
+    """What the control needs from the fabric."""
     of_window: bool = False
     """Its law is a function of one window's record, `sl_control_NAME(record)` in dataplane/laws/control.h."""
 
     @property
     def is_ours(self) -> bool:
-        """We bring it to the kernel, as a BPF program."""
+        """This project loads the control into the kernel, as a BPF program."""
         return self.kernel_name.startswith(PREFIX)
 
     def __str__(self) -> str:
@@ -53,7 +53,8 @@ class Control:
 DCTCP = Control("dctcp", "sluice_dctcp", Echo.EXACT, fallback="dctcp", of_window=True)
 UCP = Control("ucp", "sluice_ucp", Echo.EXACT, fallback="dctcp", of_window=True)
 D2TCP = Control("d2tcp", "sluice_d2tcp", Echo.EXACT, fallback="dctcp", of_window=True)
-# A DATCP flow of precedence 1 adds one packet a window and halves on an echo: that is Reno, which every kernel has.
+# A DATCP flow of precedence 1 adds one packet in each window and halves its window on an echo.
+# That is Reno, which every kernel has.
 DATCP = Control("datcp", "sluice_datcp", Echo.STANDARD, fallback="reno")
 MCP = Control("mcp", "sluice_mcp", Echo.EXACT, fallback="dctcp", of_window=True)
 RENO = Control("reno", "reno", Echo.STANDARD, fallback="reno")
@@ -62,14 +63,14 @@ PFABRIC = Control("pfabric", "pfabric", Echo.EXACT, fallback="reno", needs=Need.
 D3 = Control("d3", "d3", Echo.EXACT, fallback="reno", needs=Need.EXPLICIT_RATES)
 
 CONTROLS = (DCTCP, UCP, D2TCP, DATCP, MCP, RENO, CUBIC, PFABRIC, D3)
-"""In the order of the simulator's enumeration."""
+"""In the order of the simulator's enumeration of controls."""
 
 LAST_RESORT = CUBIC.kernel_name
-"""The control that agents try when a control and its fallback are both missing."""
+"""The control that agents try if a control and its fallback are both missing."""
 
 
 def ours() -> tuple[Control, ...]:
-    """The controls that this project brings to the kernel."""
+    """The controls that this project loads into the kernel."""
     return tuple(control for control in CONTROLS if control.is_ours)
 
 
@@ -79,10 +80,12 @@ def control_named(kernel_name: str) -> Control:
         if control.kernel_name == kernel_name:
             return control
     known = ", ".join(map(str, CONTROLS))
-    raise FieldError("congestion_control", f"{kernel_name!r} is not a congestion control; there are {known}")
+    raise FieldError(
+        "congestion_control", f"{kernel_name!r} is not a congestion control; choose one of {known}"
+    )
 
 
 def fallback_of(kernel_name: str) -> str:
-    """The kernel's own control to use in place of this one; LAST_RESORT for a name that is not ours."""
+    """The kernel's own control to use instead of this one; LAST_RESORT for an unknown name."""
     known = {control.kernel_name: control.fallback for control in CONTROLS}
     return known.get(kernel_name, LAST_RESORT)

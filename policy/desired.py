@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The desired policy: one validated document that says what every port and host must do.
 
-The REST API stores it, a scenario's [scheme] table holds one, and the controller reconciles the switches towards it.
-Its fields are the table in `policy/fields.py`; this module adds what follows from their values.
+The REST API stores policies, and the [scheme] table of a scenario holds one. The controller reconciles the switches
+towards the newest. The fields are in `policy/fields.py`; this module adds what follows from their values.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ __all__ = ["Override", "Policy"]
 
 @dataclass(frozen=True)
 class Policy(PolicyFields):
-    """What is wanted. Immutable. `from_document` makes it, and fills in the scheme's defaults."""
+    """A policy, immutable. `from_document` makes one and fills in the scheme's defaults."""
 
     @property
     def definition(self) -> Scheme:
+        """The scheme of that name."""
         return scheme_named(self.scheme)
 
     @property
     def port_marking(self) -> PortMarking:
-        """When the ports mark, and how much they buffer."""
+        """Marking and buffer of the ports to hosts, and of all ports unless `mark_at_core` is set."""
         phantom = self.definition.marking is Marking.PHANTOM
         return PortMarking(
             mark_bytes=None if phantom else self.mark_at or self.mark_min,
@@ -42,14 +43,14 @@ class Policy(PolicyFields):
 
     @property
     def core_marking(self) -> PortMarking:
-        """The same for the ports between switches."""
+        """Marking and buffer of the ports between switches."""
         if self.mark_at_core is None:
             return self.port_marking
         return replace(self.port_marking, mark_bytes=self.mark_at_core)
 
     @property
     def port_behaviour(self) -> PortBehaviour:
-        """Everything that ports do, apart from their queue maps."""
+        """All settings of the ports except their queue maps."""
         return PortBehaviour(
             **asdict(self.port_marking),
             core_mark_bytes=self.mark_at_core,
@@ -59,26 +60,26 @@ class Policy(PolicyFields):
         )
 
     def override_of(self, port_id: str) -> Override | None:
-        """The override that decides about a port ("s1:2"), if there is one."""
+        """The override that decides for a port ("s1:2"): the last one that names it. None if no override does."""
         return next((override for override in reversed(self.overrides) if override.names(port_id)), None)
 
     def fixed_at(self, port_id: str) -> tuple[int, ...] | None:
-        """The thresholds in bytes that are fixed by hand at a port."""
+        """The thresholds in bytes that an override fixes at a port; None if no override does."""
         override = self.override_of(port_id)
         return override.thresholds if override else None
 
-    def freezes(self, port_id: str) -> bool:
-        """Whether the port keeps the thresholds that are in force."""
+    def is_frozen(self, port_id: str) -> bool:
+        """Return whether an override makes the port keep the thresholds that are in force."""
         override = self.override_of(port_id)
         return override is not None and override.freeze
 
-    def levels_as(self, other: Policy) -> bool:
-        """Whether thresholds mean the same under both: as many, for the same queues."""
+    def has_levels_of(self, other: Policy) -> bool:
+        """Return whether thresholds mean the same under both policies: the same number, for the same queues."""
         return (self.scheme, self.queues) == (other.scheme, other.queues)
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What a fabric must be able to do to carry this out (policy/fabrics.py says which can)."""
+        """What a fabric must offer to carry out the policy (policy/fabrics.py)."""
         asked = {
             Need.FLOW_QUEUES: self.flow_queues,
             Need.SHARES: self.shares is not None,
@@ -108,16 +109,19 @@ def _plain(value: object) -> object:
 
 
 def _check_marks(policy: Policy) -> None:
-    """The marking thresholds against each other and against the buffer. Raises FieldError."""
+    """Check the marking thresholds against each other and against the buffer. Raises FieldError."""
     buffer, at, low, high = policy.buffer, policy.mark_at, policy.mark_min, policy.mark_max
     if policy.definition.marking is Marking.PHANTOM and at is not None and at >= buffer:
         raise FieldError(
             "mark_at",
-            f"must be less than the buffer of {buffer} bytes, to which a phantom queue grows, not {at}",
+            f"must be less than buffer, {buffer} bytes, because a phantom queue grows no further, not {at}",
         )
     if low is None or high is None:
         return
     if low >= high:
-        raise FieldError("mark_max", f"must be above mark_min, {low} bytes, not {high}")
+        raise FieldError("mark_max", f"must be greater than mark_min, {low} bytes, not {high}")
     if high >= buffer:
-        raise FieldError("mark_max", f"must be less than the buffer of {buffer} bytes, not {high}: lower it")
+        raise FieldError(
+            "mark_max",
+            f"must be less than buffer, {buffer} bytes, not {high}: lower mark_max or raise buffer",
+        )

@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the links of an emulated network are: token buckets, of hosts and of switch ports.
+"""Token buckets of an emulated network's links, at hosts and at switch ports.
 
-A testbed is set up with these figures, and the simulator can be told to have the same links.
+The testbed uses these values. So does the simulator if a scenario sets `links = "emulated"`.
 """
 
 from __future__ import annotations
 
 HOST_BURST_BYTES = 3_100
-"""Two frames: a host's packets leave it paced."""
+"""Two frames, so that a host's packets leave paced."""
 
-LATE_NS = 2_000_000
-"""How late the timer of a switch port's HTB may fire without loss of rate, on a busy machine."""
+MAX_TIMER_DELAY_NS = 2_000_000
+"""On a busy machine, the timer of a switch port's HTB may fire this late without loss of rate."""
 
-MOST_BURST_BYTES = 65_000
-"""An MTU has to hold it."""
+MAX_BURST_BYTES = 65_000
+"""Below the largest MTU, because Open vSwitch gives the root class the interface's MTU as its credit."""
 
 
 def port_burst_bytes(rate_bps: int) -> int:
-    """Credit of a port's HTB classes, in bytes: two frames, or what the link carries in LATE_NS.
+    """Credit of a port's HTB classes in bytes: two frames, or what the link carries in MAX_TIMER_DELAY_NS.
 
-    A port that loses rate whenever a timer is late sends less than its virtual queue (dataplane/laws/mark.h) supposes,
-    and the difference is a queue that nothing marks and nothing bounds: it grew by some 50 KB a second at 100 Mb/s.
-    With the credit, the real queue is shorter than the virtual one by as much as was sent at once after a pause.
+    Without the credit, a port loses rate whenever a timer is late. It then sends less than its virtual queue
+    (dataplane/laws/mark.h) assumes. The difference is a queue that nothing marks and nothing bounds: it grew by
+    about 50 KB per second at 100 Mb/s. With the credit, the port catches up after a pause by a burst, and the real
+    queue is shorter than the virtual queue by the size of that burst.
     """
-    return min(max(HOST_BURST_BYTES, rate_bps * LATE_NS // 8_000_000_000), MOST_BURST_BYTES)
+    return min(max(HOST_BURST_BYTES, rate_bps * MAX_TIMER_DELAY_NS // 8_000_000_000), MAX_BURST_BYTES)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents as tables of entries: frozen dataclasses whose fields say their key, kind, default and help.
+"""Documents as tables of entries: frozen dataclasses whose fields hold their key, kind, default and help.
 
     @dataclass(frozen=True)
     class Transport:
-        initial_window: int = entry(Whole(1, 1000, "packets"), "the first window of a connection", default=10)
+        initial_window: int = entry(Whole(1, 1000, "packets"), "First window of a connection.", default=10)
 
-`read` checks a document and returns the dataclass, `write` is its inverse, `schema` is the JSON schema of what `read`
-accepts. References, API models, store tables and forms are made from `entries`.
+`read` checks a document and returns the dataclass, and `write` is its inverse. `schema` is the JSON schema of the
+documents that `read` accepts. References, API models, store tables and forms are made from `entries`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from policy.errors import FieldError, unknown_key
 from policy.kinds import Kind, Schema
 
 REQUIRED: Final = object()
-"""The default of an entry that a document must have."""
+"""The default of an entry that every document must have."""
 
 Document = TypeVar("Document")
 
@@ -31,27 +31,27 @@ class Entry:
     """One key of a document."""
 
     name: str
-    """The attribute. It may name a unit that the key does not: `rto_min` is `rto_min_us`."""
+    """The attribute. It may name a unit that the key omits: the key `rto_min` has the attribute `rto_min_us`."""
     key: str
-    """As a user writes it."""
+    """The key as a user writes it."""
     kind: Kind
     help: str
     """One sentence, without the kind, the unit and the default."""
     title: str
     """One to three words, for forms and columns."""
     default: Any
-    """In the attribute's unit; REQUIRED without one."""
+    """In the attribute's unit; REQUIRED if there is none."""
     nullable: bool
-    """Null is allowed, and the key may be left out. Either means the default, or None where there is no default."""
+    """The document may omit the key or set it to null. Both mean the default, or None if there is no default."""
 
     @property
     def is_required(self) -> bool:
-        """A document must have the key."""
+        """Every document must have the key."""
         return self.default is REQUIRED and not self.nullable
 
     @property
     def shown_default(self) -> str:
-        """The default as a user writes it; empty without one."""
+        """The default as a user writes it; empty if there is none."""
         return "" if self.default in (REQUIRED, None) else self.kind.show(self.default)
 
 
@@ -66,7 +66,7 @@ def entry(
 ) -> Any:
     """A field of a document's dataclass.
 
-    With a `default`, both the document and the constructor may leave it out. `nullable` lets the document alone.
+    With a `default`, the document and the constructor may omit the field. With `nullable`, only the document may.
     """
     metadata = {
         "kind": kind,
@@ -84,7 +84,7 @@ def entry(
 
 
 def entries(cls: type) -> tuple[Entry, ...]:
-    """The entries of a document, in their order."""
+    """The entries of a document, in the order of its fields."""
     found: tuple[Entry, ...] = _entries(cls)
     return found
 
@@ -107,17 +107,20 @@ def _entries(cls: Any) -> tuple[Entry, ...]:
 
 
 def plain_type(cls: type, name: str) -> type:
-    """The Python type of a field: bool, int, float or str; None is left out."""
+    """The Python type of a field, without None: bool, int, float or str. Raises TypeError for any other type."""
     hint = get_type_hints(cls)[name]
     found = [part for part in get_args(hint) or (hint,) if part is not type(None)]
     if len(found) != 1 or found[0] not in (bool, int, float, str):
-        raise TypeError(f"{cls.__name__}.{name} is no plain value but {hint}")
+        raise TypeError(f"{cls.__name__}.{name} is {hint}; a plain field must be bool, int, float or str")
     plain: type = found[0]
     return plain
 
 
 def read(cls: type[Document], document: object, where: str = "") -> Document:
-    """Check a document. Raises FieldError that names the key as the user wrote it, below `where`."""
+    """Check a document and return its dataclass. Raises FieldError that names the key as the user wrote it.
+
+    `where`: the path of the document, which comes before the key.
+    """
     prefix = f"{where}." if where else ""
     if not isinstance(document, Mapping):
         raise FieldError(where or cls.__name__, "must be a table of keys and values")
@@ -132,16 +135,16 @@ def read(cls: type[Document], document: object, where: str = "") -> Document:
 
 
 def _absent(one: Entry, document: Mapping[str, Any], prefix: str) -> Any:
-    """The value of an entry that a document leaves out or sets to null. Raises FieldError."""
+    """The value of an entry that a document omits or sets to null. Raises FieldError."""
     if not one.nullable and one.key in document:
         raise FieldError(prefix + one.key, f"must be {one.kind.allowed}, not null")
     if one.is_required:
-        raise FieldError(prefix + one.key, "is missing")
+        raise FieldError(prefix + one.key, f"is missing; it must be {one.kind.allowed}")
     return None if one.default is REQUIRED else one.default
 
 
 def refuse_unknown(cls: type, document: Mapping[str, Any], prefix: str = "") -> None:
-    """Raise FieldError for a key that the document cannot have."""
+    """Raise FieldError if the document has an unknown key."""
     known: frozenset[str] = _keys(cls)
     if not document.keys() <= known:
         key = next(key for key in document if key not in known)
@@ -159,7 +162,7 @@ def _in_order(cls: type) -> list[str]:
 
 
 def write(document: object) -> dict[str, Any]:
-    """The document as JSON-ready values: what `read` accepts again if every kind accepts base units."""
+    """Return the document as JSON-ready values. `read` accepts them if every kind accepts base units."""
     return {one.key: _plain(getattr(document, one.name)) for one in entries(type(document))}
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads that list every flow: who sends what to whom, from when on, until when it should be done.
+"""Workloads that list every flow: sender, receiver, size, start and deadline.
 
 [[workload.flow]]
 from = "h2"
 to = "h1"
-bytes = "10MB"            # or until = "8s": endless, sent until that time of the run
+bytes = "10MB"            # or until = "8s": an endless flow, which the host sends until 8 s of the run
 start = "1s"
 deadline = "4s"
 label = "urgent"
@@ -30,7 +30,7 @@ from policy.units import NS_PER_S
 from policy.workload import BATCH_FLOWS, FlowBatch
 
 MAX_IMPORTANCE = 8.0
-"""What the kernel takes (dataplane/include/sluice.h)."""
+"""The kernel accepts no more (dataplane/include/sluice.h)."""
 
 _HOST = Text(longest=64, what="the name of a host")
 _START = Duration(0, 3600 * NS_PER_S, to="s", whole=False)
@@ -39,47 +39,50 @@ _TIME_US = Duration(1, 3600 * NS_PER_S, to="us", whole=False)
 
 @dataclass(frozen=True)
 class ExplicitFlow:
-    """A [[workload.flow]] table. Times are from the start of the run, except for the deadline."""
+    """A [[workload.flow]] table. Times count from the start of the run; the deadline counts from the flow's start."""
 
     source: str = entry(_HOST, "Sending host.", key="from")
     to: str = entry(_HOST, "Receiving host.")
     start_s: float = entry(_START, "Start of the flow.", key="start", default=0.0)
     bytes: int | None = entry(Size(MIN_FLOW_BYTES, 10**13), "Size of the flow.", default=None)
     until_s: float | None = entry(
-        _START, "Instead of bytes: an endless flow, sent until then.", key="until", default=None
+        _START, "Instead of bytes: the host sends an endless flow until then.", key="until", default=None
     )
     deadline_us: float | None = entry(
         _TIME_US,
-        "From the flow's start. An endless flow gets its urgency from it.",
+        "Deadline from the flow's start. An endless flow takes its urgency from it.",
         key="deadline",
         default=None,
     )
     declared_size: bool | None = entry(
         Flag(),
-        "Whether the program declares the size. By default only with a deadline, and then always.",
+        "Whether the program declares the size. By default only with a deadline; required there.",
         key="size_known",
         default=None,
     )
     elapsed_us: float | None = entry(
         _TIME_US,
-        "With a deadline: how long before its start the flow had begun, waiting in its program.",
+        "With a deadline: how long the flow has waited in its program before its start.",
         key="elapsed",
         default=None,
     )
     importance: float | None = entry(
-        Number(0.001, MAX_IMPORTANCE), "Against 1 of a standard flow.", default=None
+        Number(0.001, MAX_IMPORTANCE), "Importance; a standard flow has 1.", default=None
     )
     importance_share: float | None = entry(
-        Number(0, 1), "Share of the importance in the precedence; its urgency has the rest.", default=None
+        Number(0, 1), "Weight of the importance in the precedence; the urgency has the rest.", default=None
     )
     quench: str = entry(
-        Choice(QUENCH), "What happens to a flow that cannot meet its deadline.", default="never"
+        Choice(QUENCH), "What happens to the flow if it cannot meet its deadline.", default="never"
     )
     label: str = entry(Text(longest=64), "Name for samples and plots.", default="")
 
     @property
     def size_known(self) -> bool:
-        """Declared by default where there is a deadline: a rate that is just enough follows from both."""
+        """The program declares the size. By default it does if it declares a deadline.
+
+        The least rate that meets the deadline follows from both.
+        """
         if self.declared_size is not None:
             return self.declared_size
         return self.bytes is not None and self.deadline_us is not None
@@ -87,17 +90,19 @@ class ExplicitFlow:
 
 @dataclass(frozen=True)
 class ExplicitWorkload:
+    """All flows of a run, in the order of the document."""
+
     flows: tuple[ExplicitFlow, ...]
 
 
 def explicit_workload(table: Mapping[str, object]) -> ExplicitWorkload:
-    """Read a [workload] that has `flow` tables. Raises FieldError that names the key."""
+    """Read a [workload] with [[workload.flow]] tables. Raises FieldError that names the key."""
     for key in table:
         if key != "flow":
             raise unknown_key(f"workload.{key}", str(key), ("flow",))
     entries = table["flow"]
     if not isinstance(entries, list) or not entries:
-        raise FieldError("workload.flow", "must be a list of tables: [[workload.flow]]")
+        raise FieldError("workload.flow", "must be a list of at least one table: write [[workload.flow]]")
     return ExplicitWorkload(tuple(_flow(f"workload.flow[{i}]", given) for i, given in enumerate(entries)))
 
 
@@ -110,19 +115,25 @@ def _flow(where: str, table: object) -> ExplicitFlow:
     if (flow.bytes is None) == (flow.until_s is None):
         raise refuse("bytes", 'give either bytes, or until = "8s" for an endless flow')
     if flow.until_s is not None and flow.until_s <= flow.start_s:
-        raise refuse("until", "must lie after start")
+        raise refuse("until", "must be later than start")
     if (flow.importance is None) != (flow.importance_share is None):
-        raise refuse("importance_share", "goes with importance: give both or neither")
+        raise refuse("importance_share", "needs importance, and importance needs it: give both or neither")
     if flow.size_known and flow.bytes is None:
-        raise refuse("size_known", "is for flows with bytes: an endless flow has no size")
+        raise refuse(
+            "size_known",
+            "must be false for an endless flow, which has no size: give bytes or omit size_known",
+        )
     if not flow.size_known and flow.bytes is not None and flow.deadline_us is not None:
-        raise refuse("size_known", "cannot be false with a deadline: such flows declare their size")
+        raise refuse(
+            "size_known",
+            "must be true with a deadline, because the rate follows from size and deadline: omit size_known",
+        )
     if flow.source == flow.to:
-        raise refuse("to", "must be another host than from")
+        raise refuse("to", "must differ from the host in from")
     if flow.elapsed_us is not None and flow.deadline_us is None:
-        raise refuse("elapsed", "is for flows with a deadline only")
+        raise refuse("elapsed", "applies only to flows with a deadline: give deadline or omit elapsed")
     if flow.quench != "never" and (flow.deadline_us is None or flow.until_s is not None):
-        raise refuse("quench", "is for flows with bytes and a deadline only")
+        raise refuse("quench", "applies only to flows with bytes and a deadline: give both or omit quench")
     return flow
 
 
@@ -132,7 +143,7 @@ def explicit_batches(
     until_s: float = math.inf,
     batch_flows: int = BATCH_FLOWS,
 ) -> Iterator[FlowBatch]:
-    """The flows that start before `until_s`, by start time; those that start at once in the document's order."""
+    """The flows that start before `until_s`, by start time. Flows with one start time keep the document's order."""
     index = {host.name: i for i, host in enumerate(topology.hosts)}
     ideal = IdealTimes(topology)
     flows = sorted((f for f in workload.flows if f.start_s < until_s), key=lambda flow: flow.start_s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fabric can do of what a policy needs. What it cannot carry out is refused, never run as something else."""
+"""Which policies a fabric can carry out. Any other policy is refused; it never runs as a different policy."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _OFFERS: dict[str, frozenset[Need]] = {
 
 
 def missing(policy: Policy, fabric: str) -> tuple[Need, ...]:
-    """What the policy needs and the fabric does not offer; empty when it can be carried out."""
+    """The needs of the policy that the fabric does not offer; empty if it can carry out the policy."""
     return tuple(need for need in Need if need in policy.needs - _OFFERS[fabric])
 
 
 def refusal(policy: Policy, fabric: str) -> str | None:
-    """Why the fabric cannot carry the policy out, with the remedy; None when it can."""
+    """Why the fabric cannot carry out the policy, and the remedy; None if it can."""
     lacking = missing(policy, fabric)
     if not lacking:
         return None
     needs = " and ".join(lacking)
     remedy = f"run it --on {SIMULATOR}" if fabric == TESTBED else "choose another scheme"
-    return f"{policy.scheme} needs {needs}, which the {fabric}'s ports do not have yet: {remedy}"
+    return f"{policy.scheme} needs {needs}, which the {fabric}'s ports do not have: {remedy}"
 
 
 def check_fabric(policy: Policy, fabric: str) -> None:
-    """Raise FieldError when the fabric cannot carry the policy out."""
+    """Raise FieldError if the fabric cannot carry out the policy."""
     problem = refusal(policy, fabric)
     if problem is not None:
         raise FieldError("scheme", problem)

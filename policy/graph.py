@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network as a graph: hosts, switches, the switches' ports, and the equal-cost next hops between them.
 
-Pure data. `topologies/` builds these (one class a topology) and realises them with Mininet and Open vSwitch, the
-controller routes over them, the simulator lays its fabric out from them, the dashboard draws them.
+These are pure data. `topologies/` builds a graph from one class for each topology, and realises it with Mininet and
+Open vSwitch. The controller routes over the graph, the simulator builds its fabric from it, the dashboard draws it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Host:
-    """An end host. Its one interface is `<name>-eth0`."""
+    """An end host with one interface, `<name>-eth0`."""
 
     name: str
     mac: str
@@ -37,7 +37,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Port:
-    """One port of a switch; the link behind it has the same rate in both directions."""
+    """One port of a switch. Its link has the same rate in both directions."""
 
     switch: str
     number: int
@@ -45,11 +45,11 @@ class Port:
     peer: str
     """Name of the host or switch at the other end."""
     peer_port: int
-    """Port number at a peering switch; 0 when the peer is a host."""
+    """Port number at the other switch; 0 if the peer is a host."""
     rate_bps: int
     delay_ns: int = 0
     edge: bool = False
-    """True when the peer is a host."""
+    """The peer is a host."""
 
     @property
     def interface(self) -> str:
@@ -57,7 +57,7 @@ class Port:
 
     @property
     def id(self) -> str:
-        """How the API and the store name the port: "s1:2"."""
+        """The name of the port in the API and the store: "s1:2"."""
         return f"{self.switch}:{self.number}"
 
 
@@ -96,11 +96,11 @@ class Topology:
         return {port.peer: port for port in self.ports if port.edge}
 
     def edge_port(self, host_name: str) -> Port:
-        """The switch port that a host hangs on."""
+        """The switch port of a host."""
         return self._edge_port_of[host_name]
 
     def distances_to(self, host_name: str) -> dict[str, int]:
-        """Hops from each switch to a host: 1 at its edge switch."""
+        """Hops from each switch to a host; 1 from its edge switch."""
         return self._distances[self.edge_port(host_name).switch]
 
     @cached_property
@@ -146,7 +146,7 @@ class Topology:
             at = port.peer
 
     def spanning_tree_ports(self) -> dict[str, tuple[int, ...]]:
-        """Port numbers of each switch on one spanning tree, host ports included: where broadcast may go."""
+        """Port numbers of each switch on one spanning tree, with all host ports. Broadcast uses only these ports."""
         root = self.switches[0].name
         on_tree: dict[str, set[int]] = {switch.name: set() for switch in self.switches}
         seen, queue = {root}, deque([root])
@@ -184,7 +184,7 @@ class Topology:
 
 
 def host(index: int) -> Host:
-    """Host h<index>, index from 1, with addresses that follow from it (10.0.0.0/16 and fd00::/64)."""
+    """Host h<index>, with index from 1. Its addresses follow from the index (10.0.0.0/16 and fd00::/64)."""
     high, low = divmod(index, 256)
     return Host(
         name=f"h{index}",
@@ -195,5 +195,5 @@ def host(index: int) -> Host:
 
 
 def switch(index: int) -> Switch:
-    """Switch s<index> with datapath id <index>, index from 1."""
+    """Switch s<index> with datapath id <index>, with index from 1."""
     return Switch(name=f"s{index}", dpid=index)

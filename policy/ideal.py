@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The completion time of a flow that is alone in the network: what slowdowns are measured against.
+"""The ideal completion time of a flow: its FCT if it is alone in the network. Slowdowns are measured against it.
 
-The sender's own link and every port on the path store and forward; the slowest of them paces what follows the first
-segment. With n segments, all full but the last, over links of rate r_j and delay d_j:
+The sender's own link and every port on the path store and forward. The first segment crosses all links, and the
+slowest link paces all later segments. With n segments, all full except the last, over links of rate r_j and delay d_j:
 
     ideal = sum_j (first / r_j + d_j) + (total - first) / min_j r_j
 
-first: bytes of the first segment on the link, total: of all of them, headers included. Exact when the last link is as
-slow as any. No allowance for start-up: TCP's first windows cost a few round-trip times more.
+    first   bytes of the first segment on the link, headers included
+    total   bytes of all segments on the link, headers included
 
-Worked out by pairs of edge switches, never by pairs of hosts: a thousand hosts have a million pairs.
+The equation is exact if no link is slower than the last. It leaves out TCP's first windows, which cost a few round
+trips more.
+
+The core of a path is computed for pairs of edge switches, because a thousand hosts have a million pairs.
 """
 
 from __future__ import annotations
@@ -30,14 +33,14 @@ Indices = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class _Core:
-    """What links between switches add on one shortest path. Inverse rates are in seconds a bit."""
+    """The links between switches on one shortest path. Inverse rates are in seconds per bit."""
 
     inverse_sum: float = 0.0
     inverse_max: float = 0.0
     delay_us: float = 0.0
 
     def behind(self, port: Port) -> _Core:
-        """The same path with this port in front."""
+        """The same path with this port before it."""
         inverse = 1 / port.rate_bps
         return _Core(
             self.inverse_sum + inverse, max(self.inverse_max, inverse), self.delay_us + port.delay_ns / 1000
@@ -45,7 +48,7 @@ class _Core:
 
 
 class IdealTimes:
-    """Ideal completion times in a topology; hosts are told by their place in `topology.hosts`."""
+    """Ideal completion times in a topology. Hosts are indices in `topology.hosts`."""
 
     def __init__(self, topology: Topology) -> None:
         edge = edge_ports(topology)
@@ -61,7 +64,7 @@ class IdealTimes:
         self._core_delay_us = np.asarray([[core.delay_us for core in row] for row in between])
 
     def of(self, src: Indices, dst: Indices, size_bytes: npt.NDArray[Any]) -> Array:
-        """Microseconds, for flows from `src` to `dst` (places of hosts) of `size_bytes`."""
+        """Ideal completion times in microseconds, for flows of `size_bytes` from `src` to `dst` (indices of hosts)."""
         pair = (self._edge[src], self._edge[dst])
         first = np.minimum(size_bytes, MSS_BYTES) + HEADER_BYTES
         crossing = self._inverse[src] + self._inverse[dst] + self._inverse_sum[pair]
@@ -72,20 +75,20 @@ class IdealTimes:
 
 
 def ideal_fct_us(topology: Topology, source: str, destination: str, size_bytes: int) -> float:
-    """Of one flow between named hosts, in microseconds."""
+    """Ideal completion time of one flow between named hosts, in microseconds."""
     names = [host.name for host in topology.hosts]
     src, dst = np.asarray([names.index(source)]), np.asarray([names.index(destination)])
     return float(IdealTimes(topology).of(src, dst, np.asarray([size_bytes]))[0])
 
 
 def edge_ports(topology: Topology) -> list[Port]:
-    """The switch port of each host, in the hosts' order."""
+    """The switch port of each host, in the order of the hosts."""
     by_host = {port.peer: port for port in topology.ports if port.edge}
     return [by_host[host.name] for host in topology.hosts]
 
 
 def _cores_towards(topology: Topology, edge: Port) -> Mapping[str, _Core]:
-    """For each switch, the links between it and the switch of an edge port, on one shortest path."""
+    """For each switch: the links of one shortest path from it to the switch of this edge port."""
     distance = topology.distances_to(edge.peer)
     cores = {edge.switch: _Core()}
     for name in sorted(distance, key=distance.__getitem__):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys of a [fabric] that every topology has: rates and delays of its links."""
+"""The keys of [fabric] that every topology has: rates and delays of links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DELAY = Duration(0, NS_PER_S)
 
 @dataclass(frozen=True, kw_only=True)
 class Links:
-    """A link of a host has the host rate; its delay is link delay plus host delay."""
+    """Rates and delays. The delay of a host's link is link delay plus host delay."""
 
     host_rate_bps: int = entry(
         _RATE, "Rate of the links to hosts.", key="host_rate", title="Host rate", default=100 * 10**6
@@ -28,7 +28,7 @@ class Links:
     )
     host_delay_ns: int = entry(
         _DELAY,
-        "Delay of a host's link on top of link_delay.",
+        "Delay of a host's link in addition to link_delay.",
         key="host_delay",
         title="Host delay",
         default=0,

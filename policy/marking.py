@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a port marks and how much it buffers: the part of a policy that the port program carries out."""
+"""When a port marks packets and how much it buffers: the part of a policy that the port program carries out."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _BACKLOG = Whole(1, MAX_BACKLOG_BYTES, "bytes")
 
 @dataclass(frozen=True)
 class PortMarking:
-    """The same for every port of a kind. `dataplane.port.PortSettings` has fields of these names."""
+    """Marking and buffer of one kind of port (edge or core). `dataplane.port.PortSettings` has the same fields."""
 
     mark_bytes: int | None = entry(
         _BACKLOG,
-        "K; with mark_max_bytes, the lower end of the ramp. Null: the backlog marks nothing.",
+        "K; with mark_max_bytes, the lower end of the ramp. Null: the port does not mark by its backlog.",
         default=None,
     )
     buffer_bytes: int = entry(
-        _BACKLOG, "What the port buffers over all its queues.", default=DEFAULT_BUFFER_BYTES
+        _BACKLOG, "Size of the port's buffer, which all its queues share.", default=DEFAULT_BUFFER_BYTES
     )
     mark_max_bytes: int | None = entry(_BACKLOG, "Upper end of the ramp. Null: one threshold.", default=None)
     phantom_mark_bytes: int | None = entry(

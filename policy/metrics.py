@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run is judged by: FCT and slowdown by size class, deadline misses, unfinished flows."""
+"""The figures of a run: FCT and slowdown by size class, deadline misses, unfinished flows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = npt.NDArray[np.float64]
 
 
 def distribution(values: Array) -> dict[str, float | int | None]:
-    """n, mean, median, 95th and 99th percentile; None where there is nothing."""
+    """n, mean, median, 95th and 99th percentile. All but n are None if there are no values."""
     if not len(values):
         return {"n": 0, "mean": None, "p50": None, "p95": None, "p99": None}
     p50, p95, p99 = np.percentile(values, [50, 95, 99])
@@ -31,23 +31,23 @@ def distribution(values: Array) -> dict[str, float | int | None]:
 
 @dataclass(frozen=True)
 class FlowFigures:
-    """What the figures of a run are made of: a column each, one place a scheduled flow."""
+    """The scheduled flows of a run as columns, from which its figures are computed."""
 
     fct_us: Array
-    """nan: not finished."""
+    """nan if the flow did not finish."""
     slowdown: Array
-    """nan: not finished."""
+    """nan if the flow did not finish."""
     size_class: npt.NDArray[np.uint8]
     """Index in SIZE_CLASSES."""
     has_deadline: npt.NDArray[np.bool_]
     met: npt.NDArray[np.bool_]
-    """False without a deadline."""
+    """False if the flow has no deadline."""
     retransmissions: int
-    """Of all flows together."""
+    """Sum over all flows."""
 
     @classmethod
     def of(cls, records: Iterable[FlowRecord]) -> FlowFigures:
-        """Of the scheduled flows among the records."""
+        """The columns of the scheduled flows among the records."""
         flows = [record for record in records if record.source == SCHEDULED]
         return cls(
             fct_us=_or_nan(flow.fct_us for flow in flows),
@@ -60,7 +60,7 @@ class FlowFigures:
 
 
 def summarise(flows: Iterable[FlowRecord] | FlowFigures) -> dict[str, Any]:
-    """The figures of a run's summary.json (without its validity)."""
+    """The figures in a run's summary.json, without its validity."""
     figures = flows if isinstance(flows, FlowFigures) else FlowFigures.of(flows)
     n, missed = int(figures.has_deadline.sum()), int((figures.has_deadline & ~figures.met).sum())
     return {
@@ -73,7 +73,7 @@ def summarise(flows: Iterable[FlowRecord] | FlowFigures) -> dict[str, Any]:
 
 
 def summarise_watched(records: Iterable[FlowRecord]) -> dict[str, Any]:
-    """What other programs' connections carried beside a run."""
+    """Totals of the connections that other programs had during a run."""
     flows = [record for record in records if record.source == WATCHED]
     return {
         "n": len(flows),

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What names look like, in every document, row and address of the API."""
+"""The allowed forms of names, in documents, rows of the store and addresses of the API."""
 
 from __future__ import annotations
 
 from policy.kinds import Text
 
 AGENT = Text(r"[A-Za-z0-9._-]{1,64}", what="1 to 64 letters, digits or . _ -")
-"""Of agents, hosts, switches and congestion controls."""
+"""Names of agents, hosts, switches and congestion controls."""
 SCHEME = Text(r"[A-Za-z0-9._+-]{1,64}", what="1 to 64 letters, digits or . _ + -")
 ENDPOINT = Text(r"[A-Za-z0-9._:-]{1,64}", what="a host's name or its address")
 FLOW_ID = Text(r"[A-Za-z0-9._:/-]{1,96}", what="1 to 96 letters, digits or . _ : / -")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy can ask of a fabric beyond eight strict priorities that mark (policy/fabrics.py: who has what)."""
+"""What a policy may need from a fabric in addition to eight strict priorities and marking.
+
+`policy/fabrics.py` says what each fabric offers.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from enum import StrEnum
 
 
 class Need(StrEnum):
-    """In words, for the refusal."""
+    """One need. Its value is the wording in a refusal."""
 
     FLOW_QUEUES = "flow queues"
     SHARES = "bandwidth shares"

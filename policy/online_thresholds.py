@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demotion thresholds under which the flows that a port has seen would be slowed down least.
+"""The demotion thresholds with the least mean slowdown for the flows that a port has measured.
 
-Flows come at random (Poisson) to a link with L levels. A flow is served at level l between its bytes a and b, the
-thresholds around the level, in equal parts with the others there (processor sharing), and only while no higher level
-has anything. With R(x) the load of all flows' first x bytes, and times in bytes of the link:
+The model: flows arrive at random (Poisson) at a link with L levels. Level l serves a flow from its byte a to its byte
+b, which are the thresholds around the level. The flows of a level share its service equally (processor sharing), and
+only while every higher level is empty. R(x) is the load of all flows' first x bytes. Times are in bytes of the link.
 
     W(a) = integral from 0 to a of x dR(x) / (1 - R(a))        mean work that waits above a
     A(a) = (W(a) + a) / (1 - R(a))                             mean time until a flow has sent a bytes, and drops
     T(x) = A(a) + (x - a + 2 A(a) (R(x) - R(a))) / (1 - R(b))  mean time of a flow of x bytes, a < x <= b
     cost = E[ T(S) / (S + floor) ]                             mean slowdown
 
-A(a) is exact, as is T at the first level (Kleinrock, Queueing Systems, vol. 2, section 4.7: multilevel processor
-sharing). Flows drop into a lower level in batches, at the end of a busy period of the levels above; with a flow come
-2 A(a) lambda P(S > a) others in the mean (ours: from the generating function of the busy period), and they share its
-service. Taking the rest for ordinary processor sharing is an approximation: within 10 % of an event simulation, and
-exact again with infinitely many levels (foreground-background). A flow within the first window takes a round trip
-whatever its size: hence the floor, ten packets.
+A(a) is exact, and so is T at the first level (Kleinrock, Queueing Systems, vol. 2, section 4.7: multilevel processor
+sharing). Flows drop into a lower level in batches, at the end of a busy period of the levels above. On average,
+2 A(a) lambda P(S > a) other flows drop with a flow and share its service. (This project derives that number from the
+generating function of the busy period.) For the rest, the model assumes ordinary processor sharing. That is an
+approximation: it is within 10 % of an event simulation, and exact for infinitely many levels (foreground-background).
+The floor is ten packets, because a flow within the first window takes one round trip for any size.
 
-The cost is a sum over levels, and each term depends on the level's two thresholds alone. So the best thresholds among
-the 40 edges are found exactly, by dynamic programming in L * 40 * 40 steps, for all ports at once.
+The cost is a sum over levels, and each term depends only on the level's two thresholds. So dynamic programming finds
+the exact optimum among the 40 edges in L * 40 * 40 steps, for all ports at once.
 
-Taken: the queueing model (Kleinrock; Bai et al., NSDI 2015, section 4.2, minimise a simpler one offline, for a known
-distribution); adaptation of each port in a sliding window (Gutiérrez et al., DYNA 2018). Ours: sizes and loads from tag
-counters (policy/port_traffic.py), this cost, the load of deadline flows that go before a level, the exact search, and a
-change only where it gains at least MIN_GAIN by the same counters.
+From the literature: the queueing model (Kleinrock; Bai et al., NSDI 2015, section 4.2, minimise a simpler one offline
+for a known distribution), and the adaptation of each port in a sliding window (Gutiérrez et al., DYNA 2018).
+New here: sizes and loads from tag counters (policy/port_traffic.py), this cost, the load of deadline flows that are
+served before a level, and the exact search. A port changes its thresholds only if that gains at least MIN_GAIN.
 """
 
 from __future__ import annotations
@@ -35,46 +35,49 @@ import numpy.typing as npt
 
 from policy.port_traffic import BUCKETS, EDGES, Floats, FlowSizes
 
-Choice = npt.NDArray[np.int64]
-"""Thresholds as indices of the edges, shape (P, L - 1); they never fall."""
+EdgeIndices = npt.NDArray[np.int64]
+"""Thresholds as indices of the edges, shape (P, L - 1). Each row never decreases."""
 
 MIN_GAIN = 0.03
-"""Thresholds move when the mean slowdown falls by this part at least."""
+"""Thresholds move only if the mean slowdown falls by at least this part."""
 FLOOR_BYTES = 14_480.0
 """The initial window of RFC 6928: ten packets of 1448 bytes."""
 MAX_LOAD = 0.95
-"""A port that is busier is taken for this busy: beyond, the model knows only infinity."""
+"""The model scales a higher load down to this one, because times are infinite at load 1."""
 MIN_LEFT = 0.02
-"""The least part of the link that a level is taken to have."""
+"""The model assumes that a level has at least this part of the link."""
 
-_AT: Floats = np.concatenate([[0.0], EDGES])
-"""Where a level can begin and end; index 0 is no edge but the begin of the flow."""
-_ALLOWED: Floats = np.where(np.tri(len(_AT), dtype=bool).T & (_AT[:, None] > 0), 0.0, np.inf)
-"""0 for the pairs of points between which a lower level can lie, else infinity."""
+_POINTS: Floats = np.concatenate([[0.0], EDGES])
+"""Bytes at which a level can begin or end. Index 0 is the begin of the flow; all others are edges."""
+_ORDER_COST: Floats = np.where(np.tri(len(_POINTS), dtype=bool).T & (_POINTS[:, None] > 0), 0.0, np.inf)
+"""0 for pairs of points (begin, end) that a lower level can have, infinity for all others."""
 
 
 @dataclass(frozen=True)
 class DelayModel:
-    """Of P ports, what the cost is made of: sums up to each of the 41 points of `_AT`, and the other traffic's load."""
+    """The terms of the cost of P ports: sums up to each of the 41 points, and the load of other traffic."""
 
     load: Floats
     """R, shape (P, 41)."""
     area: Floats
     """Integral of x dR, shape (P, 41)."""
     weight: Floats
-    """Flows that end there, each over its size and the floor, as parts of the flows; shape (P, 41)."""
+    """Sum of p / (size + floor) over the sizes up to the point, p being the share of flows; shape (P, 41)."""
     weighted_bytes: Floats
-    """The same, times the size."""
+    """The same sum with each term times the size, shape (P, 41)."""
     weighted_load: Floats
-    """The same as `weight`, times R at the size."""
+    """The same sum with each term times R(size), shape (P, 41)."""
     above: Floats
-    """Load of other traffic that goes before each level, shape (P, L)."""
+    """Load of other traffic that the port serves before each level, shape (P, L)."""
 
 
 def delay_model(sizes: FlowSizes, load_up_to_edge: Floats, above: Floats) -> DelayModel:
-    """From measured sizes and loads (policy/port_traffic.py); `above` has a column for each level."""
-    load = _no_busier_than(MAX_LOAD, np.maximum.accumulate(load_up_to_edge, axis=1))
-    middle = (_AT[1:] + _AT[:-1]) / 2
+    """The model for measured sizes and loads (policy/port_traffic.py).
+
+    `load_up_to_edge`: shape (P, 40). `above`: load served before each level, shape (P, L).
+    """
+    load = _limited_to(MAX_LOAD, np.maximum.accumulate(load_up_to_edge, axis=1))
+    middle = (_POINTS[1:] + _POINTS[:-1]) / 2
     area = np.cumsum(np.diff(load, axis=1, prepend=0.0) * middle, axis=1)
     share = sizes.ends / np.maximum(sizes.flows, 1e-9)[:, None]
     weight = share / (sizes.size_bytes + FLOOR_BYTES)
@@ -88,63 +91,71 @@ def delay_model(sizes: FlowSizes, load_up_to_edge: Floats, above: Floats) -> Del
     )
 
 
-def _no_busier_than(most: float, load: Floats) -> Floats:
+def _limited_to(most: float, load: Floats) -> Floats:
+    """The loads of each port, scaled down if their total exceeds `most`."""
     total = load[:, -1:]
     return np.asarray(np.where(total > most, load * most / np.maximum(total, 1e-9), load))
 
 
 def _load_at(size_bytes: Floats, load: Floats) -> Floats:
-    """R at a size in each bucket, on a line between the bucket's edges."""
-    part = (size_bytes - _AT[:-1]) / np.diff(_AT)
+    """R at one size in each bucket, interpolated linearly between the bucket's edges."""
+    part = (size_bytes - _POINTS[:-1]) / np.diff(_POINTS)
     return np.asarray(load - (1 - part) * np.diff(load, axis=1, prepend=0.0))
 
 
 def _from_zero(sums: Floats) -> Floats:
+    """The sums with a column of zeros in front, for the point 0."""
     padded = np.zeros((len(sums), sums.shape[1] + 1))
     padded[:, 1:] = sums
     return padded
 
 
 def _factors(model: DelayModel, level: int) -> tuple[Floats, Floats]:
-    """The cost of a level from a to b as a sum of products, one factor of a and one of b: shape (P, 41, 6) each."""
+    """The cost of a level from a to b as a sum of six products of a factor of a and a factor of b.
+
+    Both arrays have shape (P, 41, 6).
+    """
     left = np.maximum(1 - model.load - model.above[:, level, None], MIN_LEFT)
-    reached = (model.area / left + _AT) / left
+    reached = (model.area / left + _POINTS) / left
     twice, ones = 2 * reached, np.ones_like(reached)
-    before = model.weight * (_AT + twice * model.load) - model.weighted_bytes - twice * model.weighted_load
-    of_a = (reached, -reached * model.weight, ones, before, -_AT - twice * model.load, twice)
+    before = (
+        model.weight * (_POINTS + twice * model.load) - model.weighted_bytes - twice * model.weighted_load
+    )
+    of_a = (reached, -reached * model.weight, ones, before, -_POINTS - twice * model.load, twice)
     ends = (model.weighted_bytes, ones, model.weight, model.weighted_load)
     of_b = (model.weight, ones, *(end / left for end in ends))
     return np.stack(of_a, axis=2), np.stack(of_b, axis=2)
 
 
 _Factors = list[tuple[Floats, Floats]]
-"""Of each level."""
+"""`_factors` of each level."""
 
 
 def _all_factors(model: DelayModel, levels: int) -> _Factors:
     return [_factors(model, level) for level in range(levels)]
 
 
-def best_thresholds(model: DelayModel, levels: int) -> tuple[Choice, Floats]:
-    """The thresholds of least cost, and that cost, shape (P,)."""
+def best_thresholds(model: DelayModel, levels: int) -> tuple[EdgeIndices, Floats]:
+    """The thresholds with the least cost, and that cost, shape (P,)."""
     return _best(_all_factors(model, levels))
 
 
-def _best(factors: _Factors) -> tuple[Choice, Floats]:
+def _best(factors: _Factors) -> tuple[EdgeIndices, Floats]:
+    """Dynamic programming over levels: `best` is the least cost of the levels so far, by their last point."""
     (of_a, of_b), *lower = factors
     best = np.einsum("pi,pbi->pb", of_a[:, 0], of_b)
     came_from = []
     for of_a, of_b in lower:
         through = np.matmul(of_a, of_b.swapaxes(1, 2))
         through += best[:, :, None]
-        through += _ALLOWED
+        through += _ORDER_COST
         came_from.append(through.argmin(axis=1))
         best = np.take_along_axis(through, came_from[-1][:, None, :], axis=1)[:, 0]
     return _trace(came_from), best[:, -1]
 
 
-def _trace(came_from: list[npt.NDArray[np.int64]]) -> Choice:
-    """Back from the last point through the points that were chosen."""
+def _trace(came_from: list[npt.NDArray[np.int64]]) -> EdgeIndices:
+    """The thresholds on the best path, followed back from the last point."""
     if not came_from:
         return np.zeros((0, 0), np.int64)
     ports = np.arange(len(came_from[0]))
@@ -156,12 +167,12 @@ def _trace(came_from: list[npt.NDArray[np.int64]]) -> Choice:
     return np.stack(chosen[::-1], axis=1)
 
 
-def cost_of(model: DelayModel, thresholds: Choice) -> Floats:
-    """Mean slowdown under these thresholds, shape (P,)."""
+def cost_of(model: DelayModel, thresholds: EdgeIndices) -> Floats:
+    """Mean slowdown with these thresholds, shape (P,)."""
     return _cost(_all_factors(model, thresholds.shape[1] + 1), thresholds)
 
 
-def _cost(factors: _Factors, thresholds: Choice) -> Floats:
+def _cost(factors: _Factors, thresholds: EdgeIndices) -> Floats:
     ports = np.arange(len(thresholds))
     points = np.zeros((len(ports), thresholds.shape[1] + 2), np.int64)
     points[:, 1:-1], points[:, -1] = thresholds + 1, BUCKETS
@@ -171,8 +182,8 @@ def _cost(factors: _Factors, thresholds: Choice) -> Floats:
     return cost
 
 
-def worthwhile_thresholds(model: DelayModel, in_force: Choice) -> Choice:
-    """The best ones where they gain MIN_GAIN over those in force; elsewhere those."""
+def worthwhile_thresholds(model: DelayModel, in_force: EdgeIndices) -> EdgeIndices:
+    """The best thresholds of each port if they gain at least MIN_GAIN; otherwise the thresholds in force."""
     factors = _all_factors(model, in_force.shape[1] + 1)
     best, cost = _best(factors)
     gains = cost < (1 - MIN_GAIN) * _cost(factors, in_force)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who sends to whom. Hosts are told by their place in `topology.hosts`; chance comes in as generators.
+"""Traffic patterns: the sender and the receiver of every flow. Hosts are indices in `topology.hosts`.
 
-A pattern takes one uniform number a flow from each of its generators, whatever the flow: a schedule is the same
-however it is cut into batches.
+A pattern takes exactly one uniform number for each flow from each of its generators. So a schedule does not depend on
+the size of its batches.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ Uniform = npt.NDArray[np.float64]
 
 
 class Pattern(Protocol):
+    """The rule for senders and receivers."""
+
     def pairs(self, parts: Parts) -> tuple[Hosts, Hosts]:
-        """Senders and receivers of the next flows, whose sizes belong to these parts."""
+        """Senders and receivers of the next flows. `parts`: for each flow, the part of the sizes that it belongs to."""
 
 
 def make_pattern(
@@ -35,13 +37,14 @@ def make_pattern(
     sources: Sequence[Sequence[str]],
     streams: Sequence[np.random.Generator],
 ) -> Pattern:
-    """`sources`: for each part of the sizes the hosts that send it, or none for all; `streams`: two generators.
+    """Return the pattern of a workload. Raises FieldError if the topology lacks hosts for it.
 
-    FieldError when the topology has not the hosts for it.
+    `sources`: for each part of the sizes, the hosts that send it; an empty list means all hosts. `streams`: two
+    generators.
     """
     index = {host.name: i for i, host in enumerate(topology.hosts)}
     if len(index) < 2:
-        raise FieldError("fabric", "has one host: traffic takes two")
+        raise FieldError("fabric", f"has {len(index)} host, but traffic needs at least 2: add hosts")
     if workload.pattern == "incast":
         to = None if workload.to is None else index[workload.to]
         return Incast(len(index), to, workload.fanin, *streams)
@@ -55,13 +58,13 @@ def make_pattern(
 
 
 class Senders:
-    """For each part of the sizes, the hosts that may send it: never the receiver `to`."""
+    """For each part of the sizes, the hosts that may send it, without the receiver `to`."""
 
     def __init__(self, sources: Sequence[Sequence[int]], hosts: int, to: int | None) -> None:
         lists = [[h for h in (part or range(hosts)) if h != to] for part in sources]
         if not all(lists):
             raise FieldError(
-                "workload.mix", "a part comes from its receiver alone: name another host in from"
+                "workload.mix", "has a part whose only sender is the receiver: name another host in from"
             )
         self.count = np.asarray([len(part) for part in lists])
         self._table = np.zeros((len(lists), max(self.count)), np.int64)
@@ -69,12 +72,13 @@ class Senders:
             row[: len(part)] = part
 
     def pick(self, uniform: Uniform, parts: Parts) -> Hosts:
+        """One sender for each flow, each allowed host with equal probability."""
         hosts: Hosts = self._table[parts, (uniform * self.count[parts]).astype(np.int64)]
         return hosts
 
 
 class AllToAll:
-    """From any sender to any other host."""
+    """Any sender, any other host as receiver."""
 
     def __init__(
         self, senders: Senders, hosts: int, source: np.random.Generator, sink: np.random.Generator
@@ -87,7 +91,7 @@ class AllToAll:
 
 
 class ManyToOne:
-    """From any sender to one receiver."""
+    """Any sender, one receiver."""
 
     def __init__(self, senders: Senders, to: int, source: np.random.Generator) -> None:
         self._senders, self._to, self._source = senders, to, source
@@ -98,7 +102,7 @@ class ManyToOne:
 
 
 class Permutation:
-    """Each host sends to one other, and receives from one."""
+    """Each host sends to one other host, and receives from one."""
 
     def __init__(self, senders: Senders, partner: Hosts, source: np.random.Generator) -> None:
         self._senders, self._partner, self._source = senders, partner, source
@@ -109,7 +113,7 @@ class Permutation:
 
 
 class Incast:
-    """Requests: `fanin` different hosts answer one receiver at once. Flows come `fanin` at a time."""
+    """Requests: `fanin` different hosts answer one receiver at the same time, so flows come in groups of `fanin`."""
 
     def __init__(
         self, hosts: int, to: int | None, fanin: int, source: np.random.Generator, sink: np.random.Generator
@@ -117,7 +121,7 @@ class Incast:
         if fanin > hosts - 1:
             raise FieldError(
                 "workload.fanin",
-                f"is {fanin}, but a receiver has {hosts - 1} other hosts here: at most so many",
+                f"must be at most {hosts - 1}, the number of hosts without the receiver, not {fanin}",
             )
         self._hosts, self._to, self._fanin = hosts, to, fanin
         self._source, self._sink = source, sink
@@ -133,15 +137,15 @@ class Incast:
 
 
 def _another(uniform: Uniform, hosts: int, than: Hosts) -> Hosts:
-    """Any of the other hosts, each as likely."""
+    """For each host in `than`, one of the other hosts with equal probability."""
     other = (uniform * (hosts - 1)).astype(np.int64)
     return other + (other >= than)
 
 
 def distinct(uniform: Uniform, below: int) -> Hosts:
-    """In each row as many different numbers below `below` as there are columns, every set as likely.
+    """For each row, one different whole number below `below` for each column. All sets have equal probability.
 
-    R. W. Floyd's sampling (Bentley, Communications of the ACM 30(9), 1987): column by column, over all rows at once.
+    Source: R. W. Floyd's sampling (Bentley, Communications of the ACM 30(9), 1987), column by column for all rows.
     """
     rows, columns = uniform.shape
     chosen = np.empty((rows, columns), np.int64)
@@ -154,7 +158,7 @@ def distinct(uniform: Uniform, below: int) -> Hosts:
 
 
 def derangement(count: int, rng: np.random.Generator) -> Hosts:
-    """A permutation without fixed points, every one as likely: about e tries."""
+    """A random permutation without fixed points, all with equal probability. It takes e tries on average."""
     while True:
         order = rng.permutation(count)
         if (order != np.arange(count)).all():

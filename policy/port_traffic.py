@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a port's tag counters tell about its flows: how many there are of which size, and the load up to each edge.
+"""The flows of a port, measured by its tag counters: the number of flows of each size, and the load up to each edge.
 
-Three cumulative counters a tag: packets, bytes, and completed flows (packets with a FIN). With n flows of size S in the
-window, and e_k the upper edge of bucket k:
+A port has three cumulative counters for each tag: packets, bytes, and completed flows (packets with a FIN). With n
+flows of random size S in the window, and e_k the upper edge of bucket k:
 
-    payload of packets that begin within the first e_k bytes of their flow  =  n E[min(S, y_k)]
-    y_k  the end of the last full packet that begins there: e_k, up to a packet
-    flows of at least about e_k bytes                                       ~  (E_k - E_{k-1}) / (e_k - e_{k-1}) n
+    payload of packets that begin within the first e_k bytes of their flow:  n E[min(S, y_k)]
+    y_k = the end of the last full packet that begins there:                 e_k, up to one packet
+    number of flows of at least about e_k bytes:                             (E_k - E_{k-1}) / (e_k - e_{k-1}) n
+    E_k = E[min(S, e_k)]
 
-The byte counters alone are the survival function of the sizes, so traffic without FINs (persistent connections) is
-measured as well; where FINs tell of at least half the flows that the bytes tell of, they are taken, for they are exact.
-A port that counts only FINs is measured, too: the bytes follow from the sizes. Ours, all of it.
+The byte counters alone give the survival function of the sizes. So flows without FINs (persistent connections) are
+measured as well. FINs are exact, so they are used where they show at least half as many flows as the bytes do. A port
+that counts only FINs is measured, too, because the bytes follow from the sizes. The method is this project's own.
 
-Arrays are of P ports at once: the rows. An ACK counts in its own direction's bucket, with no payload.
+Every array has one row for each of P ports. An ACK counts in the bucket of its own direction, with no payload.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ Counters = npt.NDArray[np.int64]
 
 BUCKETS = tags.ATTAINED_BUCKETS
 EDGES: Floats = np.asarray(tags.EDGES_BYTES, np.float64)
-_FROM: Floats = np.concatenate([[0.0], EDGES[:-1]])
+_LOWER_EDGES: Floats = np.concatenate([[0.0], EDGES[:-1]])
 _ATTAINED = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
 
-FIN_SHARE = 0.5
+MIN_FIN_SHARE = 0.5
+"""FINs are used if they show at least this share of the flows that the bytes show."""
 
-TYPICAL_BYTES: Floats = np.sqrt(np.maximum(_FROM, EDGES[0] / 4) * EDGES)
-"""The size that stands for the flows that end in a bucket: its geometric middle."""
+TYPICAL_BYTES: Floats = np.sqrt(np.maximum(_LOWER_EDGES, EDGES[0] / 4) * EDGES)
+"""The size that represents the flows which end in a bucket: the geometric mean of its edges."""
 
 
 @dataclass(frozen=True)
@@ -45,56 +47,57 @@ class PortTraffic:
     """Growth of the counters of P ports within their windows."""
 
     packets: Counters
-    """Shape (P, 62), by tag, as the two below."""
+    """By tag, shape (P, 62). `bytes` and `completed` have the same shape."""
     bytes: Counters
     completed: Counters
     seconds: Floats
-    """Time in which they grew, shape (P,)."""
+    """Length of the window, shape (P,)."""
     rate_bps: Floats
-    """Of the links, shape (P,)."""
+    """Rates of the links, shape (P,)."""
 
     @cached_property
     def payload(self) -> Floats:
-        """`payload_up_to`, which all that is told of a port's flows begins with."""
+        """The result of `payload_up_to`, computed once because all other results use it."""
         payload = self.bytes[:, _ATTAINED] - HEADER_BYTES * self.packets[:, _ATTAINED]
-        counted = _up_to_edges(np.maximum(payload, 0).astype(float))
-        told = self.completed[:, _ATTAINED] @ _UP_TO
-        return np.where(_counts_bytes(self), counted, told)
+        by_bytes = _up_to_edges(np.maximum(payload, 0).astype(float))
+        by_fins = self.completed[:, _ATTAINED] @ _UP_TO
+        return np.where(_counts_bytes(self), by_bytes, by_fins)
 
 
 @dataclass(frozen=True)
 class FlowSizes:
-    """Flows without deadline and of unknown size, by where they ended."""
+    """Flows without deadline and of unknown size, by the bucket in which they ended."""
 
     ends: Floats
     """Flows by bucket, shape (P, 40)."""
     size_bytes: Floats
-    """The size that stands for those of a bucket, shape (P, 40)."""
+    """The size that represents the flows of a bucket, shape (P, 40)."""
 
     @property
     def flows(self) -> Floats:
-        """Shape (P,)."""
+        """Number of flows, shape (P,)."""
         return np.asarray(self.ends.sum(axis=1))
 
 
 def _at_edges() -> Floats:
-    """Matrix from the sums of packets that begin up to each edge to the sums of bytes up to each edge.
+    """Matrix that turns sums over packets that begin up to each edge into sums over bytes up to each edge.
 
-    Packets begin at multiples of the MSS: the sum of those that begin up to e_k is known at y_k, and linear between.
+    Packets begin at multiples of the MSS. So the sum for e_k is the exact sum over bytes up to y_k, and the sums over
+    bytes up to the edges between are interpolated linearly.
     """
     ends = MSS_BYTES * (np.floor(EDGES / MSS_BYTES) + 1)
-    last = np.flatnonzero(np.diff(ends, append=np.inf))  # of the edges that no packet's begin parts
+    last = np.flatnonzero(np.diff(ends, append=np.inf))  # the last of the edges with the same y_k
     matrix = np.zeros((BUCKETS, BUCKETS))
     for j in last:
         column = np.concatenate([[0.0], (last == j).astype(float)])
         matrix[:, j] = np.interp(EDGES, np.concatenate([[0.0], ends[last]]), column)
-    matrix[-1] = np.eye(BUCKETS)[-1]  # the last bucket has no upper end: all there is
+    matrix[-1] = np.eye(BUCKETS)[-1]  # the last bucket has no upper edge: its sum is the total
     return matrix
 
 
 _AT_EDGES = _at_edges()
 _UP_TO: Floats = np.minimum(TYPICAL_BYTES[:, None], EDGES[None, :])
-"""Bytes that a flow which ends in bucket j has sent up to edge k."""
+"""Bytes up to edge k of a flow that ends in bucket j, shape (40, 40)."""
 
 
 def _up_to_edges(by_bucket: Floats) -> Floats:
@@ -102,7 +105,7 @@ def _up_to_edges(by_bucket: Floats) -> Floats:
 
 
 def payload_up_to(traffic: PortTraffic) -> Floats:
-    """Payload of the flows' first e_k bytes, shape (P, 40); from the FINs where nobody counts bytes."""
+    """Payload of the flows' first e_k bytes, shape (P, 40). It follows from the FINs of a port that counts no bytes."""
     return traffic.payload
 
 
@@ -111,10 +114,10 @@ def _counts_bytes(traffic: PortTraffic) -> npt.NDArray[np.bool_]:
 
 
 def flow_sizes(traffic: PortTraffic) -> FlowSizes:
-    """How many flows ended in which bucket: by FINs, or by what the bytes tell."""
+    """The number of flows that ended in each bucket, by FINs if they are enough, otherwise by bytes."""
     by_bytes = _ends_by_bytes(payload_up_to(traffic))
     by_fins = traffic.completed[:, _ATTAINED].astype(float)
-    fins = by_fins.sum(axis=1) >= FIN_SHARE * by_bytes.sum(axis=1)
+    fins = by_fins.sum(axis=1) >= MIN_FIN_SHARE * by_bytes.sum(axis=1)
     return FlowSizes(
         ends=np.where(fins[:, None], by_fins, by_bytes),
         size_bytes=np.where(fins[:, None], TYPICAL_BYTES, EDGES),
@@ -122,20 +125,23 @@ def flow_sizes(traffic: PortTraffic) -> FlowSizes:
 
 
 def _ends_by_bytes(payload_up_to_edge: Floats) -> Floats:
-    """Flows that ended about edge k: by how much fewer go through the next bucket. What noise lets rise is levelled."""
-    through = np.diff(payload_up_to_edge, axis=1, prepend=0.0) / (EDGES - _FROM)
+    """Flows that ended near edge k, shape (P, 40): the number in bucket k minus the number in bucket k + 1.
+
+    The number of flows in a bucket cannot rise with k, so a rise by noise is flattened.
+    """
+    through = np.diff(payload_up_to_edge, axis=1, prepend=0.0) / (EDGES - _LOWER_EDGES)
     through = np.maximum.accumulate(through[:, ::-1], axis=1)[:, ::-1]
     return np.asarray(-np.diff(through, axis=1, append=0.0))
 
 
 def load_up_to(traffic: PortTraffic) -> Floats:
     """Part of the link that the flows' first e_k bytes take, headers and ACKs included, shape (P, 40)."""
-    frames = _up_to_edges(traffic.bytes[:, _ATTAINED].astype(float))
-    told = payload_up_to(traffic) * (1 + HEADER_BYTES / MSS_BYTES)
-    frames = np.where(_counts_bytes(traffic), frames, told)
+    by_bytes = _up_to_edges(traffic.bytes[:, _ATTAINED].astype(float))
+    by_fins = payload_up_to(traffic) * (1 + HEADER_BYTES / MSS_BYTES)
+    frames = np.where(_counts_bytes(traffic), by_bytes, by_fins)
     return frames * 8 / (traffic.rate_bps * traffic.seconds)[:, None]
 
 
 def load_of_tags(traffic: PortTraffic) -> Floats:
-    """Part of the link by tag, shape (P, 62)."""
+    """Part of the link that each tag takes, shape (P, 62)."""
     return traffic.bytes * 8 / (traffic.rate_bps * traffic.seconds)[:, None]

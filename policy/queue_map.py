@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue map of a port: what its map table holds, and how it differs from what is installed."""
+"""The queue map of a port: the queue of each tag, and the difference from the installed map."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
 
 
 def changed(installed: QueueMap | None, wanted: QueueMap) -> Mapping[int, int]:
-    """Tag → queue of each rule that must change. `installed` None: nothing is installed yet."""
+    """Tag → queue for each rule that must change. `installed` is None if no map is installed."""
     return {tag: queue for tag, queue in enumerate(wanted) if installed is None or installed[tag] != queue}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queue rules: how a tag becomes a queue. A rule is one complete record in `QueueRule`.
+"""Queue rules: how a port maps a tag to a queue. A rule is one complete record in `QueueRule`.
 
 | rule           | bytes sent              | urgency                  | known size         | background |
 |----------------|-------------------------|--------------------------|--------------------|------------|
@@ -10,8 +10,8 @@
 | sieve          | 1 + thresholds passed; 1st packet 0 | 0          | 1 + those below it | last       |
 | two-level      | 2 × thresholds passed   | 2 × level + 1            | 0                  | last       |
 
-Untagged traffic goes to the queue that the policy names. Hosts write into the tag only what the rule of their scheme
-reads (`tags_deadlines`, `tags_sizes`). The other columns matter for packets of foreign or replaced schemes.
+Untagged traffic goes to the queue `untagged_queue` of the policy. Hosts write only the tags that the rule of their
+scheme reads (`tags_deadlines`, `tags_sizes`). The other columns are for packets from hosts with another scheme.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def single_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: 
 def mlfq_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
     """Multi-level feedback: a flow is in queue i while it has sent at most threshold i.
 
-    Thresholds become edges (`tags.snap_to_edge`). The rule ignores deadlines and sizes: it treats a flow that carries
-    them as a flow that begins. Background traffic takes the last queue.
+    Thresholds are rounded to edges (`tags.snap_to_edge`). The rule ignores deadlines and sizes: a flow with such a tag
+    is in the queue of new flows. Background traffic is in the last queue.
     """
     levels = [min(level, queues - 1) for level in demotion_levels(thresholds_bytes)]
     return _map(queues, untagged_queue, attained=levels)
@@ -47,8 +47,8 @@ def mlfq_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: in
 def two_level_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
     """Two-level priority scheduling (2LPS; Wang, Xu, Liu, APNet 2017, slides 28–43): K levels, two queues each.
 
-    Level 1: a flow without a deadline demotes by bytes sent; a flow with a deadline promotes by urgency.
-    Level 2: of the two queues of a level, the queue of flows without deadlines goes strictly first.
+    Level 1: bytes sent demote a flow without a deadline; urgency promotes a flow with a deadline.
+    Level 2: of the two queues of a level, the port serves the queue of flows without deadlines strictly first.
     The slides count from 1: their priorities 2i+1 and 2i+2 are queues 2i and 2i+1.
     """
     last = queues // 2 - 1
@@ -58,12 +58,12 @@ def two_level_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queu
 
 
 def sieve_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
-    """Karuna's sieve (Chen et al., SIGCOMM 2016, section 3): deadline flows, type 1, have queue 0 for themselves.
+    """Karuna's sieve (Chen et al., SIGCOMM 2016, section 3): queue 0 is for deadline flows, type 1.
 
-    Below it, flows of unknown size, type 3, demote by bytes sent. A flow of known size, type 2, stays in the queue in
+    Below queue 0, bytes sent demote flows of unknown size, type 3. A flow of known size, type 2, stays in the queue in
     which the largest flow of its class would end. Flows of the open class stay in the last queue.
-    The first packets of flows share queue 0 with the deadline flows, because ACKs carry the same tag: an ACK that waits
-    behind a deadline flow that fills the link looks lost to its sender.
+    The first packets of flows are in queue 0 as well, because ACKs carry the same tag. If an ACK waited behind a
+    deadline flow that fills the link, its sender would take it for lost.
     """
     levels = [min(1 + level, queues - 1) for level in demotion_levels(thresholds_bytes)]
     levels[0] = 0
@@ -73,7 +73,7 @@ def sieve_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: i
 
 
 def by_size_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
-    """A fixed queue for each class of known sizes, the smallest first. Flows of unknown size are in the last."""
+    """A fixed queue for each class of known sizes, the smallest first. All other flows are in the last queue."""
     last = queues - 1
     classes = range(tags.KNOWN_SIZE_LAST - tags.KNOWN_SIZE_FIRST + 1)
     return _map(
@@ -86,17 +86,17 @@ def by_size_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue:
 
 
 def demotion_levels(thresholds_bytes: Sequence[int]) -> list[int]:
-    """For each attained-service bucket, how many thresholds lie below it: its level, 0 first."""
+    """For each attained-service bucket its level, 0 first: the number of thresholds below the bucket."""
     edges = [tags.snap_to_edge(threshold) for threshold in thresholds_bytes]
     return [bisect_left(edges, edge) for edge in tags.EDGES_BYTES]
 
 
 def urgency_levels(levels: int) -> list[int]:
-    """For each step of urgency its level, 0 for the most urgent; the 16 steps are shared out evenly.
+    """For each step of urgency its level, 0 for the most urgent. The levels have equal numbers of the 16 steps.
 
-    The slides leave open which urgency promotes. The steps are half-octaves around s = 1, where half of the time to
-    the deadline is over. With an even number of levels, s = 1 separates the urgent half of the levels from the rest.
-    Four levels change at s = 1/4, 1, 4, which is when 20, 50 and 80 % of the time are over.
+    The slides leave open which urgency promotes a flow. The steps are half-octaves around s = 1, where half of the time
+    to the deadline has passed. If the number of levels is even, s = 1 separates its urgent half from the rest.
+    Four levels change at s = 1/4, 1 and 4, when 20, 50 and 80 % of the time have passed.
     """
     return [levels - 1 - step * levels // tags.URGENCY_STEPS for step in range(tags.URGENCY_STEPS)]
 
@@ -109,36 +109,36 @@ def _map(
     urgency: Sequence[int] = (0,) * tags.URGENCY_STEPS,
     known: Sequence[int] = (0,) * (tags.KNOWN_SIZE_LAST - tags.KNOWN_SIZE_FIRST + 1),
 ) -> QueueMap:
-    """The tags in their order: untagged, bytes sent, urgency, known size, background."""
+    """The map from the queues of each kind of tag: untagged, bytes sent, urgency, known size, background."""
     return (untagged_queue, *attained, *urgency, *known, queues - 1)
 
 
 class MapRule(Protocol):
-    """The queue of each tag at a port with these thresholds."""
+    """A function that returns the queue of each tag at a port with these thresholds."""
 
     def __call__(self, thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap: ...
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """All that a rule must say. No field has a default, so an incomplete rule fails when this module is imported."""
+    """One complete rule. No field has a default, so the import of this module fails if a rule is incomplete."""
 
     name: str
     map: MapRule
     demotions: Callable[[int], int]
     """Number of queues → number of demotion thresholds."""
     allows: Callable[[int], bool]
-    """Whether the rule works with so many queues."""
+    """Number of queues → whether the rule works with it."""
     queue_of_level: Callable[[int], int]
-    """Level of demotion → queue of flows without deadline and of unknown size."""
+    """Level of demotion → queue of flows without deadline and of unknown size at that level."""
     reads_tags: bool
-    """The tag decides about the queue. Otherwise wrong tags gain nothing, and hosts are not policed."""
+    """The tag decides about the queue. Otherwise wrong tags gain nothing, so hosts are not checked."""
     needs: Need | None
-    """What the rule asks of a fabric."""
+    """What the rule needs from a fabric."""
 
 
 class QueueRule(Enum):
-    """The rules."""
+    """The queue rules."""
 
     SINGLE = _Rule(
         name="single",
@@ -158,7 +158,7 @@ class QueueRule(Enum):
         reads_tags=False,
         needs=Need.SHORTEST_FIRST,
     )
-    """One queue. The flow with the fewest bytes to go is served first (pFabric)."""
+    """One queue. The port serves the flow with the fewest remaining bytes first (pFabric)."""
     BY_SIZE = _Rule(
         name="by-size",
         map=by_size_map,
@@ -168,7 +168,7 @@ class QueueRule(Enum):
         reads_tags=True,
         needs=None,
     )
-    """One queue for each class of known sizes; flows of unknown size share the last."""
+    """One queue for each class of known sizes. All other flows share the last queue."""
     MLFQ = _Rule(
         name="mlfq",
         map=mlfq_map,
@@ -178,7 +178,7 @@ class QueueRule(Enum):
         reads_tags=True,
         needs=None,
     )
-    """Multi-level feedback: queue i+1 once the flow has sent more than threshold i."""
+    """Multi-level feedback: a flow moves to queue i+1 when it has sent more than threshold i."""
     SIEVE = _Rule(
         name="sieve",
         map=sieve_map,
@@ -188,7 +188,7 @@ class QueueRule(Enum):
         reads_tags=True,
         needs=None,
     )
-    """Deadline flows in queue 0; below it, known sizes by their size and unknown ones as MLFQ (Karuna)."""
+    """Deadline flows in queue 0. Below it, flows of known size by size, others as in MLFQ (Karuna)."""
     TWO_LEVEL = _Rule(
         name="two-level",
         map=two_level_map,
@@ -198,7 +198,7 @@ class QueueRule(Enum):
         reads_tags=True,
         needs=None,
     )
-    """2LPS: pairs of queues. The first of a pair works as MLFQ, the second by the urgency of deadline flows (Aemon)."""
+    """2LPS: pairs of queues. Bytes sent choose the pair as in MLFQ; for deadline flows, urgency does (Aemon)."""
 
     @property
     def label(self) -> str:
@@ -207,6 +207,7 @@ class QueueRule(Enum):
 
     @property
     def map(self) -> MapRule:
+        """The function that makes the queue map."""
         return self.value.map
 
     @property
@@ -216,17 +217,17 @@ class QueueRule(Enum):
 
     @property
     def needs(self) -> Need | None:
-        """What the rule asks of a fabric."""
+        """What the rule needs from a fabric."""
         return self.value.needs
 
     def demotions(self, queues: int) -> int:
-        """How many demotion thresholds so many queues have."""
+        """The number of demotion thresholds for this number of queues."""
         return self.value.demotions(queues)
 
     def allows(self, queues: int) -> bool:
-        """Whether the rule works with so many queues."""
+        """Return whether the rule works with this number of queues."""
         return self.value.allows(queues)
 
     def queue_of_level(self, level: int) -> int:
-        """The queue of flows without deadline and of unknown size at a level of demotion."""
+        """The queue at a level of demotion, for flows without deadline and of unknown size."""
         return self.value.queue_of_level(level)

@@ -6,7 +6,8 @@
       ◀─ WATCH_NS without suspicion ─┘ ◀─ a term without proof ─┘
 
 Suspicion comes from the port's counters and proves nothing: many honest connections look like one that lies
-(policy/honesty.py). While a port is watched the switch counts its flows one by one; what one flow cannot have sent is
+(policy/tag_limits.py).
+While a port is watched the switch counts its flows one by one; what one flow cannot have sent is
 proof. A host that is demoted and gets little through lies little, too, so the term doubles with each offence: who lies
 whenever it is let go is demoted nearly always. Good conduct for FORGET_NS wipes that out.
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from policy.desired import Policy
-from policy.drawing import check_random, random_batches
 from policy.entries import TableOf, entries, entry, read
 from policy.errors import FieldError, unknown_key
 from policy.explicit import ExplicitWorkload, explicit_batches
@@ -22,6 +21,7 @@ from policy.graph import Topology
 from policy.kinds import Choice, Duration, ListOf, Rate, Size, Text, Whole
 from policy.links import Links
 from policy.marking import DEFAULT_BUFFER_BYTES
+from policy.random_flows import check_random, random_batches
 from policy.schedule import ScheduledFlow
 from policy.sizes import Mix
 from policy.static_thresholds import solved

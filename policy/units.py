@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities with units, as people write them in scenarios: "10Gbit", "360KB", "0.2us", "65pkt".
+"""Quantities with units, written as in scenarios: "10Gbit", "360KB", "0.2us", "65pkt".
 
-Decimal prefixes throughout (1 KB = 1000 B, 1 Mbit = 10^6 bit), as link rates and the papers use them.
+All prefixes are decimal (1 KB = 1000 B, 1 Mbit = 10^6 bit), because link rates and the papers use them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PS_PER_S = 10**12
 BITS_PER_BYTE = 8
 
 PACKET_BYTES = 1500
-"""What "pkt" means wherever a paper counts buffers and marking thresholds in packets: one full Ethernet payload."""
+"""The unit "pkt": one full Ethernet payload. Papers count buffers and marking thresholds in such packets."""
 
 _RATE_BPS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 _SIZE_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "pkt": PACKET_BYTES}
@@ -32,12 +32,14 @@ _QUANTITY = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([A-Za-z]+)\s*")
 
 
 def _parse(field: str, text: object, units: dict[str, int], example: str) -> int:
+    """The quantity in the base unit. Raises FieldError that names `field` and the units."""
     match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
     scale = units.get(match.group(2).lower()) if match else None
     if match is None or scale is None:
         raise FieldError(
             field,
-            f'{text!r} is not a quantity: write a number and a unit ({", ".join(units)}), as in "{example}"',
+            f"{text!r} is not a quantity: write a number and a unit ({', '.join(units)}), "
+            f'for example "{example}"',
         )
     return int((Decimal(match.group(1)) * scale).to_integral_value())
 
@@ -48,7 +50,7 @@ def rate_bps(field: str, text: object) -> int:
 
 
 def size_bytes(field: str, text: object) -> int:
-    """Bytes of a size such as "360KB" or "65pkt" (a packet counts PACKET_BYTES)."""
+    """Bytes of a size such as "360KB" or "65pkt"; a packet has PACKET_BYTES."""
     return _parse(field, text, _SIZE_BYTES, "360KB")
 
 
@@ -58,7 +60,7 @@ def time_ns(field: str, text: object) -> int:
 
 
 def format_bytes(count: float) -> str:
-    """A size for people: 10 KB, 1.33 KB, 1 MB."""
+    """A size for display: 10 KB, 1.33 KB, 1 MB."""
     for unit, scale in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
         if count >= scale:
             return f"{count / scale:.3g} {unit}"
@@ -66,7 +68,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_rate(bps: float) -> str:
-    """A rate for people: 100 Mb/s."""
+    """A rate for display: 100 Mb/s."""
     for unit, scale in (("Gb/s", 10**9), ("Mb/s", 10**6), ("kb/s", 10**3)):
         if bps >= scale:
             return f"{bps / scale:.3g} {unit}"

@@ -20,8 +20,8 @@ QUEUES = 8
 MIN_RATE_BPS = 12_000
 """A class below its min-rate goes before all priorities, so it must be tiny.
 
-linux-htb takes no less than the MTU in a second, which is policy.emulation.LATE_NS of the link here: 0.2 % of its
-rate for each queue.
+linux-htb takes no less than the MTU in a second, which is policy.emulation.MAX_TIMER_DELAY_NS of the link here: 0.2 %
+of its rate for each queue.
 """
 
 SHARES_TIMEOUT_S = 2

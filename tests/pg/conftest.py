@@ -33,7 +33,8 @@ def engine(database: str) -> Iterator[Engine]:
 
 def workers_of(server: Server) -> list[psutil.Process]:
     assert server.process is not None
-    return psutil.Process(server.process.pid).children()
+    children: list[psutil.Process] = psutil.Process(server.process.pid).children()
+    return children
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from policy.drawing import random_batches
+from policy.random_flows import random_batches
 from policy.schedule import by_source
 from policy.sizes import Mix, MixPart
 from policy.workload import Deadlines, Workload, flows_of

@@ -60,8 +60,8 @@ BAD = {
     ),
     "load too high": ("load = 0.8", "load = 1.2", "workload.load", "at most 0.99"),
     "no load": ("load = 0.8", "", "workload.load", "interarrival"),
-    "unit missing": ('"100Mbit"', '"100"', "fabric.host_rate", 'as in "10Gbit"'),
-    "time without unit": ("load = 0.8", "interarrival = 1", "workload.interarrival", 'as in "20us"'),
+    "unit missing": ('"100Mbit"', '"100"', "fabric.host_rate", 'for example "10Gbit"'),
+    "time without unit": ("load = 0.8", "interarrival = 1", "workload.interarrival", 'for example "20us"'),
     "CDF not monotone": (
         '"web-search"',
         '"{folder}/bad.cdf"',

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dataplane import laws_cffi
 from policy import tags
 from policy.framing import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
-from policy.honesty import breach, limits_bytes, payload_bytes, suspicion
+from policy.tag_limits import breach, limits_bytes, payload_bytes, suspicion
 
 GAP_MS = 10
 MS = 1_000_000

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a workload with a `load` offers to every link on average, and the check that each carries what it is offered.
+"""The mean load that a workload with `load` offers to every link, and the check that no link is overloaded.
 
-Above that queues grow for as long as the run lasts, and its figures say how long it was. `interarrival`, explicit
-flows, traces and background may overload links for a while: that is what they are for.
+On an overloaded link, queues grow during the whole run, so the figures depend on the length of the run.
+`interarrival`, explicit flows, traces and background flows are not checked, because they may overload links on purpose.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from policy.sizes import Mix, SizeCdf, mean_wire_bytes
 from policy.workload import Workload
 
 
-def check_offered(workload: Workload, topology: Topology) -> None:
-    """FieldError when a load is more than some link of the topology carries."""
+def check_offered_load(workload: Workload, topology: Topology) -> None:
+    """Raise FieldError if the workload's load exceeds the rate of some link of the topology."""
     if workload.load is None:
         return
     for sizes in (workload.sizes, workload.shifted):
@@ -32,13 +32,13 @@ def check_offered(workload: Workload, topology: Topology) -> None:
         if loads[link] >= 1:
             raise FieldError(
                 "workload.load",
-                f"{workload.load:g} offers {link} {loads[link]:.3g} times what it carries: give at most "
+                f"{workload.load:g} offers {link} {loads[link]:.3g} times its rate: give at most "
                 f"{0.99 * workload.load / loads[link]:.3g}, more senders, a faster core, or interarrival for a burst",
             )
 
 
 def offered_loads(workload: Workload, topology: Topology, sizes: SizeCdf | Mix) -> dict[str, float]:
-    """Share of its rate that each link is offered on average, by name ("h3's uplink", "s1:2")."""
+    """Mean offered load of each link as a share of its rate, by the link's name ("h3's uplink", "s1:2")."""
     bps = 8 * traffic_matrix(workload, topology, sizes) * arrival_rate_per_s(workload, topology, sizes)
     edge = edge_ports(topology)
     loads = {f"{port.peer}'s uplink": float(bps[i].sum()) / port.rate_bps for i, port in enumerate(edge)}
@@ -47,13 +47,16 @@ def offered_loads(workload: Workload, topology: Topology, sizes: SizeCdf | Mix) 
 
 
 def traffic_matrix(workload: Workload, topology: Topology, sizes: SizeCdf | Mix) -> Array:
-    """Mean wire bytes of one start (of incast: of one request), by sender and receiver; over all permutations."""
+    """Mean wire bytes of one start, by sender and receiver; for an incast, of one request.
+
+    For the pattern "permutation", it is the mean over all permutations.
+    """
     index = {host.name: i for i, host in enumerate(topology.hosts)}
-    everybody = list(index.values())
+    all_hosts = list(index.values())
     matrix = np.zeros((len(index), len(index)))
     for names, mean_bytes in zip(sizes.sources, mean_wire_bytes(sizes, workload.scale), strict=True):
-        sources = [index[name] for name in names] or everybody
-        sinks = everybody if workload.to is None else [index[workload.to]]
+        sources = [index[name] for name in names] or all_hosts
+        sinks = all_hosts if workload.to is None else [index[workload.to]]
         share = np.zeros_like(matrix)
         share[np.ix_(sources, sinks)] = 1
         np.fill_diagonal(share, 0)
@@ -62,7 +65,7 @@ def traffic_matrix(workload: Workload, topology: Topology, sizes: SizeCdf | Mix)
 
 
 def _core_loads(topology: Topology, bps: Array) -> dict[str, float]:
-    """Of the links between switches; equal-cost links share alike."""
+    """Loads of the links between switches. Equal-cost links have equal parts of the traffic."""
     edge = edge_ports(topology)
     switches = list(dict.fromkeys(port.switch for port in edge))
     of_host = np.asarray([switches.index(port.switch) for port in edge])
@@ -80,7 +83,7 @@ def _core_loads(topology: Topology, bps: Array) -> dict[str, float]:
 def _spread(
     topology: Topology, distance: Mapping[str, int], demand_bps: dict[str, float], loads: dict[str, float]
 ) -> None:
-    """Add what flows from all switches towards one, the farthest first."""
+    """Add the traffic from all switches towards one switch to `loads`, the farthest switch first."""
     for name in sorted(distance, key=distance.__getitem__, reverse=True):
         nearer = [p for p in topology.ports_of[name] if distance.get(p.peer) == distance[name] - 1]
         for port in nearer:

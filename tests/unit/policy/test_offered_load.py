@@ -8,9 +8,9 @@ import pytest
 
 import topologies
 from policy.columns import wire_bytes
-from policy.drawing import random_batches
 from policy.errors import FieldError
-from policy.offered import check_offered, offered_loads
+from policy.offered_load import check_offered_load, offered_loads
+from policy.random_flows import random_batches
 from policy.sizes import Mix, MixPart
 from policy.workload import Workload
 from tests.unit.policy.networks import star
@@ -67,19 +67,19 @@ def test_offered_loads__are_what_drawn_flows_carry(pattern):
 
 def test_check_offered__a_core_that_is_too_slow_is_named_with_the_load_that_would_do():
     with pytest.raises(FieldError, match=r"offers s\d:\d 1\.16 times .* at most 0\.681") as caught:
-        check_offered(EVERYWHERE, leaf_spine(10))
+        check_offered_load(EVERYWHERE, leaf_spine(10))
     assert caught.value.field == "workload.load"
-    check_offered(replace(EVERYWHERE, load=0.68), leaf_spine(10))
-    check_offered(replace(EVERYWHERE, load=None, interarrival_s=1e-9), leaf_spine(10))
+    check_offered_load(replace(EVERYWHERE, load=0.68), leaf_spine(10))
+    check_offered_load(replace(EVERYWHERE, load=None, interarrival_s=1e-9), leaf_spine(10))
 
 
 def test_check_offered__one_host_that_sends_for_all():
     one = replace(EVERYWHERE, sizes=Mix((MixPart(10_000, 1.0, ("h3",)),)))
     with pytest.raises(FieldError, match="h3's uplink 4 times"):
-        check_offered(one, star(5))
+        check_offered_load(one, star(5))
 
 
 def test_check_offered__sizes_after_a_shift_count():
     one = Mix((MixPart(10_000, 1.0, ("h3",)),))
     with pytest.raises(FieldError, match="h3's uplink"):
-        check_offered(replace(EVERYWHERE, shift_at=0.5, shifted=one), star(5))
+        check_offered_load(replace(EVERYWHERE, shift_at=0.5, shifted=one), star(5))

@@ -11,8 +11,8 @@ import pytest
 
 import topologies
 from policy.columns import wire_bytes
-from policy.drawing import check_random, random_batches
 from policy.errors import FieldError
+from policy.random_flows import check_random, random_batches
 from policy.sizes import Mix, MixPart, SizeCdf
 from policy.traces import parse_trace
 from policy.workload import Deadlines, TraceWorkload, Workload, flows_of

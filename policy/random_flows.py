@@ -20,7 +20,7 @@ from policy.columns import Array
 from policy.errors import FieldError
 from policy.graph import Topology
 from policy.ideal import IdealTimes
-from policy.offered import check_offered
+from policy.offered_load import check_offered_load
 from policy.patterns import make_pattern
 from policy.sizes import Parts, scaled_bytes
 from policy.workload import BATCH_FLOWS, Deadlines, FlowBatch, TraceWorkload, Workload
@@ -171,7 +171,7 @@ def check_random(workload: Workload | TraceWorkload, topology: Topology) -> None
     """FieldError when the topology has not the hosts for the workload, or a link not the rate for its load."""
     _drawn(workload, topology, np.random.default_rng(0))
     if isinstance(workload, Workload):
-        check_offered(workload, topology)
+        check_offered_load(workload, topology)
 
 
 def _drawn(

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits on the payload that correct tags allow, and the check of measured traffic against them.
+
+A tag of attained service is a promise: a packet with tag t begins within the first EDGE(t) bytes of its flow.
+So the payload of one direction of a 5-tuple within a time `duration` is bounded:
+
+    payload under tags up to t  <=  2 * flows * (EDGE(t) + burst)
+    flows                        =  duration / idle gap + 2
+
+- One flow sends at most EDGE(t) bytes and one burst under tags up to t. A burst is the payload that leaves a host
+  under one tag: one segment, or more with segmentation offload.
+- A new flow begins only after an idle gap (dataplane/laws/tag.h). The 2 flows more are the first and the last one,
+  which are only partly within the duration.
+- The factor 2 leaves room for retransmissions, which carry the tag of their place in the flow.
+
+A known-size class makes the same promise for its own tag. Urgency promises nothing about bytes, so deadline flows have
+no limit here. Neither have untagged flows.
+
+    breach(payload, duration_s=0.5, idle_gap_ms=10)                # one direction of a 5-tuple: a proof
+    suspicion(payload, rates_bps, duration_s=0.5, idle_gap_ms=10)  # ports with many connections each: no proof
+
+`suspicion` does not count the connections of a port, so it may also suspect a port with many honest connections. If
+a host gains something from wrong tags, its port is always suspected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from policy import tags
+from policy.framing import MSS_BYTES
+
+MAX_HEADER_BYTES = 14 + 40 + 60
+"""Ethernet, IPv6, and TCP with the largest options."""
+MAX_TRANSMISSIONS = 2
+"""How often an honest flow sends each byte, as a mean over the bytes of one tag."""
+
+NEGLIGIBLE_SHARE = 0.05
+"""Share of a link. Wrong tags on less traffic gain too little to matter."""
+
+ByTag = npt.NDArray[np.float64]
+"""Shape (62,); of P ports (P, 62)."""
+
+
+@dataclass(frozen=True)
+class Breach:
+    """A flow sent more under a tag than an honest flow can send."""
+
+    tag: int
+    """The lowest tag whose limit is exceeded."""
+    sent_bytes: float
+    """Payload under all tags up to this one (attained service), or under this tag (known size)."""
+    limit_bytes: float
+
+
+def payload_bytes(packets: npt.ArrayLike, frame_bytes: npt.ArrayLike) -> ByTag:
+    """The least payload that these frames can hold, as `breach` takes it. Acknowledgements hold none."""
+    least = np.asarray(frame_bytes, float) - MAX_HEADER_BYTES * np.asarray(packets, float)
+    payload: ByTag = np.maximum(least, 0.0)
+    return payload
+
+
+def limits_bytes(duration_s: float, idle_gap_ms: int, burst_bytes: int = MSS_BYTES) -> ByTag:
+    """Maximum payload of one direction of a 5-tuple within `duration_s`, by tag; infinite for a tag without limit.
+
+    The limit of a tag of attained service holds for all tags up to it, that of a known-size class for its own tag.
+    """
+    flows = 2 + int(duration_s * 1000 / idle_gap_ms)
+    of_flow = np.full(tags.TAG_COUNT, np.inf)
+    of_flow[tags.ATTAINED_FIRST : tags.ATTAINED_LAST] = tags.EDGES_BYTES[
+        :-1
+    ]  # the last bucket has no upper edge
+    of_flow[tags.KNOWN_SIZE_FIRST : tags.KNOWN_SIZE_LAST] = tags.KNOWN_SIZE_EDGES_BYTES
+    return MAX_TRANSMISSIONS * flows * (of_flow + burst_bytes)
+
+
+def breach(
+    payload: ByTag, duration_s: float, idle_gap_ms: int, burst_bytes: int = MSS_BYTES
+) -> Breach | None:
+    """The lowest tag whose limit the payload within `duration_s` exceeds; None if it exceeds no limit."""
+    sent, limits = _limited_bytes(payload), limits_bytes(duration_s, idle_gap_ms, burst_bytes)
+    over = np.flatnonzero(sent > limits)
+    if not over.size:
+        return None
+    return Breach(int(over[0]), float(sent[over[0]]), float(limits[over[0]]))
+
+
+def suspicion(
+    payload: ByTag,
+    rates_bps: npt.NDArray[np.float64],
+    duration_s: float,
+    idle_gap_ms: int,
+    burst_bytes: int = MSS_BYTES,
+) -> npt.NDArray[np.float64]:
+    """The largest ratio of payload to limit at each port, shape (P,). `payload` has shape (P, 62).
+
+    The limits are those of one connection, and at least NEGLIGIBLE_SHARE of the link. A ratio up to 1 is no suspicion.
+    """
+    negligible = NEGLIGIBLE_SHARE * np.asarray(rates_bps, float) / 8 * duration_s
+    limits = limits_bytes(duration_s, idle_gap_ms, burst_bytes)
+    return np.asarray((_limited_bytes(payload) / np.maximum(limits, negligible[:, None])).max(axis=-1))
+
+
+def _limited_bytes(payload: ByTag) -> ByTag:
+    """The bytes that each tag's limit bounds: summed over the tags up to it for attained service."""
+    sent = np.array(payload, float)
+    attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
+    sent[..., attained] = np.cumsum(sent[..., attained], axis=-1)
+    return sent
