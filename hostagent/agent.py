@@ -15,7 +15,6 @@ from pathlib import Path
 
 from hostagent.control import HostControl
 from hostagent.courier import Courier, Couriers
-from hostagent.edge import EdgeTagger
 from hostagent.hook import FlowHook
 from hostagent.journal import Journal
 from hostagent.loop import Loop
@@ -26,6 +25,7 @@ from hostagent.sampler import Sampler
 from hostagent.schedule import EMPTY, start_in
 from hostagent.sender import Sender
 from hostagent.spool import Spool
+from hostagent.tagger import EdgeTagger
 from hostagent.traffic import Traffic, Transport
 from hostagent.watch import FlowWatch
 from policy.agents import AgentSettings, HostHeartbeat, reason

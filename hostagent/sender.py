@@ -22,10 +22,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from hostagent import tcp, telling
-from hostagent.deadline import Phase
+from hostagent import declarations as telling
+from hostagent import tcp
 from hostagent.loop import READ, WRITE, Loop
 from hostagent.records import QUENCHED, failed, finished, grown
+from hostagent.sockets.flow import Phase
 from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
 from policy.records import FlowRecord
 from policy.schedule import ScheduledFlow

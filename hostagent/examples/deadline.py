@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 import sys
 
-from hostagent.deadline import DeadlineSocket, FlowQuenched, FlowState
+from hostagent.sockets.flow import DeadlineSocket, FlowQuenched, FlowState
 from policy.errors import SluiceError
 
 

@@ -19,7 +19,7 @@ from dataplane.congestion import register_congestion_control
 from dataplane.port import PortSettings
 from dataplane.sockopt import Attachment
 from dataplane.windows import HAS_DEADLINE, HAS_SIZE, KEPT, SLOW_START, Window, WindowLog
-from hostagent.deadline import FlowFields, Phase, state, tell
+from hostagent.sockets.flow import FlowFields, Phase, state, tell
 from policy.units import NS_PER_US
 from tests.kernel.bottleneck import PORT, RATE_BPS, Dumbbell, Flows, bottleneck, delivered, flows
 from tests.kernel.controls import PROGRAMS, private_build, private_name

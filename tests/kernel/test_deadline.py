@@ -23,7 +23,7 @@ from dataplane import build
 from dataplane.congestion import register_congestion_control
 from dataplane.loader import Map, load
 from dataplane.sockopt import Attachment
-from hostagent.deadline import (
+from hostagent.sockets.flow import (
     FLOW,
     STATE,
     DeadlineSocket,

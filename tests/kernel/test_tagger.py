@@ -11,7 +11,7 @@ import pytest
 
 from dataplane.sockopt import Attachment
 from dataplane.tagger import Tagger, TagSettings
-from hostagent.deadline import tell
+from hostagent.sockets.flow import tell
 from policy.tags import ATTAINED_FIRST, URGENCY_FIRST, URGENCY_ONE, attained_tag, urgency_tag
 from runtime.wait import wait_until
 from tests.kernel.capture import ACK, FIN, SYN, Capture, Packet

@@ -9,8 +9,8 @@ import struct
 
 import pytest
 
-from hostagent import deadline
-from hostagent.deadline import FLOW, STATE, NoAgent, Phase, WrongField, packed, state, tell, told
+from hostagent.sockets import flow as deadline
+from hostagent.sockets.flow import FLOW, STATE, NoAgent, Phase, WrongField, packed, state, tell, told
 from policy.errors import FieldError, SluiceError
 
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from hostagent import deadline, tcp, telling
-from hostagent.deadline import FlowState, NoAgent, Phase
+from hostagent import declarations as telling
+from hostagent import tcp
 from hostagent.records import QUENCHED
+from hostagent.sockets import flow as deadline
+from hostagent.sockets.flow import FlowState, NoAgent, Phase
 from policy.records import BACKGROUND, FINISHED, UNFINISHED
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_traffic import Bench, peer

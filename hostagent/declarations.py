@@ -8,8 +8,9 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from hostagent import deadline, tcp
-from hostagent.deadline import FlowFields, FlowState, NoAgent
+from hostagent import tcp
+from hostagent.sockets import flow as deadline
+from hostagent.sockets.flow import FlowFields, FlowState, NoAgent
 from policy.controls import PREFIX
 from policy.schedule import ScheduledFlow
 from policy.units import US_PER_S
