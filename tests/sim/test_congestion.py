@@ -9,9 +9,9 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from simulator._fabric import MarkBy
 
 from dataplane import laws_cffi
-from simulator._fabric import MarkBy
 from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, HEADER, KILLED, MS, PAYLOAD, US, Link, S, core, serialisation
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from simulator._fabric import MarkBy
+
 from tests.sim import kit
 from tests.sim.kit import FINISHED, FRAME, GBIT, MS, NO_BOUND, US, Link, S, core
 

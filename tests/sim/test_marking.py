@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import chi2
-
 from simulator._fabric import MarkBy
+
 from simulator.run import Simulation
 from simulator.taps import Taps
 from sluice.runs.files import scenario_with
