@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m hostagent --name h3 --interface h3-eth0 --run-dir DIR --web unix:DIR/web.sock
-
-Runs in the host's network namespace until SIGTERM or SIGINT.
-"""
+"""Run the agent of a host, in the host's network namespace, until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -16,6 +13,8 @@ from hostagent.agent import GRACE_S, Agent, Settings
 from hostagent.schedule import EMPTY, load_schedule
 from policy.errors import SluiceError
 from policy.schemes import SCHEMES
+
+_EXAMPLE = "example: python -m hostagent --name h3 --interface h3-eth0 --run-dir /var/lib/sluice/h3 --web unix:/run/sluice/web.sock"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,26 +48,59 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="hostagent", description=__doc__)
-    parser.add_argument("--name", required=True, help="of this host, as schedules and records call it")
-    parser.add_argument("--interface", required=True, help="whose outgoing packets are tagged")
+    parser = argparse.ArgumentParser(prog="python -m hostagent", description=__doc__, epilog=_EXAMPLE)
     parser.add_argument(
-        "--run-dir", required=True, type=Path, help="for journal and spool; kept over restarts"
+        "--name", required=True, help="name of this host in schedules and flow records, for example h3"
     )
-    parser.add_argument("--web", required=True, help="unix:/PATH or http://HOST:PORT of the web process")
-    parser.add_argument("--schedule", type=Path, help="JSON file of the run's flows")
+    parser.add_argument(
+        "--interface",
+        required=True,
+        help="interface whose outgoing packets the agent tags, for example h3-eth0",
+    )
+    parser.add_argument(
+        "--run-dir",
+        required=True,
+        type=Path,
+        metavar="DIR",
+        help="folder for journal and spool; use the same one after a restart",
+    )
+    parser.add_argument(
+        "--web", required=True, metavar="URL", help="the web process: unix:/PATH or http://HOST:PORT"
+    )
+    parser.add_argument(
+        "--schedule", type=Path, metavar="FILE", help="JSON file with the run's flows; default: no flows"
+    )
     parser.add_argument(
         "--start-file",
         type=Path,
-        help="the schedule begins at the epoch second that this file holds; the agent waits for the file",
+        metavar="FILE",
+        help="file with the epoch second at which the schedule starts; the agent waits until it exists; "
+        "default: the schedule starts at once",
     )
-    parser.add_argument("--congestion-control", help="until the web process says what the policy wants")
-    parser.add_argument("--no-bpf", action="store_true", help="no tagger, no congestion control of ours")
-    parser.add_argument("--no-realtime", action="store_true", help="no priority over other processes")
     parser.add_argument(
-        "--grace", type=float, default=GRACE_S, help="seconds after the last start until flows are given up"
+        "--congestion-control",
+        metavar="NAME",
+        help="congestion control until the web process sends a policy; default: that of the schedule's scheme",
     )
-    parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
+    parser.add_argument(
+        "--no-bpf", action="store_true", help="load no BPF: no tags, no declared flows, no control of Sluice"
+    )
+    parser.add_argument(
+        "--no-realtime", action="store_true", help="run without priority over other processes"
+    )
+    parser.add_argument(
+        "--grace",
+        type=float,
+        default=GRACE_S,
+        metavar="SECONDS",
+        help="time after the last start until active flows are recorded as unfinished; default: %(default)s",
+    )
+    parser.add_argument(
+        "--log-level",
+        default="INFO",
+        choices=["DEBUG", "INFO", "WARNING", "ERROR"],
+        help="least level of the messages on standard error; default: %(default)s",
+    )
     return parser
 
 

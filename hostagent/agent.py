@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent of one host: puts the parts together, in the network namespace that it was started in."""
+"""The agent of one host: it connects the parts, in the network namespace where it was started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pathlib import Path
 
 from hostagent.control import HostControl
 from hostagent.courier import Courier, Couriers
-from hostagent.edge import EdgeTagger
 from hostagent.hook import FlowHook
 from hostagent.journal import Journal
 from hostagent.loop import Loop
@@ -26,6 +25,7 @@ from hostagent.sampler import Sampler
 from hostagent.schedule import EMPTY, start_in
 from hostagent.sender import Sender
 from hostagent.spool import Spool
+from hostagent.tagger import HostTagger
 from hostagent.traffic import Traffic, Transport
 from hostagent.watch import FlowWatch
 from policy.agents import AgentSettings, HostHeartbeat, reason
@@ -36,14 +36,14 @@ from runtime.http_client import HttpClient
 log = logging.getLogger(__name__)
 
 GRACE_S = 10.0
-_LOOK_NS = 20 * NS_PER_MS
+_START_POLL_NS = 20 * NS_PER_MS
 _SWITCH_INTERVAL_S = 0.0005
-"""The reporter's thread may hold up the traffic's thread for this long, not for Python's usual 5 ms."""
+"""The longest time for which the reporter's thread delays the traffic's thread. Python's default is 5 ms."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How an agent was started."""
+    """The options of an agent."""
 
     name: str
     interface: str
@@ -51,20 +51,20 @@ class Settings:
     web: str
     schedule: Schedule = EMPTY
     start_file: Path | None = None
-    """Holds the epoch second at which the schedule begins, as soon as the runner knows it. None: at once."""
+    """The runner writes the start of the schedule (epoch, s) into this file. None: the schedule starts at once."""
     congestion_control: str | None = None
-    """Until the web process says what the policy wants; None: the namespace's default."""
+    """In use until the web process answers with a policy. None: the namespace's default."""
     use_bpf: bool = True
     grace_s: float = GRACE_S
     realtime: bool = True
-    """Run the traffic's thread before ordinary processes, see _take_priority."""
+    """Whether the traffic's thread runs before ordinary processes (see _take_priority)."""
 
 
 class Agent:
-    """`run` serves until SIGTERM or SIGINT and leaves the host as it was."""
+    """`run` serves until SIGTERM or SIGINT, then restores the host's settings."""
 
     def __init__(self, settings: Settings) -> None:
-        """Attach and listen. Raises SluiceError."""
+        """Connect the parts and listen for flows. Raises SluiceError."""
         self._settings = settings
         self._policy_version = 0
         self._realtime = False
@@ -80,7 +80,7 @@ class Agent:
         self._sampler = self._make_sampler(settings)
         self._control = HostControl(settings.use_bpf)
         self._receiver = Receiver(self._loop, None, max_window=settings.schedule.max_window)
-        self._edge = EdgeTagger(settings.interface, settings.use_bpf)
+        self._tagger = HostTagger(settings.interface, settings.use_bpf)
         self._hook = FlowHook(settings.use_bpf)
         self._watch = FlowWatch(
             settings.name,
@@ -101,18 +101,18 @@ class Agent:
         )
 
     def run(self) -> None:
-        """Raises what ended the agent before its time."""
+        """Serve until SIGTERM or SIGINT. Raises the error that ended the agent, in either of its threads."""
         self._prepare_process()
         try:
-            self._edge.attach()
-            self._hook.keep()
+            self._tagger.attach()
+            self._hook.ensure()
             if self._settings.congestion_control:
                 self._use_control(self._settings.congestion_control, self._settings.schedule.scheme)
             self._watch.begin()
             self._await_start()
             self._reporter.start()
             self._realtime = self._settings.realtime and _take_priority()
-            gc.freeze()  # the schedule lives as long as we do: no collection needs to walk it
+            gc.freeze()  # the schedule lives as long as the agent, so no collection needs to visit it
             self._loop.run()
         finally:
             self._leave()
@@ -120,11 +120,11 @@ class Agent:
             raise self._reporter.error
 
     def _await_start(self) -> None:
-        """Begin the schedule once its start is known; look again in a moment until then."""
+        """Start the schedule once its start time is known; poll the start file until then."""
         file = self._settings.start_file
         start_at = time.time() if file is None else start_in(file)
         if start_at is None:
-            self._loop.call_at(time.monotonic_ns() + _LOOK_NS, self._await_start)
+            self._loop.call_at(time.monotonic_ns() + _START_POLL_NS, self._await_start)
             return
         self._traffic.begin(start_at)
         if self._sampler is not None:
@@ -153,41 +153,41 @@ class Agent:
             self._reporter.finish()
         self._hook.close()
         self._watch.end()
-        self._edge.detach()
+        self._tagger.detach()
         self._control.restore()
         for spool in (self._spool, self._watch.spool):
             spool.close()
             if spool.depth:
-                log.warning("%d records wait in the spool for the next start", spool.depth)
+                log.warning("%d records are left in the spool; the next agent delivers them", spool.depth)
 
-    # -- called by the reporter's thread
+    # -- The reporter's thread calls these.
 
     def _apply(self, settings: AgentSettings) -> None:
-        """Do what the policy wants, as the answer to a heartbeat says it."""
-        wanted = settings.host
-        if wanted is not None:
-            self._use_control(wanted.congestion_control, wanted.scheme)
-        elif self._control.wanted:
-            self._use_control(self._control.wanted, self._traffic.transport.scheme)
-        self._edge.keep(wanted)
-        self._hook.keep()
+        """Apply the settings that answer a heartbeat."""
+        host = settings.host
+        if host is not None:
+            self._use_control(host.congestion_control, host.scheme)
+        elif self._control.requested:
+            self._use_control(self._control.requested, self._traffic.transport.scheme)
+        self._tagger.update(host)
+        self._hook.ensure()
         self._policy_version = settings.policy_version
 
     def _use_control(self, name: str, scheme: str) -> None:
-        self._control.want(name)
+        self._control.use(name)
         transport = Transport(self._control.in_force, scheme)
         if transport == self._traffic.transport:
             return
         try:
             self._receiver.use_congestion_control(self._control.in_force)
         except FileNotFoundError:
-            return  # the process that had registered it ended just now; the next heartbeat registers it again
+            return  # the process that registered it ended a moment ago; the next heartbeat registers it again
         self._traffic.transport = transport
         log.info("new connections use %s (scheme %s)", self._control.in_force, scheme)
 
     def _status(self) -> HostHeartbeat:
         sent, received = self._traffic.statistics, self._receiver.statistics
-        problems = filter(None, (self._control.fallback_reason, self._edge.problem))
+        problems = filter(None, (self._control.fallback_reason, self._tagger.problem))
         fallback_reason = "; ".join(problems)
         return HostHeartbeat(
             pid=os.getpid(),
@@ -196,9 +196,9 @@ class Agent:
             default_congestion_control=self._control.default,
             fallback=bool(fallback_reason),
             fallback_reason=reason(fallback_reason),
-            hook=self._hook.serves,
+            hook=self._hook.available,
             hook_problem=reason(self._hook.problem),
-            tagger=self._edge.attached,
+            tagger=self._tagger.attached,
             spool_depth=self._spool.depth,
             records_refused=self._courier.refused,
             watch=self._watch.status(),
@@ -221,17 +221,20 @@ class Agent:
 
 
 def _take_priority() -> bool:
-    """Let the endpoints run as soon as they have something to do, as on a host of their own; False if refused.
+    """Run this thread before ordinary processes, as if the host had a machine of its own. False if refused.
 
-    On a machine that the switches keep busy an ordinary process waits milliseconds for its turn, which would pass for
-    network delay: idle 10 KB flows beside two busy loops on two cores took 5.1 ms at the 99th percentile, and 0.4 ms
-    with this. A flow costs half a millisecond; the kernel keeps 5 % of the time for others whatever happens.
+    On a machine that the switches keep busy, an ordinary process waits milliseconds for the CPU. Those
+    would look like network delay. Measured with 10 KB flows in an idle network and two busy loops on two
+    cores: the 99th percentile of the FCT is 5.1 ms without this priority and 0.4 ms with it.
+    A flow takes half a millisecond of CPU time. The kernel always keeps 5 % of the CPU time for others.
     """
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     except OSError as error:
         log.warning(
-            "no real-time priority (%s): on a busy machine flows look slower than they are", error.strerror
+            "no real-time priority (%s): on a busy machine, measured completion times are too long; "
+            "run the agent with CAP_SYS_NICE",
+            error.strerror,
         )
         return False
     return True

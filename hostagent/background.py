@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long flows beside the workload: iperf 2 between two hosts, with the scheme's congestion control on both ends.
+"""Long background flows: iperf 2 between two hosts, with the scheme's congestion control on both ends.
 
-They are no part of a run's result; their throughput is measured where it arrives, by the iperf server's reports.
+They are no part of a run's result. The reports of the iperf server measure their throughput at the receiver.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 from runtime.process import stop
 
 FIRST_PORT = 5100
-"""Loads to one host listen on ports of their own, from here on; the agents' own is 5001."""
+"""The first port of background flows; each flow to a host has a port of its own. The agents use 5001."""
 REPORT_S = 1
 _FOREVER_S = 30 * 24 * 3600
 _CSV_FIELDS = 9
 
 Spawn = Callable[[str, Sequence[str], Path], "subprocess.Popen[bytes]"]
-"""Starts a command on a host, its output appended to a file."""
+"""Starts a command on a host and appends its output to a file."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ class Load:
     source: str
     to: str
     address: str
-    """Of `to`."""
+    """Address of `to`."""
     congestion_control: str | None
     """None: the hosts' default."""
     rate_bps: int | None = None
-    """None: as much as it gets."""
+    """None: as fast as the network allows."""
     port: int = FIRST_PORT
 
 
 @dataclass(frozen=True)
 class Interval:
-    """What arrived between two moments, in seconds from the flow's start."""
+    """The bytes that arrived between two times, in seconds from the flow's start."""
 
     start_s: float
     end_s: float
@@ -52,11 +52,12 @@ class Interval:
 
 
 def server_argv(load: Load) -> list[str]:
-    """stdbuf: else iperf keeps its reports until it ends."""
+    """Return the receiver's command. Without stdbuf, iperf would print its reports only at its end."""
     return ["stdbuf", "-oL", "iperf", "-s", "-p", str(load.port), *_common(load)]
 
 
 def client_argv(load: Load) -> list[str]:
+    """Return the sender's command."""
     argv = ["stdbuf", "-oL", "iperf", "-c", load.address, "-p", str(load.port), *_common(load)]
     argv += ["-t", str(_FOREVER_S), "--connect-retries", "10"]
     return argv if load.rate_bps is None else [*argv, "-b", str(load.rate_bps)]
@@ -68,7 +69,7 @@ def _common(load: Load) -> list[str]:
 
 
 def parse_report(text: str) -> list[Interval]:
-    """The periodic lines of iperf's CSV; its last line, a sum over the whole run, and torn lines are left out."""
+    """Return the intervals of iperf's CSV report, without the sum at its end and without incomplete lines."""
     intervals: list[Interval] = []
     for line in text.splitlines():
         fields = line.split(",")
@@ -81,7 +82,7 @@ def parse_report(text: str) -> list[Interval]:
 
 
 class BackgroundLoad:
-    """A running load: a context manager. Output of both ends goes to files in `folder`."""
+    """A running background flow; a context manager. Both ends write their output into `folder`."""
 
     def __init__(self, spawn: Spawn, load: Load, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,22 +94,22 @@ class BackgroundLoad:
         self._client = spawn(load.source, client_argv(load), client_log)
 
     def intervals(self) -> list[Interval]:
-        """What has arrived, second by second; empty before the first second is over."""
+        """Return the bytes that arrived, second by second; empty in the first second."""
         return parse_report(self._report.read_text()) if self._report.exists() else []
 
     def rate_bps(self, last: int = 5) -> float | None:
-        """Mean rate of arrival over the last seconds; None as long as nothing has been reported."""
+        """Return the mean rate of arrival over the last seconds; None before the first report."""
         intervals = self.intervals()[-last:]
         if not intervals:
             return None
         return sum(8 * i.bytes for i in intervals) / sum(i.end_s - i.start_s for i in intervals)
 
     def running(self) -> bool:
-        """Both ends are alive."""
+        """Whether both ends run."""
         return self._server.poll() is None and self._client.poll() is None
 
     def stop(self) -> None:
-        """Stop the sender, then the receiver. Stopping twice changes nothing."""
+        """Stop the sender, then the receiver. A second call does nothing."""
         stop(self._client)
         stop(self._server)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The congestion control of a host: registered, the default of its network namespace, or a fallback that says so."""
+"""The congestion control of a host: registered, and the default of the network namespace."""
 
 from __future__ import annotations
 
@@ -15,38 +15,47 @@ from policy.errors import EnvironmentLacking
 log = logging.getLogger(__name__)
 
 _DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
-"""Of the network namespace of whoever opens it."""
+"""Belongs to the network namespace of the process that opens it."""
 
 
 class HostControl:
-    """Sees to it that the wanted control, or the best there is, is in force for new connections of the namespace."""
+    """Selects the congestion control of the namespace's new connections.
+
+    If the requested control is not available, it selects a fallback and keeps the reason.
+    """
 
     def __init__(self, use_bpf: bool = True) -> None:
         self._use_bpf = use_bpf
         self._registered: CongestionControl | None = None
         self._before = _DEFAULT.read_text().strip()
-        self.wanted: str | None = None
+        self.requested: str | None = None
         self.in_force: str = self._before
         self.default: str = self._before
-        """The namespace's default: `in_force`, or the nearest that the kernel allows as a default."""
+        """The namespace's default: `in_force`, or reno if the kernel does not allow that one as a default."""
         self.fallback_reason = ""
-        """Why `in_force` is not what was wanted; empty when it is."""
+        """Why `in_force` is not the requested control; empty if it is."""
 
-    def want(self, name: str) -> None:
-        """Register `name` if need be and make it the default; also when its registration has gone meanwhile."""
-        if name != self.wanted:
+    def use(self, name: str) -> None:
+        """Register the control if no process has, and make it the namespace's default.
+
+        Call it regularly: a registration ends with the process that holds it.
+        """
+        if name != self.requested:
             self._release()
-            self.wanted = name
+            self.requested = name
         self.in_force = self._provide(name)
         default = _set_default(self.in_force)
         if default != self.in_force and default != self.default:
             log.warning(
-                "%s cannot be the default here, %s is: see tcp_allowed_congestion_control", name, default
+                "%s cannot be the default of this network namespace, so %s is: "
+                "add it to net.ipv4.tcp_allowed_congestion_control of the machine",
+                name,
+                default,
             )
         self.default = default
 
     def restore(self) -> None:
-        """Leave the namespace as it was found. A default of ours was left by a killed agent: that goes too."""
+        """Restore the namespace's default. One of Sluice's was left by a killed agent, so LAST_RESORT replaces it."""
         _set_default(LAST_RESORT if self._before.startswith(PREFIX) else self._before)
         self._release()
 
@@ -66,24 +75,26 @@ class HostControl:
     def _require(self, name: str) -> None:
         if name.startswith(PREFIX):
             if not self._use_bpf:
-                raise EnvironmentLacking("BPF is switched off")
+                raise EnvironmentLacking("BPF is switched off (--no-bpf)")
             if self._registered is None:
                 self._registered = CongestionControl(name)
                 self._registered.ensure()
-            elif name not in available():  # another agent had registered it, and has ended
+            elif name not in available():  # the agent that registered it has ended
                 self._registered.ensure()
         elif not _usable(name):
-            raise EnvironmentLacking(f"the kernel has no congestion control {name}")
+            raise EnvironmentLacking(
+                f"the kernel has no congestion control {name}: modprobe tcp_{name}, or choose another scheme"
+            )
 
     def _fall_back(self, name: str, reason: str) -> str:
         if reason != self.fallback_reason:
-            log.warning("no %s: %s", name, reason)
+            log.warning("congestion control %s is not available: %s", name, reason)
         self.fallback_reason = reason
         return next((other for other in (fallback_of(name), LAST_RESORT) if _usable(other)), "reno")
 
 
 def _usable(name: str) -> bool:
-    """Asking for it on a socket makes the kernel load the module, if there is one."""
+    """Whether a socket can select the control. The attempt makes the kernel load the module, if there is one."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
             tcp.set_congestion_control(probe, name)
@@ -93,11 +104,11 @@ def _usable(name: str) -> bool:
 
 
 def _set_default(name: str) -> str:
-    """Make `name` the namespace's default if it may be; what the default is then.
+    """Make the control the namespace's default, or reno if the kernel refuses. Returns the default after that.
 
-    In a namespace only a control without restriction can be the default: ours are, the kernel's own are when
-    net.ipv4.tcp_allowed_congestion_control of the machine lists them, reno always is. The agent's own flows and
-    anything else run by root select their control on the socket, for which there is no such limit.
+    In a namespace, only an unrestricted control can be the default. Sluice's controls and reno are
+    unrestricted; the kernel's others are if the machine's net.ipv4.tcp_allowed_congestion_control lists
+    them. A process of root, such as the agent, can select any control on its own sockets.
     """
     for candidate in (name, "reno"):
         if _DEFAULT.read_text().strip() == candidate:
@@ -108,9 +119,10 @@ def _set_default(name: str) -> str:
         except PermissionError:
             continue
         except FileNotFoundError:
-            break  # the process that had registered it ended just now; the next heartbeat registers it again
+            break  # the process that registered it ended a moment ago; the next heartbeat registers it again
         except OSError as error:
             raise EnvironmentLacking(
-                f"cannot make {candidate} the default congestion control here: {error.strerror}"
+                f"{_DEFAULT}: cannot make {candidate} the default congestion control ({error.strerror}): "
+                "run the agent as root"
             ) from None
     return _DEFAULT.read_text().strip()

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delivers the spool to the web process: at least once, in batches, and past a record that it refuses."""
+"""Delivers the spool's records to the web process, in batches and at least once.
+
+A record that the web process refuses does not hold up the others.
+"""
 
 from __future__ import annotations
 
@@ -14,42 +17,42 @@ log = logging.getLogger(__name__)
 
 PATH = "/api/v1/flows"
 _REFUSED = (400, 413, 422)
-"""The records are at fault. Any other refusal (404, 429 …) is about the service and may pass: try again."""
+"""A record is wrong. Other refusals (404, 429 …) concern the service and may end, so the courier tries again."""
 
 Post = Callable[[str, bytes], Answer]
 
 
 class Delivery(Protocol):
-    """What the reporter asks to deliver something."""
+    """The interface that the reporter calls."""
 
     def deliver(self) -> bool:
-        """Deliver one batch; False when there is none. Raises ServerAway."""
+        """Deliver one batch. Returns False if nothing waits. Raises ServerAway."""
         ...
 
 
 class Couriers:
-    """Several as one, a batch of each in turn."""
+    """Several couriers that deliver in turn, a batch each."""
 
     def __init__(self, *couriers: Delivery) -> None:
         self._couriers = couriers
 
     def deliver(self) -> bool:
-        """One batch of each; False when nobody had one. Raises ServerAway."""
+        """Deliver one batch of each courier. Returns False if nothing waits. Raises ServerAway."""
         delivered = [courier.deliver() for courier in self._couriers]
         return any(delivered)
 
 
 class Courier:
-    """`post` is Web.post."""
+    """Delivers one spool. `post` sends a request, as HttpClient.post does."""
 
     def __init__(self, spool: Spool, post: Post) -> None:
         self._spool = spool
         self._post = post
         self.refused = 0
-        """Records put aside because the web process refused them."""
+        """Number of records in quarantine because the web process refused them."""
 
     def deliver(self) -> bool:
-        """Deliver one batch; False when there is none. Raises ServerAway."""
+        """Deliver one batch. Returns False if nothing waits. Raises ServerAway."""
         batch = self._spool.next_batch()
         if batch is None:
             return False
@@ -58,12 +61,12 @@ class Courier:
         return True
 
     def _deliver(self, lines: Sequence[bytes]) -> None:
-        """Halve a refused batch until the bad record is alone."""
+        """Send the records. Halve a refused batch until the wrong record is alone, then put that one in quarantine."""
         answer = self._post(PATH, body_of(lines))
         if answer.ok:
             return
         if answer.status not in _REFUSED:
-            raise ServerAway(f"it answers {answer.status} to flow records")
+            raise ServerAway(f"it answers {answer.status} to {PATH}")
         if len(lines) == 1:
             self._spool.quarantine(lines[0], f"{answer.status} {answer.body[:500].decode(errors='replace')}")
             self.refused += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The setsockopt hook of the host: attached, kept attached, taken away; without it programs' deadlines stay unknown."""
+"""The setsockopt hook of the host. Without it, programs cannot declare their flows to the kernel."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ log = logging.getLogger(__name__)
 
 
 class FlowHook:
-    """Sees to it that programs can tell of their flows, be it through the hook of another agent of this machine."""
+    """Keeps a hook attached on this machine: another agent's, or its own if there is no other."""
 
     def __init__(self, use_bpf: bool = True) -> None:
         self._hook = SocketHook() if use_bpf else None
-        self.problem = "" if use_bpf else "programs cannot tell of their flows: BPF is switched off"
-        """Why programs cannot tell of their flows; empty when they can."""
+        self.problem = "" if use_bpf else "programs cannot declare flows: BPF is switched off (--no-bpf)"
+        """Why programs cannot declare flows; empty if they can."""
 
     @property
-    def serves(self) -> bool:
+    def available(self) -> bool:
+        """Whether programs on this machine can declare flows."""
         return not self.problem
 
-    def keep(self) -> None:
-        """Attach it, also when the process that had it attached has ended."""
+    def ensure(self) -> None:
+        """Attach the hook if no agent of this machine has it attached now."""
         if self._hook is None:
             return
         try:
             self._hook.ensure()
         except EnvironmentLacking as lacking:
-            self._note(f"programs cannot tell of their flows: {lacking}")
+            self._note(f"programs cannot declare flows: {lacking}")
         else:
             self._note("")
 
     def close(self) -> None:
-        """Take ours away. Idempotent."""
+        """Detach this agent's hook. A second call does nothing."""
         if self._hook is not None:
             self._hook.close()
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flows were started: so that after kill -9 every scheduled flow ends up with exactly one record.
+"""The journal of started flows. With it, every scheduled flow has exactly one record, even after kill -9.
 
-`journal.jsonl` holds one line when the agent began, {"start_at", "next"}, and one line for every flow before
-it starts, {"sequence", "record"}: the very record that is true if the agent dies now. After a restart these records
-are kept for the flows of which the spool holds none; flows that were due meanwhile are recorded too.
+`journal.jsonl` begins with the line {"start_at", "next"}. Before each flow starts, the agent appends
+{"sequence", "record"}: the record that is true if the agent dies from then on. After a restart, the
+agent spools these records for the flows that have none in the spool. It also records the flows that
+were due while no agent ran.
 """
 
 from __future__ import annotations
@@ -21,36 +22,39 @@ from policy.schedule import Schedule
 
 
 @dataclass(frozen=True)
-class Past:
-    """What the journal of an earlier process says."""
+class JournalContents:
+    """The journal of an earlier agent process."""
 
     start_at: float | None = None
-    """Epoch second of the run's begin; None when there was no earlier process."""
+    """Start of the run (epoch, s); None if there was no earlier process."""
     next_sequence: int = 0
-    """Flows of the schedule before this one were started or recorded."""
+    """All flows of the schedule before this one were started or recorded."""
     started: dict[str, FlowRecord] = field(default_factory=dict)
-    """Id -> record that is true unless the spool has another one."""
+    """Id → the record of the flow, unless the spool has one."""
 
 
 @dataclass(frozen=True)
 class Resumption:
-    """What to do about the past."""
+    """How to continue after an earlier process."""
 
     records: list[FlowRecord]
-    """Records to keep now."""
+    """Records to spool now."""
     next_sequence: int
-    """First flow of the schedule to run."""
+    """The first flow of the schedule to start."""
 
 
-def resume(past: Past, schedule: Schedule, start_at: float, recorded: Set[str], now: float) -> Resumption:
-    """Close what an earlier process left open. Times in seconds of the epoch; `recorded` are ids in the spool.
+def resume(
+    earlier: JournalContents, schedule: Schedule, start_at: float, recorded: Set[str], now: float
+) -> Resumption:
+    """Return the records that an earlier process owes, and the first flow to start.
 
-    In the run's first process nothing is skipped: flows that are due already start late.
+    Times are epoch seconds; `recorded` holds the ids in the spool. The first process of a run skips no
+    flow: one that is already due starts late.
     """
-    records = [record for id, record in past.started.items() if id not in recorded]
-    if past.start_at != start_at:
+    records = [record for id, record in earlier.started.items() if id not in recorded]
+    if earlier.start_at != start_at:
         return Resumption(records, 0)
-    sequence = past.next_sequence
+    sequence = earlier.next_sequence
     while sequence < len(schedule.flows) and start_at + schedule.flows[sequence].start_s <= now:
         flow = schedule.flows[sequence]
         sequence += 1
@@ -65,7 +69,7 @@ def resume(past: Past, schedule: Schedule, start_at: float, recorded: Set[str], 
 
 
 class Journal:
-    """The journal in `folder`. `begin` must come before `start`."""
+    """The journal in `folder`. Call `replace` before `append_start`."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,24 +77,26 @@ class Journal:
         self._file = -1
         self.lines = 0
 
-    def past(self) -> Past:
-        """What the last process left; a torn last line is not there."""
+    def read(self) -> JournalContents:
+        """Return what the last process wrote, without an incomplete last line. Raises SluiceError if damaged."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
-            return Past()
+            return JournalContents()
         try:
             begin, *rest = [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
             records = [FlowRecord.from_document(line["record"]) for line in rest]
             next_sequence = max([begin["next"], *(line["sequence"] + 1 for line in rest)])
         except (ValueError, KeyError, TypeError, FieldError) as error:
-            raise SluiceError(f"{self._path} is damaged ({error}): remove it to start afresh") from None
-        return Past(begin["start_at"], next_sequence, {record.id: record for record in records})
+            raise SluiceError(
+                f"{self._path}: the journal is damaged ({error}): remove the file to start without it"
+            ) from None
+        return JournalContents(begin["start_at"], next_sequence, {record.id: record for record in records})
 
-    def begin(
+    def replace(
         self, start_at: float, next_sequence: int, active: Iterable[tuple[int, FlowRecord]] = ()
     ) -> None:
-        """Replace the journal, atomically, by one that knows only the flows that are active now."""
+        """Replace the journal atomically by one with only the active flows."""
         temporary = self._path.with_suffix(".tmp")
         lines = [json.dumps({"start_at": start_at, "next": next_sequence}).encode() + b"\n"]
         lines += [_start_line(sequence, record) for sequence, record in active]
@@ -101,18 +107,19 @@ class Journal:
         self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         self.lines = len(lines)
 
-    def start(self, sequence: int, record: FlowRecord) -> None:
-        """Note, before it starts, what is true of a flow if the agent dies. EnvironmentLacking on a full disk."""
+    def append_start(self, sequence: int, record: FlowRecord) -> None:
+        """Append a flow before it starts, with its record if the agent dies. Raises EnvironmentLacking on a full disk."""
         line = _start_line(sequence, record)
         try:
             written = os.write(self._file, line)
         except OSError as error:
-            raise EnvironmentLacking(f"{self._path}: cannot note a flow: {error}") from None
+            raise EnvironmentLacking(f"{self._path}: cannot write the start of a flow: {error}") from None
         if written != len(line):
             raise EnvironmentLacking(f"{self._path}: the disk is full; make room and start the agent again")
         self.lines += 1
 
     def close(self) -> None:
+        """Close the file. A second call does nothing."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

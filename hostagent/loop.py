@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small event loop: epoll and timers of microsecond precision, one thread.
+"""A small event loop for one thread: epoll, and timers of microsecond precision.
 
-asyncio's streams cost several times the system calls they wrap, and epoll_wait rounds its timeout to milliseconds,
-which would put the flows' starts on a grid.
+asyncio does not fit here: its streams cost several times as much as the system calls that they wrap.
+Its epoll_wait rounds timeouts to milliseconds, so flows would start only at whole milliseconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_WAIT_S = 1.0
 
 
 class Loop:
-    """Call `run`; end it with `stop`, from a handler, a timer or (through `wake`) another thread or a signal."""
+    """An event loop. `stop` ends `run` from a handler, a timer, another thread or a signal handler."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -32,26 +32,27 @@ class Loop:
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._stopped = False
-        self._waker, self._wakened = socket.socketpair()
-        self._waker.setblocking(False)
-        self._wakened.setblocking(False)
-        self.add(self._wakened.fileno(), READ, lambda _: self._swallow())
+        self._wake_writer, self._wake_reader = socket.socketpair()
+        self._wake_writer.setblocking(False)
+        self._wake_reader.setblocking(False)
+        self.add(self._wake_reader.fileno(), READ, lambda _: self._discard_wake_ups())
 
     @property
     def wake_fd(self) -> int:
-        """Writing to it wakes the loop: for signal.set_wakeup_fd."""
-        return self._waker.fileno()
+        """A file descriptor for signal.set_wakeup_fd: a write to it wakes the loop."""
+        return self._wake_writer.fileno()
 
     def add(self, fd: int, events: int, handler: Handler) -> None:
-        """Call handler(events) whenever one of `events`, an error or a hang-up is there."""
+        """Call handler(events) on each of `events`, and on an error or a hang-up."""
         self._handlers[fd] = handler
         self._epoll.register(fd, events)
 
     def change(self, fd: int, events: int) -> None:
+        """Wait for other events of a file."""
         self._epoll.modify(fd, events)
 
     def remove(self, fd: int) -> None:
-        """Before the file is closed."""
+        """Stop watching a file. Call this before closing it."""
         self._epoll.unregister(fd)
         del self._handlers[fd]
 
@@ -60,30 +61,32 @@ class Loop:
         heapq.heappush(self._timers, (when_ns, next(self._order), action))
 
     def stop(self) -> None:
+        """End `run` after the current round."""
         self._stopped = True
         self._wake()
 
     def run(self) -> None:
-        """Serve until stopped. An exception of a handler ends the loop: it is a bug."""
+        """Serve until stopped. A handler's exception ends the loop, because it is a bug."""
         while not self._stopped:
             self._wait()
             for fd, events in self._epoll.poll(0):
                 handler = self._handlers.get(fd)
-                if handler is not None:  # an earlier handler of this round may have removed it
+                if handler is not None:  # an earlier handler of the same round may have removed it
                     handler(events)
             self._run_timers()
 
     def close(self) -> None:
+        """Close the loop's own files."""
         self._epoll.close()
-        self._waker.close()
-        self._wakened.close()
+        self._wake_writer.close()
+        self._wake_reader.close()
 
     def _wait(self) -> None:
         timeout_s = _MAX_WAIT_S
         if self._timers:
             timeout_s = min(max(0.0, (self._timers[0][0] - time.monotonic_ns()) / NS_PER_S), timeout_s)
         if timeout_s:
-            # select() on the epoll file, because its timeout counts microseconds.
+            # Wait with select() on the epoll file, because its timeout has microseconds.
             select.select([self._epoll.fileno()], [], [], timeout_s)
 
     def _run_timers(self) -> None:
@@ -92,13 +95,13 @@ class Loop:
 
     def _wake(self) -> None:
         try:
-            self._waker.send(b"\0")
+            self._wake_writer.send(b"\0")
         except BlockingIOError:
-            return  # a wake-up is pending already
+            return  # the socket is full, so a wake-up is pending
 
-    def _swallow(self) -> None:
+    def _discard_wake_ups(self) -> None:
         try:
-            while self._wakened.recv(4096):
+            while self._wake_reader.recv(4096):
                 pass
         except BlockingIOError:
             return

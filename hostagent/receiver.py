@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The receiving end: a listener, and one small state per connection: header, payload, (FIN), notice, header, …
+"""The receiving end: a listener, and a small state for each connection: header, payload, (FIN), notice, header, …
 
-The last byte's arrival is the kernel's time stamp of its packet, so that a busy machine's user space is not in the
-flow completion time. recvmsg() tells the stamp of the last segment *in the stream*; when segments came out of order
-that one may have arrived before a gap was filled, so then the time after the read counts instead.
+The arrival of the last byte is the kernel's time stamp of its packet. So the flow completion time does
+not contain the delay of user space on a busy machine. recvmsg() returns the time stamp of the segment
+that is last in the stream. After reordering, that segment may have arrived before a gap was filled;
+then the receiver takes the time after the read.
 """
 
 from __future__ import annotations
@@ -31,26 +32,27 @@ _READS_PER_WAKE = 8
 
 @dataclass
 class ReceiverStatistics:
-    """Since the agent's start."""
+    """Counters since the agent's start."""
 
     flows: int = 0
     bytes: int = 0
     user_space_ns: int = 0
-    """Sum over the kernel-stamped flows of the time from the arrival of the last byte to its read."""
+    """Time from the arrival of the last byte to its read, summed over the kernel-stamped flows."""
     kernel_stamped: int = 0
+    """Flows whose arrival is a time stamp of the kernel."""
 
 
 class Receiver:
-    """Listens on all addresses of this namespace, IPv4 and IPv6."""
+    """Accepts flows on all addresses of this namespace, IPv4 and IPv6."""
 
     def __init__(
         self, loop: Loop, congestion_control: str | None, port: int = PORT, max_window: int | None = None
     ) -> None:
-        """`max_window`: segments that a sender may have under way at most."""
+        """`max_window`: the most segments that a sender may have in flight. Raises EnvironmentLacking."""
         self._loop = loop
         self.window_bytes = None if max_window is None else max_window * MSS_BYTES
         self.statistics = ReceiverStatistics()
-        # MSG_TRUNC makes TCP drop what is read instead of copying it: these pages are never touched.
+        # With MSG_TRUNC, TCP drops the data instead of copying it, so these pages are never touched.
         self.sink = memoryview(mmap.mmap(-1, _READ_BYTES))
         self._listener = _listen(port)
         if self.window_bytes is not None:
@@ -58,23 +60,26 @@ class Receiver:
         if congestion_control:
             tcp.set_congestion_control(self._listener, congestion_control)
         loop.add(self._listener.fileno(), READ, lambda _: self._accept())
-        self._open: set[Incoming] = set()
+        self._open: set[IncomingConnection] = set()
 
     @property
     def port(self) -> int:
-        """The TCP port; useful when 0 was asked for."""
+        """The TCP port, also if the constructor's port was 0."""
         return int(self._listener.getsockname()[1])
 
     def use_congestion_control(self, name: str) -> None:
-        """For the connections to come. Both ends need a control that wants ECN, or the handshake refuses it."""
+        """Set the control of later connections.
+
+        Both ends need a control that uses ECN, because the handshake refuses ECN otherwise.
+        """
         tcp.set_congestion_control(self._listener, name)
 
     def close(self) -> None:
-        """Stop listening and reset what is open."""
+        """Stop listening and reset the open connections."""
         self._loop.remove(self._listener.fileno())
         self._listener.close()
         for connection in list(self._open):
-            connection.drop()
+            connection.close()
 
     def _accept(self) -> None:
         while True:
@@ -83,21 +88,22 @@ class Receiver:
             except BlockingIOError:
                 return
             except ConnectionError:
-                continue  # gone before we came
-            connection = Incoming(self, self._loop, sock, peer[0])
+                continue  # the sender has closed it already
+            connection = IncomingConnection(self, self._loop, sock, peer[0])
             self._open.add(connection)
-            connection.serve()  # the first bytes are usually here by now
+            connection.serve()  # the first bytes have usually arrived by now
 
     @property
     def connections(self) -> int:
-        """Open now."""
+        """Number of open connections."""
         return len(self._open)
 
-    def forget(self, connection: Incoming) -> None:
+    def remove(self, connection: IncomingConnection) -> None:
+        """Keep a closed connection no longer."""
         self._open.discard(connection)
 
 
-class Incoming:
+class IncomingConnection:
     """One accepted connection."""
 
     def __init__(self, receiver: Receiver, loop: Loop, sock: socket.socket, peer: str) -> None:
@@ -106,7 +112,7 @@ class Incoming:
         self._sock = sock
         self._peer = peer
         self._out_of_order = 0
-        self._over = False
+        self._answered = False
         sock.setblocking(False)
         tcp.reset_on_close(sock)
         self._expect_header()
@@ -119,15 +125,16 @@ class Incoming:
         self._received = 0
         self._kernel_ns: int | None = None
 
-    def drop(self) -> None:
+    def close(self) -> None:
+        """Close with RST."""
         self._loop.remove(self._sock.fileno())
         self._sock.close()
-        self._receiver.forget(self)
+        self._receiver.remove(self)
 
     def serve(self) -> None:
-        """Read what is there."""
-        if self._over:
-            self.drop()  # the sender's RST, which it sends once it has the notice
+        """Read the bytes that have arrived."""
+        if self._answered:
+            self.close()  # the sender resets the connection after it has read the notice
             return
         try:
             if self._receiver.window_bytes is not None:
@@ -138,13 +145,13 @@ class Incoming:
         except BlockingIOError:
             return
         except BadMessage as error:
-            log.warning("%s: %s: connection dropped", self._peer, error)
-            self.drop()
+            log.warning("connection from %s closed: %s", self._peer, error)
+            self.close()
         except OSError:
-            self.drop()  # the sender has died, or closes a connection of many flows
+            self.close()  # the sender has died, or closes a persistent connection
 
     def _read(self) -> bool:
-        """Read once; False when there is no more to do on this connection now."""
+        """Read once. Returns False if this connection needs no further read now."""
         if self._header is None:
             return self._read_header()
         if self._remaining:
@@ -154,7 +161,7 @@ class Incoming:
     def _read_header(self) -> bool:
         data, ancillary, _, _ = self._sock.recvmsg(HEADER_BYTES - len(self._head), tcp.TIMESTAMP_SPACE)
         if not data:
-            self.drop()
+            self.close()
             return False
         self._kernel_ns = tcp.arrival_ns(ancillary)
         self._head += data
@@ -174,7 +181,7 @@ class Incoming:
             self._remaining = 0
             return self._arrived(header)
         if not count:
-            self.drop()
+            self.close()
             return False
         self._kernel_ns = tcp.arrival_ns(ancillary)
         self._remaining -= count
@@ -196,13 +203,15 @@ class Incoming:
         return False
 
     def _read_end(self, header: Header) -> bool:
-        """Await the FIN, so that the switches have counted it before the sender resets the connection."""
+        """Wait for the FIN: the switches must count it before the sender resets the connection."""
         if self._sock.recv(1):
-            raise BadMessage(f"flow {header.sequence} is longer than it said")
+            raise BadMessage(
+                f"flow {header.sequence} is longer than the {header.size_bytes} bytes of its header"
+            )
         self._answer()
-        # End of file makes a socket readable for ever; the RST that comes next is reported unasked.
+        # After the FIN, the socket stays readable for ever. epoll reports the RST without any event.
         self._loop.change(self._sock.fileno(), 0)
-        self._over = True
+        self._answered = True
         return False
 
     def _answer(self) -> None:
@@ -223,14 +232,15 @@ def _listen(port: int) -> socket.socket:
     listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     listener.setsockopt(socket.SOL_SOCKET, tcp.SO_TIMESTAMPNS, 1)  # accepted sockets inherit it
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # ends a connection whose RST was lost
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # closes a connection whose RST was lost
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S)
     try:
         listener.bind(("::", port))
     except OSError as error:
         listener.close()
         raise EnvironmentLacking(
-            f"cannot listen on TCP port {port}: {error.strerror}; end what uses it"
+            f"cannot listen on TCP port {port}: {error.strerror}; "
+            f"find the program that uses it with ss -ltnp 'sport = {port}' and end it"
         ) from None
     listener.listen(_BACKLOG)
     listener.setblocking(False)

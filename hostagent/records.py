@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of a scheduled flow, as far as its sender knows it: pure."""
+"""Makes the record of a scheduled flow from what its sender knows. Pure functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def unfinished(
     congestion_control: str,
     retransmissions: int = 0,
 ) -> FlowRecord:
-    """Record of a flow that did not finish; one with a deadline has missed it, unless it was meant to be endless."""
+    """Return the record of a flow that did not finish, so it missed its deadline if it has one.
+
+    The record of an endless flow has no deadline, because such a flow is background traffic.
+    """
     deadline_us = None if flow.endless else flow.deadline_us
     return FlowRecord(
         id=flow.id,
@@ -49,36 +52,40 @@ def unfinished(
     )
 
 
-def grown(begun: FlowRecord, size_bytes: int) -> FlowRecord:
-    """Record of an endless flow that has come to this size."""
-    return replace(begun, bytes=size_bytes, size_class=size_class(size_bytes))
+def with_size(record: FlowRecord, size_bytes: int) -> FlowRecord:
+    """Return the record of an endless flow with the size that it has reached."""
+    return replace(record, bytes=size_bytes, size_class=size_class(size_bytes))
 
 
 def finished(
-    begun: FlowRecord, *, started_ns: int, arrived_ns: int, retransmissions: int, congestion_control: str
+    initial: FlowRecord, *, started_ns: int, arrived_ns: int, retransmissions: int, congestion_control: str
 ) -> FlowRecord:
-    """Record of a flow whose last byte arrived at `arrived_ns`; both times are CLOCK_REALTIME.
+    """Return the record of a flow whose last byte arrived at `arrived_ns`.
 
-    `begun` is its record so far. On one machine the clock is one; on several they must be disciplined (PTP).
+    `initial` is its record so far. Both times are CLOCK_REALTIME, `started_ns` on the sender and
+    `arrived_ns` on the receiver. On two machines, PTP must synchronise the clocks.
     """
     fct_us = (arrived_ns - started_ns) / NS_PER_US
     record = replace(
-        begun,
+        initial,
         started_at=started_ns / NS_PER_S,
         retransmissions=retransmissions,
         congestion_control=congestion_control,
     )
     if fct_us < 0:
         return replace(record, reason=CLOCKS_DISAGREE)
-    met = None if begun.deadline_us is None else fct_us <= begun.deadline_us
+    met = None if initial.deadline_us is None else fct_us <= initial.deadline_us
     return replace(record, fct_us=fct_us, met=met, status=FINISHED, reason="")
 
 
-def failed(begun: FlowRecord, reason: str, retransmissions: int) -> FlowRecord:
-    """Record of a flow that went wrong after it was begun."""
-    return replace(begun, retransmissions=retransmissions, reason=reason[:MAX_REASON])
+def failed(initial: FlowRecord, reason: str, retransmissions: int) -> FlowRecord:
+    """Return the record of a flow that failed after its start."""
+    return replace(initial, retransmissions=retransmissions, reason=reason[:MAX_REASON])
 
 
 def to_json(record: FlowRecord) -> str:
-    """The record as one line of JSON. Its fields are plain values: no need to copy them deeply, twice a flow."""
+    """Return the record as one line of JSON.
+
+    vars() replaces dataclasses.asdict(), whose deep copy would cost time twice for each flow.
+    """
     return json.dumps(vars(record), separators=(",", ":"))

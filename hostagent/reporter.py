@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's second thread: heartbeats, what their answers ask for, and the delivery of records.
+"""The agent's second thread: it sends heartbeats, applies the settings that answer them, and delivers records.
 
-Everything that may block (HTTP, loading BPF) happens here; the traffic's thread never waits for it.
+Everything that may block (HTTP, loading BPF) happens here, so the traffic's thread never waits for it.
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ HEARTBEAT_S = 1.0
 DELIVERY_S = 0.5
 FIRST_RETRY_S, LAST_RETRY_S = 0.25, 2.0
 DRAIN_S = 2.5
-"""How long a stopping agent tries to deliver; what is left waits in the spool."""
+"""How long a stopping agent tries to deliver records. The others stay in the spool."""
 
 
 def _settings(answer: object) -> AgentSettings:
-    """The answer to a heartbeat. Raises ServerAway: a web process of another version may be about to be replaced."""
+    """Return the settings in the answer to a heartbeat.
+
+    Raises ServerAway if the web process has another version, because it may be replaced soon.
+    """
     try:
         return read(AgentSettings, answer)
     except FieldError as error:
-        raise ServerAway(f"its settings are of another version than this agent ({error})") from None
+        raise ServerAway(
+            f"its settings do not fit this agent ({error}): run web process and agent of the same version"
+        ) from None
 
 
 class Reporter(threading.Thread):
-    """Start it; `finish` ends it. `status` is asked, `apply` and `collect` are called in this thread.
-
-    `collect` several times a second, whether the web process answers or not.
-    """
+    """The reporting thread. `start` starts it, `finish` ends it. All callbacks run in this thread."""
 
     def __init__(
         self,
@@ -51,6 +53,10 @@ class Reporter(threading.Thread):
         failed: Callable[[], None],
         collect: Callable[[], None] = lambda: None,
     ) -> None:
+        """`status` returns the heartbeat, `apply` takes the settings, `failed` reports that the thread died.
+
+        `collect` is called several times a second, whether the web process answers or not.
+        """
         super().__init__(name="reporter", daemon=True)
         self._path = f"/api/v1/agents/{name}"
         self._web = web
@@ -61,20 +67,20 @@ class Reporter(threading.Thread):
         self._collect = collect
         self._stopping = threading.Event()
         self._retry_s = FIRST_RETRY_S
-        self._away = False
+        self._is_away = False
         self.error: BaseException | None = None
-        """What ended the thread before its time; `failed` has been called then."""
+        """The error that ended the thread; `failed` has been called with it set."""
 
     def run(self) -> None:
         try:
             self._serve()
             self._drain()
-        except BaseException as error:  # not swallowed: the main thread raises it
+        except BaseException as error:  # Agent.run raises it in the main thread
             self.error = error
             self._failed()
 
     def finish(self) -> None:
-        """Deliver what can be delivered in DRAIN_S and end the thread."""
+        """Deliver records for at most DRAIN_S, then end the thread."""
         self._stopping.set()
         self.join()
         self._web.close()
@@ -89,10 +95,10 @@ class Reporter(threading.Thread):
                     next_heartbeat = time.monotonic() + HEARTBEAT_S
                 while self._courier.deliver() and not self._stopping.is_set():
                     pass
-                self._present()
+                self._note_answer()
                 self._stopping.wait(min(DELIVERY_S, max(0.0, next_heartbeat - time.monotonic())))
             except ServerAway as away:
-                self._absent(away)
+                self._note_outage(away)
                 self._stopping.wait(self._retry_s)
                 self._retry_s = min(2 * self._retry_s, LAST_RETRY_S)
 
@@ -105,7 +111,7 @@ class Reporter(threading.Thread):
                     self._heartbeat()
                     return
             except ServerAway:
-                time.sleep(FIRST_RETRY_S)  # between two tries; the loop ends by its own deadline
+                time.sleep(FIRST_RETRY_S)
 
     def _heartbeat(self) -> None:
         body = json.dumps(heartbeat_document(self._status())).encode()
@@ -116,13 +122,13 @@ class Reporter(threading.Thread):
             )
         self._apply(_settings(answer.json()))
 
-    def _present(self) -> None:
+    def _note_answer(self) -> None:
         self._retry_s = FIRST_RETRY_S
-        if self._away:
+        if self._is_away:
             log.info("the web process answers again")
-            self._away = False
+            self._is_away = False
 
-    def _absent(self, away: ServerAway) -> None:
-        if not self._away:
-            log.warning("the web process is away (%s): going on with what there is, trying again", away)
-            self._away = True
+    def _note_outage(self, away: ServerAway) -> None:
+        if not self._is_away:
+            log.warning("the web process does not answer (%s): keeping the last settings, retrying", away)
+            self._is_away = True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How every flow under way fares, at fixed times of the run: one line of JSON a flow and time, in `samples.jsonl`.
+"""Samples every active flow at fixed times of the run, into `samples.jsonl`: a line for each flow and time.
 
-Only for runs that ask for it: reading a socket takes a few microseconds of the traffic's thread.
+Only runs with `sample_ms` are sampled, because each sample takes a few microseconds of the traffic's thread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILE = "samples.jsonl"
 
 
 class Sampler:
-    """Samples at whole multiples of the interval since the run began, so that all hosts' samples go together."""
+    """Takes samples at whole multiples of the interval since the start of the run, so at the same times on all hosts."""
 
     def __init__(self, loop: Loop, sender: Sender, folder: Path, interval_ms: int) -> None:
         self._loop = loop
@@ -32,7 +32,7 @@ class Sampler:
         self._file = os.open(folder / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def begin(self, epoch_ns: int) -> None:
-        """`epoch_ns`: CLOCK_MONOTONIC when the run begins, or began."""
+        """Start sampling. `epoch_ns` is the CLOCK_MONOTONIC time at which the run starts or started."""
         self._epoch_ns = epoch_ns
         self._plan()
 
@@ -54,7 +54,8 @@ class Sampler:
         try:
             os.write(self._file, data)
         except OSError as error:
-            log.warning("samples are missing: %s", error.strerror)
+            log.warning("%s: samples are lost: %s", FILE, error.strerror)
 
     def close(self) -> None:
+        """Close the file."""
         os.close(self._file)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's part of a run's schedule, read from the file that the runner writes."""
+"""Reads the agent's part of a run's schedule, and the run's start time. The runner writes both files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EMPTY = Schedule("none")
 
 
 def load_schedule(path: Path, host: str) -> Schedule:
-    """Read the file and keep the flows that `host` sends. Raises FieldError that names what is wrong."""
+    """Return the schedule with the flows that `host` sends. Raises FieldError that names the file or the key."""
     try:
         document = json.loads(path.read_text())
     except (OSError, ValueError) as error:
@@ -22,12 +22,14 @@ def load_schedule(path: Path, host: str) -> Schedule:
     schedule = read(Schedule, document)
     for place, flow in enumerate(schedule.flows):
         if flow.dst not in schedule.addresses:
-            raise FieldError(f"flows[{place}].dst", f"{flow.dst} has no address in addresses")
+            raise FieldError(
+                f"flows[{place}].dst", f"{flow.dst} has no address: add an entry {flow.dst} to addresses"
+            )
     return schedule.of_host(host)
 
 
 def start_in(file: Path) -> float | None:
-    """The epoch second in a start file; None while there is no such file."""
+    """Return the start time (epoch, s) in a start file; None while the file does not exist."""
     try:
         return float(file.read_text())
     except FileNotFoundError:
@@ -35,7 +37,7 @@ def start_in(file: Path) -> float | None:
 
 
 def write_start(file: Path, start_at: float) -> None:
-    """Let the agents that wait for this file begin; they see all of it or nothing."""
+    """Write a start file atomically, so that the agents that wait for it start."""
     part = file.with_name(f"{file.name}.part")
     part.write_text(repr(start_at))
     part.replace(file)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sending end: one connection carries one flow, or (persistent) one flow after the other.
+"""The sending end: a connection carries one flow or, if persistent, one flow after the other.
 
-A flow on a connection of its own ends with the FIN right behind its last byte: that FIN, by its tag, is what switches
-count as a completed flow of that size. There must be one per flow, so the receiver never sends a FIN of its own and
-this end closes with RST once it has read the receiver's notice.
+On a connection for one flow, the FIN follows the last byte. Switches count that FIN, by its tag, as a
+completed flow of that size, so each flow must have exactly one FIN. Therefore the receiver never sends
+a FIN, and the sender closes with RST after it has read the receiver's notice.
 
-The kernel is told of flows with a deadline or an importance. Where that means that it may kill one, this end looks
-every QUENCH_LOOK_NS whether it has, and then closes with RST.
+The sender declares flows with a deadline, an importance or a known size to the kernel. If the kernel
+may kill a flow, the sender polls for that every QUENCH_POLL_NS, and closes with RST after a kill.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from hostagent import tcp, telling
-from hostagent.deadline import Phase
+from hostagent import declarations, tcp
 from hostagent.loop import READ, WRITE, Loop
-from hostagent.records import QUENCHED, failed, finished, grown
+from hostagent.records import QUENCHED, failed, finished, with_size
+from hostagent.sockets import Phase
 from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, PORT, BadMessage, Header, Notice
 from policy.records import FlowRecord
 from policy.schedule import ScheduledFlow
@@ -33,9 +33,9 @@ from policy.units import NS_PER_MS
 
 _PAYLOAD = memoryview(bytes(256 * 1024))
 _SENDS_PER_WAKE = 4
-QUENCH_LOOK_NS = 20 * NS_PER_MS
+QUENCH_POLL_NS = 20 * NS_PER_MS
 ENDLESS_UNSENT_BYTES = 128 * 1024
-"""An endless flow ends when this much, at most, has followed what its program wrote last."""
+"""At most this much of an endless flow waits unsent in the socket, so that the flow ends soon after its time."""
 
 _REASONS = {
     errno.ECONNREFUSED: "connection refused",
@@ -51,51 +51,52 @@ class ActiveFlow:
 
     sequence: int
     flow: ScheduledFlow
-    begun: FlowRecord
-    """Its record if it went no further."""
-    done: Callable[[ActiveFlow, FlowRecord, int], None]
-    """Called once with the flow, its record and its retransmission timeouts."""
+    initial_record: FlowRecord
+    """The record that is true if the flow makes no progress from here."""
+    on_done: Callable[[ActiveFlow, FlowRecord, int], None]
+    """Called once, with the flow, its record and its number of retransmission timeouts."""
     ends_ns: int | None = None
     """CLOCK_MONOTONIC at which an endless flow ends."""
 
 
 class Sender:
-    """Starts flows and keeps the connections."""
+    """Starts flows and owns the connections."""
 
     def __init__(self, loop: Loop, persistent: bool, port: int = PORT) -> None:
         self._loop = loop
         self._persistent = persistent
         self._port = port
-        self._idle: dict[str, list[Outgoing]] = defaultdict(list)
-        self.active: dict[int, Outgoing] = {}
-        """By sequence number."""
+        self._idle: dict[str, list[OutgoingConnection]] = defaultdict(list)
+        self.active: dict[int, OutgoingConnection] = {}
+        """Connections that carry a flow, by the flow's sequence number."""
         self.refused_controls = 0
-        """Connections that took the namespace's default because their congestion control was not registered."""
+        """Connections that use the namespace's default, because their congestion control was not registered."""
         self.undeclared = 0
-        """Flows that the kernel was to be told of, but nobody on this machine listened, or the control did not hear."""
+        """Flows that needed a declaration, but no agent had the hook attached, or it did not reach the control."""
 
     def start(self, active: ActiveFlow, address: str, congestion_control: str | None) -> None:
-        """Send the flow; its `done` is called in any case, perhaps before this returns."""
+        """Send the flow. `active.on_done` is called in any case, perhaps before this returns."""
         connection = self._free_connection(address, congestion_control)
         if connection is None:
-            connection = Outgoing(self, self._loop, address, self._port, congestion_control)
+            connection = OutgoingConnection(self, self._loop, address, self._port, congestion_control)
             self.refused_controls += connection.control_refused
         connection.begin(active, ends_with_fin=not self._persistent)
 
-    def _free_connection(self, address: str, congestion_control: str | None) -> Outgoing | None:
+    def _free_connection(self, address: str, congestion_control: str | None) -> OutgoingConnection | None:
         idle = self._idle[address]
         while idle:
             connection = idle.pop()
             if connection.congestion_control == congestion_control:
                 return connection
-            connection.drop()
+            connection.close()
         return None
 
-    def rest(self, connection: Outgoing) -> None:
-        """A connection is free for the next flow."""
+    def add_idle(self, connection: OutgoingConnection) -> None:
+        """Keep a connection for the next flow to its address."""
         self._idle[connection.address].append(connection)
 
-    def forget(self, connection: Outgoing) -> None:
+    def remove_idle(self, connection: OutgoingConnection) -> None:
+        """Keep the connection no longer, if it was idle."""
         if connection in self._idle[connection.address]:
             self._idle[connection.address].remove(connection)
 
@@ -105,10 +106,10 @@ class Sender:
             connection.fail(reason)
         for idle in self._idle.values():
             while idle:
-                idle.pop().drop()
+                idle.pop().close()
 
 
-class Outgoing:
+class OutgoingConnection:
     """One connection to a receiver."""
 
     def __init__(
@@ -120,13 +121,14 @@ class Outgoing:
         self._loop = loop
         self._port = port
         self._active: ActiveFlow | None = None
-        self._before = tcp.TcpInfo(0, 0, 0)
+        self._info_before = tcp.TcpInfo(0, 0, 0)
         self._connected = False
-        self._told = False
+        self._declared = False
         self._sock = _open(address)
         self.control_refused = not _select(self._sock, congestion_control)
 
     def begin(self, active: ActiveFlow, ends_with_fin: bool) -> None:
+        """Send a flow; connect first on a new connection."""
         self._active = active
         self._sender.active[active.sequence] = self
         self._fin = ends_with_fin or active.flow.endless
@@ -135,7 +137,7 @@ class Outgoing:
         self._started_ns = time.time_ns()
         self._head = self._header(active).pack()
         try:
-            self._tell(active)
+            self._declare(active)
             self._plan_end(active)
             if self._connected:
                 self._send()
@@ -149,44 +151,43 @@ class Outgoing:
         deadline_us = round(flow.deadline_us or 0)
         return Header(active.sequence, flow.bytes, self._started_ns, deadline_us, self._fin, flow.endless)
 
-    def _tell(self, active: ActiveFlow) -> None:
-        """Also of a flow of which there is nothing to tell, when another one went before it on this connection."""
-        wishes = telling.wishes(active.flow)
-        if not (wishes or self._told):
+    def _declare(self, active: ActiveFlow) -> None:
+        needed = declarations.needs_declaration(active.flow)
+        # After a declared flow, the next one on the connection needs an empty declaration to replace it.
+        if not (needed or self._declared):
             return
-        self._told = telling.tell(self._sock, active.flow)
-        if wishes and not self._told:
+        self._declared = declarations.declare(self._sock, active.flow)
+        if needed and not self._declared:
             self._sender.undeclared += 1
-        if self._told and active.flow.quench == "kill":
-            self._loop.call_at(time.monotonic_ns() + QUENCH_LOOK_NS, partial(self._look, active))
+        if self._declared and active.flow.quench == "kill":
+            self._loop.call_at(time.monotonic_ns() + QUENCH_POLL_NS, partial(self._poll_quench, active))
 
-    def _look(self, active: ActiveFlow) -> None:
-        """Has the kernel killed the flow?"""
+    def _poll_quench(self, active: ActiveFlow) -> None:
         if self._active is not active:
             return
-        state = telling.state(self._sock)
+        state = declarations.state(self._sock)
         if state is not None and state.phase is Phase.KILLED:
             self.fail(QUENCHED)
         else:
-            self._loop.call_at(time.monotonic_ns() + QUENCH_LOOK_NS, partial(self._look, active))
+            self._loop.call_at(time.monotonic_ns() + QUENCH_POLL_NS, partial(self._poll_quench, active))
 
     def _plan_end(self, active: ActiveFlow) -> None:
         if active.ends_ns is not None:
-            tcp.bound_unsent(self._sock, ENDLESS_UNSENT_BYTES)
+            tcp.limit_unsent(self._sock, ENDLESS_UNSENT_BYTES)
             self._loop.call_at(active.ends_ns, partial(self._end, active))
 
     def _end(self, active: ActiveFlow) -> None:
-        """The time of an endless flow is over; what it has written still goes out."""
+        """Write no more of an endless flow. TCP still sends what has been written."""
         if self._active is not active:
             return
         sent_bytes = HEADER_BYTES + sys.maxsize - self._remaining
-        self._active = replace(active, begun=grown(active.begun, sent_bytes))
+        self._active = replace(active, initial_record=with_size(active.initial_record, sent_bytes))
         self._remaining = 0
         if self._connected and not self._head:
             self._all_sent()
 
     def sample(self) -> Mapping[str, Any] | None:
-        """How the flow fares now; None when there is none."""
+        """Return a sample of the flow's progress; None if the connection carries no flow."""
         active = self._active
         if active is None:
             return None
@@ -194,14 +195,14 @@ class Outgoing:
         sample = {
             "flow": active.flow.id,
             "label": active.flow.label,
-            "acked_bytes": info.acked_bytes - self._before.acked_bytes,
+            "acked_bytes": info.acked_bytes - self._info_before.acked_bytes,
             "cwnd": info.cwnd,
             "srtt_us": info.srtt_us,
-            "under_way": info.under_way,
-            "retransmissions": info.retransmissions - self._before.retransmissions,
+            "under_way": info.unacked_segments,
+            "retransmissions": info.retransmissions - self._info_before.retransmissions,
         }
-        state = telling.state(self._sock)
-        return sample if state is None else sample | dict(telling.sample(state))
+        state = declarations.state(self._sock)
+        return sample if state is None else sample | dict(declarations.sample(state))
 
     def _connect(self) -> None:
         result = self._sock.connect_ex((self.address, self._port))
@@ -212,7 +213,7 @@ class Outgoing:
     def _on_event(self, events: int) -> None:
         try:
             if self._active is None:
-                self.drop()  # an idle connection has nothing to say: the receiver has gone
+                self.close()  # an event on an idle connection means that the receiver has closed it
             elif events & WRITE and (self._head or self._remaining):
                 self._connected = True
                 self._send()
@@ -258,50 +259,50 @@ class Outgoing:
         if len(self._notice) == NOTICE_BYTES:
             notice = Notice.unpack(self._notice)
             if notice.sequence != active.sequence:
-                raise BadMessage(f"it is about flow {notice.sequence}, not {active.sequence}")
+                raise BadMessage(f"the notice is for flow {notice.sequence}, not {active.sequence}")
             self._finish(active, notice)
 
     def _finish(self, active: ActiveFlow, notice: Notice) -> None:
         info = tcp.tcp_info(self._sock)
         record = finished(
-            active.begun,
+            active.initial_record,
             started_ns=self._started_ns,
             arrived_ns=notice.arrived_ns,
-            retransmissions=info.retransmissions - self._before.retransmissions,
+            retransmissions=info.retransmissions - self._info_before.retransmissions,
             congestion_control=tcp.congestion_control(self._sock),
         )
-        timeouts = (info.timeouts or 0) - (self._before.timeouts or 0)
-        self._before = info
-        if self._told and not telling.is_heard(self._sock, active.flow):
+        timeouts = (info.timeouts or 0) - (self._info_before.timeouts or 0)
+        self._info_before = info
+        if self._declared and not declarations.reached_control(self._sock, active.flow):
             self._sender.undeclared += 1
         self._release(active)
         if self._fin:
-            self.drop()
+            self.close()
         else:
-            self._sender.rest(self)
-        active.done(active, record, timeouts)
+            self._sender.add_idle(self)
+        active.on_done(active, record, timeouts)
 
     def fail(self, reason: str) -> None:
-        """The flow on this connection is over without having finished."""
+        """Record the connection's flow as unfinished, and close with RST."""
         active = self._active
         if active is None:
             return
         info = tcp.tcp_info(self._sock)
-        begun = active.begun
+        initial = active.initial_record
         if active.flow.endless:
-            begun = grown(begun, max(begun.bytes, info.acked_bytes - self._before.acked_bytes))
-        record = failed(begun, reason, info.retransmissions - self._before.retransmissions)
+            initial = with_size(initial, max(initial.bytes, info.acked_bytes - self._info_before.acked_bytes))
+        record = failed(initial, reason, info.retransmissions - self._info_before.retransmissions)
         self._release(active)
-        self.drop()
-        active.done(active, record, (info.timeouts or 0) - (self._before.timeouts or 0))
+        self.close()
+        active.on_done(active, record, (info.timeouts or 0) - (self._info_before.timeouts or 0))
 
     def _release(self, active: ActiveFlow) -> None:
         del self._sender.active[active.sequence]
         self._active = None
 
-    def drop(self) -> None:
+    def close(self) -> None:
         """Close with RST."""
-        self._sender.forget(self)
+        self._sender.remove_idle(self)
         self._loop.remove(self._sock.fileno())
         self._sock.close()
 
@@ -315,7 +316,10 @@ def _open(address: str) -> socket.socket:
 
 
 def _select(sock: socket.socket, congestion_control: str | None) -> bool:
-    """False when no such control is registered: its process may just have died; another one registers it soon."""
+    """Select the control. Returns False if it is not registered.
+
+    The process that registered it may have died a moment ago; another agent registers it again soon.
+    """
     try:
         if congestion_control:
             tcp.set_congestion_control(sock, congestion_control)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow records on disk until the web process has them: append-only JSON lines that survive kill -9 at any moment.
+"""Flow records on disk until the web process has accepted them. The files survive kill -9 at any moment.
 
-    segment-00000007.jsonl   records, one write() each; a line without its newline was never finished
-    cursor                   "7 12345": all before this offset of this segment has been accepted; replaced atomically
-    quarantine.jsonl         records that the web process refuses, with its words
+    segment-00000007.jsonl   records, one write() each; a line without newline is incomplete
+    cursor                   "7 12345": the web process has all before this offset of this segment
+    quarantine.jsonl         records that the web process refused, each with the reason
 
-A new process starts a new segment, so it never writes behind a torn line. One thread appends, another one delivers;
-they share only counters. Nothing is synced to the device: the spool outlives the process, not the machine.
+A new process starts a new segment, so it never appends to an incomplete line. The cursor is replaced
+atomically. One thread appends and another delivers; they share only counters. No file is synced to the
+device, so the spool survives the process but not a power failure.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ class Position:
 
 @dataclass(frozen=True)
 class Batch:
-    """Whole lines, and the position behind them."""
+    """Complete lines, and the position after them."""
 
     lines: tuple[bytes, ...]
     end: Position
 
 
 class Spool:
-    """The spool in `folder`, made when missing."""
+    """The spool in `folder`, which is created if missing."""
 
     def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,51 +61,52 @@ class Spool:
         self._current = max([*existing, self._cursor.segment], default=0) + 1
         self._open_current()
 
-    # -- the writer's side
+    # -- The traffic's thread calls these.
 
     def append(self, record: FlowRecord) -> None:
-        """Keep a record. EnvironmentLacking when the disk does not take it."""
+        """Append a record. Raises EnvironmentLacking if the disk is full or broken."""
         line = to_json(record).encode() + b"\n"
         if self._size + len(line) > self._segment_bytes and self._size:
             self.rotate()
         try:
             written = os.write(self._file, line)
         except OSError as error:
-            raise EnvironmentLacking(f"{self._folder}: cannot keep a flow record: {error}") from None
+            raise EnvironmentLacking(f"{self._folder}: cannot write a flow record: {error}") from None
         if written != len(line):
             raise EnvironmentLacking(f"{self._folder}: the disk is full; make room and start the agent again")
         self._size += written
         self._appended += 1
 
     def rotate(self) -> int:
-        """Start a new segment; returns its number. Every record so far lies in a lower one."""
+        """Start a new segment and return its number. All earlier records are in lower segments."""
         os.close(self._file)
         self._current += 1
         self._open_current()
         return self._current
 
     def forget_before(self, segment: int) -> None:
-        """Nobody will ask for the ids in lower segments any more: they go once they have been delivered."""
+        """Allow the removal of lower segments once they are delivered: `ids` need not return theirs any longer."""
         self._floor = segment
 
     def ids(self) -> set[str]:
-        """Ids of all records still on disk, delivered or not."""
+        """Return the ids of all records on disk, delivered or not."""
         return {_id_of(line) for line in self._lines_from(Position(0, 0))}
 
     def close(self) -> None:
+        """Close the current segment."""
         os.close(self._file)
 
-    # -- the courier's side
+    # -- The courier calls these, in the reporter's thread.
 
     @property
     def depth(self) -> int:
-        """Records that wait for delivery."""
+        """Number of records that wait for delivery."""
         return self._appended - self._delivered
 
     def next_batch(self) -> Batch | None:
-        """What to deliver next, or None when nothing waits. The same again until it is acknowledged."""
+        """Return the next records to deliver, or None. The batch begins with the same record until acknowledged."""
         while True:
-            newest = self._current  # before reading: a lower segment does not grow any more
+            newest = self._current  # read it first: lower segments no longer grow
             segment = self._cursor.segment
             lines = self._read_lines(self._cursor)
             if lines:
@@ -115,7 +117,7 @@ class Spool:
             self._cursor = Position(segment + 1, 0)
 
     def acknowledge(self, batch: Batch) -> None:
-        """The web process has accepted the batch: never deliver it again."""
+        """Note that the web process has accepted the batch, so that it is never delivered again."""
         self._cursor = batch.end
         temporary = self._folder / "cursor.tmp"
         temporary.write_text(f"{batch.end.segment} {batch.end.offset}\n")
@@ -124,8 +126,13 @@ class Spool:
         self._remove_delivered()
 
     def quarantine(self, line: bytes, why: str) -> None:
-        """Put aside a record that the web process refuses. The caller acknowledges it then."""
-        log.error("refused record put aside in %s: %s: %s", self._folder, why, line.decode(errors="replace"))
+        """Write a refused record to quarantine.jsonl. The caller must acknowledge it."""
+        log.error(
+            "%s/quarantine.jsonl: the web process refused a record (%s): %s",
+            self._folder,
+            why,
+            line.decode(errors="replace"),
+        )
         entry = json.dumps({"why": why, "record": line.decode(errors="replace")}) + "\n"
         with (self._folder / "quarantine.jsonl").open("a") as file:
             file.write(entry)
@@ -148,10 +155,10 @@ class Spool:
             segment, offset = (self._folder / "cursor").read_text().split()
             return Position(int(segment), int(offset))
         except (FileNotFoundError, ValueError):
-            return Position(0, 0)  # none, or lost with the machine: deliver all again, records are idempotent
+            return Position(0, 0)  # no cursor: deliver all again, the ids make that harmless
 
     def _read_lines(self, start: Position) -> list[bytes]:
-        """Whole lines from `start` in its segment, as many as a batch takes."""
+        """Return the complete lines from `start` in its segment, at most a batch of them."""
         try:
             with self._path(start.segment).open("rb") as file:
                 file.seek(start.offset)
@@ -180,9 +187,9 @@ def _id_of(line: bytes) -> str:
     try:
         return str(json.loads(line)["id"])
     except (ValueError, KeyError, TypeError):
-        return ""  # a damaged line: the web process refuses it, and it goes to quarantine
+        return ""  # the web process will refuse this damaged line, so it goes to quarantine
 
 
 def body_of(lines: Sequence[bytes]) -> bytes:
-    """The JSON array of these records: they are JSON already."""
+    """Return the JSON array of these lines, which are JSON already."""
     return b"[" + b",".join(lines) + b"]"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a host's part of a schedule: every flow at its time, every flow one record."""
+"""Runs a host's part of a schedule: it starts each flow at its time, and each flow has one record."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from policy.units import NS_PER_S
 log = logging.getLogger(__name__)
 
 CHECKPOINT_LINES = 5000
+"""The journal is rewritten after this many lines."""
 
 
 @dataclass(frozen=True)
 class Transport:
-    """What new flows use; replaced as a whole when the policy changes."""
+    """The transport of new flows. A new policy replaces the whole object, because two threads read it."""
 
     congestion_control: str | None
     """None: the namespace's default."""
@@ -32,7 +33,7 @@ class Transport:
 
 @dataclass
 class TrafficStatistics:
-    """Since the agent's start, but for what an earlier process of the same run had done."""
+    """Counters since the agent's start. They leave out the flows of an earlier process of the same run."""
 
     started: int = 0
     finished: int = 0
@@ -41,11 +42,11 @@ class TrafficStatistics:
     timeouts: int = 0
     """Retransmission timeouts."""
     start_lag_max_us: float = 0.0
-    """How much later than scheduled a flow has started, at most."""
+    """The largest delay of a flow's start against the schedule."""
 
 
 class Traffic:
-    """`begin` takes up the past and the schedule; then everything happens in the loop."""
+    """Starts the schedule's flows from the loop, after `begin`."""
 
     def __init__(
         self, loop: Loop, schedule: Schedule, sender: Sender, spool: Spool, journal: Journal, grace_s: float
@@ -61,22 +62,23 @@ class Traffic:
         self.statistics = TrafficStatistics()
         self.transport = Transport(None, schedule.scheme)
         self.done = False
-        """All flows of the schedule are recorded."""
+        """Whether all flows of the schedule are recorded."""
 
     @property
     def active(self) -> int:
+        """Number of flows that have started and not ended."""
         return len(self._active)
 
     @property
     def epoch_ns(self) -> int:
-        """CLOCK_MONOTONIC when the schedule begins; known once `begin` was called."""
+        """CLOCK_MONOTONIC time of the schedule's start; set by `begin`."""
         return self._epoch_ns
 
     def begin(self, start_at: float) -> None:
-        """Close what an earlier process left open and run the schedule from `start_at`, a second of the epoch."""
+        """Record the flows that an earlier process owes, then run the schedule from `start_at` (epoch, s)."""
         self._start_at = start_at
         self._epoch_ns = round(start_at * NS_PER_S) - (time.time_ns() - time.monotonic_ns())
-        resumption = resume(self._journal.past(), self._schedule, start_at, self._spool.ids(), time.time())
+        resumption = resume(self._journal.read(), self._schedule, start_at, self._spool.ids(), time.time())
         for record in resumption.records:
             self._keep(record)
         self._next = resumption.next_sequence
@@ -86,7 +88,7 @@ class Traffic:
         self._plan_next()
 
     def stop(self, reason: str) -> None:
-        """Record the active flows as unfinished; nothing starts any more."""
+        """Record the active flows as unfinished, and start no further flow."""
         self._next = len(self._schedule.flows)
         self._sender.abandon(reason)
 
@@ -101,7 +103,7 @@ class Traffic:
             self.done = not self._active
 
     def _start_due(self) -> None:
-        """Start one flow; the loop serves its sockets before the next one, even if that is due already."""
+        """Start one flow, then return to the loop, which serves the sockets even if another flow is due."""
         if self._next >= len(self._schedule.flows):
             return
         sequence, self._next = self._next, self._next + 1
@@ -112,7 +114,7 @@ class Traffic:
         flow, transport = self._schedule.flows[sequence], self.transport
         lag_us = (time.monotonic_ns() - self._due_ns(flow.start_s)) / 1000
         self.statistics.start_lag_max_us = max(self.statistics.start_lag_max_us, lag_us)
-        begun = unfinished(
+        initial = unfinished(
             flow,
             RESTARTED,
             started_at=time.time(),
@@ -121,9 +123,9 @@ class Traffic:
         )
         if self._journal.lines >= CHECKPOINT_LINES:
             self._checkpoint(before=sequence)
-        self._journal.start(sequence, begun)
+        self._journal.append_start(sequence, initial)
         ends_ns = None if flow.until_s is None else self._due_ns(flow.until_s)
-        active = ActiveFlow(sequence, flow, begun, self._on_done, ends_ns)
+        active = ActiveFlow(sequence, flow, initial, self._on_done, ends_ns)
         self._active[sequence] = active
         self.statistics.started += 1
         self._sender.start(active, self._schedule.addresses[flow.dst], transport.congestion_control)
@@ -143,8 +145,8 @@ class Traffic:
             self.statistics.unfinished += 1
 
     def _checkpoint(self, before: int | None = None) -> None:
-        """Forget the flows that are over, so that journal and spool stay small however long the run is."""
+        """Drop ended flows from journal and spool, so that both stay small in a long run."""
         segment = self._spool.rotate()
-        active = [(sequence, flow.begun) for sequence, flow in self._active.items()]
-        self._journal.begin(self._start_at, self._next if before is None else before, active)
+        active = [(sequence, flow.initial_record) for sequence, flow in self._active.items()]
+        self._journal.replace(self._start_at, self._next if before is None else before, active)
         self._spool.forget_before(segment)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow watch on a host: the TCP connections of any program become flow records, and are shown while they live.
+"""Flow watch on a host: the TCP connections of any program become flow records. Live ones go into heartbeats.
 
-A connection between two hosts that are both watched is told of once, by the one that sent more of the data. Of one to
-an address that nobody watches, this host tells whichever way the data went. All of it happens in the reporter's
-thread; a spool of its own keeps it away from the traffic's.
+If both ends of a connection are watched, only the host that sent more data reports it. If the other end
+is not watched, this host reports the connection, whatever the direction of the data. The reporter's
+thread does all of this, with a spool of its own, so that it never delays the traffic's thread.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from policy.units import NS_PER_S
 log = logging.getLogger(__name__)
 
 MOST_SHOWN = 20
-"""Living connections in a heartbeat: the fastest."""
+"""A heartbeat holds at most this many live connections, the fastest."""
 _ROTATE_RECORDS = 5000
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _UNKNOWN = "unknown"
 
 ADOPTED = "began before it was watched"
 ABORTED = "closed before all of it had been acknowledged"
-CUT = "closed before the other end had said all"
+CUT = "closed before the other end had finished sending"
 _REASONS = {
     errno.ECONNRESET: "reset by the other end",
     errno.EPIPE: "reset by the other end",
@@ -45,39 +45,40 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class Host:
-    """Whose connections are watched."""
+    """The host whose connections are watched."""
 
     name: str
     names: Mapping[str, str]
-    """Address -> name of the hosts that are watched too."""
+    """Address → name of the watched hosts."""
     boot: str
-    """Stands for this machine since it booted: a socket's cookie is unique until then."""
+    """Identifies the boot of this machine, because a socket's cookie is unique only until the next boot."""
     epoch_ns: int
-    """What CLOCK_MONOTONIC's zero is in CLOCK_REALTIME."""
+    """CLOCK_REALTIME at zero of CLOCK_MONOTONIC."""
 
     def is_watched(self, connection: Connection) -> bool:
-        """Is the other end watched as well?"""
+        """Whether the other end is watched, too."""
         remote = connection.remote
         return remote.is_loopback or remote == connection.local or str(remote) in self.names
 
     def remote_name(self, connection: Connection) -> str:
+        """Return the name of the other end; its address if it is not watched."""
         remote = connection.remote
         if remote.is_loopback or remote == connection.local:
             return self.name
         return self.names.get(str(remote), str(remote))
 
     def identity(self, connection: Connection) -> str:
-        """The same over restarts of the agent; another one when the program uses the socket again."""
+        """Return the connection's id. A restart of the agent keeps it; a later connection of the socket has another."""
         return f"watched/{self.boot}/{connection.cookie}.{connection.start_ns}"
 
-    def is_told_here(self, connection: Connection) -> bool:
-        """Is it this host that tells of the connection? Not when it carried nothing."""
+    def is_reported_here(self, connection: Connection) -> bool:
+        """Whether this host reports the connection. No host reports one without payload."""
         if not connection.sent_bytes and not connection.received_bytes:
             return False
         return is_sender(connection) or not self.is_watched(connection)
 
-    def ends(self, connection: Connection) -> dict[str, Any]:
-        """Where the data came from and went to."""
+    def endpoints(self, connection: Connection) -> dict[str, Any]:
+        """Return source and destination of the data, with ports, as fields of a record."""
         here = (self.name, connection.local_port)
         there = (self.remote_name(connection), connection.remote_port)
         source, target = (here, there) if is_sender(connection) else (there, here)
@@ -85,26 +86,27 @@ class Host:
 
 
 def is_sender(connection: Connection) -> bool:
-    """Has this end sent more than it received? When both are equal, who opened the connection counts as the sender."""
+    """Whether this end has sent more than it received. If both are equal, the end that connected is the sender."""
     sent = connection.sent_bytes + connection.pending_bytes
     return (sent, connection.active) > (connection.received_bytes, False)
 
 
 def carried_bytes(connection: Connection) -> int:
+    """Return the payload in the direction that carried more."""
     return connection.sent_bytes if is_sender(connection) else connection.received_bytes
 
 
 def to_record(connection: Connection, host: Host, scheme: str) -> FlowRecord | None:
-    """The record of a connection that has ended; None when another host tells of it, or nobody."""
+    """Return the record of an ended connection; None if another host reports it or it carried no payload."""
     size_bytes = carried_bytes(connection)
-    if not host.is_told_here(connection) or not size_bytes:
+    if not host.is_reported_here(connection) or not size_bytes:
         return None
     sending = is_sender(connection)
     finished_ns, reason = _outcome(connection, sending)
     deadline_us, met = _deadline(connection, finished_ns) if sending else (None, None)
     return FlowRecord(
         id=host.identity(connection),
-        **host.ends(connection),
+        **host.endpoints(connection),
         bytes=size_bytes,
         size_class=size_class(size_bytes),
         started_at=(host.epoch_ns + connection.start_ns) / NS_PER_S,
@@ -125,7 +127,10 @@ def to_record(connection: Connection, host: Host, scheme: str) -> FlowRecord | N
 
 
 def _outcome(connection: Connection, sending: bool) -> tuple[int | None, str]:
-    """When the data had arrived, or None and why it had not. A receiver knows it by the order in which things ended."""
+    """Return when the data had arrived (CLOCK_MONOTONIC, ns), or None and the reason why it had not.
+
+    A sender knows by the acknowledgements, a receiver only by how the connection ended.
+    """
     if sending and connection.sent_at_ns is not None:
         return max(connection.sent_at_ns, connection.start_ns), ""
     in_order = not connection.error and (connection.closed or connection.received_at_ns is not None)
@@ -137,7 +142,7 @@ def _outcome(connection: Connection, sending: bool) -> tuple[int | None, str]:
 
 
 def _deadline(connection: Connection, finished_ns: int | None) -> tuple[float | None, bool | None]:
-    """The deadline that was told last, from the flow's start (us), and whether the connection's data met it."""
+    """Return the last declared deadline (us from the flow's start), and whether the connection's data met it."""
     if connection.told_deadline_ns is None or connection.told_start_ns is None:
         return None, None
     met = finished_ns is not None and finished_ns <= connection.told_deadline_ns
@@ -145,13 +150,14 @@ def _deadline(connection: Connection, finished_ns: int | None) -> tuple[float | 
 
 
 class Rates:
-    """Rate of each living connection, from one look to the next."""
+    """Computes the rate of each live connection between two updates."""
 
     def __init__(self) -> None:
         self._before: dict[int, tuple[int, int]] = {}
+        """Cookie → bytes and time (ns) at the last update."""
 
-    def look(self, connections: Iterable[Connection]) -> list[tuple[Connection, int]]:
-        """Each with its rate in bits/s since the last look, or since its start."""
+    def update(self, connections: Iterable[Connection]) -> list[tuple[Connection, int]]:
+        """Return each connection with its rate (bits/s) since the last update or, if new, since its start."""
         rated, seen = [], {}
         for connection in connections:
             now = (carried_bytes(connection), connection.read_ns)
@@ -164,12 +170,12 @@ class Rates:
 
 
 def living_connection(connection: Connection, rate_bps: int, host: Host) -> LivingConnection:
-    """What a heartbeat says of a connection that lives."""
+    """Return the heartbeat's entry of a live connection."""
     sending = is_sender(connection)
     deadline_ns = connection.told_deadline_ns if sending else None
     return LivingConnection(
         id=host.identity(connection),
-        **host.ends(connection),
+        **host.endpoints(connection),
         bytes=carried_bytes(connection),
         rate_bps=rate_bps,
         started_at=(host.epoch_ns + connection.start_ns) / NS_PER_S,
@@ -181,7 +187,7 @@ def living_connection(connection: Connection, rate_bps: int, host: Host) -> Livi
 
 
 class FlowWatch:
-    """The watch of this host's network namespace: a context for the reporter's thread."""
+    """The watch of this host's network namespace. The reporter's thread uses it from `begin` to `end`."""
 
     def __init__(
         self,
@@ -192,7 +198,11 @@ class FlowWatch:
         ignored: Callable[[], tuple[str, int] | None] = lambda: None,
         use_bpf: bool = True,
     ) -> None:
-        """`names`: as in Host. `ignored`: the web process's address and port, if it is reached over TCP."""
+        """`names`: as in Host. `scheme` returns the scheme for records.
+
+        `ignored` returns the web process's address and port if the agent reaches it over TCP: the agent's
+        own reports are not watched.
+        """
         self._host = Host(
             name,
             names,
@@ -207,16 +217,17 @@ class FlowWatch:
         self._rates = Rates()
         self._spooled = 0
         self.recorded = 0
-        """Connections that became records."""
+        """Number of connections that became records."""
         self.problem = ""
-        """Why connections are not watched although they should be; empty when all is well."""
+        """Why connections are not watched although they should be; empty if they are watched."""
 
     @property
     def running(self) -> bool:
+        """Whether connections are watched."""
         return self._watch is not None
 
     def begin(self) -> None:
-        """Watch the namespace of the calling thread. A kernel that cannot is a `problem`, no error."""
+        """Watch the namespace of the calling thread. A kernel that cannot watch sets `problem`; that is no error."""
         self.spool.forget_before(self.spool.rotate())
         if not self._use_bpf:
             return
@@ -227,10 +238,10 @@ class FlowWatch:
             log.warning("%s", self.problem)
 
     def collect(self) -> None:
-        """Keep the connections that have ended. To be called often, whether anybody takes the records or not."""
+        """Spool the records of ended connections. Call this often, also while the web process is away."""
         if self._watch is None:
             return
-        for connection in filter(self._concerns_us, self._watch.ended()):
+        for connection in filter(self._is_other_traffic, self._watch.ended()):
             record = to_record(connection, self._host, self._scheme())
             if record is not None:
                 self._keep(record)
@@ -243,15 +254,17 @@ class FlowWatch:
             self.spool.forget_before(self.spool.rotate())
             self._spooled = 0
 
-    def _concerns_us(self, connection: Connection) -> bool:
+    def _is_other_traffic(self, connection: Connection) -> bool:
         return (str(connection.remote), connection.remote_port) != self._ignored()
 
     def status(self) -> WatchStatus:
-        """For the heartbeat: what lives now, what was lost."""
+        """Return the heartbeat's part of the watch: live connections and losses."""
         if self._watch is None:
             return WatchStatus(watching=False, problem=reason(self.problem))
-        living = [c for c in self._watch.live() if self._concerns_us(c) and self._host.is_told_here(c)]
-        rated = sorted(self._rates.look(living), key=lambda pair: (-pair[1], pair[0].cookie))
+        living = [
+            c for c in self._watch.live() if self._is_other_traffic(c) and self._host.is_reported_here(c)
+        ]
+        rated = sorted(self._rates.update(living), key=lambda pair: (-pair[1], pair[0].cookie))
         losses = self._watch.losses()
         return WatchStatus(
             watching=True,
@@ -263,7 +276,7 @@ class FlowWatch:
         )
 
     def end(self) -> None:
-        """Idempotent."""
+        """End the watch. A second call does nothing."""
         if self._watch is not None:
             self._watch.close()
             self._watch = None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What travels on a flow's connection: a header in front of the payload, and the receiver's notice of completion.
+"""The messages of a flow's connection: the sender's header before the payload, and the receiver's notice.
 
-A flow of n bytes is n bytes of TCP payload: the header and n - HEADER_BYTES bytes whose content means nothing. So no
-flow is shorter than its header; schedules with shorter flows are refused. An endless flow's size is the least that it
-has; it ends with its FIN. All integers in network order.
+A flow of n bytes is n bytes of TCP payload: the header, then n - HEADER_BYTES arbitrary bytes. So a flow
+is at least as long as its header, and a schedule with a shorter flow is refused. An endless flow ends
+with its FIN; the header holds its least size. All integers are in network order.
 
     header  magic version flags - sequence:u64 size_bytes:u64 started_ns:u64 deadline_us:u64
     notice  magic version flags - sequence:u64 arrived_ns:u64 read_ns:u64
@@ -30,27 +30,28 @@ _KERNEL_STAMP = 1
 
 
 class BadMessage(Exception):
-    """The peer does not speak this protocol, or not this version."""
+    """The peer does not speak this protocol, or speaks another version of it."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the sender says in front of the payload."""
+    """The sender's message before the payload."""
 
     sequence: int
     """The flow's number in its sender's schedule."""
     size_bytes: int
-    """TCP payload of the whole flow, this header included."""
+    """TCP payload of the whole flow, including this header."""
     started_ns: int
-    """CLOCK_REALTIME of the sender right before connect(), or before the first send on an open connection."""
+    """CLOCK_REALTIME of the sender right before connect(); on an open connection, before the first send()."""
     deadline_us: int
-    """From the start; 0 without a deadline."""
+    """From the flow's start; 0 for a flow without a deadline."""
     ends_with_fin: bool
-    """The connection carries this one flow: the FIN follows the last byte, and the notice follows the FIN."""
+    """The connection carries only this flow: the FIN follows the last byte, and the notice follows the FIN."""
     endless: bool = False
-    """`size_bytes` is the least that comes; the FIN tells the end."""
+    """`size_bytes` is the least size; the FIN marks the end."""
 
     def pack(self) -> bytes:
+        """Return the message."""
         flags = (_ENDS_WITH_FIN if self.ends_with_fin else 0) | (_ENDLESS if self.endless else 0)
         return _HEADER.pack(
             _HEADER_MAGIC, VERSION, flags, self.sequence, self.size_bytes, self.started_ns, self.deadline_us
@@ -58,36 +59,37 @@ class Header:
 
     @classmethod
     def unpack(cls, data: bytes | bytearray) -> Header:
-        """Raises BadMessage."""
+        """Return the header in a message of HEADER_BYTES. Raises BadMessage."""
         magic, version, flags, sequence, size_bytes, started_ns, deadline_us = _HEADER.unpack(data)
         _check(magic, _HEADER_MAGIC, version)
         if size_bytes < HEADER_BYTES:
-            raise BadMessage(f"a flow of {size_bytes} bytes is shorter than its header")
+            raise BadMessage(f"a flow of {size_bytes} bytes is shorter than its header of {HEADER_BYTES}")
         fin, endless = bool(flags & _ENDS_WITH_FIN), bool(flags & _ENDLESS)
         if endless and not fin:
-            raise BadMessage("an endless flow that does not end with a FIN never ends")
+            raise BadMessage("an endless flow must end with a FIN: without one it never ends")
         return cls(sequence, size_bytes, started_ns, deadline_us, fin, endless)
 
 
 @dataclass(frozen=True)
 class Notice:
-    """What the receiver answers when it has the whole flow."""
+    """The receiver's answer to a whole flow."""
 
     sequence: int
     arrived_ns: int
-    """CLOCK_REALTIME of the last byte's arrival."""
+    """CLOCK_REALTIME at the arrival of the last byte."""
     read_ns: int
-    """CLOCK_REALTIME when user space had read it."""
+    """CLOCK_REALTIME when user space had read the last byte."""
     kernel_stamp: bool
-    """`arrived_ns` is the kernel's stamp of the packet; otherwise it is `read_ns`."""
+    """Whether `arrived_ns` is the kernel's time stamp of the packet; if not, it is `read_ns`."""
 
     def pack(self) -> bytes:
+        """Return the message."""
         flags = _KERNEL_STAMP if self.kernel_stamp else 0
         return _NOTICE.pack(_NOTICE_MAGIC, VERSION, flags, self.sequence, self.arrived_ns, self.read_ns)
 
     @classmethod
     def unpack(cls, data: bytes | bytearray) -> Notice:
-        """Raises BadMessage."""
+        """Return the notice in a message of NOTICE_BYTES. Raises BadMessage."""
         magic, version, flags, sequence, arrived_ns, read_ns = _NOTICE.unpack(data)
         _check(magic, _NOTICE_MAGIC, version)
         return cls(sequence, arrived_ns, read_ns, bool(flags & _KERNEL_STAMP))
@@ -97,4 +99,4 @@ def _check(magic: bytes, expected: bytes, version: int) -> None:
     if magic != expected:
         raise BadMessage(f"starts with {magic!r}, not {expected!r}")
     if version != VERSION:
-        raise BadMessage(f"speaks version {version}, not {VERSION}")
+        raise BadMessage(f"has version {version} of the protocol, not {VERSION}")

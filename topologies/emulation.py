@@ -18,8 +18,8 @@ from mininet.topo import Topo
 
 from policy.graph import Host, Topology
 from runtime.command import run
-from topologies import commands
-from topologies.commands import Command
+from topologies.commands import hosts as commands
+from topologies.commands.hosts import Command
 from topologies.ovs import controller_target
 from topologies.settings import Settings
 

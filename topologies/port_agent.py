@@ -28,7 +28,8 @@ from policy.errors import FieldError, SluiceError
 from policy.graph import Port, Topology
 from runtime.command import CommandFailed
 from runtime.http_client import HttpClient, ServerAway
-from topologies import commands, ovs
+from topologies import ovs
+from topologies.commands import hosts as commands
 from topologies.settings import (
     Settings,
     check_behaviour,

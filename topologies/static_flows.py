@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from policy.graph import Topology
 from policy.tags import TAG_COUNT
-from topologies.commands import Command
+from topologies.commands.hosts import Command
 
 QueueOfTag = Callable[[int], int]
 

@@ -284,5 +284,5 @@ def _spawn_inside(topology: Topology, settings: Settings) -> subprocess.Popen[by
     for file in (settings.status_file, settings.behaviour_file, settings.port_agent_file):
         file.unlink(missing_ok=True)
     settings.save(topology)
-    argv = [*_UNSHARE, sys.executable, "-m", "topologies.inside", str(settings.start_file)]
+    argv = [*_UNSHARE, sys.executable, "-m", "topologies.supervisor", str(settings.start_file)]
     return spawn(argv, log_file=settings.log_dir / "testbed.log")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* Send SIZE bytes that shall arrive within MILLISECONDS, and say how it went. cc -I dataplane/include deadline.c */
+/* Send SIZE bytes with a deadline and print the outcome. Build: cc -I dataplane/include deadline.c */
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ int main(int argc, char **argv)
 		return fprintf(stderr, "usage: %s HOST PORT SIZE MILLISECONDS\n", argv[0]), 2;
 	flow.size_bytes = strtoull(argv[3], NULL, 10);
 	flow.deadline_ns = strtoll(argv[4], NULL, 10) * 1000000;
-	flow.quench = SLUICE_QUENCH_KILL; /* no use sending what comes too late */
+	flow.quench = SLUICE_QUENCH_KILL; /* bytes that arrive too late are useless */
 
 	int fd = socket(to->ai_family, SOCK_STREAM, 0);
 	if (connect(fd, to->ai_addr, to->ai_addrlen))
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 			return perror("send"), 1;
 		left -= sent;
 	}
-	do { /* until the other side has all of it, or the kernel has given up, or the connection is broken */
+	do { /* until the receiver has all bytes, the kernel kills the flow, or the connection breaks */
 		usleep(1000);
 		if (getsockopt(fd, SOL_SLUICE, SLUICE_STATE, &state, &length))
 			return perror("getsockopt SLUICE_STATE"), 1;

@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send SIZE bytes that shall arrive within MILLISECONDS: python deadline.py HOST PORT SIZE MILLISECONDS"""
+"""Send SIZE bytes that must arrive within MILLISECONDS.
+
+Usage: python deadline.py HOST PORT SIZE MILLISECONDS
+"""
 
 from __future__ import annotations
 
 import socket
 import sys
 
-from hostagent.deadline import DeadlineSocket, FlowQuenched, FlowState
+from hostagent.sockets import DeadlineSocket, FlowQuenched, FlowState
 from policy.errors import SluiceError
 
 
-def say(state: FlowState) -> None:
+def print_phase(state: FlowState) -> None:
     print(f"{state.phase} after {state.acked_bytes} bytes", file=sys.stderr)
 
 
 def main(host: str, port: str, size: str, milliseconds: str) -> int:
     data = bytes(int(size))
-    with DeadlineSocket(socket.create_connection((host, int(port))), on_phase=say) as flow:
-        flow.tell(size_bytes=len(data), deadline_s=int(milliseconds) / 1000, quench="kill")
+    with DeadlineSocket(socket.create_connection((host, int(port))), on_phase=print_phase) as flow:
+        flow.declare(size_bytes=len(data), deadline_s=int(milliseconds) / 1000, quench="kill")
         try:
             flow.sendall(data)
             flow.wait_acknowledged()

@@ -23,7 +23,7 @@ from sluice.commands.arguments import command_parser
 from sluice.runs.fabrics import need_root
 from topologies.settings import load_start
 
-MODULE = "topologies.inside"
+MODULE = "topologies.supervisor"
 START_S, END_S = 10.0, 10.0
 _COUNT = re.compile(r"^(\d+) packets? captured", re.MULTILINE)
 

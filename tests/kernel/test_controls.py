@@ -19,7 +19,7 @@ from dataplane.congestion import register_congestion_control
 from dataplane.port import PortSettings
 from dataplane.sockopt import Attachment
 from dataplane.windows import HAS_DEADLINE, HAS_SIZE, KEPT, SLOW_START, Window, WindowLog
-from hostagent.deadline import FlowFields, Phase, state, tell
+from hostagent.sockets import FlowFields, Phase, declare, state
 from policy.units import NS_PER_US
 from tests.kernel.bottleneck import PORT, RATE_BPS, Dumbbell, Flows, bottleneck, delivered, flows
 from tests.kernel.controls import PROGRAMS, private_build, private_name
@@ -103,7 +103,7 @@ def logged(bell: Dumbbell) -> list[tuple[FlowFields, list[Window]]]:
         some = flows(bell, len(REPLAYED))
         for sender, told in zip(some.senders, REPLAYED, strict=True):
             log.follow(sender)
-            tell(sender, **told)
+            declare(sender, **told)
         some.run(0.8)
         logs = [(told, log.read(sender)) for told, sender in zip(REPLAYED, some.senders, strict=True)]
         some.close()
@@ -207,8 +207,8 @@ REPLAYS = {
 def test_a_pressed_flow_is_cut_less_than_one_with_time(bell: Dumbbell) -> None:
     two = flows(bell, 2)
     relaxed, pressed = two.senders
-    tell(relaxed, size_bytes=20_000_000, deadline_s=60.0)
-    tell(pressed, size_bytes=50_000_000, deadline_s=3.0, elapsed_s=3.0)
+    declare(relaxed, size_bytes=20_000_000, deadline_s=60.0)
+    declare(pressed, size_bytes=50_000_000, deadline_s=3.0, elapsed_s=3.0)
     two.run(0.5)
     two.received_bytes.clear()
     two.run(1.5)
@@ -228,7 +228,7 @@ def test_mcp_takes_what_the_deadline_needs_and_leaves_the_rest(bell: Dumbbell) -
     two = flows(bell, 2)
     size_bytes, deadline_s = 2_500_000, 1.0
     transfer = Transfer(two, 1, size_bytes)
-    tell(two.senders[1], size_bytes=size_bytes, deadline_s=deadline_s)
+    declare(two.senders[1], size_bytes=size_bytes, deadline_s=deadline_s)
     took_s = transfer.run(2.0)
     others_bps = two.received_bytes[two.receivers[0].fileno()] * 8 / took_s
     two.close()
@@ -264,7 +264,7 @@ class Transfer:
 def test_datcp_meets_a_deadline_that_a_fair_share_would_miss(bell: Dumbbell) -> None:
     four = flows(bell, 4)
     size_bytes, deadline_s = 7_000_000, 1.4  # 40 Mb/s
-    tell(four.senders[3], size_bytes=size_bytes, deadline_s=deadline_s)
+    declare(four.senders[3], size_bytes=size_bytes, deadline_s=deadline_s)
     took_s = Transfer(four, 3, size_bytes).run(4.0)
     reading = state(four.senders[3])
     four.close()
@@ -279,7 +279,7 @@ def test_datcp_quenches_when_not_all_can_make_it(bell: Dumbbell, quench: Any) ->
     """Four flows that need 130 Mb/s together: some are given up, their bytes stop, and the others go faster."""
     four = flows(bell, 4)
     for sender in four.senders:
-        tell(sender, size_bytes=12_000_000, deadline_s=3.0, quench=quench)
+        declare(sender, size_bytes=12_000_000, deadline_s=3.0, quench=quench)
     phase = Phase.KILLED if quench == "kill" else Phase.SUSPENDED
     seen: list[int] = []
 
@@ -305,7 +305,7 @@ def test_datcp_quenches_when_not_all_can_make_it(bell: Dumbbell, quench: Any) ->
 def test_a_suspended_flow_goes_on_when_the_others_have_gone(bell: Dumbbell) -> None:
     four = flows(bell, 4)
     for sender in four.senders:
-        tell(sender, size_bytes=12_000_000, deadline_s=3.0, quench="suspend")
+        declare(sender, size_bytes=12_000_000, deadline_s=3.0, quench="suspend")
     suspended: list[int] = []
     deadline = time.monotonic() + 8
     while not suspended and time.monotonic() < deadline:

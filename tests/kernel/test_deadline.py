@@ -23,7 +23,7 @@ from dataplane import build
 from dataplane.congestion import register_congestion_control
 from dataplane.loader import Map, load
 from dataplane.sockopt import Attachment
-from hostagent.deadline import (
+from hostagent.sockets import (
     FLOW,
     STATE,
     DeadlineSocket,
@@ -32,9 +32,9 @@ from hostagent.deadline import (
     FlowState,
     Phase,
     WrongField,
+    declare,
+    declared,
     state,
-    tell,
-    told,
 )
 from runtime.wait import wait_until
 from tests.kernel.bottleneck import SERVER, bottleneck
@@ -120,9 +120,9 @@ def reading(sock: socket.socket) -> Iterator[list[int]]:
         thread.join()
 
 
-def test_tell__every_field_reaches_the_kernel_and_comes_back(ends: list[socket.socket]) -> None:
+def test_declare__every_field_reaches_the_kernel_and_comes_back(ends: list[socket.socket]) -> None:
     sender = ends[0]
-    tell(
+    declare(
         sender,
         size_bytes=5000,
         deadline_s=2.5,
@@ -132,28 +132,28 @@ def test_tell__every_field_reaches_the_kernel_and_comes_back(ends: list[socket.s
         quench="suspend",
         congestion_control="reno",
     )
-    flow = told(sender)
+    flow = declared(sender)
     assert (flow.size_bytes, flow.importance, flow.importance_share) == (5000, 1.5, 0.25)
     assert (flow.quench, flow.congestion_control) == ("suspend", "reno")
     assert flow.deadline_s is not None
     assert flow.elapsed_s is not None
     assert 2.4 < flow.deadline_s <= 2.5
     assert flow.deadline_s + flow.elapsed_s == pytest.approx(2.75)
-    tell(sender)
-    flow = told(sender)
+    declare(sender)
+    flow = declared(sender)
     assert {flow.size_bytes, flow.deadline_s, flow.elapsed_s, flow.importance, flow.quench} == {None}
 
 
-def test_tell__an_unknown_control_names_the_field(ends: list[socket.socket]) -> None:
+def test_declare__an_unknown_control_names_the_field(ends: list[socket.socket]) -> None:
     with pytest.raises(WrongField, match="congestion_control: sluice_nothing is not registered") as raised:
-        tell(ends[0], size_bytes=1, congestion_control="sluice_nothing")
+        declare(ends[0], size_bytes=1, congestion_control="sluice_nothing")
     assert isinstance(raised.value.__cause__, OSError)
-    assert told(ends[0]).size_bytes is None
+    assert declared(ends[0]).size_bytes is None
 
 
-def test_tell__not_a_tcp_socket(hook: Attachment) -> None:
+def test_declare__not_a_tcp_socket(hook: Attachment) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
-        for action in (lambda: tell(other, size_bytes=1), lambda: state(other)):
+        for action in (lambda: declare(other, size_bytes=1), lambda: state(other)):
             with pytest.raises(OSError, match="only a TCP socket"):
                 action()
 
@@ -166,7 +166,7 @@ def test_sendall__delivers_and_waits_for_the_receiver(
     sender.settimeout(timeout_s)
     with DeadlineSocket(sender) as flow, reading(receiver) as counts:
         for size_bytes in (3_000_000, 10):
-            flow.tell(size_bytes=size_bytes, deadline_s=10)
+            flow.declare(size_bytes=size_bytes, deadline_s=10)
             flow.sendall(bytes(size_bytes))
             flow.wait_acknowledged()
             assert flow.state().acked_bytes == size_bytes
@@ -182,7 +182,7 @@ def test_sendall__a_kill_ends_it_while_it_blocks(
     sender.settimeout(timeout_s)
     seen: list[FlowState] = []
     flow = DeadlineSocket(sender, seen.append)
-    flow.tell(size_bytes=10**9, deadline_s=1, quench="kill")
+    flow.declare(size_bytes=10**9, deadline_s=1, quench="kill")
     with later(lambda: set_phase(flows, sender, KILLED)) as killed, pytest.raises(FlowQuenched) as raised:
         flow.sendall(bytes(50_000_000))
     took_s = time.monotonic() - killed[0]
@@ -191,7 +191,7 @@ def test_sendall__a_kill_ends_it_while_it_blocks(
     assert [s.phase for s in seen] == [Phase.KILLED]
     with pytest.raises(FlowQuenched):
         flow.sendall(b"more")
-    flow.tell(size_bytes=5)
+    flow.declare(size_bytes=5)
     assert flow.state().phase == Phase.SENDING, "another flow begins"
 
 
@@ -199,7 +199,7 @@ def test_sendall__says_when_it_is_suspended_and_goes_on(ends: list[socket.socket
     sender = ends[0]
     seen: list[Phase] = []
     flow = DeadlineSocket(sender, lambda now: seen.append(now.phase))
-    flow.tell(size_bytes=10**9, deadline_s=1, quench="suspend")
+    flow.declare(size_bytes=10**9, deadline_s=1, quench="suspend")
     phases = [lambda phase=phase: set_phase(flows, sender, phase) for phase in (SUSPENDED, SENDING, KILLED)]
     with later(*phases), pytest.raises(FlowQuenched):
         flow.sendall(bytes(50_000_000))
@@ -209,9 +209,9 @@ def test_sendall__says_when_it_is_suspended_and_goes_on(ends: list[socket.socket
 def test_wait_acknowledged__a_kill_ends_it(ends: list[socket.socket], flows: Map) -> None:
     sender = ends[0]
     flow = DeadlineSocket(sender)
-    flow.tell(size_bytes=10**9)
+    flow.declare(size_bytes=10**9)
     fill(sender)
-    flow._watch.wrote(10**9)  # as if all of it were in the buffer that nobody empties
+    flow._monitor.add_written(10**9)  # as if all of it were in the buffer that nobody empties
     with later(lambda: set_phase(flows, sender, KILLED)) as killed, pytest.raises(FlowQuenched):
         flow.wait_acknowledged()
     assert time.monotonic() - killed[0] < NOTICED_WITHIN_S
@@ -220,7 +220,7 @@ def test_wait_acknowledged__a_kill_ends_it(ends: list[socket.socket], flows: Map
 def test_timeouts__hold_for_the_whole_call(ends: list[socket.socket]) -> None:
     sender = ends[0]
     flow = DeadlineSocket(sender)
-    flow.tell(size_bytes=10**9)
+    flow.declare(size_bytes=10**9)
     sender.settimeout(0.3)
     actions: tuple[Callable[[], object], ...] = (
         partial(flow.sendall, bytes(50_000_000)),
@@ -239,9 +239,9 @@ def test_timeouts__hold_for_the_whole_call(ends: list[socket.socket]) -> None:
 def test_wait_acknowledged__the_receiver_has_gone(ends: list[socket.socket]) -> None:
     sender, receiver = ends
     flow = DeadlineSocket(sender)
-    flow.tell(size_bytes=10**9)
+    flow.declare(size_bytes=10**9)
     fill(sender)
-    flow._watch.wrote(10**9)
+    flow._monitor.add_written(10**9)
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
     receiver.close()
     with pytest.raises(ConnectionResetError):
@@ -279,8 +279,8 @@ def test_stream__delivers_and_waits_for_the_receiver(flows: Map, pair: Pair) -> 
                 size_bytes -= len(await loop.sock_recv(server, 1 << 18))
 
         for size_bytes in (3_000_000, 10):
-            flow.tell(size_bytes=size_bytes, deadline_s=5.0)
-            assert flow.told().size_bytes == size_bytes
+            flow.declare(size_bytes=size_bytes, deadline_s=5.0)
+            assert flow.declared().size_bytes == size_bytes
             await asyncio.gather(flow.send(bytes(size_bytes)), read(size_bytes))
             await flow.wait_acknowledged()
             assert flow.state().acked_bytes == size_bytes
@@ -294,11 +294,11 @@ def test_stream__a_kill_ends_what_waits(flows: Map, pair: Pair, waits: str) -> N
 
     async def use(flow: DeadlineStream, server: socket.socket) -> None:
         sock = flow.writer.get_extra_info("socket")
-        flow.tell(size_bytes=10**9, deadline_s=1, quench="kill")
+        flow.declare(size_bytes=10**9, deadline_s=1, quench="kill")
         if waits == "send":
             waiting = asyncio.ensure_future(flow.send(bytes(50_000_000)))
         else:
-            flow._watch.wrote(10**9)
+            flow._monitor.add_written(10**9)
             waiting = asyncio.ensure_future(flow.wait_acknowledged())
         for phase in (SUSPENDED, KILLED):
             await asyncio.sleep(0.2)
@@ -315,7 +315,7 @@ def test_stream__a_kill_ends_what_waits(flows: Map, pair: Pair, waits: str) -> N
 
 def test_stream__the_receiver_has_gone(flows: Map, pair: Pair) -> None:
     async def use(flow: DeadlineStream, server: socket.socket) -> None:
-        flow.tell(size_bytes=10**9)
+        flow.declare(size_bytes=10**9)
         waiting = asyncio.ensure_future(flow.send(bytes(50_000_000)))
         await asyncio.sleep(0.1)
         server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
@@ -350,9 +350,9 @@ def test_control__without_ecn_is_reno(hook: Attachment, pair: Pair, registered: 
         with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
             client, server = dial(pair.a, listener)
         with client, server:
-            tell(client, size_bytes=1000, deadline_s=1, congestion_control=control)
-            assert told(client).congestion_control == expected
-            assert told(client).size_bytes == 1000
+            declare(client, size_bytes=1000, deadline_s=1, congestion_control=control)
+            assert declared(client).congestion_control == expected
+            assert declared(client).size_bytes == 1000
 
 
 def test_sendall__the_kernel_kills_flows_that_cannot_make_it(
@@ -364,7 +364,7 @@ def test_sendall__the_kernel_kills_flows_that_cannot_make_it(
 
     def send(client: socket.socket) -> None:
         with DeadlineSocket(client) as flow, contextlib.suppress(OSError):  # the test ends those that go on
-            flow.tell(size_bytes=10**8, deadline_s=3, quench="kill", congestion_control=control)
+            flow.declare(size_bytes=10**8, deadline_s=3, quench="kill", congestion_control=control)
             try:
                 flow.sendall(bytes(10**8))
             except FlowQuenched as reason:

@@ -11,7 +11,7 @@ import pytest
 
 from dataplane.sockopt import Attachment
 from dataplane.tagger import Tagger, TagSettings
-from hostagent.deadline import tell
+from hostagent.sockets import declare
 from policy.tags import ATTAINED_FIRST, URGENCY_FIRST, URGENCY_ONE, attained_tag, urgency_tag
 from runtime.wait import wait_until
 from tests.kernel.capture import ACK, FIN, SYN, Capture, Packet
@@ -298,7 +298,7 @@ def test_a_deadline_flow_carries_its_urgency_from_where_it_is_asked_to(
         tagger_attach(tagger, pair.a)
         with Capture(pair.b, "eth0") as capture:
             client, server = dial(pair.a, listener)
-            tell(client, size_bytes=200_000, deadline_s=20.0)
+            declare(client, size_bytes=200_000, deadline_s=20.0)
             send_and_receive(client, server, 200_000)
             client.close()
             server.close()

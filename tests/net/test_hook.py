@@ -135,7 +135,7 @@ def test_agent__without_cgroups_does_all_but_the_hook():
 
 
 LOOK = (
-    "import json; from topologies import doctor;"
+    "import json; from topologies.doctor import measured as doctor;"
     "print(json.dumps([[c.name, c.ok, c.detail + c.remedy] for c in doctor.checks(measure=False)]))"
 )
 

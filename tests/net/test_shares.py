@@ -13,7 +13,8 @@ from experiments.kit.port_gaps import sent_packets
 from policy.behaviour import PortBehaviour
 from runtime.wait import wait_until
 from tests.net.conftest import RATE_BPS, install
-from topologies import commands, measure
+from topologies import measure
+from topologies.commands import hosts as commands
 
 PORT = "s1-eth1"
 MEASURED_S = 4.0

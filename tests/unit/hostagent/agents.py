@@ -25,7 +25,7 @@ from tests.unit.hostagent.namespaces import ADDRESSES, HOSTS, Cable
 
 REPORT_TIMEOUT_S = 60.0
 START_LEAD_S = 0.5
-"""From the moment at which both agents report to the first flow."""
+"""Time from the reports of both agents to the first flow."""
 
 
 class Agents:
@@ -43,7 +43,7 @@ class Agents:
         self._arguments: list[str] = []
 
     def want(self, version: int, control: str, scheme: str) -> None:
-        """What the web process answers to heartbeats from now on."""
+        """Let the web process answer heartbeats with these settings from now on."""
         host = HostSettings(
             scheme=scheme,
             congestion_control=control,

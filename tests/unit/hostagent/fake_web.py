@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A web process to deliver to: HTTP over a real Unix socket, which can be away, lose answers, refuse records."""
+"""A fake web process: HTTP over a real Unix socket. It can stop, lose answers and refuse records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from policy.records import FlowRecord
 
 
 class FakeWeb:
-    """Keeps what it is given; `start` and `stop` as often as you like, as a process that is killed and restarted."""
+    """Keeps the records and heartbeats that it receives.
+
+    `stop` and `start` act like a process that is killed and restarted, any number of times.
+    """
 
     def __init__(self, path: Path, seed: int = 1) -> None:
         self.path = path
@@ -29,11 +32,11 @@ class FakeWeb:
         self.heartbeats: list[dict[str, Any]] = []
         self.settings: Any = write(NO_SETTINGS)
         self.lose_answers = 0.0
-        """Share of the requests that are carried out and then not answered."""
+        """Share of the requests that are executed but not answered."""
         self.refuse_requests = 0.0
-        """Share of the requests that are dropped before anything is done."""
+        """Share of the requests that are dropped without being executed."""
         self.flow_status: int | None = None
-        """Answer every delivery with this instead."""
+        """Answer every delivery with this status instead of storing the records."""
         self._random = random.Random(seed)
         self._lock = threading.Lock()
         self._server: _Server | None = None
@@ -64,7 +67,7 @@ class FakeWeb:
         self.stop()
 
     def handle(self, path: str, body: bytes) -> tuple[int, Any] | None:
-        """Status and document, or None to hang up."""
+        """Return status and document of the answer; None closes the connection."""
         with self._lock:
             if self._random.random() < self.refuse_requests:
                 return None
@@ -77,7 +80,7 @@ class FakeWeb:
 
     def _flows(self, body: bytes) -> tuple[int, Any]:
         if self.flow_status:
-            return self.flow_status, {"error": "as told"}
+            return self.flow_status, {"error": "the test asked for this status"}
         try:
             records = [FlowRecord.from_document(document) for document in json.loads(body)]
         except (ValueError, FieldError) as error:

@@ -17,7 +17,10 @@ ADDRESSES = {"h1": "10.9.0.1", "h2": "10.9.0.2"}
 
 
 class Cable:
-    """h1 and h2 with 10.9.0.1 and 10.9.0.2 on h1-eth0 and h2-eth0; `rate` ("100mbit") shapes both directions."""
+    """The hosts h1 (10.9.0.1 on h1-eth0) and h2 (10.9.0.2 on h2-eth0).
+
+    `rate`, for example "100mbit", shapes both directions.
+    """
 
     def __init__(self, rate: str | None = None) -> None:
         self._holders = {name: spawn(["unshare", "--net", "sleep", "infinity"]) for name in HOSTS}
@@ -51,7 +54,7 @@ class Cable:
 
     def _lay(self, rate: str | None) -> None:
         for process in self._holders.values():
-            wait_until(partial(_is_elsewhere, process.pid), "a network namespace")
+            wait_until(partial(_is_elsewhere, process.pid), "the host has its network namespace")
         peer = str(self._holders["h2"].pid)
         self.exec("h1", f"ip link add h1-eth0 type veth peer name h2-eth0 netns {peer}".split())
         for name in HOSTS:

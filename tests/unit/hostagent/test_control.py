@@ -13,7 +13,7 @@ from policy.errors import EnvironmentLacking
 
 @pytest.fixture
 def default(tmp_path, monkeypatch):
-    """The namespace's default, in a file of ours."""
+    """A file in place of the namespace's default."""
     path = tmp_path / "tcp_congestion_control"
     path.write_text("reno\n")
     monkeypatch.setattr(control, "_DEFAULT", path)
@@ -22,7 +22,7 @@ def default(tmp_path, monkeypatch):
 
 @pytest.fixture
 def kernel(monkeypatch):
-    """The kernel's own controls."""
+    """The controls that the kernel has."""
     names = {"cubic", "reno"}
     monkeypatch.setattr(control, "_usable", lambda name: name in names)
     return names
@@ -33,9 +33,9 @@ def test_fallback_of__what_the_schemes_name():
     assert fallback_of("sluice_unknown") == "cubic"
 
 
-def test_want__a_control_of_the_kernel_is_made_the_default(default, kernel):
+def test_use__a_control_of_the_kernel_is_made_the_default(default, kernel):
     host = HostControl()
-    host.want("cubic")
+    host.use("cubic")
     assert (host.in_force, host.fallback_reason) == ("cubic", "")
     assert default.read_text() == "cubic"
     host.restore()
@@ -43,7 +43,7 @@ def test_want__a_control_of_the_kernel_is_made_the_default(default, kernel):
 
 
 @pytest.mark.parametrize(("extra", "expected"), [({"dctcp"}, "dctcp"), (set(), "cubic")])
-def test_want__without_struct_ops_falls_back_and_says_so(default, kernel, monkeypatch, extra, expected):
+def test_use__without_struct_ops_falls_back_and_says_so(default, kernel, monkeypatch, extra, expected):
     class Lacking:
         def __init__(self, name: str) -> None:
             raise EnvironmentLacking("this kernel has no struct_ops")
@@ -51,17 +51,17 @@ def test_want__without_struct_ops_falls_back_and_says_so(default, kernel, monkey
     monkeypatch.setattr(control, "CongestionControl", Lacking)
     kernel |= extra
     host = HostControl()
-    host.want("sluice_dctcp")
-    assert (host.wanted, host.in_force) == ("sluice_dctcp", expected)
+    host.use("sluice_dctcp")
+    assert (host.requested, host.in_force) == ("sluice_dctcp", expected)
     assert "no struct_ops" in host.fallback_reason
     assert default.read_text() == expected
-    host.want("cubic")
+    host.use("cubic")
     assert host.fallback_reason == ""
 
 
-def test_want__with_bpf_switched_off(default, kernel):
+def test_use__with_bpf_switched_off(default, kernel):
     host = HostControl(use_bpf=False)
-    host.want("sluice_dctcp")
+    host.use("sluice_dctcp")
     assert host.in_force == "cubic"
     assert "switched off" in host.fallback_reason
 
@@ -73,7 +73,7 @@ def test_restore__a_default_of_ours_was_left_by_a_killed_agent(default, kernel):
 
 
 def test_set_default__what_may_not_be_the_default_leaves_reno(default, kernel, monkeypatch):
-    """A control that the machine does not allow in namespaces."""
+    """The machine does not allow the control as a default of namespaces."""
     default.write_text("sluice_dctcp")
     write = Path.write_text
 
@@ -84,6 +84,6 @@ def test_set_default__what_may_not_be_the_default_leaves_reno(default, kernel, m
 
     monkeypatch.setattr(Path, "write_text", restricted)
     host = HostControl()
-    host.want("cubic")
+    host.use("cubic")
     assert (host.in_force, host.default, host.fallback_reason) == ("cubic", "reno", "")
     assert default.read_text() == "reno"

@@ -19,7 +19,9 @@ from tests.unit.hostagent.flows import record
 
 @pytest.fixture
 def web():
-    folder = Path(tempfile.mkdtemp(prefix="sluice-"))  # a short name: socket paths end at 107 bytes
+    folder = Path(
+        tempfile.mkdtemp(prefix="sluice-")
+    )  # a short name, because a socket path has at most 107 bytes
     with FakeWeb(folder / "web.sock") as server:
         yield server
     shutil.rmtree(folder)
@@ -41,7 +43,7 @@ def test_delivers_once_when_all_goes_well(web, tmp_path):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_every_record_arrives_whatever_dies(web, tmp_path, seed):
-    """Requests dropped, answers lost, the agent killed (nothing closed, a torn line behind), the web restarted."""
+    """Requests are dropped, answers lost, the agent killed within a line, and the web process restarted."""
     rng = random.Random(seed)
     web.refuse_requests = web.lose_answers = 0.2
     spool, number = Spool(tmp_path, segment_bytes=2000), 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endless flows, a window that is bounded, samples: over the loopback interface, no root."""
+"""Endless flows, bounded windows and samples, over the loopback interface without root."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def test_an_endless_flow_is_sent_until_its_time_and_every_byte_of_it_arrives(tmp
     record = records["run/1"]
     assert (record.status, record.source, record.ideal_us) == (FINISHED, BACKGROUND, None)
     assert record.fct_us >= 0.29e6
-    assert record.bytes > 1_000_000  # loopback: gigabytes a second
+    assert record.bytes > 1_000_000  # the loopback interface carries gigabytes a second
     assert bench.receiver.statistics.bytes == record.bytes + records["run/2"].bytes
     assert bench.receiver.statistics.flows == 2
     assert records["run/2"].source == SCHEDULED
-    assert summarise(records.values())["fct_us"]["all"]["n"] == 1  # the endless flow is no part of the result
+    assert summarise(records.values())["fct_us"]["all"]["n"] == 1  # an endless flow is no part of the result
 
 
 def test_an_endless_flow_whose_receiver_is_stuck_is_unfinished(tmp_path):
@@ -42,7 +42,7 @@ def test_an_endless_flow_whose_receiver_is_stuck_is_unfinished(tmp_path):
         bench = Bench(tmp_path, schedule(endless(1, until_s=0.05)), port, grace_s=0.05)
         record = bench.run()["run/1"]
     assert (record.status, record.reason) == (UNFINISHED, RUN_ENDED)
-    assert record.bytes > 64  # what was acknowledged
+    assert record.bytes > 64  # the acknowledged bytes
     assert summarise([record])["unfinished"] == 0
 
 
@@ -64,14 +64,14 @@ def test_samples__at_whole_multiples_of_the_interval_for_every_flow_under_way(tm
     assert len([sample for sample in samples if sample["flow"] == "run/2"]) >= 2
     acked = [sample["acked_bytes"] for sample in first]
     assert acked == sorted(acked)
-    assert 0 < acked[-1] <= records["run/1"].bytes + 1  # a SYN counts as one
+    assert 0 < acked[-1] <= records["run/1"].bytes + 1  # the SYN counts as a byte
     assert all(sample["at_s"] % 0.02 < 0.019 for sample in first)
     assert first[-1]["cwnd"] > 0
 
 
 @pytest.mark.parametrize("max_window", [2, 50])
 def test_max_window__the_sender_has_no_more_under_way(tmp_path, max_window):
-    """The kernel forgets the bound when it sees the first packets; the receiver reminds it."""
+    """The kernel forgets the bound when it sees the first packets; the receiver sets it again."""
     bench = Bench(tmp_path, schedule(endless(1, until_s=0.2)))
     bench.receiver.close()
     bench.receiver = Receiver(bench.loop, None, port=0, max_window=max_window)

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from hostagent.journal import Journal, Past, resume
+from hostagent.journal import Journal, JournalContents, resume
 from hostagent.records import AGENT_DOWN, RESTARTED
 from policy.errors import SluiceError
 from tests.unit.hostagent.flows import flow, record, schedule
@@ -13,58 +13,60 @@ from tests.unit.hostagent.flows import flow, record, schedule
 RUN = schedule(*(flow(i, start_s=float(i)) for i in range(10)))
 
 
-def test_past__nothing_yet(tmp_path):
-    assert Journal(tmp_path).past() == Past()
+def test_read__nothing_yet(tmp_path):
+    assert Journal(tmp_path).read() == JournalContents()
 
 
-def test_past__says_what_was_started(tmp_path):
+def test_read__says_what_was_started(tmp_path):
     journal = Journal(tmp_path)
-    journal.begin(100.0, 3, [(2, record(2))])
-    journal.start(3, record(3))
-    past = Journal(tmp_path).past()
-    assert past == Past(100.0, 4, {"run/2": record(2), "run/3": record(3)})
+    journal.replace(100.0, 3, [(2, record(2))])
+    journal.append_start(3, record(3))
+    earlier = Journal(tmp_path).read()
+    assert earlier == JournalContents(100.0, 4, {"run/2": record(2), "run/3": record(3)})
 
 
-def test_past__torn_at_every_byte(tmp_path):
+def test_read__torn_at_every_byte(tmp_path):
     journal = Journal(tmp_path)
-    journal.begin(100.0, 0)
-    journal.start(0, record(0))
-    journal.start(1, record(1))
+    journal.replace(100.0, 0)
+    journal.append_start(0, record(0))
+    journal.append_start(1, record(1))
     path = tmp_path / "journal.jsonl"
     data = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(data) if byte == ord("\n")]
-    for length in range(ends[0], len(data) + 1):  # the first line is never torn: it is put in place whole
+    for length in range(
+        ends[0], len(data) + 1
+    ):  # the first line is always complete, because the file is replaced atomically
         path.write_bytes(data[:length])
         started = sum(end <= length for end in ends[1:])
-        assert Journal(tmp_path).past().next_sequence == started
+        assert Journal(tmp_path).read().next_sequence == started
 
 
-def test_past__damaged_says_what_to_do(tmp_path):
+def test_read__damaged_says_what_to_do(tmp_path):
     (tmp_path / "journal.jsonl").write_text("nonsense\n")
-    with pytest.raises(SluiceError, match="remove it"):
-        Journal(tmp_path).past()
+    with pytest.raises(SluiceError, match="remove the file"):
+        Journal(tmp_path).read()
 
 
 def test_resume__the_first_process_skips_nothing():
-    assert resume(Past(), RUN, 100.0, set(), now=105.0).next_sequence == 0
+    assert resume(JournalContents(), RUN, 100.0, set(), now=105.0).next_sequence == 0
 
 
 def test_resume__another_run_starts_at_its_begin_and_closes_what_the_last_one_left():
-    past = Past(50.0, 7, {"old/1": record(99)})
-    result = resume(past, RUN, 100.0, set(), now=100.0)
+    earlier = JournalContents(50.0, 7, {"old/1": record(99)})
+    result = resume(earlier, RUN, 100.0, set(), now=100.0)
     assert result.next_sequence == 0
     assert result.records == [record(99)]
 
 
 def test_resume__started_flows_without_a_record_get_one():
-    past = Past(100.0, 2, {"run/0": record(0, RESTARTED), "run/1": record(1, RESTARTED)})
-    result = resume(past, RUN, 100.0, {"run/0"}, now=101.5)
+    earlier = JournalContents(100.0, 2, {"run/0": record(0, RESTARTED), "run/1": record(1, RESTARTED)})
+    result = resume(earlier, RUN, 100.0, {"run/0"}, now=101.5)
     assert [(r.id, r.reason) for r in result.records] == [("run/1", RESTARTED)]
     assert result.next_sequence == 2
 
 
 def test_resume__flows_that_were_due_meanwhile_get_one_and_later_ones_run():
-    result = resume(Past(100.0, 2, {}), RUN, 100.0, {"run/3"}, now=105.5)
+    result = resume(JournalContents(100.0, 2, {}), RUN, 100.0, {"run/3"}, now=105.5)
     assert [(r.id, r.reason, r.started_at) for r in result.records] == [
         ("run/2", AGENT_DOWN, 102.0),
         ("run/4", AGENT_DOWN, 104.0),
@@ -75,26 +77,26 @@ def test_resume__flows_that_were_due_meanwhile_get_one_and_later_ones_run():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_exactly_one_record_through_any_number_of_kills(tmp_path, seed):
-    """A model of the agent's order of writes, killed between any two of them."""
+    """Models the agent's order of writes, with a kill between any two of them."""
     rng = random.Random(seed)
     recorded: list[str] = []
     now, running = 100.0, 10
     while running:
         budget = rng.randrange(1, 12)  # writes until the kill
         journal = Journal(tmp_path)
-        resumption = resume(journal.past(), RUN, 100.0, set(recorded), now)
+        resumption = resume(journal.read(), RUN, 100.0, set(recorded), now)
         for item in resumption.records:
             if budget == 0:
                 break
             recorded.append(item.id)
             budget -= 1
         if budget:
-            journal.begin(100.0, resumption.next_sequence)
+            journal.replace(100.0, resumption.next_sequence)
             budget -= 1
         for sequence in range(resumption.next_sequence, 10):
             if budget == 0:
                 break
-            journal.start(sequence, record(sequence, RESTARTED))
+            journal.append_start(sequence, record(sequence, RESTARTED))
             now, budget = max(now, 100.0 + sequence), budget - 1
             if budget and rng.random() < 0.7:
                 recorded.append(f"run/{sequence}")
@@ -102,6 +104,6 @@ def test_exactly_one_record_through_any_number_of_kills(tmp_path, seed):
         journal.close()
         now += rng.random() * 2
         running = budget == 0
-    final = resume(Journal(tmp_path).past(), RUN, 100.0, set(recorded), now=200.0)
+    final = resume(Journal(tmp_path).read(), RUN, 100.0, set(recorded), now=200.0)
     recorded += [item.id for item in final.records]
     assert sorted(recorded) == sorted(f.id for f in RUN.flows)

@@ -26,7 +26,9 @@ SETTINGS = AgentSettings.of(3, Policy.from_document({"scheme": "tcp"}))
 
 @pytest.fixture
 def web():
-    folder = Path(tempfile.mkdtemp(prefix="sluice-"))  # a short name: socket paths end at 107 bytes
+    folder = Path(
+        tempfile.mkdtemp(prefix="sluice-")
+    )  # a short name, because a socket path has at most 107 bytes
     server = FakeWeb(folder / "web.sock")
     server.settings = write(SETTINGS)
     yield server
@@ -35,7 +37,7 @@ def web():
 
 
 class Bench:
-    """A reporter with a spool, and what it was told to apply."""
+    """A reporter with a spool. `applied` holds the settings that it applied."""
 
     def __init__(self, web: FakeWeb, folder: Path, apply=None) -> None:
         self.spool = Spool(folder)
@@ -80,11 +82,11 @@ def test_web_away__said_once_and_taken_up_again(web, tmp_path, caplog):
     bench = Bench(web, tmp_path)
     bench.spool.append(record(1))
     bench.reporter.start()
-    wait_until(lambda: bench.reporter._retry_s == LAST_RETRY_S, "it backs off")
+    wait_until(lambda: bench.reporter._retry_s == LAST_RETRY_S, "the retries reach their longest pause")
     assert [entry.levelname for entry in caplog.records] == ["WARNING"]
     web.start()
     wait_until(lambda: "run/1" in web.records, "the record arrives")
-    wait_until(lambda: len(caplog.records) == 2, "it says so")
+    wait_until(lambda: len(caplog.records) == 2, "the log says that the web process answers")
     assert "answers again" in caplog.text
     bench.reporter.finish()
 
@@ -114,6 +116,6 @@ def test_an_answer_that_is_no_object_is_not_applied(web, tmp_path, answer):
     web.settings = answer
     bench = Bench(web.start(), tmp_path)
     bench.reporter.start()
-    wait_until(lambda: bench.reporter._away, "it takes that for no answer")
+    wait_until(lambda: bench.reporter._is_away, "the reporter notes that the web process is away")
     bench.reporter.finish()
     assert bench.applied == []

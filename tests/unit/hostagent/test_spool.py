@@ -12,7 +12,7 @@ from tests.unit.hostagent.flows import record
 
 
 def drain(spool: Spool) -> list[str]:
-    """Deliver everything; the ids in order."""
+    """Deliver everything. Returns the ids in order."""
     ids = []
     while batch := spool.next_batch():
         ids += [FlowRecord.from_document(document).id for document in json.loads(body_of(batch.lines))]
@@ -51,7 +51,7 @@ def test_restart__delivers_what_was_not_acknowledged(tmp_path):
     spool.acknowledge(spool.next_batch())
     left = spool.depth
     assert 0 < left < 10
-    again = Spool(tmp_path, segment_bytes=1000)  # without close: as after kill -9
+    again = Spool(tmp_path, segment_bytes=1000)  # without close(), as after kill -9
     assert again.depth == left
     again.append(record(10))
     assert drain(again) == ids(*range(10 - left, 11))
@@ -92,7 +92,7 @@ def test_segments_go_when_they_are_delivered_and_forgotten(tmp_path):
     for number in range(10):
         spool.append(record(number))
     drain(spool)
-    assert spool.ids() == set(ids(*range(10)))  # delivered, but a restart may ask
+    assert spool.ids() == set(ids(*range(10)))  # delivered, but needed after a restart
     spool.forget_before(spool.rotate())
     spool.append(record(10))
     drain(spool)

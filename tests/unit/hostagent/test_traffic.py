@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sender and receiver in one process over the loopback interface: real TCP, no root."""
+"""Sender and receiver in one process, over TCP on the loopback interface, without root."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIMEOUT_S = 30.0
 
 
 class Kept(Spool):
-    """A spool that also hands out what it was given."""
+    """A spool that also keeps the records in memory."""
 
     def __init__(self, folder) -> None:
         super().__init__(folder)
@@ -39,7 +39,7 @@ class Kept(Spool):
 
 
 class Bench:
-    """One loop with a sender, and a receiver unless the test brings its own."""
+    """A loop with a sender and, unless the test gives a port, a receiver."""
 
     def __init__(self, folder, run, port=None, grace_s=20.0):
         self.loop = Loop()
@@ -49,7 +49,7 @@ class Bench:
         self.traffic = Traffic(self.loop, run, self.sender, self.spool, Journal(folder), grace_s)
 
     def run(self, until=None, start_at: float | None = None) -> dict[str, FlowRecord]:
-        """Serve until all flows are recorded (or `until` holds); the records, which are one for each id."""
+        """Serve until all flows are recorded or `until` is true. Returns the records by id, one for each."""
         self.traffic.begin(time.time() if start_at is None else start_at)
         until = until or (lambda: self.traffic.done)
         give_up = time.monotonic() + TIMEOUT_S
@@ -73,7 +73,7 @@ class Bench:
 
 @contextmanager
 def peer(behaviour):
-    """A receiver of the test's own: behaviour(connection) runs for each connection. Yields the port."""
+    """Serve a port with behaviour(connection) for each connection. Yields the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -101,7 +101,7 @@ def test_every_flow_finishes_with_its_size(tmp_path, persistent):
     for record in records.values():
         assert (record.status, record.met) == (FINISHED, True), record
         assert 0 < record.fct_us < 10e6
-        assert record.congestion_control != "default"  # as the kernel says
+        assert record.congestion_control != "default"  # the kernel's name
     assert bench.receiver.statistics.flows == 30
     assert bench.receiver.statistics.bytes == sum(f.bytes for f in flows)
     assert bench.receiver.statistics.kernel_stamped == 30
@@ -127,7 +127,7 @@ def test_a_flow_starts_at_its_time(tmp_path):
     records = bench.run(start_at=start_at)
     for number, start_s in ((1, 0.05), (2, 0.1)):
         lag_s = records[f"run/{number}"].started_at - start_at - start_s
-        assert 0 <= lag_s < 0.5  # not before; after as the machine allows
+        assert 0 <= lag_s < 0.5  # never early; late as far as the machine is busy
     assert bench.traffic.statistics.start_lag_max_us >= 0
 
 
@@ -142,7 +142,7 @@ def test_refused(tmp_path):
 def test_reset_by_the_receiver(tmp_path):
     def reset(connection: socket.socket) -> None:
         connection.recv(1)
-        connection.close()  # with bytes unread: RST
+        connection.close()  # closing with unread bytes sends RST
 
     with peer(reset) as port:
         records = Bench(tmp_path, schedule(flow(1, size_bytes=2_000_000)), port).run()
@@ -186,7 +186,7 @@ def test_stop__active_flows_are_recorded_and_no_other_starts(tmp_path):
 
 
 def test_killed_and_started_again__every_flow_has_one_record(tmp_path):
-    """The first process finishes one flow, is killed with one under way, is down while one is due."""
+    """The first process is killed with two flows active, and no process runs while the third one is due."""
     start_at = time.time()
     run = schedule(flow(1), flow(2, 0.05), flow(3, 0.3), flow(4, 60.0))
     held = []
@@ -194,7 +194,7 @@ def test_killed_and_started_again__every_flow_has_one_record(tmp_path):
         first = Bench(tmp_path, run, port)
         first.run(until=lambda: first.traffic.active == 2, start_at=start_at)
     while time.time() < start_at + 0.3:
-        time.sleep(0.01)  # the time of flow 3 passes while nobody is there
+        time.sleep(0.01)  # flow 3 is due while no agent runs
     second = Bench(tmp_path, replace(run, flows=(*run.flows[:3], replace(run.flows[3], start_s=0.5))))
     records = second.run(start_at=start_at)
     assert records["run/1"].reason == RESTARTED
@@ -208,9 +208,8 @@ def test_checkpoints__journal_and_spool_stay_small(tmp_path, monkeypatch):
     monkeypatch.setattr("hostagent.traffic.CHECKPOINT_LINES", 20)
     flows = [flow(i, 0.001 * i) for i in range(200)]
     bench = Bench(tmp_path, schedule(*flows))
-    kept = [
-        0
-    ]  # flows that are under way at the last checkpoint stay in the journal, however slow the machine is
+    # On a slow machine, flows that are active at the last checkpoint stay in the journal.
+    kept = [0]
     checkpoint = bench.traffic._checkpoint
 
     def counted(before=None):

@@ -171,10 +171,10 @@ def test_rates__from_one_look_to_the_next():
     rates = Rates()
     first = upload(sent_bytes=1000, start_ns=0, read_ns=10**9)
     second = upload(sent_bytes=3000, start_ns=0, read_ns=3 * 10**9)
-    assert rates.look([first]) == [(first, 8000)]
-    assert rates.look([second]) == [(second, 8000)]
-    rates.look([])
-    assert rates.look([second]) == [(second, 8000)], "forgotten, so counted from its start"
+    assert rates.update([first]) == [(first, 8000)]
+    assert rates.update([second]) == [(second, 8000)]
+    rates.update([])
+    assert rates.update([second]) == [(second, 8000)], "a forgotten connection counts from its start"
 
 
 def test_living_connection__has_the_epochs_times():

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import topologies
 from policy.graph import host
-from topologies import commands
+from topologies.commands import hosts as commands
 
 
 def rows(argv: list[str], table: str) -> list[list[str]]:

@@ -28,7 +28,7 @@ from policy.graph import Topology
 from policy.schemes import SCHEMES
 from runtime.command import CommandFailed
 from runtime.http_client import Answer, ServerAway
-from topologies import commands
+from topologies.commands import hosts as commands
 from topologies.port_agent import PortAgent, ask, last_behaviour
 from topologies.settings import Settings, write_json
 

@@ -24,7 +24,8 @@ from policy.tags import TAG_COUNT
 from policy.units import format_rate
 from runtime.command import CommandFailed, run
 from runtime.wait import wait_until
-from topologies import commands, measure, ovs, static_flows
+from topologies import measure, ovs, static_flows
+from topologies.commands import hosts as commands
 from topologies.measure import Sender
 from topologies.testbed import Testbed
 

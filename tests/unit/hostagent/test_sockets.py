@@ -9,13 +9,24 @@ import struct
 
 import pytest
 
-from hostagent import deadline
-from hostagent.deadline import FLOW, STATE, NoAgent, Phase, WrongField, packed, state, tell, told
+from hostagent.sockets import (
+    FLOW,
+    STATE,
+    DeclaredFlow,
+    FlowQuenched,
+    NoAgent,
+    Phase,
+    WrongField,
+    declare,
+    declared,
+    pack_flow,
+    state,
+)
 from policy.errors import FieldError, SluiceError
 
 
 class FakeSocket:
-    """Answers what the kernel would, or refuses."""
+    """Answers as the kernel would, or refuses with an errno."""
 
     def __init__(self, answer: bytes = b"", refuses: int = 0, protocol: int = socket.IPPROTO_TCP) -> None:
         self.answer, self.refuses, self.protocol = answer, refuses, protocol
@@ -40,8 +51,8 @@ def test_layouts__have_the_documented_sizes():
     assert (FLOW.size, STATE.size) == (56, 64)
 
 
-def test_packed__every_field_in_its_unit():
-    value = packed(
+def test_pack_flow__every_field_in_its_unit():
+    value = pack_flow(
         size_bytes=7,
         deadline_s=0.025,
         elapsed_s=0.001,
@@ -53,10 +64,10 @@ def test_packed__every_field_in_its_unit():
     assert FLOW.unpack(value) == (31, 2, 7, 25_000_000, 1_000_000, 2500, 250, b"sluice_datcp\0\0\0\0")
 
 
-def test_packed__nothing_told_and_defaults():
-    assert packed() == bytes(56)
-    assert FLOW.unpack(packed(importance=1))[:7] == (4, 0, 0, 0, 0, 1000, 500)
-    assert FLOW.unpack(packed(quench="never"))[:2] == (8, 0)
+def test_pack_flow__nothing_declared_and_defaults():
+    assert pack_flow() == bytes(56)
+    assert FLOW.unpack(pack_flow(importance=1))[:7] == (4, 0, 0, 0, 0, 1000, 500)
+    assert FLOW.unpack(pack_flow(quench="never"))[:2] == (8, 0)
 
 
 @pytest.mark.parametrize(
@@ -85,22 +96,22 @@ def test_packed__nothing_told_and_defaults():
         ("congestion_control", {"congestion_control": "a\0b"}),
     ],
 )
-def test_tell__a_wrong_value_names_its_field_and_asks_nobody(field, flow):
+def test_declare__a_wrong_value_names_its_field_and_never_reaches_the_kernel(field, flow):
     sock = FakeSocket()
     with pytest.raises(WrongField) as raised:
-        tell(sock, **flow)
+        declare(sock, **flow)
     assert raised.value.field == field
     assert isinstance(raised.value, FieldError)
     assert isinstance(raised.value, ValueError)
     assert not sock.values
 
 
-def test_tell__an_unknown_field_is_a_bug():
+def test_declare__an_unknown_field_is_a_bug():
     with pytest.raises(TypeError, match="urgency"):
-        tell(FakeSocket(), urgency=1)
+        declare(FakeSocket(), urgency=1)
 
 
-def test_tell__refusals_keep_their_cause():
+def test_declare__refusals_keep_their_cause():
     for number, flow, kind, text in (
         (errno.ENOPROTOOPT, {}, NoAgent, "no Sluice agent runs on this machine"),
         (errno.EINVAL, {"congestion_control": "sluice_x"}, WrongField, "sluice_x is not registered"),
@@ -109,15 +120,15 @@ def test_tell__refusals_keep_their_cause():
         (errno.ENOMEM, {}, OSError, "memory"),
     ):
         with pytest.raises(kind, match=text) as raised:
-            tell(FakeSocket(refuses=number), **flow)
+            declare(FakeSocket(refuses=number), **flow)
         cause = raised.value.__cause__ or raised.value
         assert isinstance(cause, OSError)
         assert cause.errno == number
 
 
-def test_state__nobody_answers_on_a_tcp_socket():
+def test_state__no_agent_on_a_tcp_socket():
     for number in (errno.ENOPROTOOPT, errno.EOPNOTSUPP):
-        for ask in (state, told):
+        for ask in (state, declared):
             with pytest.raises(NoAgent, match="sluice doctor"):
                 ask(FakeSocket(refuses=number))
     with pytest.raises(OSError, match="only a TCP socket"):
@@ -136,13 +147,13 @@ def test_state__fixed_point_becomes_numbers():
     assert state(FakeSocket(endless)).phase == Phase.KILLED
 
 
-def test_told__what_was_not_told_is_none():
-    flow = told(FakeSocket(FLOW.pack(16, 0, 0, 0, 0, 0, 0, b"cubic")))
-    assert flow == deadline.Flow(None, None, None, None, None, None, "cubic")
-    flow = told(FakeSocket(FLOW.pack(31, 1, 9, -500_000_000, 1_500_000_000, 1250, 100, b"sluice_ucp")))
-    assert flow == deadline.Flow(9, -0.5, 1.5, 1.25, 0.1, "kill", "sluice_ucp")
+def test_declared__an_undeclared_field_is_none():
+    flow = declared(FakeSocket(FLOW.pack(16, 0, 0, 0, 0, 0, 0, b"cubic")))
+    assert flow == DeclaredFlow(None, None, None, None, None, None, "cubic")
+    flow = declared(FakeSocket(FLOW.pack(31, 1, 9, -500_000_000, 1_500_000_000, 1250, 100, b"sluice_ucp")))
+    assert flow == DeclaredFlow(9, -0.5, 1.5, 1.25, 0.1, "kill", "sluice_ucp")
 
 
 def test_errors__are_for_the_user():
-    for kind in (WrongField, NoAgent, deadline.FlowQuenched):
+    for kind in (WrongField, NoAgent, FlowQuenched):
         assert issubclass(kind, SluiceError)

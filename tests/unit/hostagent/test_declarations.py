@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sender tells the kernel, and what it does when a flow is killed; the hook has tests in the kernel tier."""
+"""What the sender declares to the kernel, and what it does when a flow is killed.
+
+The hook itself has tests in the kernel tier.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from hostagent import deadline, tcp, telling
-from hostagent.deadline import FlowState, NoAgent, Phase
+from hostagent import declarations, tcp
 from hostagent.records import QUENCHED
+from hostagent.sockets import FlowState, NoAgent, Phase, options
 from policy.records import BACKGROUND, FINISHED, UNFINISHED
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_traffic import Bench, peer
@@ -21,18 +24,18 @@ def state(phase=Phase.SENDING):
 
 @pytest.fixture
 def kernel(monkeypatch):
-    """What was told, in place of a kernel that listens."""
-    told = []
-    monkeypatch.setattr(deadline, "tell", lambda sock, **fields: told.append(fields))
-    monkeypatch.setattr(deadline, "state", lambda sock: state())
-    return told
+    """Record declarations in place of the kernel; the fixture is their list."""
+    declared = []
+    monkeypatch.setattr(options, "declare", lambda sock, **fields: declared.append(fields))
+    monkeypatch.setattr(options, "state", lambda sock: state())
+    return declared
 
 
 URGENT = replace(flow(1, size_bytes=50_000, deadline_us=2.5e6), quench="kill")
 IMPORTANT = replace(flow(2), importance=2.0, importance_share=0.5)
 
 
-def test_tell__deadline_importance_and_size(tmp_path, kernel):
+def test_declare__deadline_importance_and_size(tmp_path, kernel):
     known = replace(flow(4, size_bytes=70_000), size_known=True)
     records = Bench(tmp_path, schedule(URGENT, IMPORTANT, flow(3), known)).run()
     assert {record.status for record in records.values()} == {FINISHED}
@@ -43,7 +46,7 @@ def test_tell__deadline_importance_and_size(tmp_path, kernel):
     ]
 
 
-def test_tell__the_next_flow_on_a_connection_does_not_inherit(tmp_path, kernel):
+def test_declare__the_next_flow_on_a_connection_does_not_inherit(tmp_path, kernel):
     plain = flow(2, 0.2)
     bench = Bench(tmp_path, schedule(URGENT, plain, flow(3, 0.4), persistent=True))
     bench.run()
@@ -51,18 +54,18 @@ def test_tell__the_next_flow_on_a_connection_does_not_inherit(tmp_path, kernel):
     assert bench.sender.undeclared == 0
 
 
-def test_tell__an_endless_flow_gets_its_urgency_from_a_deadline_and_no_size(tmp_path, kernel):
+def test_declare__an_endless_flow_gets_its_urgency_from_a_deadline_and_no_size(tmp_path, kernel):
     endless = replace(flow(1, size_bytes=64, deadline_us=4e6), until_s=0.1, elapsed_us=2e6)
     record = Bench(tmp_path, schedule(endless)).run()["run/1"]
     assert kernel == [{"deadline_s": 4.0, "elapsed_s": 2.0}]
     assert (record.source, record.deadline_us, record.met) == (BACKGROUND, None, None)
 
 
-def test_nobody_listens__flows_run_untold_and_are_counted(tmp_path, monkeypatch):
+def test_no_agent__flows_run_undeclared_and_are_counted(tmp_path, monkeypatch):
     def refuse(sock, **fields):
         raise NoAgent("no agent")
 
-    monkeypatch.setattr(deadline, "tell", refuse)
+    monkeypatch.setattr(options, "declare", refuse)
     bench = Bench(tmp_path, schedule(URGENT, flow(3)))
     records = bench.run()
     assert {record.status for record in records.values()} == {FINISHED}
@@ -70,7 +73,7 @@ def test_nobody_listens__flows_run_untold_and_are_counted(tmp_path, monkeypatch)
 
 
 def test_killed__the_sender_notices_and_resets(tmp_path, kernel, monkeypatch):
-    monkeypatch.setattr(deadline, "state", lambda sock: state(Phase.KILLED))
+    monkeypatch.setattr(options, "state", lambda sock: state(Phase.KILLED))
     held = []
     with peer(held.append) as port:
         bench = Bench(tmp_path, schedule(replace(URGENT, bytes=50_000_000)), port)
@@ -88,17 +91,17 @@ def _ends_with_reset(sock):
     return False
 
 
-@pytest.mark.parametrize(("windows", "untold"), [(0, 1), (3, 0)])
-def test_unheard__a_long_flow_without_a_window_counts_as_untold(
-    tmp_path, kernel, monkeypatch, windows, untold
+@pytest.mark.parametrize(("windows", "undeclared"), [(0, 1), (3, 0)])
+def test_a_long_flow_without_a_window_counts_as_undeclared(
+    tmp_path, kernel, monkeypatch, windows, undeclared
 ):
-    monkeypatch.setattr(deadline, "state", lambda sock: replace(state(), windows=windows))
+    monkeypatch.setattr(options, "state", lambda sock: replace(state(), windows=windows))
     monkeypatch.setattr(tcp, "congestion_control", lambda sock: "sluice_datcp")
     bench = Bench(tmp_path, schedule(replace(URGENT, bytes=2_000_000), replace(URGENT, id="run/2")))
     bench.run()
-    assert bench.sender.undeclared == untold  # of the short one nothing can be said
+    assert bench.sender.undeclared == undeclared  # the short flow has too few windows to tell
 
 
 def test_sample__no_rate_would_do_is_null():
-    assert telling.sample(state())["wanted_bytes_per_s"] is None
-    assert telling.sample(state(Phase.SUSPENDED))["phase"] == "suspended"
+    assert declarations.sample(state())["wanted_bytes_per_s"] is None
+    assert declarations.sample(state(Phase.SUSPENDED))["phase"] == "suspended"

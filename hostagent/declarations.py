@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scheduled flow, told to the kernel on its socket, and how it fares there; nothing where no agent's hook answers."""
+"""Declares the agent's own flows to the kernel, and reads how they progress."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from hostagent import deadline, tcp
-from hostagent.deadline import FlowFields, FlowState, NoAgent
+from hostagent import tcp
+from hostagent.sockets import FlowFields, FlowState, NoAgent, options
 from policy.controls import PREFIX
 from policy.schedule import ScheduledFlow
 from policy.units import US_PER_S
 
-HEARD_BYTES = 1_000_000
-"""Flows of this size have windows of data to count, whatever the link."""
+LONG_FLOW_BYTES = 1_000_000
+"""A flow of this size has several windows of data on any link."""
 
 
-def wishes(flow: ScheduledFlow) -> bool:
-    """There is something to tell of this flow."""
+def needs_declaration(flow: ScheduledFlow) -> bool:
+    """Whether the flow has a deadline, an importance or a known size."""
     return flow.deadline_us is not None or flow.importance is not None or flow.size_known
 
 
-def tell(sock: socket.socket, flow: ScheduledFlow) -> bool:
-    """Tell of the flow that is written next; False when nobody on this machine listens."""
+def declare(sock: socket.socket, flow: ScheduledFlow) -> bool:
+    """Declare the flow that is written next. Returns False if no agent on this machine has the hook attached."""
     try:
-        deadline.tell(sock, **_fields(flow))
+        options.declare(sock, **_fields(flow))
     except NoAgent:
         return False
     return True
@@ -49,26 +49,27 @@ def _fields(flow: ScheduledFlow) -> FlowFields:
 
 
 def state(sock: socket.socket) -> FlowState | None:
-    """None when nobody on this machine answers."""
+    """Return the state of the socket's flow; None if no agent on this machine has the hook attached."""
     try:
-        return deadline.state(sock)
+        return options.state(sock)
     except NoAgent:
         return None
 
 
-def is_heard(sock: socket.socket, flow: ScheduledFlow) -> bool:
-    """Did the congestion control see what was told? False after a whole long flow of which it has counted no window.
+def reached_control(sock: socket.socket, flow: ScheduledFlow) -> bool:
+    """Whether the congestion control has seen the declaration of a flow that is now complete.
 
-    So it is when hook and control were loaded from builds that do not share their memory.
+    It has not if it counted no window of a long flow. The reason is that hook and control come from
+    builds that do not share their memory. For a short flow or a control of the kernel: True.
     """
-    if flow.bytes < HEARD_BYTES or not tcp.congestion_control(sock).startswith(PREFIX):
+    if flow.bytes < LONG_FLOW_BYTES or not tcp.congestion_control(sock).startswith(PREFIX):
         return True
     now = state(sock)
     return now is None or now.windows > 0
 
 
 def sample(state: FlowState) -> Mapping[str, Any]:
-    """What a sample of a flow holds of its state."""
+    """Return the part of a flow's sample that comes from its state."""
     return {
         "phase": str(state.phase),
         "windows": state.windows,

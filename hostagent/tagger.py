@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tagger on the host's interface: attached, kept attached, detached; without BPF the host goes on untagged."""
+"""The tagger on the host's interface. Without BPF, the host's packets leave untagged."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from policy.errors import EnvironmentLacking
 log = logging.getLogger(__name__)
 
 _CHECK_EVERY = 5
-"""Look whether the filter is still there at every so many calls of `keep` (seconds)."""
+"""`update` checks at every n-th call whether the filter is still attached. The agent calls it once a second."""
 
 
-class EdgeTagger:
+class HostTagger:
     """The tagger of one interface of the current network namespace."""
 
     def __init__(self, interface: str, use_bpf: bool = True) -> None:
@@ -26,10 +26,10 @@ class EdgeTagger:
         self._calls = 0
         self.attached = False
         self.problem = ""
-        """Why packets leave untagged although they should not; empty when all is well."""
+        """Why packets leave untagged although they should be tagged; empty if they are tagged."""
 
     def attach(self) -> None:
-        """Attach, in place of what a killed agent has left. SluiceError when there is no such interface."""
+        """Attach the filter, and replace one that a killed agent left. Raises SluiceError if the interface is missing."""
         if not self._use_bpf:
             return
         try:
@@ -41,8 +41,11 @@ class EdgeTagger:
         self._tagger.attach(self._interface)
         self.attached = True
 
-    def keep(self, wanted: HostSettings | None) -> None:
-        """Set what the policy wants, if it has changed. Attach again if somebody has removed the filter."""
+    def update(self, wanted: HostSettings | None) -> None:
+        """Apply the policy's settings if they have changed, and attach the filter again if it was removed.
+
+        None: there is no policy yet, so the settings stay.
+        """
         if self._tagger is None:
             return
         settings = self._set if wanted is None else _tag_settings(wanted)
@@ -51,11 +54,11 @@ class EdgeTagger:
             self._set = settings
         self._calls += 1
         if self._calls % _CHECK_EVERY == 0 and not self._tagger.is_attached(self._interface):
-            log.warning("the tagger was gone from %s: attaching it again", self._interface)
+            log.warning("another program removed the tagger from %s: attaching it again", self._interface)
             self._tagger.attach(self._interface)
 
     def detach(self) -> None:
-        """Leave the interface untagged. Idempotent."""
+        """Remove the filter. A second call does nothing."""
         if self._tagger is not None:
             self._tagger.detach(self._interface)
             self._tagger.close()

@@ -25,7 +25,8 @@ from policy.graph import Topology
 from runtime.command import CommandFailed
 from runtime.process import spawn
 from runtime.wait import wait_until
-from topologies import commands, emulation, ovs, packet_sockets
+from topologies import emulation, ovs, packet_sockets
+from topologies.commands import hosts as commands
 from topologies.settings import Settings, load_start, write_json
 
 log = logging.getLogger(__name__)

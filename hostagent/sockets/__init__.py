@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Declare a TCP flow to the kernel from any Python program: size, deadline, importance.
+
+    from hostagent.sockets import DeadlineSocket, FlowQuenched
+
+    with DeadlineSocket(socket.create_connection(server)) as flow:
+        flow.declare(
+            size_bytes=len(data), deadline_s=0.025, quench="kill", congestion_control="sluice_datcp"
+        )
+        flow.sendall(data)          # raises FlowQuenched if the kernel kills the flow
+        flow.wait_acknowledged()    # returns when the receiver's kernel has all data
+        print(flow.state().urgency)
+
+- `DeadlineSocket` (blocking.py) wraps a socket, `DeadlineStream` (streams.py) an asyncio stream.
+- `declare`, `declared` and `state` (options.py) serve programs that send by themselves.
+- `FlowFields` (flow.py) lists what a program can declare, `FlowState` (flow_state.py) what it can read.
+- errors.py has the errors.
+
+No privileges are needed, but a Sluice agent must run on the machine. dataplane/include/sluice.h says
+what the kernel does with a declaration.
+"""
+
+from hostagent.sockets.blocking import DeadlineSocket
+from hostagent.sockets.errors import FlowQuenched, NoAgent, WrongField
+from hostagent.sockets.flow import FLOW, DeclaredFlow, FlowFields, Quench, pack_flow
+from hostagent.sockets.flow_state import STATE, FlowState, Phase
+from hostagent.sockets.options import declare, declared, state
+from hostagent.sockets.streams import DeadlineStream
+
+__all__ = [
+    "FLOW",
+    "STATE",
+    "DeadlineSocket",
+    "DeadlineStream",
+    "DeclaredFlow",
+    "FlowFields",
+    "FlowQuenched",
+    "FlowState",
+    "NoAgent",
+    "Phase",
+    "Quench",
+    "WrongField",
+    "declare",
+    "declared",
+    "pack_flow",
+    "state",
+]

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program declares of a flow, and its form in the kernel (dataplane/include/sluice.h)."""
+
+from __future__ import annotations
+
+import struct
+import time
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+from hostagent.sockets.errors import WrongField
+
+HAS_SIZE, HAS_DEADLINE, HAS_IMPORTANCE, HAS_QUENCH, HAS_CONTROL = 0x1, 0x2, 0x4, 0x8, 0x10
+FLOW = struct.Struct("=IIQqQII16s")
+"""struct sluice_flow: fields, quench, size_bytes, deadline_ns, elapsed_ns, importance_milli, its share, control."""
+
+IMPORTANCE_MAX = 8.0
+
+_INT64_MAX = 2**63 - 1
+_CONTROL_CHARACTERS_MAX = 15
+
+Quench = Literal["never", "kill", "suspend"]
+_QUENCHES: tuple[Quench, ...] = ("never", "kill", "suspend")
+
+
+class FlowFields(TypedDict, total=False):
+    """The fields that a program can declare. The kernel treats a missing field as unknown."""
+
+    size_bytes: int
+    """Size of the whole flow, at least 1."""
+    deadline_s: float
+    """Seconds from now, above 0."""
+    elapsed_s: float
+    """Only with deadline_s: how long ago the flow began, if it waited in the program; 0 or more."""
+    importance: float
+    """0.001 … 8; a standard flow has 1. Only sluice_datcp uses it."""
+    importance_share: float
+    """Only with importance: its share of the precedence, 0 … 1, default 0.5. Urgency has the rest."""
+    quench: Quench
+    """What sluice_datcp does if the flow cannot meet its deadline."""
+    congestion_control: str
+    """The control to select: sluice_ucp, sluice_d2tcp, sluice_datcp, sluice_mcp or one of the kernel's."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredFlow:
+    """The declaration that the kernel holds for a socket. None: the program has not declared the field."""
+
+    size_bytes: int | None
+    deadline_s: float | None
+    """Time left; negative after the deadline."""
+    elapsed_s: float | None
+    """Time since the flow began; only for a flow with a deadline."""
+    importance: float | None
+    importance_share: float | None
+    quench: Quench | None
+    congestion_control: str
+    """The socket's control, whether declared or not."""
+
+
+def pack_flow(
+    *,
+    size_bytes: int | None = None,
+    deadline_s: float | None = None,
+    elapsed_s: float | None = None,
+    importance: float | None = None,
+    importance_share: float | None = None,
+    quench: Quench | None = None,
+    congestion_control: str | None = None,
+) -> bytes:
+    """Return the struct sluice_flow of these fields (see FlowFields). Raises WrongField."""
+    return FLOW.pack(
+        _field_bits(size_bytes, deadline_s, importance, quench, congestion_control),
+        _quench_number(quench),
+        _size(size_bytes),
+        _deadline_ns(deadline_s),
+        _elapsed_ns(elapsed_s, deadline_s),
+        *_importance_milli(importance, importance_share),
+        _control_name(congestion_control),
+    )
+
+
+def unpack_flow(value: bytes) -> DeclaredFlow:
+    """Return the DeclaredFlow in a struct sluice_flow."""
+    fields, quench, size_bytes, deadline_ns, elapsed_ns, importance, share, control = FLOW.unpack(value)
+    has_deadline, has_importance = fields & HAS_DEADLINE, fields & HAS_IMPORTANCE
+    return DeclaredFlow(
+        size_bytes=size_bytes if fields & HAS_SIZE else None,
+        deadline_s=deadline_ns / 1e9 if has_deadline else None,
+        elapsed_s=elapsed_ns / 1e9 if has_deadline else None,
+        importance=importance / 1000 if has_importance else None,
+        importance_share=share / 1000 if has_importance else None,
+        quench=_QUENCHES[quench] if fields & HAS_QUENCH else None,
+        congestion_control=control.split(b"\0")[0].decode(),
+    )
+
+
+def _field_bits(
+    size_bytes: int | None,
+    deadline_s: float | None,
+    importance: float | None,
+    quench: str | None,
+    congestion_control: str | None,
+) -> int:
+    bits = (
+        (size_bytes, HAS_SIZE),
+        (deadline_s, HAS_DEADLINE),
+        (importance, HAS_IMPORTANCE),
+        (quench, HAS_QUENCH),
+        (congestion_control, HAS_CONTROL),
+    )
+    return sum(bit for value, bit in bits if value is not None)
+
+
+def _size(size_bytes: int | None) -> int:
+    if size_bytes is None:
+        return 0
+    if not 1 <= size_bytes < 2**64:
+        raise WrongField("size_bytes", f"must be at least 1 and below 2^64, not {size_bytes}")
+    return size_bytes
+
+
+def _deadline_ns(deadline_s: float | None) -> int:
+    if deadline_s is None:
+        return 0
+    if not 0 < deadline_s * 1e9 <= _INT64_MAX or not round(deadline_s * 1e9):
+        raise WrongField(
+            "deadline_s", f"must be in the future, by 1 ns to 292 years, not {deadline_s} s from now"
+        )
+    return min(round(deadline_s * 1e9), _INT64_MAX)
+
+
+def _elapsed_ns(elapsed_s: float | None, deadline_s: float | None) -> int:
+    if elapsed_s is None:
+        return 0
+    if deadline_s is None:
+        raise WrongField("elapsed_s", "has a meaning only with deadline_s: give both, or leave it out")
+    if not 0 <= elapsed_s < time.monotonic():
+        raise WrongField(
+            "elapsed_s", f"must be 0 or more and less than this machine's uptime, not {elapsed_s}"
+        )
+    return round(elapsed_s * 1e9)
+
+
+def _importance_milli(importance: float | None, share: float | None) -> tuple[int, int]:
+    """Return the importance and its share, in thousandths."""
+    if importance is None:
+        if share is not None:
+            raise WrongField(
+                "importance_share", "has a meaning only with importance: give both, or leave it out"
+            )
+        return 0, 0
+    if not 1 <= importance * 1000 <= IMPORTANCE_MAX * 1000:
+        raise WrongField("importance", f"must be 0.001 … {IMPORTANCE_MAX:g}, not {importance}")
+    share = 0.5 if share is None else share
+    if not 0 <= share <= 1:
+        raise WrongField("importance_share", f"must be 0 … 1, not {share}")
+    return round(importance * 1000), round(share * 1000)
+
+
+def _quench_number(quench: str | None) -> int:
+    if quench is None:
+        return 0
+    if quench not in _QUENCHES:
+        raise WrongField("quench", f"must be one of {', '.join(_QUENCHES)}, not {quench!r}")
+    return _QUENCHES.index(quench)
+
+
+def _control_name(congestion_control: str | None) -> bytes:
+    name = (congestion_control or "").encode()
+    if congestion_control is not None and (not 1 <= len(name) <= _CONTROL_CHARACTERS_MAX or b"\0" in name):
+        raise WrongField(
+            "congestion_control", f"must be a name of 1 … 15 characters, not {congestion_control!r}"
+        )
+    return name
