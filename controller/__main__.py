@@ -17,7 +17,7 @@ from controller import END_SIGNALS, tls
 from policy.errors import FieldError, SluiceError
 
 
-def arguments() -> argparse.Namespace:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m controller", description=__doc__)
     parser.add_argument(
         "--store", required=True, metavar="URL", help="sqlite:////path/to/store.db, or PostgreSQL"
@@ -35,7 +35,7 @@ def arguments() -> argparse.Namespace:
         "--tls-ca", type=Path, metavar="PEM", help="the authority whose certificates switches have to show"
     )
     parser.add_argument("--verbose", action="store_true", help="log every request")
-    return parser.parse_args()
+    return parser
 
 
 def configure_logging(*, verbose: bool) -> None:
@@ -48,7 +48,7 @@ def configure_logging(*, verbose: bool) -> None:
 
 
 def main() -> int:
-    options = arguments()
+    options = parser().parse_args()
     # Before any library starts a thread (numpy's do), so that every thread inherits it. `Launcher.run` waits for them.
     signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
     configure_logging(verbose=options.verbose)

@@ -19,7 +19,7 @@ from policy.schemes import SCHEMES
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     logging.basicConfig(
         level=options.log_level, format=f"%(asctime)s {options.name} %(levelname)s %(message)s"
     )
@@ -48,7 +48,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hostagent", description=__doc__)
     parser.add_argument("--name", required=True, help="of this host, as schedules and records call it")
     parser.add_argument("--interface", required=True, help="whose outgoing packets are tagged")
@@ -66,7 +66,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--grace", type=float, default=GRACE_S, help="seconds after the last start until flows are given up"
     )
-    parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
+    parser.add_argument(
+        "--log-level",
+        default="INFO",
+        choices=["DEBUG", "INFO", "WARNING", "ERROR"],
+        help="least severity of what is logged",
+    )
     return parser
 
 
