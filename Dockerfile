@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One image for the services of docker-compose.yml.
 FROM debian:bookworm-slim
 

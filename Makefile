@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sluice: every command in one place. `make help` lists them.
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
@@ -8,7 +9,7 @@ C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/exa
 	$(wildcard experiments/checks/ns3/driver/*.[ch]pp)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages venv bpf fabric frontend gen fmt check test bench experiment demo doctor clean
+.PHONY: help setup packages venv bpf fabric frontend gen fmt check test hooks coverage prose bench experiment demo doctor clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -46,12 +47,26 @@ fmt: venv ## format Python and C
 check: setup ## formatting, lint, types, generated files
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui sluice experiments
+	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui sluice experiments tools tests
 	clang-format --dry-run --Werror $(C_SOURCES)
 	$(PYTHON) -m policy.tags | diff - dataplane/laws/tags.gen.h
+	.venv/bin/pymarkdown --strict-config scan $$(git ls-files '*.md' ':!.github')
+	.venv/bin/reuse lint --quiet || .venv/bin/reuse lint
 
 test: setup ## all tests that this machine allows; the others are named with the reason
 	$(PYTHON) -m pytest $(ARGS)
+
+hooks: venv ## run the fast checks before each commit, and all of them before each push
+	.venv/bin/pre-commit install
+
+coverage: setup ## how much of the Python code the unit and simulator tests run, by package
+	.venv/bin/coverage erase
+	.venv/bin/coverage run -m pytest tests/unit tests/sim $(ARGS)
+	.venv/bin/coverage combine --quiet
+	@$(PYTHON) -m tools.coverage_table
+
+prose: venv ## how the prose reads: lengths of sentences, words to avoid, worst files first (ARGS="--worst 40")
+	@$(PYTHON) tools/prose $(ARGS)
 
 demo: setup ## the live demonstration on http://127.0.0.1:8080; DURATION=60 ends it by itself
 	.venv/bin/sluice demo $(if $(DURATION),--duration $(DURATION))
@@ -66,4 +81,4 @@ experiment: setup ## run one experiment: make experiment NAME=threshold_converge
 	$(PYTHON) -m experiments $(NAME) $(ARGS)
 
 clean: ## remove what setup and runs made
-	rm -rf .venv .setup dataplane/build simulator/build simulator/_fabric.* webui/static/vendor webui/node_modules results *.egg-info
+	rm -rf .venv .setup dataplane/build simulator/build simulator/_fabric.* webui/static/vendor webui/node_modules results *.egg-info .coverage*

@@ -40,7 +40,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         run_dir=options.run_dir,
         web=options.web,
         schedule=schedule,
-        start_at=options.start_at,
+        start_file=options.start_file,
         congestion_control=options.congestion_control or (scheme.congestion_control if scheme else None),
         use_bpf=not options.no_bpf,
         grace_s=options.grace,
@@ -58,7 +58,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--web", required=True, help="unix:/PATH or http://HOST:PORT of the web process")
     parser.add_argument("--schedule", type=Path, help="JSON file of the run's flows")
     parser.add_argument(
-        "--start-at", type=float, default=0.0, help="epoch second at which the schedule begins"
+        "--start-file",
+        type=Path,
+        help="the schedule begins at the epoch second that this file holds; the agent waits for the file",
     )
     parser.add_argument("--congestion-control", help="until the web process says what the policy wants")
     parser.add_argument("--no-bpf", action="store_true", help="no tagger, no congestion control of ours")

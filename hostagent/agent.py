@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,18 +23,20 @@ from hostagent.receiver import Receiver
 from hostagent.records import STOPPED
 from hostagent.reporter import Reporter
 from hostagent.sampler import Sampler
-from hostagent.schedule import EMPTY
+from hostagent.schedule import EMPTY, start_in
 from hostagent.sender import Sender
 from hostagent.spool import Spool
 from hostagent.traffic import Traffic, Transport
 from hostagent.watch import FlowWatch
 from policy.agents import AgentSettings, HostHeartbeat, reason
 from policy.schedule import Schedule
+from policy.units import NS_PER_MS
 from runtime.http_client import HttpClient
 
 log = logging.getLogger(__name__)
 
 GRACE_S = 10.0
+_LOOK_NS = 20 * NS_PER_MS
 _SWITCH_INTERVAL_S = 0.0005
 """The reporter's thread may hold up the traffic's thread for this long, not for Python's usual 5 ms."""
 
@@ -47,8 +50,8 @@ class Settings:
     run_dir: Path
     web: str
     schedule: Schedule = EMPTY
-    start_at: float = 0.0
-    """Epoch second at which the schedule begins."""
+    start_file: Path | None = None
+    """Holds the epoch second at which the schedule begins, as soon as the runner knows it. None: at once."""
     congestion_control: str | None = None
     """Until the web process says what the policy wants; None: the namespace's default."""
     use_bpf: bool = True
@@ -106,9 +109,7 @@ class Agent:
             if self._settings.congestion_control:
                 self._use_control(self._settings.congestion_control, self._settings.schedule.scheme)
             self._watch.begin()
-            self._traffic.begin(self._settings.start_at)
-            if self._sampler is not None:
-                self._sampler.begin(self._traffic.epoch_ns)
+            self._await_start()
             self._reporter.start()
             self._realtime = self._settings.realtime and _take_priority()
             gc.freeze()  # the schedule lives as long as we do: no collection needs to walk it
@@ -117,6 +118,17 @@ class Agent:
             self._leave()
         if self._reporter.error is not None:
             raise self._reporter.error
+
+    def _await_start(self) -> None:
+        """Begin the schedule once its start is known; look again in a moment until then."""
+        file = self._settings.start_file
+        start_at = time.time() if file is None else start_in(file)
+        if start_at is None:
+            self._loop.call_at(time.monotonic_ns() + _LOOK_NS, self._await_start)
+            return
+        self._traffic.begin(start_at)
+        if self._sampler is not None:
+            self._sampler.begin(self._traffic.epoch_ns)
 
     def _make_sampler(self, settings: Settings) -> Sampler | None:
         interval_ms = settings.schedule.sample_ms

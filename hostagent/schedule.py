@@ -24,3 +24,18 @@ def load_schedule(path: Path, host: str) -> Schedule:
         if flow.dst not in schedule.addresses:
             raise FieldError(f"flows[{place}].dst", f"{flow.dst} has no address in addresses")
     return schedule.of_host(host)
+
+
+def start_in(file: Path) -> float | None:
+    """The epoch second in a start file; None while there is no such file."""
+    try:
+        return float(file.read_text())
+    except FileNotFoundError:
+        return None
+
+
+def write_start(file: Path, start_at: float) -> None:
+    """Let the agents that wait for this file begin; they see all of it or nothing."""
+    part = file.with_name(f"{file.name}.part")
+    part.write_text(repr(start_at))
+    part.replace(file)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres():
+def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server for this session."""
     try:
         programs()
@@ -38,8 +39,9 @@ def postgres():
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.pg)])
-def store_url(request, tmp_path):
-    """An empty store of either kind."""
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty store, of either kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
-    return request.getfixturevalue("postgres").new_database()
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.new_database()

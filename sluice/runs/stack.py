@@ -32,6 +32,7 @@ from dataplane.provided import Provided
 from dataplane.sockopt import SocketHook
 from hostagent.background import FIRST_PORT, BackgroundLoad, Load
 from hostagent.sampler import FILE as SAMPLES
+from hostagent.schedule import write_start
 from policy.entries import write
 from policy.errors import EnvironmentLacking
 from policy.fabrics import TESTBED, check_fabric
@@ -55,10 +56,9 @@ log = logging.getLogger(__name__)
 
 READY_TIMEOUT_S = 30.0
 REQUEST_TIMEOUT_S = 10.0
-AGENT_LEADS = (1, 2, 4)
-"""Multiples of the usual time that agents get to start, one attempt each."""
-STAND_DOWN_S = 1.0
-"""An attempt is called off this long before traffic would begin: not one flow of it may be recorded."""
+AGENTS_TIMEOUT_S = 60.0
+START_LEAD_S = 0.3
+"""From the moment at which all agents are ready to the first flow: each of them has read the start by then."""
 
 
 @dataclass(frozen=True)
@@ -261,35 +261,26 @@ class Stack:
         wait_until(applied, f"the switches stand at policy version {version}", timeout_s=READY_TIMEOUT_S)
 
     def start_agents(self, flows: Sequence[ScheduledFlow]) -> float:
-        """Start an agent on every host with its part of the schedule; returns the epoch second at which traffic begins.
+        """Start an agent on every host with its part of the schedule. Traffic begins once all of them report.
 
-        All agents are ready by then; where they were not, they are started again with more time. TimeoutError when
-        even the last attempt was too slow.
+        Returns the epoch second at which it begins. Raises TimeoutError if an agent does not report.
         """
         parts = by_source(flows)
-        schedules = {
-            host.name: self._schedule_file(host.name, parts.get(host.name, []))
-            for host in self.topology.hosts
-        }
-        for lead_s in (lead * (3.0 + 0.4 * len(schedules)) + STAND_DOWN_S for lead in AGENT_LEADS):
-            start_at = time.time() + lead_s
-            for name, path in schedules.items():
-                self.services.start(f"agent-{name}", partial(self._spawn_agent, name, path, start_at))
-            try:
-                self._wait_agents(set(schedules), start_at)
-            except TimeoutError:
-                log.warning(
-                    "the agents were not ready within %.0f s: starting them again with more time", lead_s
-                )
-                self.stop_agents()
-            else:
-                return start_at
-        raise TimeoutError(f"the agents do not report: see their logs in {self.out / 'log'}")
-
-    def _wait_agents(self, names: set[str], start_at: float) -> None:
+        self._start_file.unlink(missing_ok=True)
         since = time.time()
-        what = "the agents report"
-        wait_until(partial(self._all_report, names, since), what, timeout_s=start_at - since - STAND_DOWN_S)
+        for host in self.topology.hosts:
+            schedule = self._schedule_file(host.name, parts.get(host.name, []))
+            self.services.start(f"agent-{host.name}", partial(self._spawn_agent, host.name, schedule))
+        names = {host.name for host in self.topology.hosts}
+        what = f"the agents report (their logs are in {self.out / 'log'})"
+        wait_until(partial(self._all_report, names, since), what, timeout_s=AGENTS_TIMEOUT_S)
+        start_at = time.time() + START_LEAD_S
+        write_start(self._start_file, start_at)
+        return start_at
+
+    @property
+    def _start_file(self) -> Path:
+        return self.out / "start"
 
     def _schedule_file(self, host: str, flows: Sequence[ScheduledFlow]) -> Path:
         path = self.out / "schedule" / f"{host}.json"
@@ -317,15 +308,15 @@ class Stack:
         lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
         return sorted(map(json.loads, lines), key=lambda sample: float(sample["at_s"]))
 
-    def _spawn_agent(self, name: str, schedule: Path, start_at: float) -> Process:
+    def _spawn_agent(self, name: str, schedule: Path) -> Process:
         host = self.topology.host_by_name[name]
         argv = [sys.executable, "-m", "hostagent", "--name", name, "--interface", host.interface]
         argv += ["--run-dir", str(self._agent_folder(name)), "--web", f"unix:{self.web_socket}"]
         argv += [
             "--schedule",
             str(schedule),
-            "--start-at",
-            repr(start_at),
+            "--start-file",
+            str(self._start_file),
             "--grace",
             str(self.scenario.grace_s),
         ]

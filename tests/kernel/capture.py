@@ -81,7 +81,7 @@ def _vlan_tci(auxdata: bytes) -> int | None:
 def ones_complement_sum(data: bytes) -> int:
     """The Internet checksum's sum (RFC 1071): 0xFFFF over data that contains its right checksum."""
     padded = data + b"\0" * (len(data) % 2)
-    total = sum(struct.unpack(f"!{len(padded) // 2}H", padded))
+    total: int = sum(struct.unpack(f"!{len(padded) // 2}H", padded))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return total

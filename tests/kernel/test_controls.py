@@ -63,7 +63,7 @@ def bell(
 only = pytest.mark.parametrize
 
 
-def test_two_flows_that_were_told_nothing_fill_the_link_evenly(bell: Dumbbell):
+def test_two_flows_that_were_told_nothing_fill_the_link_evenly(bell: Dumbbell) -> None:
     """The queue says so, not the rate: a busy machine serves the link late, whatever the windows are."""
     two, backlogs = flows(bell, 2), []
     two.run(0.7)
@@ -112,7 +112,7 @@ def logged(bell: Dumbbell) -> list[tuple[FlowFields, list[Window]]]:
 
 def test_every_window_of_the_kernel_comes_out_of_the_law_again(
     program: str, logged: list[tuple[FlowFields, list[Window]]], law: ModuleType
-):
+) -> None:
     for told, windows in logged:
         assert 40 < len(windows) < KEPT, "all of them are here"
         assert sum(w.marked for w in windows) > 20
@@ -204,7 +204,7 @@ REPLAYS = {
 
 
 @only("program", ["cc_ucp", "cc_d2tcp"])
-def test_a_pressed_flow_is_cut_less_than_one_with_time(bell: Dumbbell):
+def test_a_pressed_flow_is_cut_less_than_one_with_time(bell: Dumbbell) -> None:
     two = flows(bell, 2)
     relaxed, pressed = two.senders
     tell(relaxed, size_bytes=20_000_000, deadline_s=60.0)
@@ -224,7 +224,7 @@ def test_a_pressed_flow_is_cut_less_than_one_with_time(bell: Dumbbell):
 
 
 @only("program", ["cc_mcp"])
-def test_mcp_takes_what_the_deadline_needs_and_leaves_the_rest(bell: Dumbbell):
+def test_mcp_takes_what_the_deadline_needs_and_leaves_the_rest(bell: Dumbbell) -> None:
     two = flows(bell, 2)
     size_bytes, deadline_s = 2_500_000, 1.0
     transfer = Transfer(two, 1, size_bytes)
@@ -261,7 +261,7 @@ class Transfer:
 
 
 @only("program", [DATCP])
-def test_datcp_meets_a_deadline_that_a_fair_share_would_miss(bell: Dumbbell):
+def test_datcp_meets_a_deadline_that_a_fair_share_would_miss(bell: Dumbbell) -> None:
     four = flows(bell, 4)
     size_bytes, deadline_s = 7_000_000, 1.4  # 40 Mb/s
     tell(four.senders[3], size_bytes=size_bytes, deadline_s=deadline_s)
@@ -275,7 +275,7 @@ def test_datcp_meets_a_deadline_that_a_fair_share_would_miss(bell: Dumbbell):
 
 @only("program", [DATCP])
 @only("quench", ["kill", "suspend"])
-def test_datcp_quenches_when_not_all_can_make_it(bell: Dumbbell, quench: Any):
+def test_datcp_quenches_when_not_all_can_make_it(bell: Dumbbell, quench: Any) -> None:
     """Four flows that need 130 Mb/s together: some are given up, their bytes stop, and the others go faster."""
     four = flows(bell, 4)
     for sender in four.senders:
@@ -302,7 +302,7 @@ def test_datcp_quenches_when_not_all_can_make_it(bell: Dumbbell, quench: Any):
 
 
 @only("program", [DATCP])
-def test_a_suspended_flow_goes_on_when_the_others_have_gone(bell: Dumbbell):
+def test_a_suspended_flow_goes_on_when_the_others_have_gone(bell: Dumbbell) -> None:
     four = flows(bell, 4)
     for sender in four.senders:
         tell(sender, size_bytes=12_000_000, deadline_s=3.0, quench="suspend")

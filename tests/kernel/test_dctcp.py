@@ -88,7 +88,7 @@ def observe(bell: Dumbbell, some: Flows, duration_s: float) -> Window:
     return Window(sent * 8 / took_s / RATE_BPS, idle_cpu, real, virtual)
 
 
-def test_two_flows_keep_the_link_full_and_the_queue_near_k(dumbbell: Dumbbell):
+def test_two_flows_keep_the_link_full_and_the_queue_near_k(dumbbell: Dumbbell) -> None:
     two = flows(dumbbell, 2)
     two.run(1.0)  # slow start
     windows = [observe(dumbbell, two, 1.0) for _ in range(8)]
@@ -110,7 +110,7 @@ def test_two_flows_keep_the_link_full_and_the_queue_near_k(dumbbell: Dumbbell):
     assert shares[0] > 0.5 * shares[1], "neither flow starves"
 
 
-def test_an_ack_says_ce_exactly_when_the_packets_it_acknowledges_had_it(dumbbell: Dumbbell):
+def test_an_ack_says_ce_exactly_when_the_packets_it_acknowledges_had_it(dumbbell: Dumbbell) -> None:
     """RFC 8257, section 3.2, ACK by ACK: delayed ACKs must not blur which packets were marked."""
     with Capture(dumbbell.b, "eth0") as arriving, Capture(dumbbell.router, PORT) as acknowledging:
         one = flows(dumbbell, 1)
@@ -148,7 +148,7 @@ def echo_errors(data: list[Packet], acks: list[Packet]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_the_sender_is_told_of_as_many_marks_as_there_are(dumbbell: Dumbbell, count: int):
+def test_the_sender_is_told_of_as_many_marks_as_there_are(dumbbell: Dumbbell, count: int) -> None:
     some = flows(dumbbell, count)
     some.run(3.0)
     some.drain()
@@ -162,7 +162,7 @@ def test_the_sender_is_told_of_as_many_marks_as_there_are(dumbbell: Dumbbell, co
     assert told == pytest.approx(marked, rel=0.05)
 
 
-def test_calls_that_the_kernel_leaves_out_do_no_harm(dumbbell: Dumbbell, tmp_path: Path):
+def test_calls_that_the_kernel_leaves_out_do_no_harm(dumbbell: Dumbbell, tmp_path: Path) -> None:
     """A build in which every third cut is left out and returns what one such kernel was seen to return."""
     name = f"{CONTROL}x"
     whole = "\treturn cc_cut(sk, &ca->sender, ca->penalty_q20);\n"
@@ -190,7 +190,9 @@ def _all_acknowledged(sender: socket.socket) -> bool:
     return unacked == 0
 
 
-def test_without_marks_the_window_grows_until_the_buffer_is_full_and_losses_halve_it(dumbbell: Dumbbell):
+def test_without_marks_the_window_grows_until_the_buffer_is_full_and_losses_halve_it(
+    dumbbell: Dumbbell,
+) -> None:
     with dumbbell.router:
         dumbbell.ports.set(PORT, PortSettings(RATE_BPS, None, 150_000))
     one = flows(dumbbell, 1)
@@ -204,12 +206,13 @@ def test_without_marks_the_window_grows_until_the_buffer_is_full_and_losses_halv
     assert goodput > 0.85 * RATE_BPS, "a loss costs half a window, not a timeout"
 
 
-def test_a_lower_k_gives_a_shorter_queue(dumbbell: Dumbbell):
+def test_a_lower_k_gives_a_shorter_queue(dumbbell: Dumbbell) -> None:
     means = []
     for k_bytes in (50_000, 150_000):
         with dumbbell.router:
             dumbbell.ports.set(PORT, PortSettings(RATE_BPS, k_bytes, BUFFER_BYTES))
-        two, seen = flows(dumbbell, 2), []
+        two = flows(dumbbell, 2)
+        seen: list[int] = []
         two.run(0.7)
         two.run(1.5, lambda seen=seen: seen.append(dumbbell.ports.backlog_bytes(PORT)))  # type: ignore[misc]
         two.drain()
@@ -222,7 +225,7 @@ def test_a_lower_k_gives_a_shorter_queue(dumbbell: Dumbbell):
 
 def test_a_peer_without_ecn_gets_reno_and_packets_that_are_not_ecn_capable(
     pair: Pair, control: CongestionControl
-):
+) -> None:
     pair.b.sysctl("net.ipv4.tcp_ecn", 0)
     with listen(pair.b, socket.AF_INET, V4["b"], "reno") as listener:
         client, server = dial(pair.a, listener, CONTROL)
@@ -233,7 +236,7 @@ def test_a_peer_without_ecn_gets_reno_and_packets_that_are_not_ecn_capable(
     assert used == b"reno"
 
 
-def test_a_namespace_may_have_it_as_its_default(pair: Pair, control: CongestionControl):
+def test_a_namespace_may_have_it_as_its_default(pair: Pair, control: CongestionControl) -> None:
     pair.a.sysctl("net.ipv4.tcp_congestion_control", CONTROL)
     with pair.a, socket.socket() as any_socket:
         used = any_socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")

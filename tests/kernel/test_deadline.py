@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -119,7 +120,7 @@ def reading(sock: socket.socket) -> Iterator[list[int]]:
         thread.join()
 
 
-def test_tell__every_field_reaches_the_kernel_and_comes_back(ends: list[socket.socket]):
+def test_tell__every_field_reaches_the_kernel_and_comes_back(ends: list[socket.socket]) -> None:
     sender = ends[0]
     tell(
         sender,
@@ -143,14 +144,14 @@ def test_tell__every_field_reaches_the_kernel_and_comes_back(ends: list[socket.s
     assert {flow.size_bytes, flow.deadline_s, flow.elapsed_s, flow.importance, flow.quench} == {None}
 
 
-def test_tell__an_unknown_control_names_the_field(ends: list[socket.socket]):
+def test_tell__an_unknown_control_names_the_field(ends: list[socket.socket]) -> None:
     with pytest.raises(WrongField, match="congestion_control: sluice_nothing is not registered") as raised:
         tell(ends[0], size_bytes=1, congestion_control="sluice_nothing")
     assert isinstance(raised.value.__cause__, OSError)
     assert told(ends[0]).size_bytes is None
 
 
-def test_tell__not_a_tcp_socket(hook: Attachment):
+def test_tell__not_a_tcp_socket(hook: Attachment) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         for action in (lambda: tell(other, size_bytes=1), lambda: state(other)):
             with pytest.raises(OSError, match="only a TCP socket"):
@@ -158,7 +159,9 @@ def test_tell__not_a_tcp_socket(hook: Attachment):
 
 
 @pytest.mark.parametrize("timeout_s", [None, 20.0])
-def test_sendall__delivers_and_waits_for_the_receiver(ends: list[socket.socket], timeout_s: float | None):
+def test_sendall__delivers_and_waits_for_the_receiver(
+    ends: list[socket.socket], timeout_s: float | None
+) -> None:
     sender, receiver = ends
     sender.settimeout(timeout_s)
     with DeadlineSocket(sender) as flow, reading(receiver) as counts:
@@ -174,7 +177,7 @@ def test_sendall__delivers_and_waits_for_the_receiver(ends: list[socket.socket],
 @pytest.mark.parametrize("timeout_s", [None, 20.0])
 def test_sendall__a_kill_ends_it_while_it_blocks(
     ends: list[socket.socket], flows: Map, timeout_s: float | None
-):
+) -> None:
     sender = ends[0]
     sender.settimeout(timeout_s)
     seen: list[FlowState] = []
@@ -192,7 +195,7 @@ def test_sendall__a_kill_ends_it_while_it_blocks(
     assert flow.state().phase == Phase.SENDING, "another flow begins"
 
 
-def test_sendall__says_when_it_is_suspended_and_goes_on(ends: list[socket.socket], flows: Map):
+def test_sendall__says_when_it_is_suspended_and_goes_on(ends: list[socket.socket], flows: Map) -> None:
     sender = ends[0]
     seen: list[Phase] = []
     flow = DeadlineSocket(sender, lambda now: seen.append(now.phase))
@@ -203,7 +206,7 @@ def test_sendall__says_when_it_is_suspended_and_goes_on(ends: list[socket.socket
     assert seen == [Phase.SUSPENDED, Phase.SENDING, Phase.KILLED]
 
 
-def test_wait_acknowledged__a_kill_ends_it(ends: list[socket.socket], flows: Map):
+def test_wait_acknowledged__a_kill_ends_it(ends: list[socket.socket], flows: Map) -> None:
     sender = ends[0]
     flow = DeadlineSocket(sender)
     flow.tell(size_bytes=10**9)
@@ -214,12 +217,16 @@ def test_wait_acknowledged__a_kill_ends_it(ends: list[socket.socket], flows: Map
     assert time.monotonic() - killed[0] < NOTICED_WITHIN_S
 
 
-def test_timeouts__hold_for_the_whole_call(ends: list[socket.socket]):
+def test_timeouts__hold_for_the_whole_call(ends: list[socket.socket]) -> None:
     sender = ends[0]
     flow = DeadlineSocket(sender)
     flow.tell(size_bytes=10**9)
     sender.settimeout(0.3)
-    for action in (lambda: flow.sendall(bytes(50_000_000)), flow.wait_acknowledged):
+    actions: tuple[Callable[[], object], ...] = (
+        partial(flow.sendall, bytes(50_000_000)),
+        flow.wait_acknowledged,
+    )
+    for action in actions:
         began = time.monotonic()
         with pytest.raises(TimeoutError):
             action()
@@ -229,7 +236,7 @@ def test_timeouts__hold_for_the_whole_call(ends: list[socket.socket]):
         flow.sendall(b"no room")
 
 
-def test_wait_acknowledged__the_receiver_has_gone(ends: list[socket.socket]):
+def test_wait_acknowledged__the_receiver_has_gone(ends: list[socket.socket]) -> None:
     sender, receiver = ends
     flow = DeadlineSocket(sender)
     flow.tell(size_bytes=10**9)
@@ -262,7 +269,7 @@ def on_stream(
         asyncio.run(run())
 
 
-def test_stream__delivers_and_waits_for_the_receiver(flows: Map, pair: Pair):
+def test_stream__delivers_and_waits_for_the_receiver(flows: Map, pair: Pair) -> None:
     async def use(flow: DeadlineStream, server: socket.socket) -> None:
         server.setblocking(False)
         loop = asyncio.get_running_loop()
@@ -282,7 +289,7 @@ def test_stream__delivers_and_waits_for_the_receiver(flows: Map, pair: Pair):
 
 
 @pytest.mark.parametrize("waits", ["send", "wait_acknowledged"])
-def test_stream__a_kill_ends_what_waits(flows: Map, pair: Pair, waits: str):
+def test_stream__a_kill_ends_what_waits(flows: Map, pair: Pair, waits: str) -> None:
     seen: list[Phase] = []
 
     async def use(flow: DeadlineStream, server: socket.socket) -> None:
@@ -306,7 +313,7 @@ def test_stream__a_kill_ends_what_waits(flows: Map, pair: Pair, waits: str):
     assert seen == [Phase.SUSPENDED, Phase.KILLED]
 
 
-def test_stream__the_receiver_has_gone(flows: Map, pair: Pair):
+def test_stream__the_receiver_has_gone(flows: Map, pair: Pair) -> None:
     async def use(flow: DeadlineStream, server: socket.socket) -> None:
         flow.tell(size_bytes=10**9)
         waiting = asyncio.ensure_future(flow.send(bytes(50_000_000)))
@@ -335,7 +342,7 @@ def registered(tmp_path: Path) -> Iterator[Callable[[str], str]]:
         yield register
 
 
-def test_control__without_ecn_is_reno(hook: Attachment, pair: Pair, registered: Callable[[str], str]):
+def test_control__without_ecn_is_reno(hook: Attachment, pair: Pair, registered: Callable[[str], str]) -> None:
     """As if TCP_CONGESTION had selected it: a control that needs ECN is no use where the peer has refused it."""
     control = registered("cc_ucp")
     for agrees, expected in ((0, "reno"), (1, control)):
@@ -350,7 +357,7 @@ def test_control__without_ecn_is_reno(hook: Attachment, pair: Pair, registered: 
 
 def test_sendall__the_kernel_kills_flows_that_cannot_make_it(
     hook: Attachment, namespaces: list[Namespace], registered: Callable[[str], str]
-):
+) -> None:
     """Four flows of 100 MB in 3 s over 100 Mb/s: hopeless, all of them."""
     control = registered("cc_datcp")
     quenched: list[FlowState] = []
@@ -417,7 +424,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.parametrize("language", ["c", "python"])
-def test_example__sends_and_says_so(flows: Map, pair: Pair, compiled: list[str], language: str):
+def test_example__sends_and_says_so(flows: Map, pair: Pair, compiled: list[str], language: str) -> None:
     argv = compiled if language == "c" else [sys.executable, str(EXAMPLES / "deadline.py")]
     code, output, arrived = run_example(pair, argv, flows)
     assert (code, output) == (0, f"{SIZE} bytes acknowledged, done\n")
@@ -425,7 +432,7 @@ def test_example__sends_and_says_so(flows: Map, pair: Pair, compiled: list[str],
 
 
 @pytest.mark.parametrize("language", ["c", "python"])
-def test_example__says_what_was_wrong(flows: Map, pair: Pair, compiled: list[str], language: str):
+def test_example__says_what_was_wrong(flows: Map, pair: Pair, compiled: list[str], language: str) -> None:
     argv = compiled if language == "c" else [sys.executable, str(EXAMPLES / "deadline.py")]
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener, pair.a:
         host, port = listener.getsockname()
@@ -444,14 +451,14 @@ def code_blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (EXAMPLES / "README.md").read_text(), re.DOTALL)
 
 
-def test_readme__the_python_without_this_project_works(flows: Map, pair: Pair):
+def test_readme__the_python_without_this_project_works(flows: Map, pair: Pair) -> None:
     [code] = code_blocks("python")
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener, pair.a:
         host, port = listener.getsockname()
         subprocess.run(["/usr/bin/python3", "-c", code, host, str(port)], check=True)
 
 
-def test_readme__the_go_program_works(flows: Map, pair: Pair, tmp_path: Path):
+def test_readme__the_go_program_works(flows: Map, pair: Pair, tmp_path: Path) -> None:
     if shutil.which("go") is None:
         pytest.skip("needs Go")
     [code] = code_blocks("go")
@@ -461,7 +468,7 @@ def test_readme__the_go_program_works(flows: Map, pair: Pair, tmp_path: Path):
     assert (code_, output, arrived) == (0, "", 20_000)
 
 
-def test_readme__says_the_layouts(tmp_path: Path):
+def test_readme__says_the_layouts(tmp_path: Path) -> None:
     """Offsets and sizes of its tables are the compiler's, and those of the Python API."""
     text = (EXAMPLES / "README.md").read_text()
     rows = re.findall(r"^\| (\d+) \| (\d+) \| `(\w+)` \|", text, re.MULTILINE)

@@ -21,10 +21,10 @@ from runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import Pair
 from tests.kernel.htb import make_queues, packets_by_queue
-from tests.kernel.test_port import MACS, PORT, frame, ipv4, ipv6
+from tests.kernel.test_port import MACS, PORT, Ip, frame, ipv4, ipv6
 
 RATE_BPS = 8_000_000
-DATA_BYTES = {ipv4: 1468, ipv6: 1448}
+DATA_BYTES: dict[Ip, int] = {ipv4: 1468, ipv6: 1448}
 """With flow and number a full frame: HTB's turn is one of those."""
 RELEASE_NS = 20_000_000
 
@@ -42,7 +42,7 @@ class Port:
         settings = PortSettings(RATE_BPS, None, 10**8, sub_queues=sub_queues, release_ns=release_ns)
         self.program.set(PORT, settings)
 
-    def send(self, flow: int, number: int, queue: int = 2, ip=ipv4) -> None:
+    def send(self, flow: int, number: int, queue: int = 2, ip: Ip = ipv4) -> None:
         """A packet of a UDP flow, told by its source port."""
         packet = bytearray(ip(0, struct.pack("!HH", flow, number) + bytes(DATA_BYTES[ip])))
         at = 20 if ip is ipv4 else 40
@@ -88,7 +88,7 @@ def runs(order: list[int]) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("ip", [ipv4, ipv6])
-def test_two_flows_share_by_turns_whatever_they_have_in_the_port(port, ip):
+def test_two_flows_share_by_turns_whatever_they_have_in_the_port(port: Port, ip: Ip) -> None:
     port.flow_queues(8)
     for number in range(120):
         port.send(1, number, ip=ip)
@@ -101,7 +101,7 @@ def test_two_flows_share_by_turns_whatever_they_have_in_the_port(port, ip):
     assert first < 110, "it did not wait for the 120 before it"
 
 
-def test_without_flow_queues_a_priority_is_first_in_first_out(port):
+def test_without_flow_queues_a_priority_is_first_in_first_out(port: Port) -> None:
     port.flow_queues(None)
     sent = [(1, n) for n in range(60)] + [(2, n) for n in range(20)]
     for packet in sent:
@@ -109,7 +109,7 @@ def test_without_flow_queues_a_priority_is_first_in_first_out(port):
     assert port.receive(80) == sent
 
 
-def test_a_third_finds_its_own_and_all_three_take_turns(port):
+def test_a_third_finds_its_own_and_all_three_take_turns(port: Port) -> None:
     port.flow_queues(8)
     for flow in (1, 2, 3):
         for number in range(40):
@@ -121,7 +121,7 @@ def test_a_third_finds_its_own_and_all_three_take_turns(port):
     assert sorted(from_third_on[:3]) == [1, 2, 3]
 
 
-def test_a_released_sub_queue_is_taken_again_and_one_that_is_not_is_kept(port):
+def test_a_released_sub_queue_is_taken_again_and_one_that_is_not_is_kept(port: Port) -> None:
     port.flow_queues(1, RELEASE_NS)
     port.send(1, 0)
     port.receive(1)
@@ -135,7 +135,7 @@ def test_a_released_sub_queue_is_taken_again_and_one_that_is_not_is_kept(port):
     assert port.program.sub_queues(PORT, 2)[0].flow != mine
 
 
-def test_more_flows_than_sub_queues__each_in_order_and_nothing_is_lost(port):
+def test_more_flows_than_sub_queues__each_in_order_and_nothing_is_lost(port: Port) -> None:
     """Three sub-queues for twelve flows, which come and go: with a release time of 0 owners change all the time."""
     port.flow_queues(3, release_ns=0)
     rng = random.Random(7)
@@ -153,7 +153,7 @@ def test_more_flows_than_sub_queues__each_in_order_and_nothing_is_lost(port):
         assert [number for f, number in got if f == flow] == list(range(count))
 
 
-def test_priorities_stay_strict_above_flow_queues(port):
+def test_priorities_stay_strict_above_flow_queues(port: Port) -> None:
     port.flow_queues(8)
     for number in range(60):
         port.send(1, number, queue=5)
@@ -167,7 +167,7 @@ def test_priorities_stay_strict_above_flow_queues(port):
     assert packets_by_queue(port.pair.a, PORT)[5] == 120
 
 
-def test_the_law_knows_what_has_left(port):
+def test_the_law_knows_what_has_left(port: Port) -> None:
     port.flow_queues(8)
     for number in range(20):
         port.send(1, number)
@@ -178,7 +178,7 @@ def test_the_law_knows_what_has_left(port):
     assert waiting == [0] * 7 + [1], "of what came before nothing waits"
 
 
-def test_what_went_with_its_qdisc_does_not_wait_for_ever(port):
+def test_what_went_with_its_qdisc_does_not_wait_for_ever(port: Port) -> None:
     """Open vSwitch may make its queues anew; nobody says that packets left."""
     port.flow_queues(2)
     for number in range(50):
@@ -196,7 +196,7 @@ def test_what_went_with_its_qdisc_does_not_wait_for_ever(port):
     assert port.receive(1) == [(3, 0)]
 
 
-def test_a_change_while_packets_wait_loses_none(port):
+def test_a_change_while_packets_wait_loses_none(port: Port) -> None:
     for sub_queues in (None, 8, 2, None, 8):
         port.flow_queues(sub_queues)
         for number in range(30):
@@ -206,7 +206,7 @@ def test_a_change_while_packets_wait_loses_none(port):
     assert len([n for f, n in got if f == 1]) == 150
 
 
-def test_a_packet_dropped_at_the_buffer_is_in_no_sub_queue(port):
+def test_a_packet_dropped_at_the_buffer_is_in_no_sub_queue(port: Port) -> None:
     port.program.set(PORT, PortSettings(RATE_BPS, None, 5_000, sub_queues=8, release_ns=RELEASE_NS))
     for number in range(40):
         port.send(1, number)
@@ -217,7 +217,7 @@ def test_a_packet_dropped_at_the_buffer_is_in_no_sub_queue(port):
     assert sum(q.waiting for q in port.program.sub_queues(PORT, 2)) == 1
 
 
-def test_make__again_changes_nothing_and_a_port_without_queues_is_refused(port, pair):
+def test_make__again_changes_nothing_and_a_port_without_queues_is_refused(port: Port, pair: Pair) -> None:
     before = pair.a.run("tc", "class", "show", "dev", PORT)
     port.program.make_flow_queues(PORT)
     assert pair.a.run("tc", "class", "show", "dev", PORT) == before

@@ -26,7 +26,7 @@ PORTS_MAX = 1024
 
 
 def program_exists(program_id: int) -> bool:
-    fd = lib().bpf_prog_get_fd_by_id(program_id)
+    fd = int(lib().bpf_prog_get_fd_by_id(program_id))
     if fd >= 0:
         os.close(fd)
     return fd >= 0
@@ -41,7 +41,7 @@ def control_file(tmp_path: Path) -> Path:
     return private_build(tmp_path)
 
 
-def test_load__a_hundred_times_leaves_nothing(pair: Pair):
+def test_load__a_hundred_times_leaves_nothing(pair: Pair) -> None:
     ids, files = [], 0
     with pair.a:
         for round_ in range(ROUNDS):
@@ -53,7 +53,7 @@ def test_load__a_hundred_times_leaves_nothing(pair: Pair):
     wait_until(lambda: not any(program_exists(i) for i in ids), "the kernel frees every program")
 
 
-def test_register__a_hundred_times_leaves_nothing(control_file: Path):
+def test_register__a_hundred_times_leaves_nothing(control_file: Path) -> None:
     name, files = private_name(), 0
     for round_ in range(ROUNDS):
         with register_congestion_control(name, control_file) as control:
@@ -64,7 +64,7 @@ def test_register__a_hundred_times_leaves_nothing(control_file: Path):
         assert open_files() == files, f"round {round_}"
 
 
-def test_register__a_second_interest_uses_the_first_registration(control_file: Path):
+def test_register__a_second_interest_uses_the_first_registration(control_file: Path) -> None:
     name = private_name()
     with register_congestion_control(name, control_file) as first:
         second = register_congestion_control(name, control_file)
@@ -80,7 +80,9 @@ def test_register__a_second_interest_uses_the_first_registration(control_file: P
     assert name not in available()
 
 
-def test_register__loses_the_race_and_uses_the_winners(control_file: Path, monkeypatch: pytest.MonkeyPatch):
+def test_register__loses_the_race_and_uses_the_winners(
+    control_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = private_name()
     with register_congestion_control(name, control_file), monkeypatch.context() as patch:
         patch.setattr(congestion, "available", list)  # as it was a moment ago
@@ -90,7 +92,7 @@ def test_register__loses_the_race_and_uses_the_winners(control_file: Path, monke
         assert name in available()
 
 
-def test_register__goes_with_its_process(control_file: Path):
+def test_register__goes_with_its_process(control_file: Path) -> None:
     name = private_name()
     script = (
         "import sys, signal, pathlib; from dataplane.congestion import register_congestion_control as r;"
@@ -103,7 +105,7 @@ def test_register__goes_with_its_process(control_file: Path):
     wait_until(lambda: name not in available(), "the control to go with its process")
 
 
-def test_load__a_damaged_object_says_so(tmp_path: Path):
+def test_load__a_damaged_object_says_so(tmp_path: Path) -> None:
     whole = build.ensure("port").read_bytes()
     for name, data in (
         ("empty", b""),
@@ -117,7 +119,7 @@ def test_load__a_damaged_object_says_so(tmp_path: Path):
         assert str(path) in str(raised.value)
 
 
-def test_load__a_refused_program_shows_the_verifiers_words(tmp_path: Path):
+def test_load__a_refused_program_shows_the_verifiers_words(tmp_path: Path) -> None:
     source = """
     #include "packet.bpf.h"
     SEC("tc") int sluice_wrong(struct __sk_buff *skb) { return *(int *)(long)skb->data; }
@@ -130,7 +132,7 @@ def test_load__a_refused_program_shows_the_verifiers_words(tmp_path: Path):
     assert "verifier" in str(raised.value)
 
 
-def test_maps__lookup_update_delete_and_their_errors():
+def test_maps__lookup_update_delete_and_their_errors() -> None:
     with load("port") as port:
         settings, counters = port.map("settings"), port.map("counters")
         size = settings.value_size
@@ -165,7 +167,7 @@ def test_maps__lookup_update_delete_and_their_errors():
         port.map("settings")
 
 
-def test_bench__measures_more_than_an_empty_program():
+def test_bench__measures_more_than_an_empty_program() -> None:
     costs = bench.measure()
     assert [cost.program for cost in costs] == ["tag", "port"]
     for cost in costs:

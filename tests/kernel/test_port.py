@@ -6,7 +6,9 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +28,9 @@ NOT_ECT, ECT1, ECT0, CE = 0, 1, 2, 3
 SLOW_BPS = 100_000
 """So slow that the queue drains less than one byte in 80 us, while a burst is sent."""
 OPEN = PortSettings(rate_bps=10**9, mark_bytes=None, buffer_bytes=10**9)
+
+Port = tuple[PortProgram, socket.socket, Capture]
+Ip = Callable[[int, bytes], bytes]
 
 
 def ipv4(tos: int, data: bytes) -> bytes:
@@ -62,7 +67,7 @@ def link_bps() -> int:
 
 
 @pytest.fixture
-def port(pair: Pair, link_bps: int) -> Iterator[tuple[PortProgram, socket.socket, Capture]]:
+def port(pair: Pair, link_bps: int) -> Iterator[Port]:
     """The program on a's eth0, a packet socket that sends there as OVS does, and what b gets."""
     make_queues(pair.a, PORT, link_bps)
     with pair.a:
@@ -90,7 +95,7 @@ def ecn_of(frames: list[tuple[bytes, int | None]]) -> list[int]:
 
 
 @pytest.mark.parametrize("ip", [ipv4, ipv6])
-def test_the_priority_tag_chooses_the_queue_and_goes(port, pair, ip):
+def test_the_priority_tag_chooses_the_queue_and_goes(port: Port, pair: Pair, ip: Ip) -> None:
     program, sender, capture = port
     sent = [frame(ip(9 << 2, bytes([q])), q << 13) for q in range(8) for _ in range(q + 1)]
     for data in sent:
@@ -105,7 +110,7 @@ def test_the_priority_tag_chooses_the_queue_and_goes(port, pair, ip):
     assert program.counters(PORT)[3].bytes == 4 * (len(sent[6]) - 4)
 
 
-def test_a_priority_tag_in_the_metadata_does_the_same(namespaces):
+def test_a_priority_tag_in_the_metadata_does_the_same(namespaces: list[Namespace]) -> None:
     """A tagged frame that a port receives and passes on has its tag in the metadata."""
     source, switch, sink = Namespace(), Namespace(), Namespace()
     namespaces += [source, switch, sink]
@@ -129,7 +134,9 @@ def test_a_priority_tag_in_the_metadata_does_the_same(namespaces):
         assert packets_by_queue(switch, "east")[5] == 1
 
 
-def test_a_real_vlan_keeps_its_tag_and_goes_to_queue_0(port):
+def test_a_real_vlan_keeps_its_tag_and_goes_to_queue_0(
+    port: Port,
+) -> None:
     program, sender, capture = port
     tci = 7 << 13 | 5
     sender.send(frame(ipv4(0, b"vlan"), tci))
@@ -138,7 +145,7 @@ def test_a_real_vlan_keeps_its_tag_and_goes_to_queue_0(port):
     assert program.counters(PORT)[7].packets == 0
 
 
-def test_frames_without_a_tag_go_to_queue_0(port):
+def test_frames_without_a_tag_go_to_queue_0(port: Port) -> None:
     program, sender, capture = port
     before = program.counters(PORT)[0].packets
     sender.send(frame(ipv4(0, b"plain")))
@@ -148,7 +155,7 @@ def test_frames_without_a_tag_go_to_queue_0(port):
 
 @pytest.mark.parametrize("ip", [ipv4, ipv6])
 @pytest.mark.parametrize("ect", [ECT0, ECT1])
-def test_marks_what_finds_more_than_k_and_changes_nothing_else(port, ip, ect):
+def test_marks_what_finds_more_than_k_and_changes_nothing_else(port: Port, ip: Ip, ect: int) -> None:
     program, sender, capture = port
     sent = [frame(ip(21 << 2 | ect, bytes(900)), 2 << 13) for _ in range(10)]
     length = len(sent[0]) - 4
@@ -171,7 +178,7 @@ def stand_at(program: PortProgram, level_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("percent", [0, 10, 50, 90, 100])
-def test_ramp__in_a_steady_backlog_the_marked_share_is_the_lines(port, percent):
+def test_ramp__in_a_steady_backlog_the_marked_share_is_the_lines(port: Port, percent: int) -> None:
     """So wide a ramp that the test's own packets, which stay, move the backlog by 0.13 % of its width."""
     program, sender, capture = port
     count, standing, width = 2000, 200_000_000, 100_000_000
@@ -194,7 +201,7 @@ def test_ramp__in_a_steady_backlog_the_marked_share_is_the_lines(port, percent):
         assert abs(share - percent / 100) < 4.5 * deviation + 0.0013
 
 
-def test_phantom_queue__marks_while_the_port_is_empty_and_drops_nothing(port, pair):
+def test_phantom_queue__marks_while_the_port_is_empty_and_drops_nothing(port: Port, pair: Pair) -> None:
     """A frame every 10 ms at 1 Mb/s, gone after 7.6 ms: the port is empty each time, the phantom queue at 1 % grows."""
     program, sender, capture = port
     data = frame(ipv4(ECT0, bytes(900)), 2 << 13)
@@ -218,7 +225,9 @@ def test_phantom_queue__marks_while_the_port_is_empty_and_drops_nothing(port, pa
     assert program.phantom_bytes(PORT) == 0
 
 
-def test_settings__another_way_of_marking_while_packets_flow(port):
+def test_settings__another_way_of_marking_while_packets_flow(
+    port: Port,
+) -> None:
     """What a port does when the policy goes from K to a ramp, to a phantom queue and to none."""
     program, sender, capture = port
     stand_at(program, 50_000)
@@ -248,7 +257,7 @@ def test_settings__another_way_of_marking_while_packets_flow(port):
         ("phantom_percent", {"phantom_percent": 101}),
     ],
 )
-def test_settings__impossible_ones_are_refused(field, values):
+def test_settings__impossible_ones_are_refused(field: str, values: dict[str, Any]) -> None:
     with pytest.raises(FieldError) as error:
         PortSettings(**{"rate_bps": 10**8, "mark_bytes": 1000, "buffer_bytes": 10**5, **values})
     assert error.value.field == field
@@ -280,12 +289,12 @@ char LICENSE[] SEC("license") = "GPL";
 """
 
 
-def test_dqs__the_verifier_takes_the_law(tmp_path):
+def test_dqs__the_verifier_takes_the_law(tmp_path: Path) -> None:
     with open_object(compile_source("dqs", DQS_USER, tmp_path)) as dqs:
         assert dqs.program("sluice_dqs").id > 0
 
 
-def test_what_is_not_ecn_capable_is_never_marked(port):
+def test_what_is_not_ecn_capable_is_never_marked(port: Port) -> None:
     program, sender, capture = port
     program.set(PORT, PortSettings(SLOW_BPS, mark_bytes=1, buffer_bytes=10**9))
     arp = MACS + b"\x08\x06" + bytes(46)
@@ -297,7 +306,9 @@ def test_what_is_not_ecn_capable_is_never_marked(port):
     assert program.counters(PORT)[0].not_markable >= 3
 
 
-def test_drops_what_does_not_fit_the_buffer_whatever_its_queue(port):
+def test_drops_what_does_not_fit_the_buffer_whatever_its_queue(
+    port: Port,
+) -> None:
     program, sender, capture = port
     sent = [frame(ipv4(0, bytes([i]) * 900), (i % 8) << 13) for i in range(12)]
     length = len(sent[0]) - 4
@@ -309,7 +320,7 @@ def test_drops_what_does_not_fit_the_buffer_whatever_its_queue(port):
     assert sum(c.packets for c in program.counters(PORT)[1:]) == 4
 
 
-def test_the_virtual_queue_counts_a_packet_as_htb_does(port, pair):
+def test_the_virtual_queue_counts_a_packet_as_htb_does(port: Port, pair: Pair) -> None:
     """With the priority tag: the qdisc was told the length before the tag was taken off."""
     program, sender, capture = port
     program.set(PORT, PortSettings(SLOW_BPS, mark_bytes=None, buffer_bytes=10**9))
@@ -325,7 +336,7 @@ def test_the_virtual_queue_counts_a_packet_as_htb_does(port, pair):
 
 
 @pytest.mark.parametrize("link_bps", [8_000_000])
-def test_late__is_what_the_port_ought_to_have_sent_and_did_not(port, link_bps):
+def test_late__is_what_the_port_ought_to_have_sent_and_did_not(port: Port, link_bps: int) -> None:
     """40 packets of 0.98 ms; when 20 have left, another one comes. A port of four times the rate had been empty."""
     program, sender, capture = port
     data = frame(ipv4(0, bytes(950)))
@@ -343,7 +354,7 @@ def test_late__is_what_the_port_ought_to_have_sent_and_did_not(port, link_bps):
     assert 3 < late_ms[4 * link_bps] < 5.2, "up to 20 packets of 0.25 ms"
 
 
-def test_settings_change_while_packets_flow(port):
+def test_settings_change_while_packets_flow(port: Port) -> None:
     program, sender, capture = port
     data = frame(ipv4(ECT0, bytes(900)))
     for settings, want in (
@@ -359,7 +370,7 @@ def test_settings_change_while_packets_flow(port):
     assert program.backlog_bytes(PORT) > 8 * 900
 
 
-def test_attach__again_keeps_counters_and_a_new_process_takes_over(port, pair):
+def test_attach__again_keeps_counters_and_a_new_process_takes_over(port: Port, pair: Pair) -> None:
     program, sender, capture = port
     sender.send(frame(ipv4(0, b"1"), 4 << 13))
     received(capture, 1)
@@ -379,7 +390,7 @@ def test_attach__again_keeps_counters_and_a_new_process_takes_over(port, pair):
     )
 
 
-def test_attach__a_port_made_anew_starts_from_zero(pair: Pair):
+def test_attach__a_port_made_anew_starts_from_zero(pair: Pair) -> None:
     with PortProgram() as program, pair.a:
         program.attach(PORT, OPEN)
         first = program.counters(PORT)
@@ -397,7 +408,7 @@ def test_attach__a_port_made_anew_starts_from_zero(pair: Pair):
             program.counters(PORT)
 
 
-def test_attach__leaves_the_filters_of_others_and_their_order(port, pair):
+def test_attach__leaves_the_filters_of_others_and_their_order(port: Port, pair: Pair) -> None:
     program, sender, capture = port
     pair.a.run(
         "tc", "filter", "add", "dev", PORT, "egress", "prio", "50000", "protocol", "all",
@@ -413,7 +424,7 @@ def test_attach__leaves_the_filters_of_others_and_their_order(port, pair):
     assert "mirred" in pair.a.run("tc", "filter", "show", "dev", PORT, "egress")
 
 
-def test_attach__says_what_is_wrong(pair: Pair):
+def test_attach__says_what_is_wrong(pair: Pair) -> None:
     with PortProgram() as program, pair.a:
         with pytest.raises(SluiceError, match="no port nowhere0"):
             program.attach("nowhere0", OPEN)

@@ -14,7 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,12 +75,17 @@ def tell_size(sock: socket.socket, size_bytes: int) -> None:
     tell(sock, SIZE, 0, size_bytes, 0, 0, 0, 0, b"")
 
 
-def told(sock: socket.socket) -> tuple[int | bytes, ...]:
+def told(sock: socket.socket) -> tuple[Any, ...]:
+    """Return the fields of the flow, in the order of the header. The last one is bytes, the others are numbers."""
     return FLOW.unpack(sock.getsockopt(SOL_SLUICE, SLUICE_FLOW, FLOW.size))
 
 
 def acked_bytes(sock: socket.socket) -> int:
     return int(STATE.unpack(sock.getsockopt(SOL_SLUICE, SLUICE_STATE, STATE.size))[2])
+
+
+def has_acked(sock: socket.socket, size_bytes: int) -> bool:
+    return acked_bytes(sock) == size_bytes
 
 
 def control(sock: socket.socket) -> bytes:
@@ -94,19 +101,19 @@ def refusal(action: Callable[[], object]) -> int:
     try:
         action()
     except OSError as error:
-        return error.errno
+        return error.errno or 0
     return 0
 
 
 def program_exists(program_id: int) -> bool:
-    fd = lib().bpf_prog_get_fd_by_id(program_id)
+    fd = int(lib().bpf_prog_get_fd_by_id(program_id))
     if fd >= 0:
         os.close(fd)
     return fd >= 0
 
 
 def map_exists(map_id: int) -> bool:
-    fd = lib().bpf_map_get_fd_by_id(map_id)
+    fd = int(lib().bpf_map_get_fd_by_id(map_id))
     if fd >= 0:
         os.close(fd)
     return fd >= 0
@@ -115,7 +122,7 @@ def map_exists(map_id: int) -> bool:
 # -- what was told comes back
 
 
-def test_flow__every_field_comes_back(sock: socket.socket):
+def test_flow__every_field_comes_back(sock: socket.socket) -> None:
     before_ns = time.monotonic_ns()
     tell(sock, *FULL)
     fields, quench, size, deadline_ns, elapsed_ns, importance, share, name = told(sock)
@@ -138,7 +145,7 @@ def test_flow__every_field_comes_back(sock: socket.socket):
         (0, 0, 0, 0, 0, 0, 0, b""),
     ],
 )
-def test_flow__the_limits_of_each_field(sock: socket.socket, values: tuple[int | bytes, ...]):
+def test_flow__the_limits_of_each_field(sock: socket.socket, values: tuple[Any, ...]) -> None:
     tell(sock, *FULL)
     tell(sock, *values)
     fields, *others, name = told(sock)
@@ -148,19 +155,19 @@ def test_flow__the_limits_of_each_field(sock: socket.socket, values: tuple[int |
     assert name.rstrip(b"\0") == control(sock)
 
 
-def test_flow__the_deadline_counts_down_and_passes(sock: socket.socket):
+def test_flow__the_deadline_counts_down_and_passes(sock: socket.socket) -> None:
     tell(sock, DEADLINE, 0, 0, 1, 0, 0, 0, b"")
     assert told(sock)[3] < 0
     tell(sock, DEADLINE, 0, 0, 2**63 - 1, 0, 0, 0, b"")
     assert 2**63 - 1 - 10**10 < told(sock)[3] < 2**63 - 1
 
 
-def test_flow__of_a_socket_of_which_nothing_was_told(sock: socket.socket):
+def test_flow__of_a_socket_of_which_nothing_was_told(sock: socket.socket) -> None:
     assert told(sock) == (CONTROL, 0, 0, 0, 0, 0, 0, control(sock).ljust(16, b"\0"))
     assert sock.getsockopt(SOL_SLUICE, SLUICE_STATE, STATE_BYTES) == bytes(STATE_BYTES)
 
 
-def test_flow__selects_the_control(sock: socket.socket):
+def test_flow__selects_the_control(sock: socket.socket) -> None:
     for name in (b"reno", b"cubic", b"reno"):
         tell(sock, CONTROL, 0, 0, 0, 0, 0, 0, name)
         assert control(sock) == name
@@ -168,7 +175,7 @@ def test_flow__selects_the_control(sock: socket.socket):
     assert control(sock) == b"reno", "it stays until another one is told"
 
 
-def test_get__more_room_than_needed_is_filled_as_far(sock: socket.socket):
+def test_get__more_room_than_needed_is_filled_as_far(sock: socket.socket) -> None:
     assert len(sock.getsockopt(SOL_SLUICE, SLUICE_FLOW, 200)) == FLOW.size
     assert len(sock.getsockopt(SOL_SLUICE, SLUICE_STATE, 200)) == STATE.size == STATE_BYTES
 
@@ -201,8 +208,8 @@ WRONG = {
 
 @pytest.mark.parametrize("values", WRONG.values(), ids=WRONG)
 def test_refused__einval_and_the_socket_is_as_it_was(
-    ends: list[socket.socket], values: tuple[int | bytes, ...]
-):
+    ends: list[socket.socket], values: tuple[Any, ...]
+) -> None:
     sender, receiver = ends
     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
     tell(sender, *FULL)
@@ -217,22 +224,22 @@ def test_refused__einval_and_the_socket_is_as_it_was(
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 4, FLOW.size - 1, FLOW.size + 1, 4096, 10_000])
-def test_refused__another_length(sock: socket.socket, size_bytes: int):
+def test_refused__another_length(sock: socket.socket, size_bytes: int) -> None:
     assert refusal(lambda: sock.setsockopt(SOL_SLUICE, SLUICE_FLOW, bytes(size_bytes))) == errno.EINVAL
     assert told(sock)[0] == CONTROL
 
 
-def test_refused__less_room(sock: socket.socket):
+def test_refused__less_room(sock: socket.socket) -> None:
     for option, size_bytes in ((SLUICE_FLOW, FLOW.size), (SLUICE_STATE, STATE.size)):
         for room in (1, size_bytes - 1):
             wanted = (SOL_SLUICE, option, room)
-            assert refusal(lambda wanted=wanted: sock.getsockopt(*wanted)) == errno.EINVAL
+            assert refusal(partial(sock.getsockopt, *wanted)) == errno.EINVAL
 
 
-def test_refused__unknown_options_and_setting_the_state(sock: socket.socket):
+def test_refused__unknown_options_and_setting_the_state(sock: socket.socket) -> None:
     for option in (SLUICE_STATE, 0, 3):
         wanted = (SOL_SLUICE, option, bytes(FLOW.size))
-        assert refusal(lambda wanted=wanted: sock.setsockopt(*wanted)) == errno.ENOPROTOOPT
+        assert refusal(partial(sock.setsockopt, *wanted)) == errno.ENOPROTOOPT
     assert refusal(lambda: sock.getsockopt(SOL_SLUICE, 3, FLOW.size)) == errno.ENOPROTOOPT
 
 
@@ -247,13 +254,13 @@ def test_refused__unknown_options_and_setting_the_state(sock: socket.socket):
     ],
     ids=["udp", "udp6", "unix", "netlink", "raw"],
 )
-def test_refused__not_a_tcp_socket(hook: Attachment, kind: tuple[int, int, int]):
+def test_refused__not_a_tcp_socket(hook: Attachment, kind: tuple[int, int, int]) -> None:
     with socket.socket(*kind) as other:
         assert refusal(lambda: tell(other, *FULL)) == errno.EOPNOTSUPP
         assert refusal(lambda: told(other)) == errno.EOPNOTSUPP
 
 
-def test_refused__a_listener(hook: Attachment, pair: Pair):
+def test_refused__a_listener(hook: Attachment, pair: Pair) -> None:
     with listen(pair.b, socket.AF_INET6, "::") as listener:
         assert refusal(lambda: tell(listener, *FULL)) == errno.EOPNOTSUPP
         assert refusal(lambda: acked_bytes(listener)) == errno.EOPNOTSUPP
@@ -270,7 +277,7 @@ def attempt(level, option, value):
     try:
         sock.setsockopt(level, option, value)
     except OSError as error:
-        return error.errno
+        return error.errno or 0
     return 0
 def select(name):
     return attempt(0x5C1C, 1, flow.pack(16, 0, 0, 0, 0, 0, 0, name)), attempt(6, 13, name)
@@ -279,7 +286,9 @@ print(*select(own.rstrip(b"\\0")), *select(b"cubic"), *select(b"sluice_nothing")
 """
 
 
-def test_unprivileged__tells_and_reads_and_gets_no_control_that_it_may_not_have(hook: Attachment, pair: Pair):
+def test_unprivileged__tells_and_reads_and_gets_no_control_that_it_may_not_have(
+    hook: Attachment, pair: Pair
+) -> None:
     allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
     with pair.a:
         done = subprocess.run(
@@ -302,7 +311,7 @@ def test_unprivileged__tells_and_reads_and_gets_no_control_that_it_may_not_have(
 # -- options of others
 
 
-def test_others__options_are_untouched(ends: list[socket.socket]):
+def test_others__options_are_untouched(ends: list[socket.socket]) -> None:
     sender = ends[0]
     for level, option, value in (
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -318,7 +327,7 @@ def test_others__options_are_untouched(ends: list[socket.socket]):
     )
 
 
-def test_others__values_larger_than_the_kernel_shows_to_programs(ends: list[socket.socket]):
+def test_others__values_larger_than_the_kernel_shows_to_programs(ends: list[socket.socket]) -> None:
     sender = ends[0]
     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, struct.pack("=i", 88).ljust(20_000, b"\0"))
     assert sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 88
@@ -334,26 +343,24 @@ def test_others__values_larger_than_the_kernel_shows_to_programs(ends: list[sock
 # -- which bytes belong to a flow
 
 
-def test_acked_bytes__of_both_ends_exactly(ends: list[socket.socket]):
+def test_acked_bytes__of_both_ends_exactly(ends: list[socket.socket]) -> None:
     for one, other in (ends, ends[::-1]):
         tell_size(one, 300_000)
         assert acked_bytes(one) == 0
         send_and_receive(one, other, 300_000)
-        wait_until(lambda one=one: acked_bytes(one) == 300_000, "exactly what was sent to be acknowledged")
+        wait_until(partial(has_acked, one, 300_000), "exactly what was sent to be acknowledged")
 
 
-def test_acked_bytes__restart_with_each_flow_of_a_connection(ends: list[socket.socket]):
+def test_acked_bytes__restart_with_each_flow_of_a_connection(ends: list[socket.socket]) -> None:
     sender, receiver = ends
     for size_bytes in (1, 70_000, 1448, 2):
         tell_size(sender, size_bytes)
         assert acked_bytes(sender) == 0
         send_and_receive(sender, receiver, size_bytes)
-        wait_until(
-            lambda size=size_bytes: acked_bytes(sender) == size, f"{size_bytes} bytes to be acknowledged"
-        )
+        wait_until(partial(has_acked, sender, size_bytes), f"{size_bytes} bytes to be acknowledged")
 
 
-def test_acked_bytes__a_flow_begins_behind_what_still_waits(ends: list[socket.socket]):
+def test_acked_bytes__a_flow_begins_behind_what_still_waits(ends: list[socket.socket]) -> None:
     sender, receiver = ends
     sender.setblocking(False)
     waiting = 0
@@ -376,7 +383,7 @@ def test_acked_bytes__a_flow_begins_behind_what_still_waits(ends: list[socket.so
     wait_until(lambda: acked_bytes(sender) == 1000, "the bytes of the second flow alone")
 
 
-def test_acked_bytes__the_fin_is_none(ends: list[socket.socket]):
+def test_acked_bytes__the_fin_is_none(ends: list[socket.socket]) -> None:
     sender, receiver = ends
     tell_size(sender, 5000)
     send_and_receive(sender, receiver, 5000)
@@ -389,7 +396,7 @@ def test_acked_bytes__the_fin_is_none(ends: list[socket.socket]):
     assert acked_bytes(sender) == 5000
 
 
-def test_acked_bytes__after_a_reset(ends: list[socket.socket]):
+def test_acked_bytes__after_a_reset(ends: list[socket.socket]) -> None:
     sender, receiver = ends
     tell_size(sender, 5000)
     send_and_receive(sender, receiver, 5000)
@@ -401,7 +408,9 @@ def test_acked_bytes__after_a_reset(ends: list[socket.socket]):
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=["ipv4", "ipv6"])
-def test_told_before_connect__the_flow_begins_with_the_connection(hook: Attachment, pair: Pair, family: int):
+def test_told_before_connect__the_flow_begins_with_the_connection(
+    hook: Attachment, pair: Pair, family: socket.AddressFamily
+) -> None:
     with listen(pair.b, family, FAMILIES[family]["b"]) as listener:
         with pair.a:
             sender = socket.socket(family, socket.SOCK_STREAM)
@@ -416,7 +425,7 @@ def test_told_before_connect__the_flow_begins_with_the_connection(hook: Attachme
             receiver.close()
 
 
-def test_told_while_connecting(hook: Attachment, pair: Pair):
+def test_told_while_connecting(hook: Attachment, pair: Pair) -> None:
     """Nobody has the address yet, so that the SYN cannot have been answered."""
     with listen(pair.b, socket.AF_INET, "0.0.0.0") as listener:
         with pair.a:
@@ -434,7 +443,7 @@ def test_told_while_connecting(hook: Attachment, pair: Pair):
             receiver.close()
 
 
-def test_told_while_fast_open_holds_the_syn_back(hook: Attachment, pair: Pair):
+def test_told_while_fast_open_holds_the_syn_back(hook: Attachment, pair: Pair) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         with pair.a:
             sender = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -451,7 +460,7 @@ def test_told_while_fast_open_holds_the_syn_back(hook: Attachment, pair: Pair):
 # -- the congestion control, and its readings
 
 
-def test_state__is_what_the_control_wrote_and_begins_anew_with_a_flow(sock: socket.socket):
+def test_state__is_what_the_control_wrote_and_begins_anew_with_a_flow(sock: socket.socket) -> None:
     with load("sockopt") as same:
         flows = same.map("sluice_flow_1")
         tell(sock, *FULL)
@@ -472,7 +481,7 @@ def test_state__is_what_the_control_wrote_and_begins_anew_with_a_flow(sock: sock
 # -- attaching
 
 
-def test_two_hooks__the_second_stays_out_of_it(hook: Attachment, cgroup: Cgroup):
+def test_two_hooks__the_second_stays_out_of_it(hook: Attachment, cgroup: Cgroup) -> None:
     second = Attachment(cgroup=cgroup.folder)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
         tell(sock, *FULL)
@@ -489,7 +498,7 @@ def test_two_hooks__the_second_stays_out_of_it(hook: Attachment, cgroup: Cgroup)
     second.close()
 
 
-def test_attach__a_hundred_times_leaves_nothing(cgroup: Cgroup):
+def test_attach__a_hundred_times_leaves_nothing(cgroup: Cgroup) -> None:
     programs, maps, files = [], [], 0
     for round_ in range(ROUNDS):
         attachment = Attachment(cgroup=cgroup.folder)
@@ -512,7 +521,7 @@ def map_ids(program_ids: list[int]) -> list[int]:
 
 
 def _map_ids(program_id: int) -> list[int]:
-    fd = lib().bpf_prog_get_fd_by_id(program_id)
+    fd = int(lib().bpf_prog_get_fd_by_id(program_id))
     info = bytearray(80)  # struct bpf_prog_info: nr_map_ids at 52, the pointer to them at 56
     ids = ffi.new("uint32_t[16]")
     struct.pack_into("=IQ", info, 52, 16, int(ffi.cast("uintptr_t", ids)))
@@ -526,7 +535,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_attach__goes_with_its_process(cgroup: Cgroup, tmp_path: Path):
+def test_attach__goes_with_its_process(cgroup: Cgroup, tmp_path: Path) -> None:
     script = (
         "import sys, signal, pathlib; from dataplane.sockopt import Attachment;"
         "held = Attachment(cgroup=pathlib.Path(sys.argv[1]));"
@@ -544,7 +553,7 @@ def test_attach__goes_with_its_process(cgroup: Cgroup, tmp_path: Path):
     wait_until(lambda: not any(program_exists(i) for i in ids), "the hook to go with its process")
 
 
-def test_ensure__uses_anothers_and_takes_over_when_it_has_gone(cgroup: Cgroup):
+def test_ensure__uses_anothers_and_takes_over_when_it_has_gone(cgroup: Cgroup) -> None:
     if answers():
         pytest.skip("an agent on this machine holds the hook")
     with SocketHook() as first, SocketHook() as second:
@@ -560,19 +569,19 @@ def test_ensure__uses_anothers_and_takes_over_when_it_has_gone(cgroup: Cgroup):
     assert not answers()
 
 
-def test_without_an_agent__what_the_header_says(cgroup: Cgroup):
+def test_without_an_agent__what_the_header_says(cgroup: Cgroup) -> None:
     if answers():
         pytest.skip("an agent on this machine holds the hook")
     for family, get in ((socket.AF_INET, errno.EOPNOTSUPP), (socket.AF_INET6, errno.ENOPROTOOPT)):
         with socket.socket(family, socket.SOCK_STREAM) as sock:
-            assert refusal(lambda sock=sock: tell(sock, *FULL)) == errno.ENOPROTOOPT
-            assert refusal(lambda sock=sock: told(sock)) == get
+            assert refusal(partial(tell, sock, *FULL)) == errno.ENOPROTOOPT
+            assert refusal(partial(told, sock)) == get
 
 
 # -- machines that lack something
 
 
-def test_load__a_damaged_object_says_so(cgroup: Cgroup, tmp_path: Path):
+def test_load__a_damaged_object_says_so(cgroup: Cgroup, tmp_path: Path) -> None:
     whole = build.ensure("sockopt").read_bytes()
     for name, data in (("empty", b""), ("half", whole[: len(whole) // 2])):
         path = tmp_path / f"{name}.bpf.o"
@@ -581,7 +590,7 @@ def test_load__a_damaged_object_says_so(cgroup: Cgroup, tmp_path: Path):
             Attachment(path, cgroup.folder)
 
 
-def test_load__a_refused_program_shows_the_verifiers_words(cgroup: Cgroup, tmp_path: Path):
+def test_load__a_refused_program_shows_the_verifiers_words(cgroup: Cgroup, tmp_path: Path) -> None:
     source = (build.SOURCES / "sockopt.bpf.c").read_text()
     check = "return value + size_bytes <= end ? value : NULL;"
     assert source.count(check) == 1
@@ -591,7 +600,7 @@ def test_load__a_refused_program_shows_the_verifiers_words(cgroup: Cgroup, tmp_p
     assert "invalid access to packet" in str(raised.value)
 
 
-def test_attach__where_there_is_no_control_group(tmp_path: Path):
+def test_attach__where_there_is_no_control_group(tmp_path: Path) -> None:
     """A folder of another file system: the kernel refuses, and the message says where and what to do."""
     with pytest.raises(
         EnvironmentLacking, match=f"cannot attach the setsockopt hook to {tmp_path}: .*sluice doctor"
@@ -599,7 +608,7 @@ def test_attach__where_there_is_no_control_group(tmp_path: Path):
         Attachment(cgroup=tmp_path)
 
 
-def test_cgroup_root__not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_cgroup_root__not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text("30 23 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n")
     monkeypatch.setattr(sockopt, "MOUNTS", mounts)
@@ -609,7 +618,7 @@ def test_cgroup_root__not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sockopt.cgroup_root() == Path("/sys/fs/a b")
 
 
-def test_kernel_without_cgroup_bpf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_kernel_without_cgroup_bpf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert not sockopt._kernel_lacks_the_hook()
     monkeypatch.setattr(
         sockopt, "PROGRAM_TYPE_CGROUP_SOCKOPT", 0

@@ -42,7 +42,9 @@ def expected_tag(packet: Packet, start: int) -> int:
 
 
 @FAMILIES
-def test_every_segment_carries_what_the_flow_had_sent_before_it(pair: Pair, family, host):
+def test_every_segment_carries_what_the_flow_had_sent_before_it(
+    pair: Pair, family: socket.AddressFamily, host: str
+) -> None:
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, family, host, "reno") as listener:
         tagger_attach(tagger, pair.a)
         with Capture(pair.b, "eth0") as capture:
@@ -67,7 +69,9 @@ def test_every_segment_carries_what_the_flow_had_sent_before_it(pair: Pair, fami
 
 
 @FAMILIES
-def test_acks_carry_the_tag_of_their_own_direction(pair: Pair, family, host):
+def test_acks_carry_the_tag_of_their_own_direction(
+    pair: Pair, family: socket.AddressFamily, host: str
+) -> None:
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, family, host) as listener:
         tagger_attach(tagger, pair.b)
         client, server = dial(pair.a, listener)
@@ -82,7 +86,9 @@ def test_acks_carry_the_tag_of_their_own_direction(pair: Pair, family, host):
 
 
 @FAMILIES
-def test_the_fin_of_a_direction_without_data_is_untagged(pair: Pair, family, host):
+def test_the_fin_of_a_direction_without_data_is_untagged(
+    pair: Pair, family: socket.AddressFamily, host: str
+) -> None:
     """The receiver of a flow closes its silent half: no flow has completed there."""
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, family, host) as listener:
         tagger_attach(tagger, pair.b)
@@ -92,11 +98,13 @@ def test_the_fin_of_a_direction_without_data_is_untagged(pair: Pair, family, hos
             client.close()
             wait_until(lambda: server.recv(1) == b"", "the end of the flow arrives")
             server.close()
-            packets = []
-            wait_until(
-                lambda: packets.extend(capture.packets()) or any(p.flags & FIN for p in packets),
-                "a FIN comes back",
-            )
+            packets: list[Packet] = []
+
+            def fin_is_back() -> bool:
+                packets.extend(capture.packets())
+                return any(p.flags & FIN for p in packets)
+
+            wait_until(fin_is_back, "a FIN comes back")
     silent = [p for p in packets if p.protocol == socket.IPPROTO_TCP]
     assert {p.dscp for p in silent if p.flags & FIN} == {0}
     assert {p.dscp for p in silent if not p.flags & (FIN | SYN)} == {1}
@@ -108,7 +116,7 @@ def tagger_attach(tagger: Tagger, ns: Namespace) -> None:
         assert tagger.is_attached("eth0")
 
 
-def test_counters_are_what_left(pair: Pair):
+def test_counters_are_what_left(pair: Pair) -> None:
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
         with Capture(pair.b, "eth0") as capture:
@@ -125,7 +133,7 @@ def test_counters_are_what_left(pair: Pair):
     assert counted[attained_tag(50_000)].bytes > 1448
 
 
-def test_a_message_after_the_idle_gap_starts_again_at_tag_1(pair: Pair):
+def test_a_message_after_the_idle_gap_starts_again_at_tag_1(pair: Pair) -> None:
     with Tagger(TagSettings(GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
         client, server = dial(pair.a, listener)
@@ -144,7 +152,7 @@ def test_a_message_after_the_idle_gap_starts_again_at_tag_1(pair: Pair):
     assert second[0].seq == (first[0].seq + 20_000) % 2**32
 
 
-def test_a_retransmission_after_the_gap_keeps_its_tag_and_the_flow_goes_on(pair: Pair):
+def test_a_retransmission_after_the_gap_keeps_its_tag_and_the_flow_goes_on(pair: Pair) -> None:
     """The receiver refuses frames for longer than the gap, by another hardware address; its wire still shows them."""
     with Tagger(TagSettings(GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
@@ -180,7 +188,9 @@ def hardware_address(ns: Namespace) -> str:
 
 
 @FAMILIES
-def test_datagrams_carry_the_sum_of_what_the_socket_sent(pair: Pair, family, host):
+def test_datagrams_carry_the_sum_of_what_the_socket_sent(
+    pair: Pair, family: socket.AddressFamily, host: str
+) -> None:
     sizes = [0, 100, 900, 1, 1400, 1400, 10, 1400]
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, pair.a, Capture(pair.b, "eth0") as capture:
         tagger.attach("eth0")
@@ -193,7 +203,7 @@ def test_datagrams_carry_the_sum_of_what_the_socket_sent(pair: Pair, family, hos
     assert all(p.checksums_ok for p in packets)
 
 
-def test_two_sockets_do_not_share_a_flow(pair: Pair):
+def test_two_sockets_do_not_share_a_flow(pair: Pair) -> None:
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
         first, first_end = dial(pair.a, listener)
@@ -208,7 +218,7 @@ def test_two_sockets_do_not_share_a_flow(pair: Pair):
     assert [p.dscp for p in data] == [ATTAINED_FIRST, attained_tag(100_000)]
 
 
-def test_a_reset_for_no_connection_carries_tag_1(pair: Pair):
+def test_a_reset_for_no_connection_carries_tag_1(pair: Pair) -> None:
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, Capture(pair.a, "eth0") as capture:
         tagger_attach(tagger, pair.b)
         for _ in range(3):
@@ -219,7 +229,7 @@ def test_a_reset_for_no_connection_carries_tag_1(pair: Pair):
     assert {p.dscp for p in resets} == {ATTAINED_FIRST}
 
 
-def test_forwarded_packets_keep_the_dscp_that_their_host_gave_them(namespaces):
+def test_forwarded_packets_keep_the_dscp_that_their_host_gave_them(namespaces: list[Namespace]) -> None:
     a, router, b = Namespace(), Namespace(), Namespace()
     namespaces += [a, router, b]
     connect(a, "eth0", router, "west")
@@ -239,7 +249,7 @@ def test_forwarded_packets_keep_the_dscp_that_their_host_gave_them(namespaces):
     assert [(p.dscp, p.ecn) for p in packets] == [(33, ECT0)]
 
 
-def test_a_new_gap_takes_effect_at_once(pair: Pair):
+def test_a_new_gap_takes_effect_at_once(pair: Pair) -> None:
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
         client, server = dial(pair.a, listener)
@@ -254,7 +264,7 @@ def test_a_new_gap_takes_effect_at_once(pair: Pair):
     assert data[0].dscp == ATTAINED_FIRST
 
 
-def test_detach__leaves_packets_alone(pair: Pair):
+def test_detach__leaves_packets_alone(pair: Pair) -> None:
     with Tagger() as tagger, pair.a, Capture(pair.b, "eth0") as capture:
         tagger.attach("eth0")
         assert tagger.detach("eth0")
@@ -265,7 +275,7 @@ def test_detach__leaves_packets_alone(pair: Pair):
         assert {p.dscp for p in capture.packets()} == {0}
 
 
-def test_pure_acks_exist_in_the_capture(pair: Pair):
+def test_pure_acks_exist_in_the_capture(pair: Pair) -> None:
     """The capture itself: it must see packets without data, or the tests above would prove less than they say."""
     with Capture(pair.a, "eth0") as capture, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         client, server = dial(pair.a, listener)
@@ -276,7 +286,9 @@ def test_pure_acks_exist_in_the_capture(pair: Pair):
 
 
 @pytest.mark.parametrize("urgent_after_bytes", [0, 50_000])
-def test_a_deadline_flow_carries_its_urgency_from_where_it_is_asked_to(pair: Pair, urgent_after_bytes):
+def test_a_deadline_flow_carries_its_urgency_from_where_it_is_asked_to(
+    pair: Pair, urgent_after_bytes: int
+) -> None:
     settings = TagSettings(LONG_GAP_NS, deadlines=True, urgent_after_bytes=urgent_after_bytes)
     with (
         contextlib.closing(Attachment()),

@@ -75,7 +75,9 @@ def close_in_order(client: socket.socket, server: socket.socket) -> None:
 
 
 @FAMILIES
-def test_a_connection_in_full(pair: Pair, watch: Watch, family, client, server):
+def test_a_connection_in_full(
+    pair: Pair, watch: Watch, family: socket.AddressFamily, client: str, server: str
+) -> None:
     with listen(pair.b, family, server, "reno") as listener:
         before_ns = time.monotonic_ns()
         near, far = dial(pair.a, listener, "reno")
@@ -102,7 +104,9 @@ def test_a_connection_in_full(pair: Pair, watch: Watch, family, client, server):
 
 
 @FAMILIES
-def test_the_end_that_was_called(pair: Pair, watch: Watch, family, client, server):
+def test_the_end_that_was_called(
+    pair: Pair, watch: Watch, family: socket.AddressFamily, client: str, server: str
+) -> None:
     """Data goes from the watched listener to who called; it closes first."""
     with listen(pair.a, family, client) as listener:
         port = listener.getsockname()[1]
@@ -117,7 +121,9 @@ def test_the_end_that_was_called(pair: Pair, watch: Watch, family, client, serve
 
 
 @FAMILIES
-def test_a_sender_whose_peer_closes_first(pair: Pair, watch: Watch, family, client, server):
+def test_a_sender_whose_peer_closes_first(
+    pair: Pair, watch: Watch, family: socket.AddressFamily, client: str, server: str
+) -> None:
     with listen(pair.b, family, server) as listener:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 50_000)
@@ -130,7 +136,7 @@ def test_a_sender_whose_peer_closes_first(pair: Pair, watch: Watch, family, clie
     assert connection.sent_at_ns is not None
 
 
-def test_ipv4_through_an_ipv6_socket_is_ipv4(pair: Pair, watch: Watch):
+def test_ipv4_through_an_ipv6_socket_is_ipv4(pair: Pair, watch: Watch) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         with pair.a:
             near = socket.socket(socket.AF_INET6)
@@ -142,7 +148,7 @@ def test_ipv4_through_an_ipv6_socket_is_ipv4(pair: Pair, watch: Watch):
     assert (str(connection.local), str(connection.remote)) == (V4["a"], V4["b"])
 
 
-def test_the_last_byte_counts_not_the_silence_after_it(pair: Pair, watch: Watch):
+def test_the_last_byte_counts_not_the_silence_after_it(pair: Pair, watch: Watch) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 20_000)
@@ -157,7 +163,9 @@ def test_the_last_byte_counts_not_the_silence_after_it(pair: Pair, watch: Watch)
 
 
 @FAMILIES
-def test_iperf_shows_while_it_runs_and_when_it_has_ended(pair: Pair, watch: Watch, family, client, server):
+def test_iperf_shows_while_it_runs_and_when_it_has_ended(
+    pair: Pair, watch: Watch, family: socket.AddressFamily, client: str, server: str
+) -> None:
     v6 = ["-V"] if family == socket.AF_INET6 else []
     with pair.b:
         iperf = spawn(["iperf", "-s", *v6], log_file=Path("/dev/null"))
@@ -185,7 +193,7 @@ def test_iperf_shows_while_it_runs_and_when_it_has_ended(pair: Pair, watch: Watc
     assert not watch.live()
 
 
-def test_another_namespace_is_left_alone(pair: Pair, watch: Watch, namespaces):
+def test_another_namespace_is_left_alone(pair: Pair, watch: Watch, namespaces: list[Namespace]) -> None:
     c, d = Namespace(), Namespace()
     namespaces += [c, d]
     connect(c, "eth0", d, "eth0")
@@ -201,7 +209,7 @@ def test_another_namespace_is_left_alone(pair: Pair, watch: Watch, namespaces):
     assert watch.losses().records == 0
 
 
-def test_two_watches_do_not_disturb_each_other(pair: Pair, watch: Watch):
+def test_two_watches_do_not_disturb_each_other(pair: Pair, watch: Watch) -> None:
     with pair.b:
         other = Watch()
     with other, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
@@ -215,7 +223,7 @@ def test_two_watches_do_not_disturb_each_other(pair: Pair, watch: Watch):
     assert not there.active
 
 
-def test_own_port_is_left_out_at_both_ends(pair: Pair):
+def test_own_port_is_left_out_at_both_ends(pair: Pair) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         port = listener.getsockname()[1]
         with pair.a:
@@ -234,13 +242,13 @@ def test_own_port_is_left_out_at_both_ends(pair: Pair):
     receiving.close()
 
 
-def test_refused__no_record(pair: Pair, watch: Watch):
+def test_refused__no_record(pair: Pair, watch: Watch) -> None:
     with pair.a, socket.socket() as client, pytest.raises(ConnectionRefusedError):
         client.connect((V4["b"], 9))
     assert not watch.ended()
 
 
-def test_without_data__no_record(pair: Pair, watch: Watch):
+def test_without_data__no_record(pair: Pair, watch: Watch) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         close_in_order(near, far)
@@ -253,7 +261,7 @@ def test_without_data__no_record(pair: Pair, watch: Watch):
     assert not watch.live()
 
 
-def test_reset_by_the_other_end(pair: Pair, watch: Watch):
+def test_reset_by_the_other_end(pair: Pair, watch: Watch) -> None:
     """The receiver leaves data unread and goes: the sender is told, and so are we."""
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
@@ -270,7 +278,7 @@ def test_reset_by_the_other_end(pair: Pair, watch: Watch):
     assert not watch.ended(), "the program's close() is no second end"
 
 
-def test_aborted_here_with_data_under_way(pair: Pair, watch: Watch):
+def test_aborted_here_with_data_under_way(pair: Pair, watch: Watch) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 10_000)
@@ -294,7 +302,7 @@ def fill(sock: socket.socket) -> int:
     return written
 
 
-def test_half_closed__the_other_direction_goes_on(pair: Pair, watch: Watch):
+def test_half_closed__the_other_direction_goes_on(pair: Pair, watch: Watch) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 3000)
@@ -312,7 +320,7 @@ def test_half_closed__the_other_direction_goes_on(pair: Pair, watch: Watch):
     assert connection.received_at_ns is not None
 
 
-def test_retransmissions_and_timeouts_are_counted(pair: Pair, watch: Watch):
+def test_retransmissions_and_timeouts_are_counted(pair: Pair, watch: Watch) -> None:
     """The receiver refuses frames for a while, by another hardware address."""
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
@@ -341,7 +349,7 @@ def run_ss(ns: Namespace) -> int:
     return next((int(w.split("/")[1]) for w in words if w.startswith("retrans:")), 0)
 
 
-def test_two_thousand_short_connections__none_is_missed(pair: Pair, watch: Watch):
+def test_two_thousand_short_connections__none_is_missed(pair: Pair, watch: Watch) -> None:
     count = 2000
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         listener.listen(256)
@@ -368,7 +376,7 @@ def wait_acknowledged(sock: socket.socket) -> None:
         pass
 
 
-def test_when_nobody_reads_what_does_not_fit_is_counted(pair: Pair, watch: Watch):
+def test_when_nobody_reads_what_does_not_fit_is_counted(pair: Pair, watch: Watch) -> None:
     """The ring has room for some 6,500 records."""
     count = 8000
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
@@ -387,7 +395,7 @@ def test_when_nobody_reads_what_does_not_fit_is_counted(pair: Pair, watch: Watch
     assert losses.connections == 0
 
 
-def test_what_was_there_before_is_adopted(pair: Pair):
+def test_what_was_there_before_is_adopted(pair: Pair) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 70_000)
@@ -406,7 +414,7 @@ def test_what_was_there_before_is_adopted(pair: Pair):
     assert (connection.sent_bytes, connection.received_bytes) == (8000, 0)
 
 
-def test_a_socket_that_connects_again_is_another_connection(pair: Pair, watch: Watch):
+def test_a_socket_that_connects_again_is_another_connection(pair: Pair, watch: Watch) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 1000)
@@ -442,7 +450,7 @@ def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def test_attached_and_detached_again_and_again__nothing_is_left(pair: Pair):
+def test_attached_and_detached_again_and_again__nothing_is_left(pair: Pair) -> None:
     programs, maps, files = tracing_programs(), watch_maps(), open_files()
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
@@ -462,7 +470,7 @@ def test_attached_and_detached_again_and_again__nothing_is_left(pair: Pair):
     )
 
 
-def test_a_killed_process_leaves_nothing(pair: Pair):
+def test_a_killed_process_leaves_nothing(pair: Pair) -> None:
     programs = tracing_programs()
     code = (
         "import sys, dataplane.watch as w; x = w.Watch(); print(len(x.live()), flush=True); sys.stdin.read()"

@@ -44,6 +44,28 @@ class InstalledRule:
 _LINE = re.compile(r"cookie=(0x[0-9a-f]+), duration=([0-9.]+)s, table=(\d+), n_packets=(\d+),.* actions=(.*)")
 
 
+@dataclass(frozen=True)
+class Script:
+    """A Python script that runs on a host."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+    """Everything that it has printed."""
+
+    def printed(self) -> str:
+        """Return what it has printed so far."""
+        return self.output.read_text()
+
+    def wait_printed(self, word: str, *, interval_s: float = 0.02, timeout_s: float = 20.0) -> None:
+        """Wait until it has printed the word."""
+        wait_until(
+            lambda: word in self.printed(),
+            f"the script prints {word!r}",
+            interval_s=interval_s,
+            timeout_s=timeout_s,
+        )
+
+
 class Controlled:
     """Topology, store, testbed and controller."""
 
@@ -148,8 +170,8 @@ class Controlled:
         """Run a script on a host and return its output."""
         return self.bed.exec(host, [sys.executable, "-c", script, *map(str, argv)])
 
-    def spawn_python(self, host: str, script: str, *argv: object) -> subprocess.Popen[bytes]:
+    def spawn_python(self, host: str, script: str, *argv: object) -> Script:
+        """Start a script on a host. It ends with the testbed."""
         out = self.folder / f"{host}-{time.monotonic_ns()}.out"
         process = self.bed.spawn(host, [sys.executable, "-u", "-c", script, *map(str, argv)], log_file=out)
-        process.output = out  # type: ignore[attr-defined]
-        return process
+        return Script(process, out)

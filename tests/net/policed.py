@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network whose hosts may lie about what they send, under a controller that polices them."""
+"""A network whose hosts may send wrong tags, under a controller that polices them."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 import time
+from pathlib import Path
+from typing import Any
 
 import topologies
 from policy import tags
@@ -59,55 +62,59 @@ signal.pause()
 class Network(Controlled):
     """Six hosts on a switch, a sink on h1, and the API over the same store."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path) -> None:
         from webui.app import create_app
 
         super().__init__(topologies.build("single", hosts=6, host_rate_bps=100_000_000), folder, POLICY)
         self.api = create_app(self.engine, "token").test_client()
         self.got_file = folder / "got.json"
-        self.streams = []
+        self.streams: list[subprocess.Popen[bytes]] = []
         self.start_controller()
         self.wait_applied()
         self.spawn_python("h1", SINK, self.got_file)
         wait_until(self.got_file.exists, "the sink listens", timeout_s=20)
 
-    def address(self, host):
+    def address(self, host: str) -> str:
         return self.topology.host_by_name[host].ipv4
 
-    def got(self, host):
-        """Bytes that the sink has had from a host."""
-        return json.loads(self.got_file.read_text()).get(self.address(host), 0)
+    def got(self, host: str) -> int:
+        """Return the bytes that the sink has received from a host."""
+        return int(json.loads(self.got_file.read_text()).get(self.address(host), 0))
 
-    def rates(self, *hosts, for_s):
-        """Bytes a second that the sink gets from each of them."""
+    def rates(self, *hosts: str, for_s: float) -> list[float]:
+        """Return the rate in bytes/s at which the sink receives from each of the hosts."""
         before, began = [self.got(host) for host in hosts], time.monotonic()
         time.sleep(for_s)
         return [
             (self.got(host) - b) / (time.monotonic() - began) for host, b in zip(hosts, before, strict=True)
         ]
 
-    def tagger(self, host):
-        process = self.spawn_python(host, TAGGER, f"{host}-eth0")
-        wait_until(lambda: "ready" in process.output.read_text(), f"{host} is tagged", timeout_s=30)
+    def tagger(self, host: str) -> None:
+        """Tag what the host sends, as its agent would."""
+        self.spawn_python(host, TAGGER, f"{host}-eth0").wait_printed("ready", timeout_s=30)
 
-    def stream(self, host, dscp):
-        """The process, and when it began to send."""
-        process = self.spawn_python(host, STREAM, self.address("h1"), dscp)
-        self.streams.append(process)
-        wait_until(lambda: process.output.read_text(), f"{host} sends", interval_s=0.01, timeout_s=20)
-        return process, float(process.output.read_text())
+    def stream(self, host: str, dscp: int) -> tuple[subprocess.Popen[bytes], float]:
+        """Send endlessly under one tag. Returns the process and the time (epoch, s) at which it began to send."""
+        script = self.spawn_python(host, STREAM, self.address("h1"), dscp)
+        self.streams.append(script.process)
+        script.wait_printed("\n", interval_s=0.01)
+        return script.process, float(script.printed())
 
-    def sanctions(self):
+    def sanctions(self) -> dict[str, dict[str, Any]]:
+        """Return the sanctions in force by host, as the API answers them."""
         answer = self.api.get("/api/v1/sanctions")
         assert answer.status_code == 200
-        return {row["host"]: row for row in answer.json["sanctions"]}
+        return {row["host"]: row for row in answer.get_json()["sanctions"]}
 
-    def events(self, kind):
+    def events(self, kind: str) -> list[Any]:
+        """Return the documents of all events of a kind."""
         return [e["document"] for e in observed.recent_events(self.engine, 0) if e["kind"] == kind]
 
-    def wait_named(self, host, timeout_s=20.0):
+    def wait_named(self, host: str, timeout_s: float = 20.0) -> float:
+        """Wait until the API names the host. Returns the time (epoch, s)."""
         wait_until(lambda: host in self.sanctions(), f"{host} is named", interval_s=0.02, timeout_s=timeout_s)
         return time.time()
 
-    def wait_restored(self, host, timeout_s=60.0):
+    def wait_restored(self, host: str, timeout_s: float = 60.0) -> None:
+        """Wait until the API no longer names the host."""
         wait_until(lambda: host not in self.sanctions(), f"{host} is restored", timeout_s=timeout_s)

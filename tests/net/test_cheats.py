@@ -158,10 +158,10 @@ def test_honest_hosts_are_suspected_at_most(network, traffic, buffer_bytes):
 
     def done():
         looked.append(cookie(Table.CONDUCT, 3, 6, 0) in network.rules("s1", Table.CONDUCT))
-        return busy.poll() is not None
+        return busy.process.poll() is not None
 
     wait_until(done, "the busy host is done", interval_s=0.2, timeout_s=30)
-    assert int(busy.output.read_text()) > 50, busy.output.read_text()
+    assert int(busy.printed()) > 50
     if traffic == PERSISTENT and buffer_bytes > 9_000:
         assert any(looked), "its flows were counted one by one"
     network.bed.set_marking(None)

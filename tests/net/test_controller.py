@@ -118,9 +118,9 @@ def network(tmp_path_factory):
         controlled.close()
 
 
-def wait_line(process, word):
+def wait_line(script, word):
     return wait_until(
-        lambda: re.search(rf"{word}.*", process.output.read_text()), f"the process says {word}", timeout_s=20
+        lambda: re.search(rf"{word}.*", script.printed()), f"the script prints {word}", timeout_s=20
     )[0]
 
 
@@ -232,8 +232,8 @@ def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_d
             seen.add(whole)
     network.wait_applied()
     until.touch()
-    stream.wait(10)
-    sent = int(stream.output.read_text())
+    stream.process.wait(10)
+    sent = int(stream.printed())
     received = int(wait_line(sink, "received").split()[1])
     assert seen == {"10KB", "1MB"}
     assert sent > 5_000
@@ -262,7 +262,7 @@ def test_thresholds_follow_the_sizes_of_completed_flows(network, version):
             "the threshold is the short flows' edge",
         )
     finally:
-        stop(server)
+        stop(server.process)
     changes = observed.latest_thresholds(network.engine)
     assert changes["s1:2"].flows >= 5
     assert changes["s1:3"].thresholds_bytes == (1_000_000,)
@@ -301,7 +301,7 @@ def test_a_restarted_controller_goes_on_with_the_thresholds_it_had_learned(netwo
         wait_line(server, "ready")
         network.python("h1", TAGGED_FLOWS, address, tags.attained_tag(10_000), 30)
     finally:
-        stop(server)
+        stop(server.process)
     wait_until(
         lambda: observed.latest_thresholds(network.engine)["s1:2"].thresholds_bytes == (10_000,),
         "it has learned",

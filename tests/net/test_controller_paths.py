@@ -71,10 +71,10 @@ def sent_over(fabric, flows, packets, receiver, family):
     address = getattr(receiver, family)
     server = fabric.spawn_python(receiver.name, ECHO_SERVER, address)
     try:
-        wait_until(lambda: "ready" in server.output.read_text(), "the server listens", timeout_s=20)
+        server.wait_printed("ready")
         fabric.python("h1", FLOWS, address, flows, packets)
     finally:
-        stop(server)
+        stop(server.process)
 
     def moved():
         return {port: sum(fabric.queue_packets("s1", port)) - before[port] for port in ports}
@@ -140,11 +140,11 @@ s.send(arp(bytes([10, 0, 200, 2])))
 """
     others = [host for host in fabric.topology.hosts if host.name != "h1"]
     listeners = {host.name: fabric.spawn_python(host.name, listen, host.interface) for host in others}
-    for process in listeners.values():
-        wait_until(lambda p=process: "ready" in p.output.read_text(), "the listener listens")
+    for listener in listeners.values():
+        listener.wait_printed("ready")
     fabric.python("h1", send, "h1-eth0")
-    for process in listeners.values():
-        process.wait(15)
-    assert {name: p.output.read_text().split()[-1] for name, p in listeners.items()} == dict.fromkeys(
+    for listener in listeners.values():
+        listener.process.wait(15)
+    assert {name: listener.printed().split()[-1] for name, listener in listeners.items()} == dict.fromkeys(
         listeners, "6"
     )

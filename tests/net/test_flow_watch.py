@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from policy.records import FINISHED, WATCHED
+from policy.records import FINISHED, WATCHED, FlowRecord
 from policy.schedule import ScheduledFlow
 from runtime.wait import wait_until
 from sluice.runs.files import scenario_with
@@ -30,9 +31,10 @@ def agents():
 
 
 @pytest.fixture
-def file(tmp_path) -> Path:
-    (tmp_path / "file").write_bytes(os.urandom(FILE_BYTES))
-    return tmp_path / "file"
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(FILE_BYTES))
+    return path
 
 
 def serve(agents: Agents, file: Path) -> None:
@@ -55,7 +57,7 @@ def fetch(agents: Agents) -> None:
     agents.cable.exec("h1", ["curl", "-s", "-o", "/dev/null", f"http://{ADDRESSES['h2']}:8000/file"])
 
 
-def watched(agents: Agents) -> list:
+def watched(agents: Agents) -> list[FlowRecord]:
     return [record for record in agents.web.records.values() if record.source == WATCHED]
 
 
@@ -112,13 +114,11 @@ def test_a_connection_lives_on_while_the_agent_is_restarted(agents):
     agents.start()
     argv = ["iperf", "-c", ADDRESSES["h2"], "-p", "5100", "-b", "20M", "-t", "60"]
     client = agents.cable.spawn("h1", argv, Path("/dev/null"))
-    before = wait_until(lambda: agents.status("h1")["watch"]["connections"], "it shows while it lives")
+    before = wait_until(lambda: agents.connections("h1"), "it shows while it lives")
     agents.processes["h1"].send_signal(signal.SIGKILL)
     agents.processes["h1"].wait()
     agents.start_agent("h1")
-    again = wait_until(
-        lambda: [c for c in agents.status("h1")["watch"]["connections"] if c["rate_bps"]], "it shows again"
-    )
+    again = wait_until(lambda: [c for c in agents.connections("h1") if c["rate_bps"]], "it shows again")
     assert [(c["src"], c["src_port"], c["dst_port"]) for c in before + again] == [
         ("h1", before[0]["src_port"], 5100)
     ] * 2
@@ -144,9 +144,9 @@ def stack(tmp_path_factory):
         yield stack
 
 
-def living(stack: Stack) -> list[dict]:
+def living(stack: Stack) -> list[dict[str, Any]]:
     stack.check()
-    return stack.get("connections").json()["living"]
+    return list(stack.get("connections").json()["living"])
 
 
 def test_iperf_on_the_testbed_shows_with_its_rate_while_it_runs_and_becomes_a_flow(stack):

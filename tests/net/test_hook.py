@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,7 +99,7 @@ def without(what: str, argv: list[str]) -> list[str]:
     return ["unshare", "--mount", "sh", "-c", f'{hide} && exec "$@"', "sh", *argv]
 
 
-def status_without(agents: Agents, what: str) -> dict:
+def status_without(agents: Agents, what: str) -> dict[str, Any]:
     argv = [sys.executable, "-m", "hostagent", "--name", "h1", "--interface", "h1-eth0"]
     argv += ["--run-dir", str(agents.folder / "h1"), "--web", agents.web.target]
     process = agents.cable.spawn("h1", without(what, argv), agents.folder / "h1.log")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -275,7 +274,7 @@ def test_background__iperf_runs_with_our_congestion_control_at_the_links_rate():
     with Agents(rate="50mbit") as agents:
         agents.start()
 
-        def spawn(host: str, argv: list[str], log_file: Path) -> subprocess.Popen[bytes]:
+        def spawn(host, argv, log_file):
             return agents.cable.spawn(host, argv, log_file)
 
         load = Load("h1", "h2", ADDRESSES["h2"], "sluice_dctcp")

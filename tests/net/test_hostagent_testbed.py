@@ -11,6 +11,7 @@ from dataclasses import asdict
 import pytest
 
 from hostagent.background import BackgroundLoad, Load
+from hostagent.schedule import write_start
 from policy.agents import AgentSettings
 from policy.desired import Policy
 from policy.entries import write
@@ -25,7 +26,6 @@ from tests.unit.hostagent.fake_web import FakeWeb
 
 HOSTS = ("h1", "h2", "h3")
 SPLIT_BYTES = 10_000
-START_DELAY_S = 6.0
 
 
 @pytest.fixture
@@ -46,12 +46,16 @@ def run(testbed, web, tmp_path):
         addresses = {host.name: host.ipv4 for host in testbed.topology.hosts}
         document = {"scheme": "pias", "addresses": addresses, "flows": [asdict(f) for f in flows]}
         schedule.write_text(json.dumps(document))
-        start_at = time.time() + START_DELAY_S
+        start_file = tmp_path / "start"
+        web.heartbeats.clear()
         for host in HOSTS:
             argv = [sys.executable, "-m", "hostagent", "--name", host, "--interface", f"{host}-eth0"]
             argv += ["--run-dir", str(tmp_path / host), "--web", web.target]
-            argv += ["--schedule", str(schedule), "--start-at", repr(start_at)]
+            argv += ["--schedule", str(schedule), "--start-file", str(start_file)]
             agents.append(testbed.spawn(host, argv, log_file=tmp_path / f"{host}.log"))
+        reporting = lambda: {beat["pid"] for beat in web.heartbeats}  # noqa: E731
+        wait_until(lambda: len(reporting()) == len(HOSTS), "the agents report", timeout_s=60)
+        write_start(start_file, time.time() + 0.5)
         wait_until(lambda: len(web.records) >= len(flows), "all records", timeout_s=60)
         assert {record.status for record in web.records.values()} == {FINISHED}
         return web.records

@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import psutil
 import pytest
+from sqlalchemy import Engine
 
+from runtime.postgres import PostgresServer
 from runtime.wait import wait_until
 from store.engine import open_store
 from tests.web.conftest import PATIENCE_S, Server
@@ -14,24 +19,25 @@ WORKERS = 3
 
 
 @pytest.fixture
-def database(postgres):
-    """The URL of an empty one."""
+def database(postgres: PostgresServer) -> str:
+    """The URL of an empty database."""
     return postgres.new_database()
 
 
 @pytest.fixture
-def engine(database):
+def engine(database: str) -> Iterator[Engine]:
     engine = open_store(database)
     yield engine
     engine.dispose()
 
 
-def workers_of(server):
+def workers_of(server: Server) -> list[psutil.Process]:
+    assert server.process is not None
     return psutil.Process(server.process.pid).children()
 
 
 @pytest.fixture
-def workers(tmp_path, store_url):
+def workers(tmp_path: Path, store_url: str) -> Iterator[Server]:
     """A web process of WORKERS workers."""
     server = Server(tmp_path, store_url, "--workers", str(WORKERS))
     server.start()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 
 from policy.records import SCHEDULED, FlowRecord
+from runtime.postgres import PostgresServer
 from runtime.wait import wait_until
 from store.engine import engine_of, open_store
 from store.flows import add_flows, all_flows, count_flows, flow_columns_after
@@ -28,17 +29,20 @@ PATIENCE_S = 60.0
 WRITERS, BATCHES, BATCH = 6, 25, 20
 
 
-def batch_of(writer, number):
+def batch_of(writer: int, number: int) -> list[FlowRecord]:
     return [FlowRecord.from_document(record(f"{writer}.{number}.{i}")) for i in range(BATCH)]
 
 
 EVERYTHING = {f"{w}.{b}.{i}" for w in range(WRITERS) for b in range(BATCHES) for i in range(BATCH)}
 
 
-def write_all(engine, *, until=None):
-    """Every writer its batches, in threads of their own; with `until` again and again until they are taken."""
+def write_all(engine: Engine, *, until: float | None = None) -> tuple[ThreadPoolExecutor, list[Future[None]]]:
+    """Start a thread for each writer, which writes its batches.
 
-    def write(writer):
+    `until`: a writer repeats a batch that the server refuses until this time (monotonic, s).
+    """
+
+    def write(writer: int) -> None:
         for number in range(BATCHES):
             while True:
                 try:
@@ -52,7 +56,9 @@ def write_all(engine, *, until=None):
     return pool, [pool.submit(write, writer) for writer in range(WRITERS)]
 
 
-def test_writers_side_by_side__a_reader_that_goes_on_from_the_last_number_misses_nothing(engine):
+def test_writers_side_by_side__a_reader_that_goes_on_from_the_last_number_misses_nothing(
+    engine: Engine,
+) -> None:
     pool, writes = write_all(engine)
     seen, last = 0, 0
     while not all(write.done() for write in writes):
@@ -65,10 +71,11 @@ def test_writers_side_by_side__a_reader_that_goes_on_from_the_last_number_misses
     assert seen == len(EVERYTHING) == count_flows(engine)
 
 
-def test_events_of_writers_side_by_side_are_all_seen(engine):
+def test_events_of_writers_side_by_side_are_all_seen(engine: Engine) -> None:
     with ThreadPoolExecutor(WRITERS) as pool:
         writes = [pool.submit(add_event, engine, "tick", number=number) for number in range(200)]
-        seen, last = [], 0
+        seen: list[int] = []
+        last = 0
         while len(seen) < 200 and not (all(w.done() for w in writes) and last == -1):
             rows = events_after(engine, last)
             seen += [row["document"]["number"] for row in rows]
@@ -79,10 +86,12 @@ def test_events_of_writers_side_by_side_are_all_seen(engine):
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["restart", "crash"])
-def test_a_server_that_goes_and_comes_back_loses_and_doubles_nothing(postgres, engine, crash):
+def test_a_server_that_goes_and_comes_back_loses_and_doubles_nothing(
+    postgres: PostgresServer, engine: Engine, crash: bool
+) -> None:
     pool, writes = write_all(engine, until=time.monotonic() + PATIENCE_S)
 
-    def half_way():
+    def half_way() -> bool:
         return count_flows(engine) > len(EVERYTHING) / 4
 
     wait_until(half_way, "a quarter of the records is there", timeout_s=PATIENCE_S)
@@ -97,19 +106,21 @@ def test_a_server_that_goes_and_comes_back_loses_and_doubles_nothing(postgres, e
     assert sum(total.value for total in all_totals(engine)[FLOWS.name]) == len(EVERYTHING)
 
 
-def test_connections_that_the_server_has_closed_are_replaced(postgres, engine):
+def test_connections_that_the_server_has_closed_are_replaced(
+    postgres: PostgresServer, engine: Engine
+) -> None:
     add_flows(engine, batch_of(0, 0))
     postgres.restart()
     assert count_flows(engine) == BATCH
     assert add_flows(engine, batch_of(0, 1)) == BATCH
 
 
-def test_open_store__a_server_that_is_away_is_an_operational_error(postgres):
+def test_open_store__a_server_that_is_away_is_an_operational_error(postgres: PostgresServer) -> None:
     with pytest.raises(OperationalError):
         open_store(f"postgresql+psycopg://sluice@/nothing?host={postgres.folder}&port=5433")
 
 
-def test_several_processes_may_open_an_empty_one_at_once(database):
+def test_several_processes_may_open_an_empty_one_at_once(database: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         engines = list(pool.map(open_store, [database] * 8))
     for engine in engines:
@@ -129,7 +140,7 @@ INSERT INTO flows VALUES (DEFAULT, 'run/1', 'h1', 'h2', 10000, 'small', 1e9, 200
 """
 
 
-def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(database):
+def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(database: str) -> None:
     bare = engine_of(database)
     with bare.begin() as connection:
         connection.execute(text(OLD_FLOWS))
@@ -143,11 +154,11 @@ def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(databa
         engine.dispose()
 
 
-def test_a_reader_never_waits_for_a_writer(engine):
+def test_a_reader_never_waits_for_a_writer(engine: Engine) -> None:
     """A batch that is being written shows nothing and holds up nobody who reads."""
     writing, done = threading.Event(), threading.Event()
 
-    def hold():
+    def hold() -> None:
         with engine.begin() as connection:
             connection.execute(text("INSERT INTO totals VALUES ('x', '[]', '', 1)"))
             writing.set()

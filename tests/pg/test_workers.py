@@ -8,6 +8,8 @@ import os
 import signal
 import threading
 import time
+from functools import partial
+from typing import Any
 
 import psutil
 import requests
@@ -18,7 +20,7 @@ from store.engine import open_store
 from store.flows import all_flows
 from tests.pg.conftest import workers_of
 from tests.unit.webui.records import record
-from tests.web.conftest import PATIENCE_S, TOKEN
+from tests.web.conftest import PATIENCE_S, TOKEN, Server
 
 CLIENTS = 12
 
@@ -26,12 +28,14 @@ CLIENTS = 12
 class Listener(threading.Thread):
     """A dashboard: the live stream's events and snapshots."""
 
-    def __init__(self, url):
+    def __init__(self, url: str) -> None:
         super().__init__(daemon=True)
-        self.url, self.events, self.snapshots, self.schemes = url, [], 0, set()
-        self.flows = 0
+        self.url = url
+        self.events: list[str] = []
+        self.schemes: set[str] = set()
+        self.snapshots = self.flows = 0
 
-    def run(self):
+    def run(self) -> None:
         name = ""
         with requests.get(f"{self.url}/api/v1/events", stream=True, timeout=PATIENCE_S) as answer:
             try:
@@ -44,7 +48,7 @@ class Listener(threading.Thread):
             except requests.RequestException:
                 return
 
-    def take(self, name, document):
+    def take(self, name: str, document: dict[str, Any]) -> None:
         if name == "event":
             self.events.append(document["kind"])
         elif name == "snapshot":
@@ -54,8 +58,8 @@ class Listener(threading.Thread):
                 self.schemes.add(document["policy"]["policy"]["scheme"])
 
 
-def clients_by_worker(server):
-    """Connections to the TCP port that each worker holds."""
+def clients_by_worker(server: Server) -> dict[int, int]:
+    """Return how many connections to the TCP port each worker holds."""
     return {
         worker.pid: sum(
             c.laddr.port == server.port and c.status == psutil.CONN_ESTABLISHED
@@ -65,11 +69,11 @@ def clients_by_worker(server):
     }
 
 
-def test_every_dashboard_sees_everything_whichever_worker_it_has(workers):
-    listeners = []
+def test_every_dashboard_sees_everything_whichever_worker_it_has(workers: Server) -> None:
+    listeners: list[Listener] = []
 
-    def several_workers_have_some():
-        """A worker that is still starting takes none: there come more until others have some, too."""
+    def several_workers_have_some() -> bool:
+        """Add a dashboard. A worker that is still starting takes none, so there are more until others have some."""
         listeners.append(Listener(workers.url))
         listeners[-1].start()
         wait_until(lambda: listeners[-1].snapshots, "its first snapshot", timeout_s=PATIENCE_S)
@@ -89,7 +93,7 @@ def test_every_dashboard_sees_everything_whichever_worker_it_has(workers):
     batch = [record(f"f{i}") for i in range(10)]
     assert requests.post(f"{workers.url}/api/v1/flows", json=batch, timeout=PATIENCE_S).ok
 
-    def all_see():
+    def all_see() -> bool:
         return all(
             "policy-requested" in one.events and "dctcp" in one.schemes and one.flows == 10
             for one in listeners
@@ -99,13 +103,13 @@ def test_every_dashboard_sees_everything_whichever_worker_it_has(workers):
     assert [one.events.count("policy-requested") for one in listeners] == [1] * len(listeners)
 
 
-def test_metrics_are_the_same_from_every_worker(workers):
+def test_metrics_are_the_same_from_every_worker(workers: Server) -> None:
     for number in range(30):
         batch = [record(f"{number}.{i}") for i in range(3)]
         assert requests.post(f"{workers.url}/api/v1/flows", json=batch, timeout=PATIENCE_S).ok
 
-    def exposed():
-        """What is not zero; each on a connection of its own, so that all workers get to answer."""
+    def exposed() -> list[str]:
+        """Return the lines that are not zero, on a new connection, so that every worker answers some."""
         lines = requests.get(f"{workers.url}/metrics", timeout=PATIENCE_S).text.splitlines()
         ours = [
             line
@@ -124,12 +128,13 @@ def test_metrics_are_the_same_from_every_worker(workers):
     )
 
 
-def test_kill_9_of_workers_amid_deliveries__no_record_is_lost_or_doubled(workers):
+def test_kill_9_of_workers_amid_deliveries__no_record_is_lost_or_doubled(workers: Server) -> None:
     senders, batches, size = 4, 40, 20
     until = time.monotonic() + 2 * PATIENCE_S
-    failures, acknowledged = [], [0]
+    failures: list[str] = []
+    acknowledged = [0]
 
-    def send(sender):
+    def send(sender: int) -> None:
         client = HttpClient(f"unix:{workers.socket_path}", 10)
         for batch in range(batches):
             body = json.dumps([record(f"{sender}.{batch}.{i}") for i in range(size)]).encode()
@@ -144,12 +149,15 @@ def test_kill_9_of_workers_amid_deliveries__no_record_is_lost_or_doubled(workers
             else:
                 failures.append(f"{sender}.{batch} was never acknowledged")
 
+    def reached(goal: int) -> bool:
+        return acknowledged[0] >= goal
+
     threads = [threading.Thread(target=send, args=(sender,)) for sender in range(senders)]
     for thread in threads:
         thread.start()
     for kills in range(1, 4):
         goal = kills * senders * batches // 5
-        wait_until(lambda goal=goal: acknowledged[0] >= goal, "deliveries go on", timeout_s=PATIENCE_S)
+        wait_until(partial(reached, goal), "the deliveries continue", timeout_s=PATIENCE_S)
         os.kill(workers_of(workers)[0].pid, signal.SIGKILL)
     assert any(thread.is_alive() for thread in threads), "the deliveries were over before the last kill"
     for thread in threads:

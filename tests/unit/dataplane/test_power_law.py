@@ -25,7 +25,7 @@ exponents = st.one_of(st.integers(0, 16 * ONE_Q16), st.integers(0, 300), st.inte
 
 def real_power_q20(alpha_q20: int, exponent_q16: int) -> float:
     """alpha^s as the header extends it: larger alpha count as 1, larger s as 16."""
-    return ONE_Q20 * min(1.0, alpha_q20 / ONE_Q20) ** min(16.0, exponent_q16 / ONE_Q16)
+    return float(ONE_Q20 * min(1.0, alpha_q20 / ONE_Q20) ** min(16.0, exponent_q16 / ONE_Q16))
 
 
 def test_missing__are_the_nearest():

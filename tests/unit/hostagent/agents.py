@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real agents on two cabled hosts, reporting to a fake web process: the bench of the net tests."""
+"""Real agents on two cabled hosts that report to a fake web process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from hostagent.schedule import write_start
 from policy.agents import AgentSettings, HostSettings
 from policy.entries import write
 from policy.records import FlowRecord
@@ -21,12 +23,13 @@ from runtime.wait import wait_until
 from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.namespaces import ADDRESSES, HOSTS, Cable
 
-START_DELAY_S = 5.0
-"""From the agents' start to the first flow; loading BPF on a busy machine takes a second or two."""
+REPORT_TIMEOUT_S = 60.0
+START_LEAD_S = 0.5
+"""From the moment at which both agents report to the first flow."""
 
 
 class Agents:
-    """h1 and h2 with an agent each; the flows' `start_s` counts from `start_at`."""
+    """An agent on h1 and one on h2. The `start_s` of a flow counts from `start_at`."""
 
     def __init__(
         self, *, rate: str | None = None, control: str = "sluice_dctcp", scheme: str = "dctcp"
@@ -62,25 +65,35 @@ class Agents:
         schedule = self.folder / "schedule.json"
         document = {"connections": connections, "scheme": scheme, "addresses": ADDRESSES}
         schedule.write_text(json.dumps(document | {"flows": [asdict(f) for f in flows]}))
-        self.start_at = time.time() + START_DELAY_S
-        self._arguments = ["--schedule", str(schedule), "--start-at", repr(self.start_at), *arguments]
+        start_file = self.folder / "start"
+        start_file.unlink(missing_ok=True)
+        self._arguments = ["--schedule", str(schedule), "--start-file", str(start_file), *arguments]
         for host in HOSTS:
             self.start_agent(host)
-        wait_until(lambda: len({beat["pid"] for beat in self.web.heartbeats}) == 2, "both agents report")
-        assert time.time() < self.start_at, "the machine is too busy: the agents were not up in time"
+        wait_until(
+            lambda: len({beat["pid"] for beat in self.web.heartbeats}) == 2,
+            "both agents report",
+            timeout_s=REPORT_TIMEOUT_S,
+        )
+        self.start_at = time.time() + START_LEAD_S
+        write_start(start_file, self.start_at)
 
     def start_agent(self, host: str) -> None:
         argv = [sys.executable, "-m", "hostagent", "--name", host, "--interface", f"{host}-eth0"]
         argv += ["--run-dir", str(self.folder / host), "--web", self.web.target, *self._arguments]
         self.processes[host] = self.cable.spawn(host, argv, self.folder / f"{host}.log")
 
-    def status(self, host: str) -> dict:
-        """The agent's newest heartbeat."""
+    def status(self, host: str) -> dict[str, Any]:
+        """Return the agent's newest heartbeat."""
         pid = self.processes[host].pid
         return next((beat for beat in reversed(self.web.heartbeats) if beat["pid"] == pid), {})
 
+    def connections(self, host: str) -> list[dict[str, Any]]:
+        """Return the connections of other programs, from the newest heartbeat of the agent."""
+        return list(self.status(host).get("watch", {}).get("connections", []))
+
     def records(self, count: int, timeout_s: float = 40.0) -> dict[str, FlowRecord]:
-        """Wait until the web process has that many."""
+        """Wait until the web process has that many records, and return them by id."""
         wait_until(lambda: len(self.web.records) >= count, f"{count} records", timeout_s=timeout_s)
         return dict(self.web.records)
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts on one cable, without any switch: network namespaces that vanish with the process that made them."""
+"""Two hosts on one cable, without any switch: network namespaces that end with the process that made them."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from runtime import command
@@ -49,15 +50,18 @@ class Cable:
         return ["nsenter", f"--net=/proc/{self._holders[host].pid}/ns/net"]
 
     def _lay(self, rate: str | None) -> None:
-        ours = Path("/proc/self/ns/net").readlink()
         for process in self._holders.values():
-            namespace = Path(f"/proc/{process.pid}/ns/net")
-            wait_until(lambda path=namespace: path.readlink() != ours, "a network namespace")
+            wait_until(partial(_is_elsewhere, process.pid), "a network namespace")
         peer = str(self._holders["h2"].pid)
         self.exec("h1", f"ip link add h1-eth0 type veth peer name h2-eth0 netns {peer}".split())
         for name in HOSTS:
             for line in _host_commands(f"{name}-eth0", ADDRESSES[name], rate):
                 self.exec(name, line.split())
+
+
+def _is_elsewhere(pid: int) -> bool:
+    """Whether a process has left our network namespace."""
+    return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
 
 
 def _host_commands(interface: str, address: str, rate: str | None) -> list[str]:

@@ -77,7 +77,7 @@ def test_set_default__what_may_not_be_the_default_leaves_reno(default, kernel, m
     default.write_text("sluice_dctcp")
     write = Path.write_text
 
-    def restricted(path: Path, text: str) -> int:
+    def restricted(path, text):
         if text == "cubic":
             raise PermissionError(1, "Operation not permitted")
         return write(path, text)

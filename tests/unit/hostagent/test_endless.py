@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from hostagent.receiver import MSS_BYTES, Receiver
+from hostagent.receiver import Receiver
 from hostagent.records import RUN_ENDED
 from hostagent.sampler import FILE, Sampler
+from policy.framing import MSS_BYTES
 from policy.metrics import summarise
 from policy.records import BACKGROUND, FINISHED, SCHEDULED, UNFINISHED
 from tests.unit.hostagent.flows import flow, schedule

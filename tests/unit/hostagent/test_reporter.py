@@ -5,6 +5,7 @@ import logging
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ class Bench:
 
     def __init__(self, web: FakeWeb, folder: Path, apply=None) -> None:
         self.spool = Spool(folder)
-        self.applied: list = []
+        self.applied: list[Any] = []
         self.failures = 0
         client = HttpClient(web.target)
         self.reporter = Reporter(

@@ -41,7 +41,7 @@ class Kept(Spool):
 class Bench:
     """One loop with a sender, and a receiver unless the test brings its own."""
 
-    def __init__(self, folder, run, port: int | None = None, grace_s: float = 20.0) -> None:
+    def __init__(self, folder, run, port=None, grace_s=20.0):
         self.loop = Loop()
         self.receiver = None if port else Receiver(self.loop, None, port=0)
         self.sender = Sender(self.loop, run.persistent, port or self.receiver.port)

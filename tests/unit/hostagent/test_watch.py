@@ -4,10 +4,12 @@ from __future__ import annotations
 import errno
 from dataclasses import replace
 from ipaddress import ip_address
+from typing import Any, cast
 
 import pytest
 
 from dataplane.watch import Connection
+from hostagent.spool import Spool
 from hostagent.watch import (
     ABORTED,
     ADOPTED,
@@ -54,7 +56,7 @@ DOWNLOAD = replace(UPLOAD, sent_bytes=300, received_bytes=1_000_000)
 ELSEWHERE = ip_address("192.0.2.9")
 
 
-def upload(**changes: object) -> Connection:
+def upload(**changes: Any) -> Connection:
     return replace(UPLOAD, **changes)
 
 
@@ -233,8 +235,8 @@ def fake(monkeypatch):
     return made
 
 
-def flow_watch(**arguments) -> FlowWatch:
-    return FlowWatch("h1", dict(H1.names), FakeSpool(), lambda: "pias", **arguments)
+def flow_watch(**arguments: Any) -> FlowWatch:
+    return FlowWatch("h1", dict(H1.names), cast(Spool, FakeSpool()), lambda: "pias", **arguments)
 
 
 def test_collect__spools_what_has_ended_once(fake):

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multi-level processor sharing, event by event: what the delay model is measured by."""
+"""Multi-level processor sharing, event by event: the reference of the delay model."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
 
 
-def times(sizes, arrivals, thresholds):
-    """When each flow is done after it came; the link does one byte in a unit of time."""
+def times(sizes: Floats, arrivals: Floats, thresholds: Sequence[float]) -> Floats:
+    """Return how long each flow takes from its arrival. The link carries one byte in a unit of time."""
     ends = [*thresholds, np.inf]
-    levels = [[] for _ in ends]
+    levels: list[list[int]] = [[] for _ in ends]
     sent, took = np.zeros(len(sizes)), np.zeros(len(sizes))
     now, coming = 0.0, 0
     while coming < len(sizes) or any(levels):

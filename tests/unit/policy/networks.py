@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks that are small enough to reckon with."""
+"""Networks small enough to compute by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from policy.graph import Port, Topology, host, switch
 RATE_BPS = 100_000_000
 
 
-def star(hosts=4, rate_bps=RATE_BPS):
-    """One switch, no delays."""
+def star(hosts: int = 4, rate_bps: int = RATE_BPS) -> Topology:
+    """Return a network of one switch without delays."""
     ports = tuple(Port("s1", i, f"h{i}", 0, rate_bps, edge=True) for i in range(1, hosts + 1))
     return Topology("single", tuple(host(i) for i in range(1, hosts + 1)), (switch(1),), ports)

@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from policy import tags
 from policy.adaptation import PortCounters
-from policy.port_traffic import HEADER_BYTES, MSS_BYTES
+from policy.framing import HEADER_BYTES, MSS_BYTES
 
 _EDGES = np.asarray(tags.EDGES_BYTES)
 
 
-def counted(sizes, *, fins=True, acks=0):
-    """Counters after flows of these sizes have crossed the port whole, and so many ACKs of flows the other way."""
-    sizes = np.asarray(sizes, np.int64)
+def counted(sizes: npt.ArrayLike, *, fins: bool = True, acks: int = 0) -> PortCounters:
+    """Return the counters after whole flows of these sizes have crossed the port.
+
+    `acks`: how many ACKs of flows in the other direction crossed it as well.
+    """
     packets = np.zeros(tags.TAG_COUNT, np.int64)
     size_bytes, completed = packets.copy(), packets.copy()
-    values, counts = np.unique(sizes, return_counts=True)
+    values, counts = np.unique(np.asarray(sizes, np.int64), return_counts=True)
     for size, count in zip(values, counts, strict=True):
         offsets = np.arange(0, size, MSS_BYTES)
         payload = np.minimum(MSS_BYTES, size - offsets)
@@ -33,13 +36,13 @@ def counted(sizes, *, fins=True, acks=0):
     return PortCounters(packets[None], size_bytes[None], completed[None])
 
 
-def _tags(attained):
+def _tags(attained: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return tags.ATTAINED_FIRST + np.minimum(np.searchsorted(_EDGES, attained), tags.ATTAINED_BUCKETS - 1)
 
 
-def plus(one, other):
+def plus(one: PortCounters, other: PortCounters) -> PortCounters:
     return PortCounters(one.packets + other.packets, one.bytes + other.bytes, one.completed + other.completed)
 
 
-def nothing():
+def nothing() -> PortCounters:
     return counted([])

@@ -55,13 +55,17 @@ def post(folder: Path) -> Answer:
         return client.post("/api/v1/agents/port-agent", b'{"kind": "port"}')
 
 
-def test_post__the_body_is_sent_and_the_answer_returned(tmp_path, monkeypatch):
+def test_post__the_body_is_sent_and_the_answer_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with web(tmp_path, monkeypatch) as handler:
         assert post(tmp_path).json() == {"policy_version": 7}
     assert handler.heard == [("/api/v1/agents/port-agent", {"kind": "port"})]
 
 
-def test_post__a_path_longer_than_a_socket_name_may_be(tmp_path, monkeypatch):
+def test_post__a_path_longer_than_a_socket_name_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / ("x" * 120)
     folder.mkdir()
     with web(folder, monkeypatch):
@@ -69,11 +73,11 @@ def test_post__a_path_longer_than_a_socket_name_may_be(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("folder", [".", "missing"])
-def test_post__nobody_listens(tmp_path, folder):
+def test_post__nobody_listens(tmp_path: Path, folder: str) -> None:
     with pytest.raises(ServerAway):
         post(tmp_path / folder)
 
 
-def test_post__a_server_that_cannot_serve_is_away(tmp_path, monkeypatch):
+def test_post__a_server_that_cannot_serve_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with web(tmp_path, monkeypatch, status=503), pytest.raises(ServerAway, match="503"):
         post(tmp_path)

@@ -8,28 +8,29 @@ from runtime.identity import has_ended, my_identity
 from runtime.wait import wait_until
 
 
-def test_a_process_that_runs_has_not_ended():
+def test_a_process_that_runs_has_not_ended() -> None:
     assert my_identity() == my_identity()
     assert not has_ended(my_identity())
 
 
-def test_a_process_that_has_been_killed_has_ended_also_before_its_parent_looks():
+def test_a_process_that_has_been_killed_has_ended_also_before_its_parent_looks() -> None:
     code = "from runtime.identity import my_identity; print(my_identity(), flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
+        assert child.stdout is not None
         identity = child.stdout.readline().strip()
         assert not has_ended(identity)
         child.kill()
         wait_until(lambda: has_ended(identity), "its end is seen")
 
 
-def test_another_process_with_the_same_number_is_not_the_same():
+def test_another_process_with_the_same_number_is_not_the_same() -> None:
     boot, namespace, pid, started = my_identity().split("/")
     assert has_ended(f"{boot}/{namespace}/{pid}/{int(started) - 1}")
 
 
-def test_nothing_is_claimed_of_other_machines_namespaces_and_names():
+def test_nothing_is_claimed_of_other_machines_namespaces_and_names() -> None:
     _, namespace, _, _ = my_identity().split("/")
     assert not has_ended(f"another-boot/{namespace}/1/1")
     assert not has_ended(my_identity().replace(f"/{namespace}/", "/1/"))

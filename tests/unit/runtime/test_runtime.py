@@ -14,22 +14,22 @@ from runtime.process import spawn, stop
 from runtime.wait import wait_until
 
 
-def test_run__returns_standard_output():
+def test_run__returns_standard_output() -> None:
     assert run(["printf", "%s", "a b"]) == "a b"
 
 
-def test_run__raises_with_the_commands_own_words():
+def test_run__raises_with_the_commands_own_words() -> None:
     with pytest.raises(CommandFailed, match="no-such-file") as caught:
         run(["cat", "/no-such-file"])
     assert caught.value.returncode == 1
     assert "$ cat /no-such-file" in str(caught.value)
 
 
-def test_run__passes_input():
+def test_run__passes_input() -> None:
     assert run(["cat"], stdin="text") == "text"
 
 
-def test_stop__kills_what_ignores_sigterm(tmp_path):
+def test_stop__kills_what_ignores_sigterm(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     script = f"trap '' TERM; touch {ready}; while :; do sleep 0.1; done"
     process = spawn(["sh", "-c", script])
@@ -38,7 +38,7 @@ def test_stop__kills_what_ignores_sigterm(tmp_path):
     assert stop(process) == -signal.SIGKILL
 
 
-def test_spawn__child_dies_with_a_killed_parent(tmp_path):
+def test_spawn__child_dies_with_a_killed_parent(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = (
         "import pathlib, time; from runtime.process import spawn;"
@@ -52,25 +52,25 @@ def test_spawn__child_dies_with_a_killed_parent(tmp_path):
     wait_until(lambda: not _runs(child), "the child is gone")
 
 
-def _runs(pid):
+def _runs(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
-def test_spawn__appends_output_to_the_log(tmp_path):
+def test_spawn__appends_output_to_the_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for word in ("one", "two"):
         spawn(["echo", word], log_file=log).wait()
     assert log.read_text() == "one\ntwo\n"
 
 
-def test_wait_until__names_what_did_not_happen():
+def test_wait_until__names_what_did_not_happen() -> None:
     with pytest.raises(TimeoutError, match="the moon rises"):
         wait_until(lambda: False, "the moon rises", timeout_s=0.05)
 
 
-def test_wait_until__returns_the_value():
+def test_wait_until__returns_the_value() -> None:
     values = iter([0, 0, 7])
     assert wait_until(lambda: next(values), "seven") == 7

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from sqlalchemy import Engine
 
 from store.engine import open_store
 
 
 @pytest.fixture
-def engine(store_url):
+def engine(store_url: str) -> Iterator[Engine]:
     engine = open_store(store_url)
     yield engine
     engine.dispose()

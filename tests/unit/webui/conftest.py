@@ -2,8 +2,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import Engine
 
 from store.engine import open_store
 from webui.app import create_app
@@ -12,24 +17,24 @@ TOKEN = "the-token"
 
 
 @pytest.fixture
-def engine(tmp_path):
+def engine(tmp_path: Path) -> Iterator[Engine]:
     engine = open_store(f"sqlite:///{tmp_path}/store.db")
     yield engine
     engine.dispose()
 
 
 @pytest.fixture
-def app(engine):
+def app(engine: Engine) -> Iterator[Flask]:
     stopping = threading.Event()
     yield create_app(engine, TOKEN, stopping)
     stopping.set()
 
 
 @pytest.fixture
-def client(app):
+def client(app: Flask) -> FlaskClient:
     return app.test_client()
 
 
 @pytest.fixture
-def bearer():
+def bearer() -> dict[str, str]:
     return {"Authorization": f"Bearer {TOKEN}"}
