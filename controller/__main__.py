@@ -17,7 +17,7 @@ from controller import END_SIGNALS, tls
 from policy.errors import FieldError, SluiceError
 
 
-def arguments() -> argparse.Namespace:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m controller", description=__doc__)
     parser.add_argument(
         "--store",
@@ -41,7 +41,7 @@ def arguments() -> argparse.Namespace:
         help="the authority that has signed the certificates of the switches",
     )
     parser.add_argument("--verbose", action="store_true", help="log every request")
-    return parser.parse_args()
+    return parser
 
 
 def configure_logging(*, verbose: bool) -> None:
@@ -54,7 +54,7 @@ def configure_logging(*, verbose: bool) -> None:
 
 
 def main() -> int:
-    options = arguments()
+    options = parser().parse_args()
     # Before any library starts a thread (numpy does), because threads inherit the mask.
     # `Launcher.run` waits for the signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)

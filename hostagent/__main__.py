@@ -14,11 +14,14 @@ from hostagent.schedule import EMPTY, load_schedule
 from policy.errors import SluiceError
 from policy.schemes import SCHEMES
 
-_EXAMPLE = "example: python -m hostagent --name h3 --interface h3-eth0 --run-dir /var/lib/sluice/h3 --web unix:/run/sluice/web.sock"
+_EXAMPLE = (
+    "example: python -m hostagent --name h3 --interface h3-eth0 "
+    "--run-dir /var/lib/sluice/h3 --web unix:/run/sluice/web.sock"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     logging.basicConfig(
         level=options.log_level, format=f"%(asctime)s {options.name} %(levelname)s %(message)s"
     )
@@ -47,7 +50,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m hostagent", description=__doc__, epilog=_EXAMPLE)
     parser.add_argument(
         "--name", required=True, help="name of this host in schedules and flow records, for example h3"

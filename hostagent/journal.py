@@ -108,7 +108,10 @@ class Journal:
         self.lines = len(lines)
 
     def append_start(self, sequence: int, record: FlowRecord) -> None:
-        """Append a flow before it starts, with its record if the agent dies. Raises EnvironmentLacking on a full disk."""
+        """Append a flow before it starts, with its record if the agent dies.
+
+        Raises EnvironmentLacking on a full disk.
+        """
         line = _start_line(sequence, record)
         try:
             written = os.write(self._file, line)

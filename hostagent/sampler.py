@@ -22,7 +22,7 @@ FILE = "samples.jsonl"
 
 
 class Sampler:
-    """Takes samples at whole multiples of the interval since the start of the run, so at the same times on all hosts."""
+    """Takes samples at whole multiples of the interval since the start of the run: at the same times on all hosts."""
 
     def __init__(self, loop: Loop, sender: Sender, folder: Path, interval_ms: int) -> None:
         self._loop = loop

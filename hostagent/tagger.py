@@ -29,7 +29,7 @@ class HostTagger:
         """Why packets leave untagged although they should be tagged; empty if they are tagged."""
 
     def attach(self) -> None:
-        """Attach the filter, and replace one that a killed agent left. Raises SluiceError if the interface is missing."""
+        """Attach the filter, and replace one that a killed agent left. Raises SluiceError without the interface."""
         if not self._use_bpf:
             return
         try:

@@ -19,7 +19,7 @@ from webui.server import Server, ServerSettings
 
 
 def main(argv: list[str] | None = None) -> int:
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     if not arguments.listen:
         arguments.listen = [] if arguments.unix else ["127.0.0.1:8080"]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -61,7 +61,7 @@ def _settings(arguments: argparse.Namespace, token: str) -> ServerSettings:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m webui", description=__doc__)
     parser.add_argument(
         "--store", required=True, help="store URL, sqlite:////path/to/store.db or postgresql+psycopg://…"

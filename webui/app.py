@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 
 from webui import __version__
 from webui.api import agents, events, flows, network, observed, policies, sanctions
+from webui.api_page import api_page
 from webui.errors import query_error, register_errors
 from webui.ingestion import Ingestion
 from webui.live import Live
@@ -50,6 +51,7 @@ def create_app(engine: Engine, token: str, stopping: threading.Event | None = No
         app.register_api(module.api)
     app.register_blueprint(pages)
     app.register_blueprint(metrics)
+    app.register_blueprint(api_page)
     app.add_url_rule("/openapi/openapi.json", "openapi", lambda: app.api_doc)
     register_errors(app)
     app.after_request(_secure)

@@ -13,9 +13,18 @@ from sluice.commands.arguments import command_parser
 def parser() -> argparse.ArgumentParser:
     made = command_parser("bench")
     made.add_argument(
-        "--only", nargs="+", default=[], metavar="PART", help=f"{', '.join(PARTS)} (default: all)"
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="PART",
+        help=f"parts to measure: {', '.join(PARTS)} (default: all)",
     )
-    made.add_argument("--out", type=Path, default=Path("results/bench.json"), help="default: %(default)s")
+    made.add_argument(
+        "--out",
+        type=Path,
+        default=Path("results/bench.json"),
+        help="file for the figures (default: %(default)s)",
+    )
     return made
 
 

@@ -24,7 +24,7 @@ from policy.records import WATCHED
 from policy.scenario import Scenario, scheduled_flows
 from policy.schedule import ScheduledFlow
 from policy.units import format_bytes
-from sluice.commands.arguments import add_store, at_least_one, command_parser
+from sluice.commands.arguments import SCENARIO_HELP, add_store, at_least_one, command_parser
 from sluice.runs.bundle import machine_meta, write_bundle
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_from_file
@@ -44,7 +44,9 @@ DRAIN_S = 3.0
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("demo")
-    made.add_argument("--scenario", type=Path, default=Path("demo"), help="default: %(default)s")
+    made.add_argument(
+        "--scenario", type=Path, default=Path("demo"), help=f"{SCENARIO_HELP} (default: %(default)s)"
+    )
     made.add_argument(
         "--duration",
         type=float,
@@ -54,7 +56,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--listen", default="127.0.0.1:8080", help="address of the dashboard (default: %(default)s)"
     )
-    made.add_argument("--out", type=Path, default=Path("results/demo"), help="default: %(default)s")
+    made.add_argument(
+        "--out",
+        type=Path,
+        default=Path("results/demo"),
+        help="folder for the bundle (default: %(default)s)",
+    )
     made.add_argument(
         "--services",
         type=Path,

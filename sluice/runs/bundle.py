@@ -4,7 +4,7 @@
 scenario.json    the resolved scenario          flows.parquet   one row a flow
 meta.json        versions, kernel, git, seed    ports.parquet   thresholds and queue counters over time
 summary.json     FCT, slowdown, deadlines, validity; totals of other programs' connections, apart
-samples.parquet  how every flow under way fared over time, where the scenario asks for it
+samples.parquet  how each flow fared over time, if the scenario asks for it
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +32,34 @@ from store.observed import PortSample, ThresholdChange
 
 _LIBRARIES = ("os-ken", "numpy", "sqlalchemy", "pyroute2")
 
-_PORTS_SCHEMA = pa.schema(
-    [
-        ("at", pa.float64()),
-        ("port", pa.string()),
-        ("kind", pa.string()),
-        ("policy_version", pa.int64()),
-        ("thresholds_bytes", pa.list_(pa.int64())),
-        ("flows", pa.int64()),
-        ("queue_bytes", pa.list_(pa.int64())),
-        ("queue_packets", pa.list_(pa.int64())),
-    ]
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a Parquet file, with its help for the reference."""
+
+    name: str
+    type: pa.DataType
+    help: str
+
+
+PORT_COLUMNS = (
+    Column(
+        "at", pa.float64(), "Time in seconds: of the Unix epoch; on the simulator, from the start of the run."
+    ),
+    Column("port", pa.string(), "Name of the port, for example s1:2."),
+    Column("kind", pa.string(), "thresholds or queues."),
+    Column("policy_version", pa.int64(), "Version of the policy. Only for thresholds."),
+    Column(
+        "thresholds_bytes", pa.list_(pa.int64()), "Demotion thresholds from then on. Only for thresholds."
+    ),
+    Column("flows", pa.int64(), "Completed flows that the thresholds follow from. Only for thresholds."),
+    Column("queue_bytes", pa.list_(pa.int64()), "Bytes that each queue has sent so far. Only for queues."),
+    Column(
+        "queue_packets", pa.list_(pa.int64()), "Packets that each queue has sent so far. Only for queues."
+    ),
 )
+
+_PORTS_SCHEMA = pa.schema([(column.name, column.type) for column in PORT_COLUMNS])
 
 _ARROW_TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
 
@@ -58,30 +75,30 @@ FLOWS_SCHEMA = pa.schema(
 )
 """A flow record without what only watched flows have, and its slowdown."""
 
-SAMPLES_SCHEMA = pa.schema(
-    [
-        ("at_s", pa.float64()),
-        ("flow", pa.string()),
-        ("label", pa.string()),
-        ("acked_bytes", pa.int64()),
-        ("cwnd", pa.int64()),
-        ("srtt_us", pa.int64()),
-        ("under_way", pa.int64()),
-        ("retransmissions", pa.int64()),
-        ("phase", pa.string()),
-        ("windows", pa.int64()),
-        ("rate_bytes_per_s", pa.int64()),
-        ("wanted_bytes_per_s", pa.int64()),
-        ("alpha", pa.float64()),
-        ("urgency", pa.float64()),
-        ("precedence", pa.float64()),
-        ("decrease", pa.float64()),
-        ("cuts", pa.int64()),
-        ("quenches", pa.int64()),
-        ("resumes", pa.int64()),
-    ]
+SAMPLE_COLUMNS = (
+    Column("at_s", pa.float64(), "Seconds from the start of the run."),
+    Column("flow", pa.string(), "Id of the flow."),
+    Column("label", pa.string(), "Label of the flow in the scenario."),
+    Column("acked_bytes", pa.int64(), "Payload acknowledged so far."),
+    Column("cwnd", pa.int64(), "Congestion window in packets."),
+    Column("srtt_us", pa.int64(), "Smoothed round-trip time in microseconds."),
+    Column("under_way", pa.int64(), "Packets in flight."),
+    Column("retransmissions", pa.int64(), "Segments retransmitted so far."),
+    Column("phase", pa.string(), "sending, suspended or killed."),
+    Column("windows", pa.int64(), "Windows of data since the flow began."),
+    Column("rate_bytes_per_s", pa.int64(), "Averaged throughput."),
+    Column("wanted_bytes_per_s", pa.int64(), "Throughput that the deadline needs from now on."),
+    Column("alpha", pa.float64(), "Averaged share of marked packets."),
+    Column("urgency", pa.float64(), "1 for a flow without a deadline, more for a pressing deadline."),
+    Column("precedence", pa.float64(), "Precedence of the flow under DATCP."),
+    Column("decrease", pa.float64(), "Share of the window that the next mark takes off."),
+    Column("cuts", pa.int64(), "Reductions of the window so far."),
+    Column("quenches", pa.int64(), "How often the flow was suspended or killed."),
+    Column("resumes", pa.int64(), "How often a suspended flow continued."),
 )
-"""Columns after `retransmissions` are null where the kernel was not told of the flow (dataplane/include/sluice.h)."""
+"""Columns after `retransmissions` are null where the flow was not declared to the kernel."""
+
+SAMPLES_SCHEMA = pa.schema([(column.name, column.type) for column in SAMPLE_COLUMNS])
 
 
 def machine_meta(seed: int) -> dict[str, Any]:

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API's page in a real browser, under the Content-Security-Policy of the application."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.web
+
+
+def test_page__lists_the_endpoints_and_sends_requests(page, server):
+    refused = []
+    page.on("console", lambda message: message.type == "error" and refused.append(message.text))
+    page.goto(f"{server.url}/openapi/")
+    endpoint = page.locator("#operations-network-network_health_health_get")
+    endpoint.wait_for()
+    endpoint.locator("button").first.click()
+    endpoint.get_by_role("button", name="Try it out").click()
+    endpoint.get_by_role("button", name="Execute").click()
+    page.get_by_text('"status"').first.wait_for()
+    assert refused == []

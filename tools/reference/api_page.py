@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/reference/api.md: the REST API, from the OpenAPI document of the web process."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from store.engine import open_store
+from tools.reference.markdown import code, fence, page, sentence, table
+from webui.app import create_app
+
+Document = Mapping[str, Any]
+
+_INTRODUCTION = """\
+The web process serves the API under `/api/v1`. A running one also shows this reference at `/openapi/`, where requests
+can be tried out, and the document itself at `/openapi/openapi.json`.
+
+Reading needs no authentication. Only `PUT /policy` needs the token: the web process prints at its start where the token
+is. The recipes below expect two variables:
+
+```bash
+URL=http://127.0.0.1:8080
+TOKEN=$(cat ~/.local/state/sluice/token)
+```
+
+Bodies are JSON (`Content-Type: application/json`). Every error has one shape:
+`{"error": {"code": …, "problem": …, "field": …, "index": …}}`. `field` names the key that is wrong, and `index` the
+place in a list. Status 422 means that a value is not allowed, 413 that the body is too large, and 503 that the store
+did not answer. Times are seconds of the Unix epoch."""
+
+_EXAMPLE_RECORD = {
+    "id": "example/1",
+    "src": "h2",
+    "dst": "h1",
+    "bytes": 20_000,
+    "size_class": "small",
+    "started_at": 1_769_860_800.0,
+    "fct_us": 2100.0,
+    "ideal_us": 1900.0,
+    "deadline_us": None,
+    "met": None,
+    "retransmissions": 0,
+    "congestion_control": "cubic",
+    "scheme": "tcp",
+    "status": "finished",
+}
+
+_EXAMPLE_HEARTBEAT = {
+    "kind": "port",
+    "pid": 4711,
+    "policy_version": 1,
+    "behaviour": {},
+    "shares_stand": True,
+    "attached": {"s1-eth1": 1},
+    "at": 1234.5,
+    "ports": {},
+    "late_ns": {},
+}
+
+_QUERIES: Mapping[tuple[str, str], str] = {
+    ("get", "/api/v1/policy"): "limit=5",
+    ("get", "/api/v1/thresholds"): "port=s1:1&since=0",
+    ("get", "/api/v1/ports"): "port=s1:1",
+    ("get", "/api/v1/flows"): "size_class=small&limit=10",
+    ("get", "/api/v1/fct"): "window_s=60",
+    ("get", "/api/v1/deadlines"): "window_s=300&bin_s=10",
+    ("get", "/api/v1/events"): "count=1",
+}
+
+_BODIES: Mapping[tuple[str, str], Any] = {
+    ("put", "/api/v1/policy"): {"scheme": "pias", "queues": 2, "thresholds": ["10KB"]},
+    ("post", "/api/v1/flows"): [_EXAMPLE_RECORD],
+    ("post", "/api/v1/agents/{name}"): _EXAMPLE_HEARTBEAT,
+}
+
+_BODY_HELP: Mapping[tuple[str, str], str] = {
+    ("put", "/api/v1/policy"): "The body is a policy: [its fields](policy.md).",
+    ("post", "/api/v1/flows"): "The body is a list of flow records, all of them or none is taken:"
+    " [the fields of a record](#flowmodel), without `sequence` and `received_at`.",
+    (
+        "post",
+        "/api/v1/agents/{name}",
+    ): "The body is a heartbeat, and `kind` says of which sort. `policy/agents.py` has the keys of both.",
+}
+
+_PLACES = {"{name}": "ports"}
+"""Values of the path's parameters in the recipes."""
+
+
+def text() -> str:
+    """The page."""
+    document = openapi_document()
+    return page(
+        "API",
+        "For people who write scripts against a running network.",
+        _INTRODUCTION,
+        *(part for tag in document["tags"] for part in _group(document, tag)),
+        "## Answers",
+        *(_model(name, schema) for name, schema in _models(document)),
+    )
+
+
+def openapi_document() -> Document:
+    """The document of a web process."""
+    with tempfile.TemporaryDirectory(prefix="sluice-reference-") as folder:
+        engine = open_store(f"sqlite:///{folder}/store.db")
+        document: Document = create_app(engine, "token").api_doc
+        engine.dispose()
+    return document
+
+
+def _group(document: Document, tag: Document) -> Iterator[str]:
+    yield f"## {tag['name'].capitalize()}"
+    yield sentence(tag["description"])
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            if tag["name"] in operation["tags"]:
+                yield from _operation(method, path, operation)
+
+
+def _operation(method: str, path: str, operation: Document) -> Iterator[str]:
+    yield f"### `{method.upper()} {path.removeprefix('/api/v1')}`"
+    description = operation.get("description", "").replace("<br/>", " ")
+    yield " ".join([sentence(operation.get("summary", "")), sentence(description)]).strip()
+    if parameters := operation.get("parameters", []):
+        yield table(("parameter", "kind", "default", "meaning"), map(_parameter, parameters))
+    if help_text := _BODY_HELP.get((method, path)):
+        yield help_text
+    yield _answers(operation)
+    yield fence(recipe(method, path), "bash")
+
+
+def _parameter(parameter: Document) -> tuple[str, str, str, str]:
+    schema = parameter["schema"]
+    given = schema.get("default")
+    default = "required" if parameter.get("required") else "–" if given is None else code(str(given))
+    return code(parameter["name"]), _kind(schema), default, sentence(parameter.get("description", ""))
+
+
+def _answers(operation: Document) -> str:
+    found = []
+    for status, answer in sorted(operation["responses"].items()):
+        schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
+        if status < "300":
+            shown = _kind(schema) if schema else sentence(answer["description"])
+            found.append(f"Answer {status}: {shown}")
+    return "; ".join(found).removesuffix(".") + "."
+
+
+def recipe(method: str, path: str) -> str:
+    """A call by curl."""
+    place = path
+    for parameter, value in _PLACES.items():
+        place = place.replace(parameter, value)
+    query = _QUERIES.get((method, path))
+    address = f'"$URL{place}{"?" + query if query else ""}"'
+    body = _BODIES.get((method, path))
+    if body is None:
+        return f"curl -sS {address}"
+    lines = [f"curl -sS -X {method.upper()} {address}", "-H 'Content-Type: application/json'"]
+    if method == "put":
+        lines.append('-H "Authorization: Bearer $TOKEN"')
+    lines.append(f"-d '{json.dumps(body)}'")
+    return " \\\n  ".join(lines)
+
+
+def _models(document: Document) -> list[tuple[str, Document]]:
+    schemas = document["components"]["schemas"]
+    return sorted((name, schema) for name, schema in schemas.items() if schema.get("properties"))
+
+
+def _model(name: str, schema: Document) -> str:
+    about = schema.get("description", "")
+    rows = [
+        (code(field), _kind(given), sentence(given.get("description", "")))
+        for field, given in schema["properties"].items()
+    ]
+    parts = [f"### {name} {{ #{name.lower()} }}", sentence(about), table(("field", "kind", "meaning"), rows)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _kind(schema: Document) -> str:
+    """A schema in a few words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(_kind(one) for one in schema["anyOf"])
+    if "enum" in schema:
+        return ", ".join(code(str(value)) for value in schema["enum"])
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items', {}))}"
+    if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), Mapping):
+        inner = schema["additionalProperties"]
+        return f"object of {_kind(inner)}" if inner else "object"
+    return str(schema.get("type", "any")) + _bounds(schema)
+
+
+def _bounds(schema: Document) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is None:
+        return ""
+    return f" from {low:g}" if high is None else f" from {low:g} to {high:.12g}"

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/reference/commands.md: every command and its options, from the parsers."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import controller.__main__
+import hostagent.__main__
+import webui.__main__
+from sluice.cli import COMMANDS
+from tools.reference.markdown import code, fence, page, sentence, table
+
+WIDTH = "100"
+
+_INTRODUCTION = """\
+`make setup` installs the command as `.venv/bin/sluice`. A user error is one line on standard error, and the exit code
+is 2. After Ctrl-C it is 130. `sluice -v COMMAND` logs every step and every command that it runs.
+
+| command | what it does | root |
+| --- | --- | --- |
+{commands}"""
+
+_NEEDS_ROOT = {
+    "run": "on the testbed",
+    "sweep": "on the testbed",
+    "demo": "yes",
+    "capture": "yes",
+    "doctor": "for all checks",
+    "bench": "for most parts",
+}
+
+_MAKE = """\
+`make help` lists the targets. `make experiment NAME=…` runs one experiment; `experiments/README.md` lists them all."""
+
+_SERVICES = """\
+`sluice demo` and `sluice run` start these processes themselves. [On your own switches](../how-to/own-switches.md) you
+start them."""
+
+
+def text() -> str:
+    """The page."""
+    services = {
+        "python -m controller": (controller.__main__.parser(), "The SDN controller."),
+        "python -m webui": (webui.__main__.parser(), "The web process: API, dashboard, metrics."),
+        "python -m hostagent": (
+            hostagent.__main__.parser(),
+            "The agent of one host, in the host's network namespace.",
+        ),
+    }
+    with _width():
+        return page(
+            "Commands",
+            "For everyone who works in a terminal.",
+            _INTRODUCTION.format(commands="\n".join(map(_line, COMMANDS))),
+            *(
+                part
+                for name in COMMANDS
+                for part in _section(f"sluice {name}", _parser(name), COMMANDS[name])
+            ),
+            "## `make`",
+            _MAKE,
+            "## Processes",
+            _SERVICES,
+            *(part for name, (parser, what) in services.items() for part in _section(name, parser, what)),
+        )
+
+
+def _line(name: str) -> str:
+    return f"| [`sluice {name}`](#sluice-{name}) | {COMMANDS[name]} | {_NEEDS_ROOT.get(name, 'no')} |"
+
+
+def _parser(name: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = importlib.import_module(f"sluice.commands.{name}").parser()
+    return parser
+
+
+@contextmanager
+def _width() -> Iterator[None]:
+    """Usage lines break at the same place on every terminal."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = WIDTH
+    yield
+    if before is None:
+        del os.environ["COLUMNS"]
+    else:
+        os.environ["COLUMNS"] = before
+
+
+def _section(name: str, parser: argparse.ArgumentParser, what: str) -> list[str]:
+    parser.prog = name
+    anchor = name.replace(" -m", "").replace(" ", "-")
+    found = [f"## `{name}` {{ #{anchor} }}", sentence(what)]
+    found += [
+        fence(parser.format_usage()),
+        table(("option", "meaning", "default"), map(_row, _actions(parser))),
+    ]
+    return [*found, fence(parser.epilog)] if parser.epilog else found
+
+
+def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
+
+
+def _row(action: argparse.Action) -> tuple[str, str, str]:
+    return code(_spelling(action)), sentence(_help(action)), _default(action)
+
+
+def _spelling(action: argparse.Action) -> str:
+    """As on the command line: an option with its value, or the name of an argument."""
+    if not action.option_strings:
+        return str(action.metavar or action.dest)
+    value = "" if action.nargs == 0 else f" {action.metavar or _choices(action) or action.dest.upper()}"
+    more = " …" if action.nargs == "+" else ""
+    return f"{action.option_strings[-1]}{value}{more}"
+
+
+def _choices(action: argparse.Action) -> str:
+    return "{" + ",".join(map(str, action.choices)) + "}" if action.choices else ""
+
+
+def _help(action: argparse.Action) -> str:
+    """The help without its default, which has a column of its own."""
+    written = (action.help or "").partition(" (default")[0].partition("default: ")[0]
+    return (written % {**vars(action), "prog": ""}).replace("*", "\\*")
+
+
+def _default(action: argparse.Action) -> str:
+    if action.required and action.option_strings:
+        return "required"
+    written = (action.help or "").partition(" (default")[2].strip(": )")
+    if written and "%(default)" not in written:
+        return written
+    if action.default in (None, False, [], argparse.SUPPRESS) or not action.option_strings:
+        return "–"
+    return code(str(action.default))

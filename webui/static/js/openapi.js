@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts Swagger UI, which a classic script has put into the global scope. No validator: it would be a foreign server.
+const place = document.getElementById("api");
+globalThis.SwaggerUIBundle({
+  url: place.dataset.document,
+  domNode: place,
+  validatorUrl: null,
+  deepLinking: true,
+});
