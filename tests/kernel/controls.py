@@ -32,7 +32,9 @@ def private_build(
     `change` replaces a piece of cc_ops.bpf.h by another.
     """
     frame = (build.SOURCES / FRAME).read_text()
-    for old, new in filter(None, (change, (PUBLIC_NAME, f"#define CC_NAME {name or private_name(program)}\n"))):
+    for old, new in filter(
+        None, (change, (PUBLIC_NAME, f"#define CC_NAME {name or private_name(program)}\n"))
+    ):
         assert frame.count(old) == 1
         frame = frame.replace(old, new)
     source = (build.SOURCES / f"{program}.bpf.c").read_text()
