@@ -61,7 +61,7 @@ def require_alone() -> None:
         pytest.skip("an agent on this machine provides the hook or a congestion control")
 
 
-def test_agents_attach_the_hook_and_the_survivor_takes_it_over():
+def test_agents_attach_the_hook_and_the_survivor_takes_it_over() -> None:
     with Agents() as agents:
         agents.start()
         assert all(agents.status(host)["hook"] for host in ("h1", "h2"))
@@ -73,7 +73,7 @@ def test_agents_attach_the_hook_and_the_survivor_takes_it_over():
         assert agents.processes["h2"].wait(10) == 0
 
 
-def test_agents_take_the_hook_along():
+def test_agents_take_the_hook_along() -> None:
     require_alone()
     with Agents() as agents:
         agents.start()
@@ -111,7 +111,7 @@ def status_without(agents: Agents, what: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("control", ["sluice_dctcp", "sluice_datcp"])
-def test_agent__without_btf_uses_the_kernels_control_and_marks_the_run(control: str):
+def test_agent__without_btf_uses_the_kernels_control_and_marks_the_run(control: str) -> None:
     require_alone()
     with Agents(control=control, scheme="d2tcp") as agents:
         status = status_without(agents, "btf")
@@ -123,7 +123,7 @@ def test_agent__without_btf_uses_the_kernels_control_and_marks_the_run(control: 
     assert not status["tagger"]
 
 
-def test_agent__without_cgroups_does_all_but_the_hook():
+def test_agent__without_cgroups_does_all_but_the_hook() -> None:
     require_alone()
     with Agents() as agents:
         status = status_without(agents, "cgroup")
@@ -135,7 +135,7 @@ def test_agent__without_cgroups_does_all_but_the_hook():
 
 
 LOOK = (
-    "import json; from topologies.doctor import measured as doctor;"
+    "import json; from topologies import doctor;"
     "print(json.dumps([[c.name, c.ok, c.detail + c.remedy] for c in doctor.checks(measure=False)]))"
 )
 
@@ -152,7 +152,7 @@ def doctor_without(what: str) -> dict[str, tuple[bool, str]]:
     return {name: (ok, text) for name, ok, text in json.loads(output)}
 
 
-def test_doctor__without_btf_every_check_says_what_is_missing():
+def test_doctor__without_btf_every_check_says_what_is_missing() -> None:
     require_alone()
     found = doctor_without("btf")
     names = ["kernel types (BTF)", "BPF programs", "setsockopt hook (cgroup BPF)"]
@@ -164,7 +164,7 @@ def test_doctor__without_btf_every_check_says_what_is_missing():
     assert found["TCP congestion controls"][0]
 
 
-def test_doctor__without_cgroups_only_the_hook_is_missing():
+def test_doctor__without_cgroups_only_the_hook_is_missing() -> None:
     require_alone()
     found = doctor_without("cgroup")
     assert {name for name, (ok, _) in found.items() if not ok} == {"setsockopt hook (cgroup BPF)"}

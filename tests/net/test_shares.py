@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
@@ -14,7 +15,8 @@ from policy.behaviour import PortBehaviour
 from runtime.wait import wait_until
 from tests.net.conftest import RATE_BPS, install
 from topologies import measure
-from topologies.commands import hosts as commands
+from topologies.commands import switches as commands
+from topologies.testbed import Testbed
 
 PORT = "s1-eth1"
 MEASURED_S = 4.0
@@ -23,7 +25,7 @@ SETTLED_S = 1.0
 
 
 @pytest.fixture(scope="module")
-def busy(start_testbed):
+def busy(start_testbed: Callable[..., Testbed]):
     """Port s1:1 with standing queues: h2 and h4 send in queue 0, h3 in queue 1, with windows that the buffer holds."""
     with (
         start_testbed("single", parameters={"hosts": 4, "host_rate_bps": RATE_BPS}) as bed,
@@ -41,7 +43,7 @@ def busy(start_testbed):
         yield bed
 
 
-def _spawn(bed, traffic, host, argv):
+def _spawn(bed, traffic, host, argv) -> None:
     process = bed.spawn(host, argv)
     traffic.callback(process.wait)
     traffic.callback(process.kill)
@@ -66,7 +68,7 @@ def share_of_queue_1(bed):
     return sent[1] / sum(sent)
 
 
-def test_two_busy_queues_get_their_shares_and_strictness_comes_back(busy):
+def test_two_busy_queues_get_their_shares_and_strictness_comes_back(busy) -> None:
     for shares, low, high in (
         ((0.7, 0.3), 0.28, 0.32),
         (None, 0.0, 0.01),
@@ -79,7 +81,7 @@ def test_two_busy_queues_get_their_shares_and_strictness_comes_back(busy):
         assert low <= share_of_queue_1(busy) <= high, shares
 
 
-def test_changing_shares_interrupts_nothing(busy):
+def test_changing_shares_interrupts_nothing(busy) -> None:
     """The classes are changed where they are: the port sends on, its counters go on, it drops nothing."""
     before = root_qdisc(busy)
     begin, changes = time.monotonic(), 0
@@ -94,7 +96,7 @@ def test_changing_shares_interrupts_nothing(busy):
 
 
 @pytest.fixture(scope="module")
-def unequal(start_testbed):
+def unequal(start_testbed: Callable[..., Testbed]):
     """Two flows to h1 in one queue: h2's window is eight times h3's, and both are in the port's queue."""
     with (
         start_testbed("single", parameters={"hosts": 3, "host_rate_bps": RATE_BPS}) as bed,
@@ -126,7 +128,7 @@ def part_of_h3(bed):
 FLOW_QUEUES = PortBehaviour(None, 2_000_000, sub_queues=8, release_ns=1_000_000)
 
 
-def test_flow_queues__two_flows_share_whatever_their_windows(unequal):
+def test_flow_queues__two_flows_share_whatever_their_windows(unequal) -> None:
     assert part_of_h3(unequal) < 0.3, "first in, first out: by the windows"
     unequal.set_behaviour(FLOW_QUEUES)
     time.sleep(SETTLED_S)
@@ -136,7 +138,7 @@ def test_flow_queues__two_flows_share_whatever_their_windows(unequal):
     assert part_of_h3(unequal) < 0.3
 
 
-def test_flow_queues__survive_a_new_port_agent_and_a_new_ovs_vswitchd(unequal):
+def test_flow_queues__survive_a_new_port_agent_and_a_new_ovs_vswitchd(unequal) -> None:
     unequal.set_behaviour(FLOW_QUEUES)
     for service in ("port-agent", "ovs-vswitchd"):
         before = all_classes(unequal)
@@ -155,7 +157,7 @@ def all_classes(bed):
     return sorted(bed.exec(None, ["tc", "class", "show", "dev", PORT]).splitlines())
 
 
-def test_shares_survive_a_new_ovs_vswitchd(busy):
+def test_shares_survive_a_new_ovs_vswitchd(busy) -> None:
     shares = (0.6, 0.4)
     busy.set_behaviour(PortBehaviour(None, 2_000_000, shares=shares))
     before = classes(busy)
