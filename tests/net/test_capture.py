@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.net
 
 
 @pytest.fixture(scope="module")
-def bed(tmp_path_factory):
+def bed(tmp_path_factory: pytest.TempPathFactory):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     folder = tmp_path_factory.mktemp("bed")
@@ -33,7 +34,7 @@ def pid_of(bed):
     return running.pid
 
 
-def test_capture__the_packets_of_a_port(bed, tmp_path):
+def test_capture__the_packets_of_a_port(bed, tmp_path: Path) -> None:
     out = tmp_path / "new" / "x.pcap"
     counted = []
     thread = threading.Thread(
@@ -49,7 +50,7 @@ def test_capture__the_packets_of_a_port(bed, tmp_path):
     assert [path.name for path in out.parent.iterdir()] == ["x.pcap"]
 
 
-def test_capture__an_unknown_port_and_a_file_that_cannot_be_written(bed, tmp_path):
+def test_capture__an_unknown_port_and_a_file_that_cannot_be_written(bed, tmp_path: Path) -> None:
     with pytest.raises(FieldError, match="s1:1, s1:2"):
         capture("s7:1", 1.0, tmp_path / "x.pcap", testbed_pid=pid_of(bed))
     (tmp_path / "folder.pcap").mkdir()

@@ -53,7 +53,7 @@ print(count)
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory):
+def network(tmp_path_factory: pytest.TempPathFactory):
     """h3 and h4 are honest; nobody tags what the others send."""
     network = Network(tmp_path_factory.mktemp("cheats"))
     network.tagger("h3")
@@ -75,14 +75,14 @@ def amnesty(network):
 
 
 @pytest.fixture
-def long_flow(network):
+def long_flow(network) -> None:
     """An honest one, in the last queue by now."""
     network.stream("h3", 0)
     before = network.got("h3")
     wait_until(lambda: network.got("h3") - before > 5_000_000, "the honest flow is long", timeout_s=20)
 
 
-def test_a_host_that_says_top_priority_is_named_and_loses_what_it_gained(network, long_flow):
+def test_a_host_that_says_top_priority_is_named_and_loses_what_it_gained(network, long_flow) -> None:
     network.apply(POLICY | {"tag_burst": 0})
     cheat, _ = network.stream("h2", TOP)
     cheating, honest = network.rates("h2", "h3", for_s=2)
@@ -115,7 +115,7 @@ def demoted_rules(network):
     return sum("set_field" in rule.actions for rule in network.rules("s1", Table.CONDUCT).values())
 
 
-def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network, long_flow):
+def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network, long_flow) -> None:
     network.stream("h5", TOP)
     network.wait_named("h5")
     row, restored = network.sanctions()["h5"], len(network.events("host-restored"))
@@ -139,7 +139,7 @@ def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network, long
     assert not network.sanctions()
 
 
-def test_where_tags_decide_nothing_nobody_is_demoted(network):
+def test_where_tags_decide_nothing_nobody_is_demoted(network) -> None:
     network.stream("h6", TOP)
     network.wait_named("h6")
     network.apply({"scheme": "tcp"})
@@ -149,7 +149,7 @@ def test_where_tags_decide_nothing_nobody_is_demoted(network):
 
 @pytest.mark.parametrize("traffic", [MANY_CONNECTIONS, PERSISTENT], ids=["many connections", "persistent"])
 @pytest.mark.parametrize("buffer_bytes", [360_000, 9_000], ids=["", "and retransmissions"])
-def test_honest_hosts_are_suspected_at_most(network, traffic, buffer_bytes):
+def test_honest_hosts_are_suspected_at_most(network, traffic, buffer_bytes: int) -> None:
     """Two at once, into one link; where its buffer holds six packets, many are sent twice and more often."""
     network.bed.set_marking(None, buffer_bytes)
     accused = len(network.events("host-demoted"))

@@ -9,6 +9,7 @@ import shutil
 import socket
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -108,7 +109,7 @@ def topologies_build(kind, **parameters):
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory):
+def network(tmp_path_factory: pytest.TempPathFactory):
     """One switch, three hosts, controller running."""
     controlled = Controlled(topologies_build("single", hosts=3), tmp_path_factory.mktemp("single"), PIAS)
     try:
@@ -139,7 +140,7 @@ def settled_queue_packets(network, port):
     return last
 
 
-def test_the_policy_is_reported_as_applied_with_the_thresholds_of_every_port(network):
+def test_the_policy_is_reported_as_applied_with_the_thresholds_of_every_port(network) -> None:
     network.apply(PIAS)
     thresholds = observed.latest_thresholds(network.engine)
     snapped = tuple(tags.snap_to_edge(t) for t in Policy.from_document(PIAS).thresholds)
@@ -152,7 +153,7 @@ def test_the_policy_is_reported_as_applied_with_the_thresholds_of_every_port(net
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "dctcp", "pias", "mlfq-adaptive"])
-def test_every_port_maps_as_the_policy_says(network, scheme):
+def test_every_port_maps_as_the_policy_says(network, scheme: str) -> None:
     network.apply({"scheme": scheme})
     policy = Policy.from_document({"scheme": scheme})
     wanted = dict(enumerate(queue_map(policy, policy.thresholds)))
@@ -163,7 +164,7 @@ def test_every_port_maps_as_the_policy_says(network, scheme):
 
 
 @pytest.mark.parametrize("option", ["-4", "-6"])
-def test_hosts_reach_each_other(network, option):
+def test_hosts_reach_each_other(network, option: str) -> None:
     for host in network.topology.hosts[1:]:
         address = host.ipv4 if option == "-4" else host.ipv6
         said = network.bed.exec("h1", ["ping", option, "-c", "3", "-i", "0.05", "-W", "2", address])
@@ -171,7 +172,7 @@ def test_hosts_reach_each_other(network, option):
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_each_queue_counts_what_the_tag_says(network, family):
+def test_each_queue_counts_what_the_tag_says(network, family) -> None:
     """All 64 code points, 20 packets each; queue 0 may carry a neighbour discovery beside them."""
     network.apply(PIAS)
     queue_of = queue_map(Policy.from_document(PIAS), Policy.from_document(PIAS).thresholds)
@@ -190,7 +191,7 @@ def test_each_queue_counts_what_the_tag_says(network, family):
     assert expected[0] <= moved[0] <= expected[0] + 5
 
 
-def test_queue_samples_reach_the_store(network):
+def test_queue_samples_reach_the_store(network) -> None:
     before = time.time()
     wait_until(
         lambda: len({s.port for s in observed.port_history(network.engine, before)}) == 3,
@@ -201,7 +202,9 @@ def test_queue_samples_reach_the_store(network):
     assert len(sample.queue_bytes) == len(sample.queue_packets) == 8
 
 
-def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_done(network, tmp_path):
+def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_done(
+    network, tmp_path: Path
+) -> None:
     """2000 packets/s in the bucket whose queue changes, twelve changes, and the table read over and over."""
     network.apply(AT_10KB)
     maps = {
@@ -249,7 +252,7 @@ def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_d
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_thresholds_follow_the_sizes_of_completed_flows(network, version):
+def test_thresholds_follow_the_sizes_of_completed_flows(network, version: int) -> None:
     """Every flow ends in the bucket up to 10 KB; the port that they leave through adapts and the others do not."""
     network.apply({"scheme": "mlfq-adaptive", "queues": 2, "thresholds": ["1000KB"], "window_ms": 10_000})
     host = network.topology.hosts[1]
@@ -273,7 +276,7 @@ def test_thresholds_follow_the_sizes_of_completed_flows(network, version):
     assert network.queue_map("s1", 3)[edge + 1] == 0
 
 
-def test_a_restarted_controller_touches_no_rule_that_is_right(network, tmp_path):
+def test_a_restarted_controller_touches_no_rule_that_is_right(network, tmp_path: Path) -> None:
     """kill -9; packets flow meanwhile; afterwards every rule is as old, and has counted as much, as before."""
     network.apply(AT_10KB)
     before, form = network.rules("s1"), network.normal_form("s1")
@@ -294,7 +297,7 @@ def test_a_restarted_controller_touches_no_rule_that_is_right(network, tmp_path)
         assert after[number].packets >= rule.packets
 
 
-def test_a_restarted_controller_goes_on_with_the_thresholds_it_had_learned(network):
+def test_a_restarted_controller_goes_on_with_the_thresholds_it_had_learned(network) -> None:
     network.apply({"scheme": "mlfq-adaptive", "queues": 2, "thresholds": ["100KB"], "window_ms": 10_000})
     address = network.topology.hosts[1].ipv4
     server = network.spawn_python("h2", ECHO_SERVER, address)
@@ -316,7 +319,7 @@ def test_a_restarted_controller_goes_on_with_the_thresholds_it_had_learned(netwo
     assert observed.latest_thresholds(network.engine)["s1:2"].thresholds_bytes == (10_000,)
 
 
-def test_a_restarted_controller_mends_what_is_wrong_and_only_that(network):
+def test_a_restarted_controller_mends_what_is_wrong_and_only_that(network) -> None:
     """Rules deleted, changed, and of somebody else; a group lost."""
     network.apply(AT_10KB)
     before, form = network.rules("s1"), network.normal_form("s1")
@@ -339,7 +342,7 @@ def test_a_restarted_controller_mends_what_is_wrong_and_only_that(network):
     assert all(after[number].duration_s > before[number].duration_s for number in untouched)
 
 
-def test_rules_are_back_after_open_vswitch_died(network):
+def test_rules_are_back_after_open_vswitch_died(network) -> None:
     network.apply(AT_10KB)
     form = network.normal_form("s1")
     restarts = network.bed.restarts["ovs-vswitchd"]
@@ -374,7 +377,7 @@ print("all closed")
 """
 
 
-def test_garbage_on_the_port_harms_nobody(network):
+def test_garbage_on_the_port_harms_nobody(network) -> None:
     """Every kind is hung up on; the switch stays connected and takes the next policy."""
     network.apply(AT_10KB)
     before = time.time()
@@ -386,7 +389,7 @@ def test_garbage_on_the_port_harms_nobody(network):
     assert "policy-applied" in kinds
 
 
-def test_a_stopped_controller_ends_at_once_and_says_that_its_switches_are_gone(network):
+def test_a_stopped_controller_ends_at_once_and_says_that_its_switches_are_gone(network) -> None:
     began = time.monotonic()
     assert stop(network.controller) == 0
     assert time.monotonic() - began < 2

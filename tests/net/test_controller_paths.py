@@ -48,7 +48,7 @@ for _ in range(flows):
 
 
 @pytest.fixture(scope="module")
-def fabric(tmp_path_factory):
+def fabric(tmp_path_factory: pytest.TempPathFactory):
     topologies = pytest.importorskip("topologies")
     topology = topologies.build("leaf-spine", leaves=2, spines=2, hosts_per_leaf=2)
     controlled = Controlled(topology, tmp_path_factory.mktemp("fabric"), {"scheme": "pias"})
@@ -64,7 +64,7 @@ def uplinks(fabric):
     return [port.number for port in fabric.topology.ports_of["s1"] if not port.edge]
 
 
-def sent_over(fabric, flows, packets, receiver, family):
+def sent_over(fabric, flows, packets: int, receiver, family):
     """Packets that left s1 by each uplink while h1 sent so many TCP flows to a host of the other leaf."""
     ports = uplinks(fabric)
     before = {port: sum(fabric.queue_packets("s1", port)) for port in ports}
@@ -84,7 +84,7 @@ def sent_over(fabric, flows, packets, receiver, family):
 
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
-def test_every_pair_of_hosts_is_connected(fabric, family):
+def test_every_pair_of_hosts_is_connected(fabric, family: str) -> None:
     for source in fabric.topology.hosts:
         for destination in fabric.topology.hosts:
             if source != destination:
@@ -93,21 +93,21 @@ def test_every_pair_of_hosts_is_connected(fabric, family):
 
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
-def test_flows_spread_over_the_equal_cost_paths(fabric, family):
+def test_flows_spread_over_the_equal_cost_paths(fabric, family: str) -> None:
     """64 TCP flows: none of the two paths gets fewer than 10 (chance of that with a fair hash: below 10^-8)."""
     moved = sent_over(fabric, 64, 10, fabric.topology.hosts[2], family)
     assert min(moved.values()) >= 10 * 10
 
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
-def test_a_flow_keeps_its_path_while_its_tag_grows(fabric, family):
+def test_a_flow_keeps_its_path_while_its_tag_grows(fabric, family: str) -> None:
     """One flow through all 40 tags; a few packets of neighbour discovery may be on either path."""
     moved = sent_over(fabric, 1, 400, fabric.topology.hosts[3], family)
     assert max(moved.values()) >= 400
     assert min(moved.values()) <= 10
 
 
-def test_broadcast_arrives_once_at_every_other_host(fabric):
+def test_broadcast_arrives_once_at_every_other_host(fabric) -> None:
     """ARP for an address that nobody has, counted where it arrives."""
     listen = """
 import socket, sys

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from policy.behaviour import PortBehaviour
 from tests.net.conftest import install
 from topologies import measure
 from topologies.measure import Sender
+from topologies.testbed import Testbed
 
 CORE, EDGE = "s1:3", "s1:1"
 
@@ -15,7 +18,7 @@ def marked(bed, port):
     return sum(queue.marked for queue in bed.port_counters(port))
 
 
-def test_only_the_ports_whose_threshold_is_exceeded_mark(start_testbed):
+def test_only_the_ports_whose_threshold_is_exceeded_mark(start_testbed: Callable[..., Testbed]) -> None:
     """Two hosts overload the link between the switches; then, with the thresholds the other way round, one host's."""
     rates = {"host_rate_bps": 20_000_000, "core_rate_bps": 20_000_000}
     with start_testbed("dumbbell", parameters={"left": 2, "right": 2, **rates}) as bed:

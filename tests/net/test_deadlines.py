@@ -37,13 +37,13 @@ def document():
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
+def bundle(tmp_path_factory: pytest.TempPathFactory):
     out = tmp_path_factory.mktemp("deadlines")
     checked, resolved = scenario_with(document())
     return out, run_on_testbed(checked, resolved, out)
 
 
-def test_summary__endless_flows_are_no_part_of_it(bundle):
+def test_summary__endless_flows_are_no_part_of_it(bundle) -> None:
     out, summary = bundle
     assert summary["fct_us"]["all"]["n"] == 1
     assert summary["unfinished"] == 0
@@ -55,7 +55,7 @@ def test_summary__endless_flows_are_no_part_of_it(bundle):
     ]
 
 
-def test_nobody_fell_back_and_the_kernel_was_told(bundle):
+def test_nobody_fell_back_and_the_kernel_was_told(bundle) -> None:
     out, summary = bundle
     of_the_machine = ("saturated", "behind", "late")
     reasons = summary["valid"]["reasons"]
@@ -70,13 +70,13 @@ def test_nobody_fell_back_and_the_kernel_was_told(bundle):
     assert max(run.column(1, "precedence")[1]) == 1
 
 
-def test_the_flow_is_done_about_its_deadline(bundle):
+def test_the_flow_is_done_about_its_deadline(bundle) -> None:
     """No sooner than it needs, no later than a busy machine makes it."""
     flow = read_listed(bundle[0]).flows[0]
     assert 0.7 * DEADLINE_S < flow.fct_s < 1.2 * DEADLINE_S
 
 
-def test_endless_flows__bytes_that_arrived_and_their_end(bundle):
+def test_endless_flows__bytes_that_arrived_and_their_end(bundle) -> None:
     run = read_listed(bundle[0])
     for flow in run.flows[1:]:
         assert UNTIL_S - 0.1 < flow.end_s < UNTIL_S + 0.5
@@ -84,7 +84,7 @@ def test_endless_flows__bytes_that_arrived_and_their_end(bundle):
     assert 0.85 * GOODPUT_MBPS < total * 8e-6 / UNTIL_S < 1.03 * GOODPUT_MBPS
 
 
-def test_samples__throughput_adds_up_to_the_flow(bundle):
+def test_samples__throughput_adds_up_to_the_flow(bundle) -> None:
     run = read_listed(bundle[0])
     times, values = run.rates(1)
     assert len(times) > 40
@@ -93,6 +93,6 @@ def test_samples__throughput_adds_up_to_the_flow(bundle):
     assert values.mean() == pytest.approx(whole, rel=0.2)
 
 
-def test_max_window__no_more_segments_are_under_way(bundle):
+def test_max_window__no_more_segments_are_under_way(bundle) -> None:
     out, _ = bundle
     assert max(sample["under_way"] for sample in read_samples(out) if sample["at_s"] > 0.5) <= MAX_WINDOW

@@ -28,7 +28,7 @@ VICTIMS = ("web", "controller", "agent-h3", "ovs-vswitchd")
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory):
+def running(tmp_path_factory: pytest.TempPathFactory):
     """A stack under traffic for about 40 s: the stack, the schedule, and when it began."""
     mix = [
         {"bytes": "10KB", "share": 0.9, "from": ["h3"]},
@@ -51,7 +51,7 @@ def running(tmp_path_factory):
         yield stack, flows, start_at
 
 
-def kill(stack, victim):
+def kill(stack, victim) -> None:
     if victim == "ovs-vswitchd":
         stack.testbed.crash(victim)
         stack.testbed.wait_restarted(victim, 1)
@@ -69,7 +69,7 @@ def rules(stack):
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
-def test_kill__everything_is_right_again_and_flows_go_on(running, victim):
+def test_kill__everything_is_right_again_and_flows_go_on(running, victim: str) -> None:
     stack, _, _ = running
     before = rules(stack)
     assert len(before) > 100
@@ -92,7 +92,7 @@ def ports_programmed(stack):
     return all("sluice_port" in text for text in filters)
 
 
-def test_afterwards__every_flow_has_exactly_one_record(running):
+def test_afterwards__every_flow_has_exactly_one_record(running) -> None:
     stack, flows, start_at = running
     end = start_at + flows[-1].start_s + 12
 

@@ -65,7 +65,7 @@ def flow(number: int) -> ScheduledFlow:
     return ScheduledFlow(f"run/{number}", 0.02 * number, "h1", "h2", 20_000, "small", 500.0, None)
 
 
-def test_curl_is_recorded_once_by_who_sent_the_data_and_the_schedule_is_not(agents, file):
+def test_curl_is_recorded_once_by_who_sent_the_data_and_the_schedule_is_not(agents, file: Path) -> None:
     agents.start(*[flow(i) for i in range(20)])
     wait_until(
         lambda: agents.status("h2")["default_congestion_control"] == "sluice_dctcp", "the host's default"
@@ -85,7 +85,7 @@ def test_curl_is_recorded_once_by_who_sent_the_data_and_the_schedule_is_not(agen
     assert agents.status("h2")["watch"]["lost"] == 0
 
 
-def test_records_wait_while_the_web_process_is_away_and_an_agent_is_killed(agents, file):
+def test_records_wait_while_the_web_process_is_away_and_an_agent_is_killed(agents, file: Path) -> None:
     serve(agents, file)
     agents.start()
     fetch(agents)
@@ -108,7 +108,7 @@ def lines(spool: Path) -> int:
     return sum(path.read_bytes().count(b"\n") for path in spool.glob("segment-*"))
 
 
-def test_a_connection_lives_on_while_the_agent_is_restarted(agents):
+def test_a_connection_lives_on_while_the_agent_is_restarted(agents) -> None:
     agents.cable.spawn("h2", ["iperf", "-s", "-p", "5100"], Path("/dev/null"))
     wait_until(lambda: ":5100" in agents.cable.exec("h2", ["ss", "-Hltn"]), "iperf listens")
     agents.start()
@@ -130,7 +130,7 @@ def test_a_connection_lives_on_while_the_agent_is_restarted(agents):
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory):
+def stack(tmp_path_factory: pytest.TempPathFactory):
     """A whole Sluice with a long iperf beside a short schedule."""
     document = scenario("watched", background=[{"from": "h2", "to": "h1", "rate": "8Mbit"}])
     checked, _ = scenario_with(document)
@@ -149,7 +149,7 @@ def living(stack: Stack) -> list[dict[str, Any]]:
     return list(stack.get("connections").json()["living"])
 
 
-def test_iperf_on_the_testbed_shows_with_its_rate_while_it_runs_and_becomes_a_flow(stack):
+def test_iperf_on_the_testbed_shows_with_its_rate_while_it_runs_and_becomes_a_flow(stack) -> None:
     def steady() -> list[dict]:
         return [c for c in living(stack) if c["bytes"] > 2_000_000]
 
@@ -167,7 +167,7 @@ def test_iperf_on_the_testbed_shows_with_its_rate_while_it_runs_and_becomes_a_fl
     assert not living(stack)
 
 
-def test_ipv6_between_hosts_is_told_once_and_by_name(stack):
+def test_ipv6_between_hosts_is_told_once_and_by_name(stack) -> None:
     address = stack.topology.host_by_name["h1"].ipv6
     server = stack.testbed.spawn("h1", ["iperf", "-s", "-V", "-p", "5300"], log_file=Path("/dev/null"))
     wait_until(lambda: ":5300" in stack.testbed.exec("h1", ["ss", "-Hltn"]), "iperf listens")

@@ -54,7 +54,7 @@ class Capture:
 
 
 @pytest.mark.parametrize("connections", ["new", "persistent"])
-def test_idle_network__a_small_flow_takes_a_few_round_trips(connections):
+def test_idle_network__a_small_flow_takes_a_few_round_trips(connections: str) -> None:
     with Agents(rate="1gbit") as agents:
         agents.start(*(flow(i, 0.02 * i) for i in range(50)), connections=connections)
         records = agents.records(50)
@@ -66,7 +66,7 @@ def test_idle_network__a_small_flow_takes_a_few_round_trips(connections):
         assert agents.status("h2")["user_space_mean_us"] > 0
 
 
-def test_every_flow_sends_exactly_one_fin_and_the_receiver_none():
+def test_every_flow_sends_exactly_one_fin_and_the_receiver_none() -> None:
     sizes = [64, 10_000, 100_000, 1_000_000]
     with Agents(rate="1gbit") as agents:
         capture = Capture(agents, "tcp[tcpflags] & tcp-fin != 0")
@@ -84,7 +84,7 @@ def test_every_flow_sends_exactly_one_fin_and_the_receiver_none():
         assert sum(tag in possible for tag in tags) >= 10, f"{size} bytes: {tags}"
 
 
-def test_persistent_connections_send_no_fin():
+def test_persistent_connections_send_no_fin() -> None:
     with Agents() as agents:
         capture = Capture(agents, "tcp[tcpflags] & tcp-fin != 0")
         agents.start(*(flow(i, 0.02 * i) for i in range(20)), connections="persistent")
@@ -107,7 +107,7 @@ tc filter add dev h2-eth0 ingress protocol all u32 match u32 0 0 action mirred e
 TCP back by itself.)"""
 
 
-def test_retransmissions_are_those_that_the_kernel_counts():
+def test_retransmissions_are_those_that_the_kernel_counts() -> None:
     with Agents() as agents:
         for line in BOTTLENECK.splitlines():
             agents.cable.exec("h2", line.split())
@@ -121,7 +121,7 @@ def test_retransmissions_are_those_that_the_kernel_counts():
         assert agents.status("h1")["timeouts"] == counter(agents, "h1", "TcpExtTCPTimeouts")
 
 
-def test_the_congestion_control_is_in_force_at_both_ends_with_ecn():
+def test_the_congestion_control_is_in_force_at_both_ends_with_ecn() -> None:
     with Agents(rate="50mbit") as agents:
         agents.start(flow(1, 0.0, 20_000_000), arguments=("--grace", "0.5"))
         for host in ("h1", "h2"):
@@ -142,7 +142,7 @@ def test_the_congestion_control_is_in_force_at_both_ends_with_ecn():
         assert record.congestion_control == "sluice_dctcp"
 
 
-def test_a_new_policy_rules_new_connections():
+def test_a_new_policy_rules_new_connections() -> None:
     with Agents() as agents:
         agents.start(flow(1, 0.0), flow(2, 6.0), flow(3, 6.1))
         agents.records(1)
@@ -159,7 +159,7 @@ def egress_filters(agents: Agents, host: str) -> int:
     return len(re.findall(r"\bhandle 0x1 sluice_tag", text))
 
 
-def test_killed_in_the_middle__every_flow_has_one_record():
+def test_killed_in_the_middle__every_flow_has_one_record() -> None:
     flows = [flow(i, 0.01 * i, 300_000) for i in range(800)]
     with Agents(rate="200mbit") as agents:
         agents.start(*flows)
@@ -179,7 +179,7 @@ def test_killed_in_the_middle__every_flow_has_one_record():
     # A record that was delivered twice is the same record: the fake web process keeps the first.
 
 
-def test_the_receiver_is_killed__its_flows_are_recorded_and_later_ones_run():
+def test_the_receiver_is_killed__its_flows_are_recorded_and_later_ones_run() -> None:
     with Agents(rate="20mbit") as agents:
         agents.start(flow(1, 0.0, 50_000_000), flow(2, 6.0))
         wait_until(lambda: agents.status("h1").get("flows_active") == 1, "flow 1 runs")
@@ -193,7 +193,7 @@ def test_the_receiver_is_killed__its_flows_are_recorded_and_later_ones_run():
         assert record.congestion_control == "sluice_dctcp"
 
 
-def test_the_web_process_is_away_for_five_seconds__nothing_is_lost():
+def test_the_web_process_is_away_for_five_seconds__nothing_is_lost() -> None:
     flows = [flow(i, 0.02 * i) for i in range(350)]
     with Agents() as agents:
         agents.start(*flows)
@@ -209,7 +209,7 @@ def test_the_web_process_is_away_for_five_seconds__nothing_is_lost():
         assert set(agents.web.deliveries.values()) == {1}
 
 
-def test_sigterm__active_flows_recorded_all_delivered_nothing_left():
+def test_sigterm__active_flows_recorded_all_delivered_nothing_left() -> None:
     with Agents(rate="20mbit") as agents:
         before = agents.cable.exec("h1", ["cat", "/proc/sys/net/ipv4/tcp_congestion_control"])
         agents.start(flow(1, 0.0), flow(2, 0.0, 50_000_000), flow(3, 60.0))
@@ -226,7 +226,7 @@ def test_sigterm__active_flows_recorded_all_delivered_nothing_left():
         assert agents.cable.exec("h1", ["ss", "-tanH"]).strip() == ""
 
 
-def test_the_traffic_runs_before_other_processes_and_the_reporting_does_not():
+def test_the_traffic_runs_before_other_processes_and_the_reporting_does_not() -> None:
     with Agents() as agents:
         agents.start()
         wait_until(lambda: agents.status("h1").get("realtime"), "real-time priority")
@@ -239,7 +239,7 @@ def test_the_traffic_runs_before_other_processes_and_the_reporting_does_not():
         assert set(policies.values()) == {os.SCHED_OTHER}
 
 
-def test_without_bpf__falls_back_and_says_so():
+def test_without_bpf__falls_back_and_says_so() -> None:
     with Agents() as agents:
         agents.start(flow(1, 0.0), arguments=("--no-bpf",))
         assert agents.records(1)["run/1"].congestion_control == "cubic"
@@ -249,7 +249,7 @@ def test_without_bpf__falls_back_and_says_so():
         assert (status["congestion_control"], status["tagger"]) == ("cubic", False)
 
 
-def test_a_wrong_interface_is_said(tmp_path):
+def test_a_wrong_interface_is_said(tmp_path: Path) -> None:
     with Agents() as agents:
         argv = [
             "python3",
@@ -270,7 +270,7 @@ def test_a_wrong_interface_is_said(tmp_path):
         assert "there is no interface nope" in log.read_text()
 
 
-def test_background__iperf_runs_with_our_congestion_control_at_the_links_rate():
+def test_background__iperf_runs_with_our_congestion_control_at_the_links_rate() -> None:
     with Agents(rate="50mbit") as agents:
         agents.start()
 

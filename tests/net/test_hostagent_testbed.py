@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -23,20 +24,21 @@ from runtime.process import stop
 from runtime.wait import wait_until
 from tests.net.conftest import RATE_BPS, install
 from tests.unit.hostagent.fake_web import FakeWeb
+from topologies.testbed import Testbed
 
 HOSTS = ("h1", "h2", "h3")
 SPLIT_BYTES = 10_000
 
 
 @pytest.fixture
-def web(testbed):
+def web(testbed: Testbed):
     with FakeWeb(testbed.settings.run_dir / "fake.sock") as server:
         server.settings = write(AgentSettings.of(1, Policy.from_document({"scheme": "pias"})))
         yield server
 
 
 @pytest.fixture
-def run(testbed, web, tmp_path):
+def run(testbed: Testbed, web, tmp_path: Path):
     """run(flows): an agent on every host; the records, once all flows have one."""
     agents = []
     install(testbed, lambda tag: 0 if tag <= attained_tag(SPLIT_BYTES) else 1)
@@ -65,12 +67,12 @@ def run(testbed, web, tmp_path):
         stop(agent)
 
 
-def flow(testbed, number, start_s, src, dst, size_bytes):
+def flow(testbed, number: int, start_s, src, dst, size_bytes: int):
     ideal_us = ideal_fct_us(testbed.topology, src, dst, size_bytes)
     return ScheduledFlow(f"run/{number}", start_s, src, dst, size_bytes, "small", ideal_us, None)
 
 
-def test_idle_flows_take_their_time_on_the_links_and_little_more(testbed, run):
+def test_idle_flows_take_their_time_on_the_links_and_little_more(testbed: Testbed, run) -> None:
     pairs = [(a, b) for a in HOSTS for b in HOSTS if a != b]
     flows = [flow(testbed, i, 0.05 * i, *pairs[i % 6], 10_000) for i in range(60)]
     records = run(flows)
@@ -81,7 +83,7 @@ def test_idle_flows_take_their_time_on_the_links_and_little_more(testbed, run):
     assert extra_us[30] < 4000
 
 
-def test_the_tag_of_each_packet_chooses_its_queue(testbed, run):
+def test_the_tag_of_each_packet_chooses_its_queue(testbed: Testbed, run) -> None:
     """100 KB are 70 segments: 7 begin within the first 10 KB, 63 beyond, with the RST that closes the connection."""
     before = testbed.port_counters("s1:1")
     records = run([flow(testbed, i, 0.1 * i, "h2", "h1", 100_000) for i in range(20)])
@@ -93,7 +95,7 @@ def test_the_tag_of_each_packet_chooses_its_queue(testbed, run):
     assert all(after[q].packets == before[q].packets for q in range(2, 8))
 
 
-def test_iperf_beside_the_agents_uses_what_the_link_has(testbed, run, web, tmp_path):
+def test_iperf_beside_the_agents_uses_what_the_link_has(testbed: Testbed, run, web, tmp_path: Path) -> None:
     run([flow(testbed, 1, 0.0, "h2", "h1", 10_000)])
     load = Load("h2", "h1", testbed.topology.host_by_name["h1"].ipv4, "sluice_dctcp")
     testbed.set_marking(30_000)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from experiments.checks.live_switch.run import EXPERIMENT, TAKES_S, run_seed
 from experiments.kit.main import read_command
 from policy.records import FINISHED
@@ -10,7 +12,7 @@ from policy.records import FINISHED
 SCHEMES = ["pias", "fish", "dctcp", "sluice", "karuna", "tcp"]
 
 
-def test_no_flow_fails_and_the_port_goes_on(tmp_path):
+def test_no_flow_fails_and_the_port_goes_on(tmp_path: Path) -> None:
     """Flow queues and shares come and go, congestion controls and marking change, a class of queues after the other."""
     asked = ["--schemes", *SCHEMES, "--every", "3", "--out", str(tmp_path)]
     outcome = run_seed(read_command(EXPERIMENT, asked), 1)

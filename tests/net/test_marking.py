@@ -20,7 +20,7 @@ TAKES_OVER_S = 10.0
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory):
+def stack(tmp_path_factory: pytest.TempPathFactory):
     """One switch whose port to h1 two senders overload: its backlog stands within a frame or two of the buffer."""
     fabric = {"topology": "single", "hosts": 3, "host_rate": "20Mbit", "buffer": "50KB"}
     workload = {"mix": [{"bytes": "10KB", "share": 1.0}], "load": 0.01, "flows": 1}
@@ -56,7 +56,7 @@ def marked_share(bed):
     return (after["marked"] - before["marked"]) / packets
 
 
-def use(stack, document):
+def use(stack, document) -> None:
     """PUT a policy; wait until the port agent says that it stands."""
     answer = stack.put_policy(document)
     assert answer.ok, answer.body
@@ -68,12 +68,12 @@ def use(stack, document):
     )
 
 
-def test_k__marks_every_packet_that_finds_more(stack):
+def test_k__marks_every_packet_that_finds_more(stack) -> None:
     """Nearly: a sender that has to wait for a processor lets the port drain a little."""
     assert marked_share(stack.testbed) > 0.76
 
 
-def test_from_dctcp_to_datcp__the_ramp_marks_some(stack):
+def test_from_dctcp_to_datcp__the_ramp_marks_some(stack) -> None:
     """A frame counts 1446 B with its priority tag: an admitted one finds at most 48.6 KB, and a probability of 0.68.
     Were 45.5 KB a single threshold still, more than that would be marked."""
     use(stack, {"scheme": "datcp", "buffer": BUFFER_BYTES, "mark_min": 45_500, "mark_max": 49_999})
@@ -82,13 +82,13 @@ def test_from_dctcp_to_datcp__the_ramp_marks_some(stack):
     assert 0.1 < marked_share(stack.testbed) < 0.72
 
 
-def test_from_datcp_to_hull__the_phantom_queue_marks_a_link_that_is_full(stack):
+def test_from_datcp_to_hull__the_phantom_queue_marks_a_link_that_is_full(stack) -> None:
     use(stack, {"scheme": "hull", "buffer": BUFFER_BYTES, "mark_at": "10KB"})
     state = stack.testbed.port_agent_state().behaviour
     assert (state.mark_bytes, state.mark_max_bytes, state.phantom_mark_bytes) == (None, None, 10_000)
     wait_until(lambda: marked_share(stack.testbed) > 0.95, "nearly all is marked", timeout_s=TAKES_OVER_S)
 
 
-def test_from_hull_to_tcp__nothing_marks(stack):
+def test_from_hull_to_tcp__nothing_marks(stack) -> None:
     use(stack, {"scheme": "tcp", "buffer": BUFFER_BYTES})
     assert marked_share(stack.testbed) == 0

@@ -8,6 +8,8 @@ The limits leave room for a busy machine; what they would not let pass is what a
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,7 @@ LINK_BPS = 50e6
 LONG_FLOWS = [{"from": "h2", "to": "h1"}, {"from": "h4", "to": "h1"}]
 
 
-def run(document, tmp_path_factory):
+def run(document, tmp_path_factory: pytest.TempPathFactory):
     out = tmp_path_factory.mktemp(document["name"])
     checked, resolved = scenario_with(document)
     summary = run_on_testbed(checked, resolved, out)
@@ -28,18 +30,18 @@ def run(document, tmp_path_factory):
 
 
 @pytest.fixture
-def idle(measured, tmp_path_factory):
+def idle(measured: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory):
     return measured("idle", lambda: run(scenario("idle"), tmp_path_factory))
 
 
 @pytest.fixture
-def saturated(measured, tmp_path_factory):
+def saturated(measured: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory):
     """The same flows beside two endless ones that fill the link."""
     document = scenario("saturated", background=LONG_FLOWS)
     return measured("saturated", lambda: run(document, tmp_path_factory))
 
 
-def test_idle_network__a_short_flow_takes_its_few_round_trips(idle):
+def test_idle_network__a_short_flow_takes_its_few_round_trips(idle) -> None:
     summary, _, out = idle
     small = summary["fct_us"]["small"]
     ideal_us = read_flows(out)[0]["ideal_us"]
@@ -49,7 +51,7 @@ def test_idle_network__a_short_flow_takes_its_few_round_trips(idle):
     assert small["p95"] < ideal_us + 10_000
 
 
-def test_idle_network__nothing_is_lost_and_nobody_times_out(idle):
+def test_idle_network__nothing_is_lost_and_nobody_times_out(idle) -> None:
     """On a busy machine an ACK may be late: the sender then probes its tail, or repeats what had arrived."""
     summary, meta, _ = idle
     assert summary["unfinished"] == 0
@@ -60,27 +62,27 @@ def test_idle_network__nothing_is_lost_and_nobody_times_out(idle):
     assert not [reason for reason in summary["valid"]["reasons"] if "lost" in reason]
 
 
-def test_strict_priority__protects_short_flows_beside_saturating_ones(idle, saturated):
+def test_strict_priority__protects_short_flows_beside_saturating_ones(idle, saturated) -> None:
     alone, beside = idle[0]["fct_us"]["small"], saturated[0]["fct_us"]["small"]
     assert beside["n"] == 100
     assert beside["p50"] <= 2 * alone["p50"]
     assert beside["mean"] <= 2 * alone["mean"] + 1_000
 
 
-def test_long_flows__fill_the_link(saturated):
+def test_long_flows__fill_the_link(saturated) -> None:
     """Payload of both at 95 % of what the short flows (3 % of the link) leave them."""
     rates = saturated[1]["background_bps"]
     left_bps = 0.97 * LINK_BPS * 1448 / 1514
     assert 0.95 * left_bps <= sum(rates.values()) <= 1.03 * left_bps
 
 
-def test_long_flows__beside_them_nothing_is_lost_outside_the_queues(saturated):
+def test_long_flows__beside_them_nothing_is_lost_outside_the_queues(saturated) -> None:
     summary = saturated[0]
     assert not [reason for reason in summary["valid"]["reasons"] if "lost" in reason]
     assert summary["unfinished"] == 0
 
 
-def test_one_fifo__does_not_protect(saturated, tmp_path_factory):
+def test_one_fifo__does_not_protect(saturated, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The other side of the coin: without priorities the same flows wait behind the long ones' queue."""
     document = scenario("fifo", scheme={"name": "dctcp", "mark_at": "20pkt"}, background=LONG_FLOWS)
     fifo = run(document, tmp_path_factory)[0]["fct_us"]["small"]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ RECOVERY_S = 2.0
 
 
 @pytest.fixture
-def bed(start_testbed):
+def bed(start_testbed: Callable[..., Testbed]):
     """Failures change a testbed: each test has its own."""
     with start_testbed("single", parameters={"hosts": 2}, behaviour=PortBehaviour(30_000)) as bed:
         install(bed)
@@ -47,7 +48,7 @@ def attached(bed, interface):
     return "sluice_port" in bed.exec(None, ["tc", "filter", "show", "dev", interface, "egress"])
 
 
-def test_ovs_vswitchd_killed__queues_program_and_room_are_back(bed):
+def test_ovs_vswitchd_killed__queues_program_and_room_are_back(bed) -> None:
     before = classes(bed, "s1-eth1")
     pid = bed.pids["ovs-vswitchd"]
     begin = time.monotonic()
@@ -63,7 +64,7 @@ def test_ovs_vswitchd_killed__queues_program_and_room_are_back(bed):
     assert measure.queue_packets(bed, "s1:1")[5] == 30
 
 
-def test_port_agent_killed__the_program_stays_and_a_new_agent_takes_over(bed):
+def test_port_agent_killed__the_program_stays_and_a_new_agent_takes_over(bed) -> None:
     bed.crash("port-agent")
     assert attached(bed, "s1-eth1"), "what is attached does not need the agent"
     bed.wait_restarted("port-agent", 1)
@@ -72,14 +73,14 @@ def test_port_agent_killed__the_program_stays_and_a_new_agent_takes_over(bed):
     assert bed.port_counters("s1:1")[5].packets == 30, "the new agent's program counts"
 
 
-def test_ovsdb_server_killed__configuration_is_back(bed):
+def test_ovsdb_server_killed__configuration_is_back(bed) -> None:
     bed.crash("ovsdb-server")
     bed.wait_restarted("ovsdb-server", 1)
     assert bed.ovs(["ovs-vsctl", "list-ports", "s1"]).split() == ["s1-eth1", "s1-eth2"]
     bed.exec("h1", ["ping", "-c", "1", "-W", "2", "10.0.0.2"])
 
 
-def test_the_hook_removed__the_agent_attaches_again(bed):
+def test_the_hook_removed__the_agent_attaches_again(bed) -> None:
     """Open vSwitch does that when policing of a port is set."""
     began = bed.port_agent_state().attached["s1-eth1"]
     begin = time.monotonic()
@@ -89,13 +90,15 @@ def test_the_hook_removed__the_agent_attaches_again(bed):
     wait_until(lambda: bed.port_agent_state().attached["s1-eth1"] == began + 1, "the agent says so")
 
 
-def test_port_agent__works_with_a_web_process_that_is_away(start_testbed, tmp_path):
+def test_port_agent__works_with_a_web_process_that_is_away(
+    start_testbed: Callable[..., Testbed], tmp_path: Path
+) -> None:
     with start_testbed("single", parameters={"hosts": 2}, web=f"unix:{tmp_path}/web.sock") as bed:
         bed.set_marking(12_345, 67_890)
         assert bed.port_agent_state().behaviour.mark_bytes == 12_345
 
 
-def test_start__a_failure_is_said_and_nothing_stays(tmp_path, monkeypatch):
+def test_start__a_failure_is_said_and_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = topologies.build("single", hosts=2)
     monkeypatch.setattr("topologies.testbed.Settings.save", lambda self, topology: None)
     with pytest.raises(SluiceError, match=r"(?s)did not start.*testbed\.log"):
@@ -134,7 +137,7 @@ def our_interfaces() -> list[str]:
     return [name for name in names if re.fullmatch(r"[hs]\d+(-eth\d+)?|ovs-(netdev|system)", name)]
 
 
-def test_start_and_stop_five_times_leaves_nothing(tmp_path):
+def test_start_and_stop_five_times_leaves_nothing(tmp_path: Path) -> None:
     graph = topologies.build("single", hosts=2)
     for round_ in range(5):
         bed = Testbed.start(graph, tmp_path / "bed", controller=None)
@@ -161,7 +164,7 @@ bed.exec("h2", ["sleep", "1234"], timeout_s=1000)
 """
 
 
-def test_the_starter_killed__nothing_is_left(tmp_path):
+def test_the_starter_killed__nothing_is_left(tmp_path: Path) -> None:
     files = temporary_files()
     run_dir = tmp_path / "bed"
     argv = [sys.executable, "-c", _VICTIM, str(run_dir)]
@@ -186,7 +189,7 @@ def in_namespaces(spaces: set[str], command: str) -> int:
     return lines.count(command)
 
 
-def test_a_run_folder_with_a_long_name(start_testbed, tmp_path):
+def test_a_run_folder_with_a_long_name(start_testbed: Callable[..., Testbed], tmp_path: Path) -> None:
     """Names of Unix sockets have room for 107 bytes; folders may be longer."""
     folder = tmp_path / ("long" * 30)
     with Testbed.start(topologies.build("single", hosts=2), folder, controller=None) as bed:

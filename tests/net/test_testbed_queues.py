@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import pairwise
 
@@ -15,13 +16,14 @@ from sluice.runs.validity import lateness
 from tests.net.conftest import RATE_BPS, install, queue_of_tag
 from topologies import measure
 from topologies.measure import Sender
+from topologies.testbed import Testbed
 
 FRAME_BYTES = 1442
 """1400 bytes of payload."""
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "fd00::1"])
-def test_each_queue_counts_what_the_tag_says(testbed, address):
+def test_each_queue_counts_what_the_tag_says(testbed: Testbed, address: str) -> None:
     before = measure.queue_packets(testbed, "s1:1")
     tags = range(TAG_COUNT)
     got = measure.transmit(
@@ -33,7 +35,7 @@ def test_each_queue_counts_what_the_tag_says(testbed, address):
         assert after[queue] - before[queue] == 4 * sum(queue_of_tag(tag) == queue for tag in tags)
 
 
-def test_the_port_program_counts_the_same(testbed):
+def test_the_port_program_counts_the_same(testbed: Testbed) -> None:
     before = testbed.port_counters("s1:1")
     measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", tags=(6,), size_bytes=958, count=40)])
     after = testbed.port_counters("s1:1")
@@ -42,7 +44,7 @@ def test_the_port_program_counts_the_same(testbed):
     assert after[6].dropped == before[6].dropped
 
 
-def round_trips_ms(bed, tag, count=60):
+def round_trips_ms(bed, tag, count: int = 60):
     text = bed.exec(
         "h3", ["ping", "-c", str(count), "-i", "0.02", "-Q", str(tag << 2), "-W", "2", "10.0.0.1"]
     )
@@ -51,7 +53,7 @@ def round_trips_ms(bed, tag, count=60):
     return found
 
 
-def test_strict_priority_protects(testbed):
+def test_strict_priority_protects(testbed: Testbed) -> None:
     """Two lowest-priority senders hold a standing queue; packets of the first queue pass it by."""
     install(testbed, queue_of_tag=lambda tag: 0 if tag == 1 else 7)
     idle = round_trips_ms(testbed, tag=1)
@@ -71,23 +73,23 @@ def test_strict_priority_protects(testbed):
 class StandingQueue:
     """iperf from h2 and h3 to h1, tagged 2: TCP windows of 128 KB, so that the queue stands and never overflows."""
 
-    def __init__(self, bed):
+    def __init__(self, bed) -> None:
         self._bed = bed
         server = bed.spawn("h1", ["iperf", "-s", "-w", "64K"])
         measure.wait_until(lambda: ":5001" in bed.exec("h1", ["ss", "-ltn"]), "iperf listens")
         argv = ["iperf", "-c", "10.0.0.1", "-t", "60", "-S", "0x08"]
         self._processes = [server, *(bed.spawn(host, argv) for host in ("h2", "h3"))]
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         measure.wait_until(lambda: backlog_bytes(self._bed, 7) > 50_000, "the queue stands")
 
-    def __exit__(self, *_):
+    def __exit__(self, *_) -> None:
         for process in self._processes:
             process.kill()
             process.wait()
 
 
-def test_marking__what_can_be_marked_is_and_arrives_so(testbed):
+def test_marking__what_can_be_marked_is_and_arrives_so(testbed: Testbed) -> None:
     testbed.set_marking(10_000)
     before = testbed.port_counters("s1:1")
     senders = [
@@ -104,14 +106,14 @@ def test_marking__what_can_be_marked_is_and_arrives_so(testbed):
     assert after[2].not_markable - before[2].not_markable > 100
 
 
-def test_marking__none_below_the_threshold(testbed):
+def test_marking__none_below_the_threshold(testbed: Testbed) -> None:
     testbed.set_marking(100_000)
     got = measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", tags=(1,), ecn=2, for_s=1.0)])
     testbed.set_marking(None)
     assert set(got.tos) == {1 << 2 | 2}, "one sender at the link rate makes no queue"
 
 
-def test_lateness__a_port_that_is_served_too_slowly_is_seen(start_testbed):
+def test_lateness__a_port_that_is_served_too_slowly_is_seen(start_testbed: Callable[..., Testbed]) -> None:
     """HTB sends at half of the port's rate, as if its timers came too late."""
     with start_testbed("single", parameters={"hosts": 3, "host_rate_bps": RATE_BPS}) as bed:
         install(bed, queue_of_tag=lambda tag: 7)
@@ -128,7 +130,7 @@ def test_lateness__a_port_that_is_served_too_slowly_is_seen(start_testbed):
     assert 0.5 < then < 1.1, "as long again as it ought to have taken"
 
 
-def test_buffer__bounds_the_waiting_time(testbed):
+def test_buffer__bounds_the_waiting_time(testbed: Testbed) -> None:
     buffer_bytes = 50_000
     testbed.set_marking(None, buffer_bytes)
     before = testbed.port_counters("s1:1")
@@ -143,7 +145,7 @@ def test_buffer__bounds_the_waiting_time(testbed):
     assert dropped > 0.3 * sent
 
 
-def test_the_real_queue_is_the_virtual_one(testbed):
+def test_the_real_queue_is_the_virtual_one(testbed: Testbed) -> None:
     """Marking and buffer go by a virtual queue. Were the port's real rate less than its nominal one, a queue that
     nothing marks and nothing bounds would stand beside it, and grow for as long as the port is busy."""
     buffer_bytes = 100_000
@@ -170,7 +172,7 @@ def backlog_bytes(bed, queue):
     return int(amount) * (1024 if kilo else 1)
 
 
-def test_rules_replaced_under_traffic_lose_nothing(testbed):
+def test_rules_replaced_under_traffic_lose_nothing(testbed: Testbed) -> None:
     """Each change of the whole map is one bundle: there is no moment without rules."""
     sender = Sender("h2", "10.0.0.1", tags=(1, 9, 20), size_bytes=200, pause_s=0.0005, for_s=3.0)
     with measure.Receiver(testbed, "h1", idle_s=1.0) as receiver:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.net.controlled import LISTEN, Controlled
 class Secured(Controlled):
     """One switch that reaches a controller by TLS alone."""
 
-    def __init__(self, folder):
+    def __init__(self, folder) -> None:
         super().__init__(topologies.build("single", hosts=2), folder, {"scheme": "pias"})
         self.ours, self.strangers = Authority(folder, "ours"), Authority(folder, "strangers")
         own = self.ours.issue("controller")
@@ -26,21 +27,21 @@ class Secured(Controlled):
         self.controller = self.bed.spawn(None, list(map(str, argv)), log_file=folder / "controller.log")
         wait_until(lambda: "listening" in self.log, "the controller listens", timeout_s=20)
 
-    def connect_as(self, pair):
+    def connect_as(self, pair) -> None:
         files = (pair.key, pair.certificate, self.ours.certificate)
         self.bed.ovs(["ovs-vsctl", "set-ssl", *map(str, files)])
         self.bed.ovs(["ovs-vsctl", "set-controller", "s1", f"ssl:{LISTEN}"])
 
 
 @pytest.fixture
-def secured(tmp_path):
+def secured(tmp_path: Path):
     network = Secured(tmp_path)
     yield network
     stop(network.controller)
     network.close()
 
 
-def test_a_switch_is_served_over_tls_and_one_with_another_certificate_is_refused(secured):
+def test_a_switch_is_served_over_tls_and_one_with_another_certificate_is_refused(secured) -> None:
     secured.connect_as(secured.strangers.issue("switch"))
     wait_until(lambda: "TLS: CERTIFICATE_VERIFY_FAILED" in secured.log, "it is refused", timeout_s=20)
     assert secured.rules("s1") == {}

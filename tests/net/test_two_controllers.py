@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +29,7 @@ AT_1MB = {"scheme": "pias", "queues": 2, "thresholds": ["1000KB"]}
 class Pair(Controlled):
     """One switch, two controllers; `leader` is the index of the one that leads."""
 
-    def __init__(self, folder):
+    def __init__(self, folder) -> None:
         super().__init__(topologies.build("single", hosts=3), folder, AT_10KB)
         self.bed.ovs(["ovs-vsctl", "set-controller", "s1", *(f"tcp:127.0.0.1:{port}" for port in PORTS)])
         for target in self.bed.ovs(["ovs-vsctl", "--bare", "--columns=_uuid", "list", "Controller"]).split():
@@ -40,7 +41,7 @@ class Pair(Controlled):
         self.wait_applied()
         wait_until(lambda: self.roles() == ["master", "slave"], "one is master, the other slave")
 
-    def start(self, index):
+    def start(self, index) -> None:
         argv = [sys.executable, "-m", "controller", "--store", self.store_url]
         argv += ["--listen", f"127.0.0.1:{PORTS[index]}"]
         self.controllers[index] = self.bed.spawn(
@@ -67,7 +68,7 @@ class Pair(Controlled):
         pid = self.lease.holder.split("/")[2]
         return [str(controller.pid) for controller in self.controllers].index(pid)
 
-    def watch_rules(self):
+    def watch_rules(self) -> None:
         """Have Open vSwitch write down every change of a rule from now on."""
         self.changes_file = self.folder / f"changes-{time.monotonic_ns()}"
         argv = ["ovs-ofctl", "-O", "OpenFlow13", "monitor", "s1", "watch:!initial"]
@@ -100,10 +101,10 @@ class Pair(Controlled):
     def events(self, kind):
         return [e for e in observed.recent_events(self.engine, 0) if e["kind"] == kind]
 
-    def wait_new_leader(self, generation, timeout_s):
+    def wait_new_leader(self, generation, timeout_s) -> None:
         wait_until(lambda: self.generation > generation, "another one leads", timeout_s=timeout_s)
 
-    def close(self):
+    def close(self) -> None:
         for controller in self.controllers:
             if controller is not None and controller.poll() is None:
                 os.kill(controller.pid, signal.SIGCONT)
@@ -114,7 +115,7 @@ class Pair(Controlled):
 
 
 @pytest.fixture
-def pair(tmp_path):
+def pair(tmp_path: Path):
     pair = Pair(tmp_path)
     yield pair
     pair.close()
@@ -129,7 +130,7 @@ def rules_between(before, after):
     return sum(a != b for a, b in zip(*maps, strict=True))
 
 
-def test_kill_9__the_standby_leads_within_three_seconds_and_no_rule_is_written(pair):
+def test_kill_9__the_standby_leads_within_three_seconds_and_no_rule_is_written(pair) -> None:
     pair.watch_rules()
     before, form, generation = pair.rules("s1"), pair.normal_form("s1"), pair.generation
     leader = pair.leader
@@ -149,7 +150,7 @@ def test_kill_9__the_standby_leads_within_three_seconds_and_no_rule_is_written(p
     assert len(pair.changes) == 3 * rules_between(AT_10KB, AT_1MB)
 
 
-def test_sigstop_and_sigcont__who_wakes_up_follows_and_nothing_is_written_twice(pair):
+def test_sigstop_and_sigcont__who_wakes_up_follows_and_nothing_is_written_twice(pair) -> None:
     generation, leader = pair.generation, pair.leader
     pair.watch_rules()
     os.kill(pair.controllers[leader].pid, signal.SIGSTOP)
@@ -166,7 +167,7 @@ def test_sigstop_and_sigcont__who_wakes_up_follows_and_nothing_is_written_twice(
     wait_until(lambda: pair.roles() == ["master", "slave"], "one is master, the other slave")
 
 
-def test_a_leader_that_stops_in_order_leaves_the_lease_to_the_other_at_once(pair):
+def test_a_leader_that_stops_in_order_leaves_the_lease_to_the_other_at_once(pair) -> None:
     generation, leader = pair.generation, pair.leader
     pair.watch_rules()
     began = time.time()
@@ -176,7 +177,7 @@ def test_a_leader_that_stops_in_order_leaves_the_lease_to_the_other_at_once(pair
     assert pair.changes == []
 
 
-def test_the_one_that_was_killed_comes_back_as_the_standby(pair):
+def test_the_one_that_was_killed_comes_back_as_the_standby(pair) -> None:
     leader = pair.leader
     pair.controllers[leader].kill()
     pair.controllers[leader].wait()

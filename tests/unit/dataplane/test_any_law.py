@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -52,20 +53,20 @@ def ran(program: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_driver__calls_every_law(laws):
+def test_driver__calls_every_law(laws: ModuleType) -> None:
     source = law_driver.source(laws)
     assert len(law_driver.laws_of(laws)) > 40
     assert all(f"try_{name}();" in source for name in law_driver.laws_of(laws))
 
 
-def test_laws__no_undefined_behaviour(laws, tmp_path):
+def test_laws__no_undefined_behaviour(laws: ModuleType, tmp_path: Path) -> None:
     require_ubsan(tmp_path)
     flags = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
     ended = ran(compiled("cc", laws, flags, tmp_path))
     assert ended.returncode == 0, f"{ended.stdout.splitlines()[-1]}: {ended.stderr}"
 
 
-def test_laws__no_wrap_around(laws, tmp_path):
+def test_laws__no_wrap_around(laws: ModuleType, tmp_path: Path) -> None:
     """clang's sanitizer also sees unsigned numbers wrap, and needs no library when it traps."""
     if shutil.which("clang") is None:
         pytest.skip("no clang")

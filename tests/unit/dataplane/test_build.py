@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from policy.errors import EnvironmentLacking
 
 
 @pytest.fixture
-def tree(tmp_path, monkeypatch):
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A source tree with one program, and an object that is newer than all of it."""
     for name in ("bpf", "laws", "build"):
         (tmp_path / name).mkdir()
@@ -25,16 +26,16 @@ def tree(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_names__every_program_has_an_entry():
+def test_names__every_program_has_an_entry() -> None:
     assert {"tag", "port", "cc_dctcp"} <= set(build.names())
 
 
-def test_names__every_control_of_ours_has_its_program():
+def test_names__every_control_of_ours_has_its_program() -> None:
     programs = {name for name in build.names() if name.startswith("cc_")}
     assert programs == {f"cc_{control.name}" for control in controls.ours()}
 
 
-def test_is_stale__only_when_an_input_is_newer(tree):
+def test_is_stale__only_when_an_input_is_newer(tree) -> None:
     assert not build.is_stale("one")
     later = (tree / "build" / "one.bpf.o").stat().st_mtime_ns + 10**9
     for changed in ("bpf/one.bpf.c", "bpf/one.h", "laws/law.h"):
@@ -47,12 +48,12 @@ def test_is_stale__only_when_an_input_is_newer(tree):
     assert build.is_stale("one")
 
 
-def test_ensure__an_object_that_is_not_stale_needs_no_compiler(tree, monkeypatch):
+def test_ensure__an_object_that_is_not_stale_needs_no_compiler(tree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build.shutil, "which", lambda *_, **__: None)
     assert build.ensure("one") == tree / "build" / "one.bpf.o"
 
 
-def test_ensure__says_what_to_install(tree, monkeypatch):
+def test_ensure__says_what_to_install(tree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build.shutil, "which", lambda *_, **__: None)
     monkeypatch.setattr(build, "KERNEL_BTF", tree)
     (tree / "build" / "one.bpf.o").unlink()
@@ -60,13 +61,13 @@ def test_ensure__says_what_to_install(tree, monkeypatch):
         build.ensure("one")
 
 
-def test_ensure__says_when_the_kernel_has_no_btf(tree, monkeypatch):
+def test_ensure__says_when_the_kernel_has_no_btf(tree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "KERNEL_BTF", tree / "nothing")
     (tree / "build" / "one.bpf.o").unlink()
     with pytest.raises(EnvironmentLacking, match="BTF"):
         build.ensure("one")
 
 
-def test_ensure__no_such_program():
+def test_ensure__no_such_program() -> None:
     with pytest.raises(ValueError, match=", ".join(build.names())):
         build.ensure("none")

@@ -7,6 +7,7 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 from math import floor, sqrt
+from types import ModuleType
 
 import pytest
 from hypothesis import given
@@ -56,7 +57,7 @@ def c_window(laws, w: Window, draw: int = 0):
     )
 
 
-def test_constants__are_the_papers_and_the_headers(laws):
+def test_constants__are_the_papers_and_the_headers(laws: ModuleType) -> None:
     assert round(paper.G * ONE) == laws.lib.SL_DATCP_STEP_MAX_Q16
     assert q16(laws.lib.SL_DATCP_URGENCY_MIN_Q16) == paper.U_MIN
     assert q16(laws.lib.SL_DATCP_URGENCY_MAX_Q16) == paper.U_MAX
@@ -68,7 +69,9 @@ def test_constants__are_the_papers_and_the_headers(laws):
 
 
 @given(u64, u64, st.booleans())
-def test_average__is_a_tenth_of_the_old_and_the_rest_of_the_last(laws, average, last, slow_start):
+def test_average__is_a_tenth_of_the_old_and_the_rest_of_the_last(
+    laws: ModuleType, average, last, slow_start: bool
+) -> None:
     want = last if slow_start or not average else floor(Fraction(average, 10) + Fraction(9, 10) * last)
     assert laws.lib.sl_datcp_average(average, last, slow_start) == want
 
@@ -77,7 +80,7 @@ def test_average__is_a_tenth_of_the_old_and_the_rest_of_the_last(laws, average, 
 
 
 @given(rates)
-def test_step__is_the_distance_in_units_of_the_throughput_at_most_g(laws, pair):
+def test_step__is_the_distance_in_units_of_the_throughput_at_most_g(laws: ModuleType, pair) -> None:
     average, desired = pair
     real = ONE * paper.granularity(Fraction(desired), Fraction(average), q16(laws.lib.SL_DATCP_STEP_MAX_Q16))
     got = laws.lib.sl_datcp_step_q16(desired, average)
@@ -87,7 +90,7 @@ def test_step__is_the_distance_in_units_of_the_throughput_at_most_g(laws, pair):
         assert abs(got - real) <= 1
 
 
-def test_step__at_the_ends(laws):
+def test_step__at_the_ends(laws: ModuleType) -> None:
     step, most = laws.lib.sl_datcp_step_q16, laws.lib.SL_DATCP_STEP_MAX_Q16
     assert step(0, 0) == step(1000, 1000) == step(U64, U64) == 0
     assert step(1, 0) == step(U64, 0) == step(U64, 1) == step(0, 1) == step(0, U64) == most
@@ -98,7 +101,9 @@ def test_step__at_the_ends(laws):
 
 
 @given(st.one_of(urgencies, u32), rates)
-def test_urgency__goes_up_when_more_is_desired_and_down_else_within_its_bounds(laws, urgency_q16, pair):
+def test_urgency__goes_up_when_more_is_desired_and_down_else_within_its_bounds(
+    laws: ModuleType, urgency_q16: int, pair
+) -> None:
     average, desired = pair
     step = laws.lib.sl_datcp_step_q16(desired, average)
     got = laws.lib.sl_datcp_urgency_q16(urgency_q16, desired, average)
@@ -110,7 +115,7 @@ def test_urgency__goes_up_when_more_is_desired_and_down_else_within_its_bounds(l
         assert ONE // 2 <= got <= TOP
 
 
-def test_urgency__from_one_end_to_the_other_in_steps_of_g(laws):
+def test_urgency__from_one_end_to_the_other_in_steps_of_g(laws: ModuleType) -> None:
     urgency, seen = ONE // 2, []
     while not seen or urgency != seen[-1]:
         seen.append(urgency)
@@ -124,8 +129,8 @@ def test_urgency__from_one_end_to_the_other_in_steps_of_g(laws):
 
 @given(urgency_q16=urgencies, importance_milli=st.integers(0, 8000), phi_milli=st.integers(0, 1000))
 def test_precedence__is_importance_and_urgency_by_their_shares(
-    laws, urgency_q16, importance_milli, phi_milli
-):
+    laws: ModuleType, urgency_q16: int, importance_milli: int, phi_milli: int
+) -> None:
     goal = Goal(importance=Fraction(importance_milli, 1000), phi=Fraction(phi_milli, 1000))
     real = goal.phi * goal.importance + (1 - goal.phi) * q16(urgency_q16)
     got = q16(laws.lib.sl_datcp_precedence_q16(urgency_q16, c_goal(laws, goal)))
@@ -134,7 +139,9 @@ def test_precedence__is_importance_and_urgency_by_their_shares(
 
 
 @given(u32, u32, u32)
-def test_precedence__any_input(laws, urgency_q16, importance_milli, phi_milli):
+def test_precedence__any_input(
+    laws: ModuleType, urgency_q16: int, importance_milli: int, phi_milli: int
+) -> None:
     goal = laws.ffi.new("struct sl_datcp_goal *", (1, 1, importance_milli, phi_milli))
     phi = Fraction(min(phi_milli, 1000), 1000)
     real = phi * Fraction(importance_milli, 1000) + (1 - phi) * q16(urgency_q16)
@@ -143,8 +150,8 @@ def test_precedence__any_input(laws, urgency_q16, importance_milli, phi_milli):
     assert abs(q16(got) - min(real, paper.P_MAX)) < q16(2)
 
 
-def test_precedence__by_hand(laws):
-    def precedence(urgency, importance_milli, phi_milli):
+def test_precedence__by_hand(laws: ModuleType) -> None:
+    def precedence(urgency, importance_milli: int, phi_milli: int):
         goal = laws.ffi.new("struct sl_datcp_goal *", (1, 1, importance_milli, phi_milli))
         return laws.lib.sl_datcp_precedence_q16(urgency * ONE, goal)
 
@@ -156,13 +163,15 @@ def test_precedence__by_hand(laws):
 
 
 @given(st.one_of(u32, st.integers(0, TOP)))
-def test_decrease__solves_equation_5(laws, precedence_q16):
+def test_decrease__solves_equation_5(laws: ModuleType, precedence_q16: int) -> None:
     want = floor(ONE * paper.window_decrease(q16(precedence_q16)))
     assert laws.lib.sl_datcp_decrease_q16(precedence_q16) == want
 
 
 @given(st.integers(ONE // 2, TOP))
-def test_decrease__gives_throughput_in_proportion_to_precedence(laws, precedence_q16):
+def test_decrease__gives_throughput_in_proportion_to_precedence(
+    laws: ModuleType, precedence_q16: int
+) -> None:
     """Equations (1) to (4): W = 1 / b packets at the peak, and (1 + 1 - b) / 2 of it on average."""
     b = q16(laws.lib.sl_datcp_decrease_q16(precedence_q16))
     standard = q16(laws.lib.sl_datcp_decrease_q16(ONE))
@@ -170,7 +179,7 @@ def test_decrease__gives_throughput_in_proportion_to_precedence(laws, precedence
     assert abs(share / q16(precedence_q16) - 1) < Fraction(1, 1000)
 
 
-def test_decrease__by_hand(laws):
+def test_decrease__by_hand(laws: ModuleType) -> None:
     b = laws.lib.sl_datcp_decrease_q16
     assert b(ONE) == ONE // 2, "a standard flow halves"
     assert b(2 * ONE) == ONE * 2 // 7
@@ -182,20 +191,20 @@ def test_decrease__by_hand(laws):
 
 
 @given(u32, u32)
-def test_decrease__a_flow_of_higher_precedence_is_never_cut_harder(laws, one, other):
+def test_decrease__a_flow_of_higher_precedence_is_never_cut_harder(laws: ModuleType, one, other) -> None:
     b = laws.lib.sl_datcp_decrease_q16
     assert b(max(one, other)) <= b(min(one, other))
 
 
 @given(st.integers(ONE // 3 + 1, 8 * ONE - 100))
-def test_decrease__falls_with_precedence(laws, precedence_q16):
+def test_decrease__falls_with_precedence(laws: ModuleType, precedence_q16: int) -> None:
     assert laws.lib.sl_datcp_decrease_q16(precedence_q16 + 100) < laws.lib.sl_datcp_decrease_q16(
         precedence_q16
     )
 
 
 @given(st.integers(1, TOP), st.integers(0, 2**20))
-def test_decrease__the_cut_is_the_papers(laws, precedence_q16, cwnd):
+def test_decrease__the_cut_is_the_papers(laws: ModuleType, precedence_q16: int, cwnd: int) -> None:
     """cwnd (1 - b), to half a packet and b's last bit on so many packets: as a penalty of 2 b on DCTCP's scale."""
     real = max(Fraction(2), cwnd * (1 - paper.window_decrease(q16(precedence_q16))))
     got = laws.lib.sl_dctcp_cwnd(cwnd, 2 * laws.lib.sl_datcp_decrease_q16(precedence_q16) * 2**4)
@@ -211,7 +220,7 @@ def state(laws, **fields):
     return laws.ffi.new("struct sl_datcp_state *", fields)
 
 
-def test_quench__theta_step_by_step(laws):
+def test_quench__theta_step_by_step(laws: ModuleType) -> None:
     s = state(laws, precedence_q16=ONE, raised=1)
     for theta in range(1, THETA):
         assert not laws.lib.sl_datcp_quench(s, False, 2**32 - 1)
@@ -224,7 +233,7 @@ def test_quench__theta_step_by_step(laws):
     assert s.fruitless == 0
 
 
-def test_quench__theta_starts_anew_when_urgency_was_not_raised(laws):
+def test_quench__theta_starts_anew_when_urgency_was_not_raised(laws: ModuleType) -> None:
     s = state(laws, precedence_q16=ONE, raised=1, fruitless=THETA - 1)
     s.raised = 0
     assert not laws.lib.sl_datcp_quench(s, False, 2**32 - 1)
@@ -234,14 +243,16 @@ def test_quench__theta_starts_anew_when_urgency_was_not_raised(laws):
     assert s.fruitless == 1
 
 
-def test_quench__theta_starts_anew_also_when_the_draw_spares_the_flow(laws):
+def test_quench__theta_starts_anew_also_when_the_draw_spares_the_flow(laws: ModuleType) -> None:
     s = state(laws, precedence_q16=ONE, raised=1, fruitless=THETA - 1)
     assert not laws.lib.sl_datcp_quench(s, False, 0)
     assert s.fruitless == 0
 
 
 @given(st.integers(1, TOP))
-def test_quench__of_all_2_32_draws_the_share_is_one_less_p_over_its_maximum(laws, precedence_q16):
+def test_quench__of_all_2_32_draws_the_share_is_one_less_p_over_its_maximum(
+    laws: ModuleType, precedence_q16: int
+) -> None:
     """The draws that quench are the upper ones: so their number is known from the least of them."""
     spared = Fraction(precedence_q16, TOP) * 2**32
     assert spared.denominator == 1
@@ -258,7 +269,7 @@ def test_quench__of_all_2_32_draws_the_share_is_one_less_p_over_its_maximum(laws
 
 
 @pytest.mark.parametrize("precedence_q16", [1, ONE // 2, ONE, 2 * ONE, 6 * ONE, TOP - 1, TOP])
-def test_quench__happens_as_often_as_algorithm_2_says(laws, precedence_q16):
+def test_quench__happens_as_often_as_algorithm_2_says(laws: ModuleType, precedence_q16: int) -> None:
     draws, rng = 20_000, random.Random(20120528)
     real = 1 - float(q16(precedence_q16) / paper.P_MAX)
     count = 0
@@ -299,11 +310,13 @@ def follow(laws, goal: Goal, course, draw: int):
 
 
 @given(goals, stretches, st.one_of(st.just(2**32 - 1), u32))
-def test_window_ended__follows_both_algorithms_with_each_value_rounded_down(laws, goal, course, draw):
+def test_window_ended__follows_both_algorithms_with_each_value_rounded_down(
+    laws: ModuleType, goal, course, draw
+) -> None:
     follow(laws, goal, course, draw)
 
 
-def test_window_ended__a_flow_that_gets_nowhere_is_quenched_after_theta_windows(laws):
+def test_window_ended__a_flow_that_gets_nowhere_is_quenched_after_theta_windows(laws: ModuleType) -> None:
     """As in figure 11: 4 flows on a link that holds 3; the throughput stays, the deadline comes nearer."""
     s, goal, flow = state(laws), Goal(), Flow(Goal(), paper.FIXED)
     outcomes = []
@@ -316,7 +329,7 @@ def test_window_ended__a_flow_that_gets_nowhere_is_quenched_after_theta_windows(
     assert [k for k, quenched in enumerate(outcomes) if quenched] == list(range(THETA, 70, THETA))
 
 
-def test_window_ended__urgency_is_raised_only_while_more_is_desired(laws):
+def test_window_ended__urgency_is_raised_only_while_more_is_desired(laws: ModuleType) -> None:
     s, told = state(laws), c_goal(laws, Goal())
     for v_remain, raised in ((10**6 + 1, 1), (10**6, 0), (10**6 - 1, 0), (2 * 10**6, 1)):
         laws.lib.sl_datcp_window_ended(s, told, c_window(laws, Window(10**6, 10**6, v_remain, 10**6)))
@@ -326,7 +339,7 @@ def test_window_ended__urgency_is_raised_only_while_more_is_desired(laws):
     assert (s.urgency_q16, s.raised) == (TOP, 1), "at its maximum too: there flows are quenched"
 
 
-def test_window_ended__without_leave_no_flow_is_quenched(laws):
+def test_window_ended__without_leave_no_flow_is_quenched(laws: ModuleType) -> None:
     s, told = state(laws), c_goal(laws, Goal(may_quench=False))
     w = c_window(laws, Window(1000, 1000, 10**9, 1000), 2**32 - 1)
     assert not any(laws.lib.sl_datcp_window_ended(s, told, w) for _ in range(200))
@@ -334,7 +347,7 @@ def test_window_ended__without_leave_no_flow_is_quenched(laws):
 
 
 @given(goals, stretches)
-def test_window_ended__a_flow_without_deadline_is_a_standard_flow(laws, goal, course):
+def test_window_ended__a_flow_without_deadline_is_a_standard_flow(laws: ModuleType, goal, course) -> None:
     s = follow(laws, replace(goal, timed=False, phi=Fraction(0)), course, 2**32 - 1)
     if course:
         assert (s.urgency_q16, s.precedence_q16, s.raised, s.fruitless) == (ONE, ONE, 0, 0)
@@ -352,7 +365,7 @@ plain_windows = st.builds(
 
 
 @given(goals, st.lists(plain_windows, min_size=1, max_size=60))
-def test_window_ended__stays_near_the_paper_in_real_numbers(laws, goal, course):
+def test_window_ended__stays_near_the_paper_in_real_numbers(laws: ModuleType, goal, course) -> None:
     """Rounding adds up window by window; its bound does too.
 
     R_avg is less than 1.9 / 0.9 B/s below (each window takes a tenth of the old error over, and is rounded twice),
@@ -371,7 +384,9 @@ def test_window_ended__stays_near_the_paper_in_real_numbers(laws, goal, course):
 
 
 @given(st.tuples(u64, u64, u64, u64, u32, u32), st.tuples(u32, u32, u32, u32), st.integers(1, 40))
-def test_window_ended__any_input_leaves_everything_within_bounds(laws, window, goal, times):
+def test_window_ended__any_input_leaves_everything_within_bounds(
+    laws: ModuleType, window, goal, times: int
+) -> None:
     s = state(laws)
     for _ in range(times):
         laws.lib.sl_datcp_window_ended(
@@ -383,7 +398,7 @@ def test_window_ended__any_input_leaves_everything_within_bounds(laws, window, g
         assert s.raised in (0, 1)
 
 
-def test_window_ended__past_the_deadline_urgency_rises_while_anything_remains(laws):
+def test_window_ended__past_the_deadline_urgency_rises_while_anything_remains(laws: ModuleType) -> None:
     s, told = state(laws), c_goal(laws, Goal())
     laws.lib.sl_datcp_window_ended(s, told, c_window(laws, Window(10**6, 1000, 1, 0)))
     assert s.desired_bytes_per_s == laws.lib.SL_RATE_MAX
@@ -396,7 +411,7 @@ def test_window_ended__past_the_deadline_urgency_rises_while_anything_remains(la
 # Suspension
 
 
-def test_suspended__rates_and_theta_begin_anew_and_urgency_stays(laws):
+def test_suspended__rates_and_theta_begin_anew_and_urgency_stays(laws: ModuleType) -> None:
     s = state(
         laws,
         average_bytes_per_s=10**6,
@@ -422,8 +437,8 @@ def calm_bound_us(at_quench_us: int, least_us: int) -> int:
 
 @given(u32, u32, st.lists(st.tuples(st.sampled_from([0] * 20 + [1, 2**31]), st.integers(-9, 1)), max_size=60))
 def test_may_resume__after_enough_windows_in_a_row_without_mark_near_the_least_round_trip(
-    laws, at_quench_us, least_us, seen
-):
+    laws: ModuleType, at_quench_us: int, least_us: int, seen
+) -> None:
     s = state(laws)
     laws.lib.sl_datcp_suspended(s, at_quench_us)
     in_a_row = 0
@@ -435,7 +450,7 @@ def test_may_resume__after_enough_windows_in_a_row_without_mark_near_the_least_r
         assert s.calm == in_a_row
 
 
-def test_may_resume__by_hand(laws):
+def test_may_resume__by_hand(laws: ModuleType) -> None:
     s = state(laws)
     laws.lib.sl_datcp_suspended(s, 1100)
     calm = [laws.lib.sl_datcp_may_resume(s, 0, 300, 100) for _ in range(CALM)]
@@ -445,7 +460,7 @@ def test_may_resume__by_hand(laws):
     assert not laws.lib.sl_datcp_may_resume(s, 0, 351, 100)
 
 
-def test_may_resume__quenched_at_the_least_round_trip(laws):
+def test_may_resume__quenched_at_the_least_round_trip(laws: ModuleType) -> None:
     """Round trips vary; such a flow must not wait for the very least one for ever."""
     s = state(laws)
     laws.lib.sl_datcp_suspended(s, 100)
@@ -456,5 +471,7 @@ def test_may_resume__quenched_at_the_least_round_trip(laws):
 
 
 @given(st.one_of(u64, st.integers(0, 10**7)), u32)
-def test_left__is_shortened_by_8_round_trips_or_a_quarter(laws, left_us, rtt_us):
+def test_left__is_shortened_by_8_round_trips_or_a_quarter(
+    laws: ModuleType, left_us: int, rtt_us: int
+) -> None:
     assert laws.lib.sl_datcp_left_us(left_us, rtt_us) == left_us - min(8 * rtt_us, left_us // 4)

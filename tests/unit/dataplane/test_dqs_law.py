@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from types import ModuleType
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,22 +66,22 @@ class Switch:
 class Law:
     """The law, with the packets that its caller would hold."""
 
-    def __init__(self, laws, queues, release_ns):
+    def __init__(self, laws, queues, release_ns: int) -> None:
         self.lib = laws.lib
         self.state = laws.ffi.new("struct sl_dqs *")
         self.settings = laws.ffi.new("struct sl_dqs_settings *", (release_ns, queues))
         self.held = [deque() for _ in range(MAX_QUEUES)]
 
-    def enqueue(self, packet, flow, now_ns):
+    def enqueue(self, packet, flow, now_ns: int):
         at = self.lib.sl_dqs_enqueue(self.state, self.settings, flow, now_ns)
         self.held[at].append(packet)
         return at
 
-    def dequeue(self, now_ns):
+    def dequeue(self, now_ns: int):
         at = self.lib.sl_dqs_dequeue(self.state, self.settings, now_ns)
         return None if at == NONE else self.held[at].popleft()
 
-    def active(self, now_ns):
+    def active(self, now_ns: int):
         return self.lib.sl_dqs_active(self.state, self.settings, now_ns)
 
 
@@ -99,7 +100,9 @@ steps = st.lists(
 
 
 @given(queues=queue_counts, release_ns=release_times, begin_ns=st.sampled_from([0, 1, 2**62]), steps=steps)
-def test_dqs__is_the_switch_that_holds_the_packets(laws, queues, release_ns, begin_ns, steps):
+def test_dqs__is_the_switch_that_holds_the_packets(
+    laws: ModuleType, queues, release_ns: int, begin_ns: int, steps
+) -> None:
     law, switch, now_ns = Law(laws, queues, release_ns), Switch(queues, release_ns), begin_ns
     for flow, later_ns in steps:
         now_ns += later_ns
@@ -115,7 +118,9 @@ def test_dqs__is_the_switch_that_holds_the_packets(laws, queues, release_ns, beg
 
 
 @given(queues=queue_counts, release_ns=release_times, steps=steps)
-def test_dqs__the_packets_of_a_flow_leave_in_their_order_and_all_leave(laws, queues, release_ns, steps):
+def test_dqs__the_packets_of_a_flow_leave_in_their_order_and_all_leave(
+    laws: ModuleType, queues, release_ns: int, steps
+) -> None:
     law, now_ns, arrived, left = Law(laws, queues, release_ns), 0, [], []
     for number, (flow, later_ns) in enumerate(steps):
         now_ns += later_ns
@@ -134,7 +139,9 @@ def test_dqs__the_packets_of_a_flow_leave_in_their_order_and_all_leave(laws, que
 
 
 @given(count=st.integers(1, MAX_QUEUES), each=st.integers(1, 20))
-def test_dequeue__flows_with_sub_queues_of_their_own_take_turns(laws, count, each):
+def test_dequeue__flows_with_sub_queues_of_their_own_take_turns(
+    laws: ModuleType, count: int, each: int
+) -> None:
     law = Law(laws, MAX_QUEUES, 10**9)
     for flow in range(count):
         for number in range(each):
@@ -144,7 +151,7 @@ def test_dequeue__flows_with_sub_queues_of_their_own_take_turns(laws, count, eac
     ]
 
 
-def test_enqueue__a_short_flow_does_not_wait_for_a_long_one(laws):
+def test_enqueue__a_short_flow_does_not_wait_for_a_long_one(laws: ModuleType) -> None:
     law = Law(laws, 8, 10**6)
     for number in range(100):
         law.enqueue(("long", number), 1, 1)
@@ -152,7 +159,9 @@ def test_enqueue__a_short_flow_does_not_wait_for_a_long_one(laws):
     assert [law.dequeue(2) for _ in range(3)] == [("long", 0), ("short", 0), ("long", 1)]
 
 
-def test_enqueue__a_sub_queue_is_its_flows_until_it_has_been_empty_for_longer_than_the_time(laws):
+def test_enqueue__a_sub_queue_is_its_flows_until_it_has_been_empty_for_longer_than_the_time(
+    laws: ModuleType,
+) -> None:
     law = Law(laws, 1, 100)
     law.enqueue("a", 1, 0)
     law.dequeue(50)
@@ -166,7 +175,7 @@ def test_enqueue__a_sub_queue_is_its_flows_until_it_has_been_empty_for_longer_th
     assert law.state.queue[0].flow == 2
 
 
-def test_enqueue__a_clock_read_earlier_releases_nothing(laws):
+def test_enqueue__a_clock_read_earlier_releases_nothing(laws: ModuleType) -> None:
     law = Law(laws, 1, 0)
     law.enqueue("a", 1, 1000)
     law.dequeue(1000)
@@ -174,7 +183,7 @@ def test_enqueue__a_clock_read_earlier_releases_nothing(laws):
     assert law.active(1001) == 0
 
 
-def test_enqueue__a_guest_stays_until_its_packets_have_left(laws):
+def test_enqueue__a_guest_stays_until_its_packets_have_left(laws: ModuleType) -> None:
     """Two sub-queues, both taken; the guest's flow goes on to where it waits though the other becomes free."""
     law = Law(laws, 2, 0)
     guest = next(f for f in range(3, 99) if laws.lib.sl_dqs_shared(f, law.settings) == 0)
@@ -189,7 +198,7 @@ def test_enqueue__a_guest_stays_until_its_packets_have_left(laws):
     assert law.enqueue("guest", guest, 3) == 1
 
 
-def test_shared__spreads_flows_evenly(laws):
+def test_shared__spreads_flows_evenly(laws: ModuleType) -> None:
     settings = laws.ffi.new("struct sl_dqs_settings *", (0, 32))
     hits = [0] * 32
     for flow in range(32_000):
@@ -208,7 +217,9 @@ late_steps = st.lists(
 
 
 @given(queues=queue_counts, release_ns=release_times, steps=late_steps)
-def test_left__whoever_has_the_turn_and_however_late_the_law_hears_of_it(laws, queues, release_ns, steps):
+def test_left__whoever_has_the_turn_and_however_late_the_law_hears_of_it(
+    laws: ModuleType, queues, release_ns: int, steps
+) -> None:
     """As in a kernel, whose scheduler takes packets out while the law looks at the next one only."""
     law, unsaid = Law(laws, queues, release_ns), [0] * MAX_QUEUES
     last_ns, left = [0] * MAX_QUEUES, []
@@ -231,7 +242,7 @@ def test_left__whoever_has_the_turn_and_however_late_the_law_hears_of_it(laws, q
         assert arrivals == sorted(arrivals)
 
 
-def test_left__more_than_waits_is_all_and_of_none_changes_nothing(laws):
+def test_left__more_than_waits_is_all_and_of_none_changes_nothing(laws: ModuleType) -> None:
     law = Law(laws, 2, 10)
     law.enqueue("a", 1, 0)
     laws.lib.sl_dqs_left(law.state, 0, 0, 5)

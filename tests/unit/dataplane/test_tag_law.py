@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +51,7 @@ packets = st.lists(
 )
 
 
-def test_tags_header__is_what_the_policy_generates():
+def test_tags_header__is_what_the_policy_generates() -> None:
     from dataplane.build import LAWS
 
     assert (LAWS / "tags.gen.h").read_text() == tags.c_header()
@@ -58,26 +59,26 @@ def test_tags_header__is_what_the_policy_generates():
 
 @given(st.integers(0, 10**8), st.sampled_from([0, 1, 1000, 10**6]), u32)
 def test_deadline_tag__the_bytes_first_then_the_urgency(
-    laws, attained_bytes, urgent_after_bytes, urgency_q16
-):
+    laws: ModuleType, attained_bytes: int, urgent_after_bytes: int, urgency_q16: int
+) -> None:
     got = laws.lib.sl_deadline_tag(attained_bytes, urgent_after_bytes, urgency_q16)
     by_bytes = attained_bytes < urgent_after_bytes
     assert got == (tags.attained_tag(attained_bytes) if by_bytes else tags.urgency_tag(urgency_q16))
 
 
 @given(st.one_of(st.integers(0, U64), st.integers(0, 2 * 10**8)))
-def test_attained_tag__is_the_policys(laws, attained_bytes):
+def test_attained_tag__is_the_policys(laws: ModuleType, attained_bytes: int) -> None:
     assert laws.lib.sl_attained_tag(attained_bytes) == tags.attained_tag(attained_bytes)
 
 
-def test_attained_tag__around_every_edge(laws):
+def test_attained_tag__around_every_edge(laws: ModuleType) -> None:
     for edge in (0, *tags.EDGES_BYTES, 2**32, U64 - 1):
         for attained_bytes in (max(0, edge - 1), edge, edge + 1):
             assert laws.lib.sl_attained_tag(attained_bytes) == tags.attained_tag(attained_bytes)
 
 
 @given(isn=st.one_of(st.integers(0, 2**32 - 1), st.integers(2**32 - 5000, 2**32 - 1)), sent=packets)
-def test_segment__attained_is_the_distance_from_the_flows_first_byte(laws, isn, sent):
+def test_segment__attained_is_the_distance_from_the_flows_first_byte(laws: ModuleType, isn, sent) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     origin = 2**40 + isn
     flow = Flow(end=origin, start=origin)
@@ -90,13 +91,13 @@ def test_segment__attained_is_the_distance_from_the_flows_first_byte(laws, isn, 
         assert laws.lib.sl_tag_segment(state, position % 2**32, data_bytes, acked, now_ns, GAP_NS) == want
 
 
-def send(laws, state, seq, data_bytes, now_ns, outstanding=0):
+def send(laws, state, seq, data_bytes: int, now_ns: int, outstanding: int = 0):
     """Send with all earlier data acknowledged, but for `outstanding` bytes."""
     acked = (state.end - outstanding) % 2**32
     return laws.lib.sl_tag_segment(state, seq % 2**32, data_bytes, acked, now_ns, GAP_NS)
 
 
-def test_segment__a_flow_beyond_4_gb_stays_in_the_last_bucket(laws):
+def test_segment__a_flow_beyond_4_gb_stays_in_the_last_bucket(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     chunk = 2**29
     attained = [send(laws, state, i * chunk, chunk, i) for i in range(40)]
@@ -104,14 +105,14 @@ def test_segment__a_flow_beyond_4_gb_stays_in_the_last_bucket(laws):
     assert all(laws.lib.sl_attained_tag(a) == tags.ATTAINED_LAST for a in attained[1:])
 
 
-def test_segment__restarts_after_more_than_the_gap(laws):
+def test_segment__restarts_after_more_than_the_gap(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     assert send(laws, state, 0, 5000, 0) == 0
     assert send(laws, state, 5000, 5000, GAP_NS) == 5000, "the gap itself is not more than the gap"
     assert send(laws, state, 10_000, 5000, 2 * GAP_NS + 1) == 0
 
 
-def test_segment__a_flow_with_data_under_way_is_not_idle(laws):
+def test_segment__a_flow_with_data_under_way_is_not_idle(laws: ModuleType) -> None:
     """It waits in a low queue: to take it for a new flow would let its next packets overtake those that wait."""
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 5000, 0)
@@ -122,11 +123,13 @@ def test_segment__a_flow_with_data_under_way_is_not_idle(laws):
 
 
 @given(st.integers(0, U64), st.integers(0, 2**29))
-def test_gap__is_at_least_two_round_trips(laws, configured_ns, srtt_us):
+def test_gap__is_at_least_two_round_trips(laws: ModuleType, configured_ns: int, srtt_us: int) -> None:
     assert laws.lib.sl_tag_gap_ns(configured_ns, srtt_us) == max(configured_ns, 2000 * srtt_us)
 
 
-def test_segment__retransmission_after_the_gap_keeps_its_place_and_prolongs_the_flow(laws):
+def test_segment__retransmission_after_the_gap_keeps_its_place_and_prolongs_the_flow(
+    laws: ModuleType,
+) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 20_000, 0)
     assert send(laws, state, 10_000, 1000, 5 * GAP_NS) == 10_000
@@ -135,7 +138,7 @@ def test_segment__retransmission_after_the_gap_keeps_its_place_and_prolongs_the_
     )
 
 
-def test_segment__pure_acks_neither_restart_nor_refresh(laws):
+def test_segment__pure_acks_neither_restart_nor_refresh(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 20_000, 0)
     assert send(laws, state, 20_000, 0, GAP_NS) == 20_000
@@ -143,14 +146,14 @@ def test_segment__pure_acks_neither_restart_nor_refresh(laws):
     assert send(laws, state, 20_000, 1000, 3 * GAP_NS) == 0, "the ACK did not prolong the flow"
 
 
-def test_segment__fin_carries_the_flows_size_and_the_ack_behind_it_too(laws):
+def test_segment__fin_carries_the_flows_size_and_the_ack_behind_it_too(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 10_000, 0)
     assert send(laws, state, 10_000, 0, 1) == 10_000
     assert send(laws, state, 10_001, 0, 2) == 10_000, "the FIN's own sequence number is no byte of the flow"
 
 
-def test_carried_data__tells_a_flow_from_the_idle_half_of_a_connection(laws):
+def test_carried_data__tells_a_flow_from_the_idle_half_of_a_connection(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     assert not laws.lib.sl_tag_carried_data(state)
     send(laws, state, 77, 0, 0)
@@ -161,14 +164,14 @@ def test_carried_data__tells_a_flow_from_the_idle_half_of_a_connection(laws):
     assert laws.lib.sl_tag_carried_data(state), "also when a new flow has begun after a gap"
 
 
-def test_segment__clock_of_another_cpu_may_be_behind(laws):
+def test_segment__clock_of_another_cpu_may_be_behind(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 1000, 10**12)
     assert send(laws, state, 1000, 1000, 10**12 - 5) == 1000
 
 
 @given(st.lists(st.tuples(st.integers(0, 65_507), st.integers(0, 3 * GAP_NS)), max_size=60))
-def test_datagram__attained_is_the_sum_since_the_last_gap(laws, sent):
+def test_datagram__attained_is_the_sum_since_the_last_gap(laws: ModuleType, sent) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     now_ns, total, last_ns = 0, 0, 0
     for data_bytes, later_ns in sent:
@@ -180,13 +183,13 @@ def test_datagram__attained_is_the_sum_since_the_last_gap(laws, sent):
 
 
 @given(st.one_of(u32, st.integers(0, 20 * tags.URGENCY_ONE)))
-def test_urgency_tag__is_the_policys(laws, urgency_q16):
+def test_urgency_tag__is_the_policys(laws: ModuleType, urgency_q16: int) -> None:
     got = laws.lib.sl_urgency_tag(urgency_q16)
     assert got == tags.urgency_tag(urgency_q16)
     assert tags.URGENCY_FIRST <= got <= tags.URGENCY_LAST
 
 
-def test_urgency_tag__around_every_edge(laws):
+def test_urgency_tag__around_every_edge(laws: ModuleType) -> None:
     for step, edge in enumerate(tags.URGENCY_EDGES_Q16):
         assert laws.lib.sl_urgency_tag(edge - 1) == laws.lib.sl_urgency_tag(edge) == tags.URGENCY_FIRST + step
         assert laws.lib.sl_urgency_tag(edge + 1) == tags.URGENCY_FIRST + step + 1
@@ -195,25 +198,25 @@ def test_urgency_tag__around_every_edge(laws):
 
 
 @given(u32, u32)
-def test_urgency_tag__a_more_urgent_flow_never_gets_a_lower_one(laws, one, other):
+def test_urgency_tag__a_more_urgent_flow_never_gets_a_lower_one(laws: ModuleType, one, other) -> None:
     tag = laws.lib.sl_urgency_tag
     assert tag(min(one, other)) <= tag(max(one, other))
 
 
-def test_urgency_tag__of_a_flow_without_deadline_is_the_step_that_ends_at_one(laws):
+def test_urgency_tag__of_a_flow_without_deadline_is_the_step_that_ends_at_one(laws: ModuleType) -> None:
     one = laws.lib.sl_ucp_urgency_q16(0, 0, 1)
     assert one == tags.URGENCY_ONE == laws.lib.SL_URGENCY_ONE_Q16
     assert laws.lib.sl_urgency_tag(one) < laws.lib.sl_urgency_tag(one + 1)
 
 
 @given(st.one_of(u64, st.integers(0, 2 * 10**7)))
-def test_known_size_tag__is_the_policys(laws, size_bytes):
+def test_known_size_tag__is_the_policys(laws: ModuleType, size_bytes: int) -> None:
     got = laws.lib.sl_known_size_tag(size_bytes)
     assert got == tags.known_size_tag(size_bytes)
     assert tags.KNOWN_SIZE_FIRST <= got <= tags.KNOWN_SIZE_LAST
 
 
-def test_known_size_tag__around_every_edge(laws):
+def test_known_size_tag__around_every_edge(laws: ModuleType) -> None:
     for size_class, edge in enumerate(tags.KNOWN_SIZE_EDGES_BYTES):
         below, above = tags.KNOWN_SIZE_FIRST + size_class, tags.KNOWN_SIZE_FIRST + size_class + 1
         assert laws.lib.sl_known_size_tag(edge - 1) == laws.lib.sl_known_size_tag(edge) == below

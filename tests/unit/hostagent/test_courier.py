@@ -32,7 +32,7 @@ def deliver_all(courier: Courier) -> None:
         pass
 
 
-def test_delivers_once_when_all_goes_well(web, tmp_path):
+def test_delivers_once_when_all_goes_well(web, tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     for number in range(700):
         spool.append(record(number))
@@ -42,7 +42,7 @@ def test_delivers_once_when_all_goes_well(web, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_record_arrives_whatever_dies(web, tmp_path, seed):
+def test_every_record_arrives_whatever_dies(web, tmp_path: Path, seed: int) -> None:
     """Requests are dropped, answers lost, the agent killed within a line, and the web process restarted."""
     rng = random.Random(seed)
     web.refuse_requests = web.lose_answers = 0.2
@@ -75,7 +75,7 @@ def test_every_record_arrives_whatever_dies(web, tmp_path, seed):
     assert courier.refused == 0
 
 
-def test_web_away__says_so_and_keeps_the_records(web, tmp_path):
+def test_web_away__says_so_and_keeps_the_records(web, tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(record(1))
     web.stop()
@@ -88,7 +88,7 @@ def test_web_away__says_so_and_keeps_the_records(web, tmp_path):
     assert set(web.records) == {"run/1"}
 
 
-def test_a_bad_record_is_put_aside_and_the_others_arrive(web, tmp_path):
+def test_a_bad_record_is_put_aside_and_the_others_arrive(web, tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     for number in range(40):
         spool.append(record(number))
@@ -106,7 +106,7 @@ def test_a_bad_record_is_put_aside_and_the_others_arrive(web, tmp_path):
 
 
 @pytest.mark.parametrize("status", [404, 405, 429, 500, 503])
-def test_a_service_that_is_not_well_loses_nothing(web, tmp_path, status):
+def test_a_service_that_is_not_well_loses_nothing(web, tmp_path: Path, status: int) -> None:
     spool = Spool(tmp_path)
     spool.append(record(1))
     courier = Courier(spool, HttpClient(web.target).post)

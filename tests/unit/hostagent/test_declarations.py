@@ -7,6 +7,7 @@ The hook itself has tests in the kernel tier.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,7 @@ def state(phase=Phase.SENDING):
 
 
 @pytest.fixture
-def kernel(monkeypatch):
+def kernel(monkeypatch: pytest.MonkeyPatch):
     """Record declarations in place of the kernel; the fixture is their list."""
     declared = []
     monkeypatch.setattr(options, "declare", lambda sock, **fields: declared.append(fields))
@@ -35,7 +36,7 @@ URGENT = replace(flow(1, size_bytes=50_000, deadline_us=2.5e6), quench="kill")
 IMPORTANT = replace(flow(2), importance=2.0, importance_share=0.5)
 
 
-def test_declare__deadline_importance_and_size(tmp_path, kernel):
+def test_declare__deadline_importance_and_size(tmp_path: Path, kernel) -> None:
     known = replace(flow(4, size_bytes=70_000), size_known=True)
     records = Bench(tmp_path, schedule(URGENT, IMPORTANT, flow(3), known)).run()
     assert {record.status for record in records.values()} == {FINISHED}
@@ -46,7 +47,7 @@ def test_declare__deadline_importance_and_size(tmp_path, kernel):
     ]
 
 
-def test_declare__the_next_flow_on_a_connection_does_not_inherit(tmp_path, kernel):
+def test_declare__the_next_flow_on_a_connection_does_not_inherit(tmp_path: Path, kernel) -> None:
     plain = flow(2, 0.2)
     bench = Bench(tmp_path, schedule(URGENT, plain, flow(3, 0.4), persistent=True))
     bench.run()
@@ -54,15 +55,19 @@ def test_declare__the_next_flow_on_a_connection_does_not_inherit(tmp_path, kerne
     assert bench.sender.undeclared == 0
 
 
-def test_declare__an_endless_flow_gets_its_urgency_from_a_deadline_and_no_size(tmp_path, kernel):
+def test_declare__an_endless_flow_gets_its_urgency_from_a_deadline_and_no_size(
+    tmp_path: Path, kernel
+) -> None:
     endless = replace(flow(1, size_bytes=64, deadline_us=4e6), until_s=0.1, elapsed_us=2e6)
     record = Bench(tmp_path, schedule(endless)).run()["run/1"]
     assert kernel == [{"deadline_s": 4.0, "elapsed_s": 2.0}]
     assert (record.source, record.deadline_us, record.met) == (BACKGROUND, None, None)
 
 
-def test_no_agent__flows_run_undeclared_and_are_counted(tmp_path, monkeypatch):
-    def refuse(sock, **fields):
+def test_no_agent__flows_run_undeclared_and_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(sock, **fields) -> None:
         raise NoAgent("no agent")
 
     monkeypatch.setattr(options, "declare", refuse)
@@ -72,7 +77,9 @@ def test_no_agent__flows_run_undeclared_and_are_counted(tmp_path, monkeypatch):
     assert bench.sender.undeclared == 1
 
 
-def test_killed__the_sender_notices_and_resets(tmp_path, kernel, monkeypatch):
+def test_killed__the_sender_notices_and_resets(
+    tmp_path: Path, kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(options, "state", lambda sock: state(Phase.KILLED))
     held = []
     with peer(held.append) as port:
@@ -93,8 +100,8 @@ def _ends_with_reset(sock):
 
 @pytest.mark.parametrize(("windows", "undeclared"), [(0, 1), (3, 0)])
 def test_a_long_flow_without_a_window_counts_as_undeclared(
-    tmp_path, kernel, monkeypatch, windows, undeclared
-):
+    tmp_path: Path, kernel, monkeypatch: pytest.MonkeyPatch, windows: int, undeclared: int
+) -> None:
     monkeypatch.setattr(options, "state", lambda sock: replace(state(), windows=windows))
     monkeypatch.setattr(tcp, "congestion_control", lambda sock: "sluice_datcp")
     bench = Bench(tmp_path, schedule(replace(URGENT, bytes=2_000_000), replace(URGENT, id="run/2")))
@@ -102,6 +109,6 @@ def test_a_long_flow_without_a_window_counts_as_undeclared(
     assert bench.sender.undeclared == undeclared  # the short flow has too few windows to tell
 
 
-def test_sample__no_rate_would_do_is_null():
+def test_sample__no_rate_would_do_is_null() -> None:
     assert declarations.sample(state())["wanted_bytes_per_s"] is None
     assert declarations.sample(state(Phase.SUSPENDED))["phase"] == "suspended"

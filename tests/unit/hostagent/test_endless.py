@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,12 +19,14 @@ from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_traffic import Bench, peer
 
 
-def endless(number, start_s=0.0, until_s=0.3):
+def endless(number: int, start_s: float = 0.0, until_s: float = 0.3):
     return replace(flow(number, start_s, 64), until_s=until_s)
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_an_endless_flow_is_sent_until_its_time_and_every_byte_of_it_arrives(tmp_path, persistent):
+def test_an_endless_flow_is_sent_until_its_time_and_every_byte_of_it_arrives(
+    tmp_path: Path, persistent: bool
+) -> None:
     bench = Bench(tmp_path, schedule(endless(1), flow(2, 0.1), persistent=persistent))
     records = bench.run()
     record = records["run/1"]
@@ -36,7 +39,7 @@ def test_an_endless_flow_is_sent_until_its_time_and_every_byte_of_it_arrives(tmp
     assert summarise(records.values())["fct_us"]["all"]["n"] == 1  # an endless flow is no part of the result
 
 
-def test_an_endless_flow_whose_receiver_is_stuck_is_unfinished(tmp_path):
+def test_an_endless_flow_whose_receiver_is_stuck_is_unfinished(tmp_path: Path) -> None:
     held = []
     with peer(held.append) as port:
         bench = Bench(tmp_path, schedule(endless(1, until_s=0.05)), port, grace_s=0.05)
@@ -46,12 +49,12 @@ def test_an_endless_flow_whose_receiver_is_stuck_is_unfinished(tmp_path):
     assert summarise([record])["unfinished"] == 0
 
 
-def test_samples__at_whole_multiples_of_the_interval_for_every_flow_under_way(tmp_path):
+def test_samples__at_whole_multiples_of_the_interval_for_every_flow_under_way(tmp_path: Path) -> None:
     bench = Bench(tmp_path, schedule(endless(1), endless(2, 0.1)))
     sampler = Sampler(bench.loop, bench.sender, tmp_path, 20)
     begin = bench.traffic.begin
 
-    def begin_both(start_at):
+    def begin_both(start_at) -> None:
         begin(start_at)
         sampler.begin(bench.traffic.epoch_ns)
 
@@ -70,7 +73,7 @@ def test_samples__at_whole_multiples_of_the_interval_for_every_flow_under_way(tm
 
 
 @pytest.mark.parametrize("max_window", [2, 50])
-def test_max_window__the_sender_has_no_more_under_way(tmp_path, max_window):
+def test_max_window__the_sender_has_no_more_under_way(tmp_path: Path, max_window: int) -> None:
     """The kernel forgets the bound when it sees the first packets; the receiver sets it again."""
     bench = Bench(tmp_path, schedule(endless(1, until_s=0.2)))
     bench.receiver.close()

@@ -19,7 +19,7 @@ def loop():
     loop.close()
 
 
-def test_timers_run_in_order_and_not_too_early(loop):
+def test_timers_run_in_order_and_not_too_early(loop) -> None:
     begin_ns = time.monotonic_ns()
     ran = []
     for delay_ms in (3, 1, 2):
@@ -32,7 +32,7 @@ def test_timers_run_in_order_and_not_too_early(loop):
     assert all(after_ns >= delay * 10**6 for delay, after_ns in ran)
 
 
-def test_handlers_see_their_events_until_removed(loop):
+def test_handlers_see_their_events_until_removed(loop) -> None:
     a, b = socket.socketpair()
     seen = []
 
@@ -47,7 +47,7 @@ def test_handlers_see_their_events_until_removed(loop):
     assert seen == [(READ, b"x")]
 
 
-def test_a_handler_removed_by_another_in_the_same_round_is_not_called(loop):
+def test_a_handler_removed_by_another_in_the_same_round_is_not_called(loop) -> None:
     pairs = [socket.socketpair() for _ in range(2)]
     called = []
 
@@ -63,12 +63,12 @@ def test_a_handler_removed_by_another_in_the_same_round_is_not_called(loop):
     assert len(called) == 1
 
 
-def test_stop__from_another_thread(loop):
+def test_stop__from_another_thread(loop) -> None:
     threading.Thread(target=loop.stop).start()
     loop.run()
 
 
-def test_stop__from_a_signal(loop):
+def test_stop__from_a_signal(loop) -> None:
     before = signal.signal(signal.SIGUSR1, lambda *_: loop.stop())
     signal.set_wakeup_fd(loop.wake_fd)
     try:
@@ -79,7 +79,7 @@ def test_stop__from_a_signal(loop):
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_an_exception_of_a_handler_ends_the_loop(loop):
+def test_an_exception_of_a_handler_ends_the_loop(loop) -> None:
     def broken() -> None:
         raise RuntimeError("a bug")
 

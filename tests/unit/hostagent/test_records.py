@@ -26,14 +26,16 @@ def complete(record: FlowRecord, arrived_ns: int) -> FlowRecord:
 
 
 @pytest.mark.parametrize(("deadline_us", "met"), [(None, None), (5000.0, False)])
-def test_unfinished__has_missed_its_deadline_if_it_has_one(deadline_us, met):
+def test_unfinished__has_missed_its_deadline_if_it_has_one(
+    deadline_us: float | None, met: bool | None
+) -> None:
     record = begun(deadline_us)
     assert (record.status, record.met, len(record.reason)) == (UNFINISHED, met, 200)
     assert FlowRecord.from_document(json.loads(to_json(record))) == record
 
 
 @pytest.mark.parametrize(("deadline_us", "met"), [(None, None), (500.0, True), (499.9, False)])
-def test_finished(deadline_us, met):
+def test_finished(deadline_us: float | None, met: bool | None) -> None:
     record = complete(begun(deadline_us), 2_000_500_000)
     assert (record.status, record.fct_us, record.met, record.reason) == (FINISHED, 500.0, met, "")
     assert (record.started_at, record.retransmissions) == (2.0, 3)
@@ -41,7 +43,7 @@ def test_finished(deadline_us, met):
     assert FlowRecord.from_document(json.loads(to_json(record))) == record
 
 
-def test_finished__before_it_began_is_no_measurement():
+def test_finished__before_it_began_is_no_measurement() -> None:
     record = complete(begun(500.0), 1_999_999_999)
     assert (record.status, record.reason, record.met) == (UNFINISHED, CLOCKS_DISAGREE, False)
     FlowRecord.from_document(json.loads(to_json(record)))

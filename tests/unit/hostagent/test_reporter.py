@@ -57,7 +57,7 @@ class Bench:
         self.failures += 1
 
 
-def test_heartbeats_carry_the_status_and_their_answers_are_applied(web, tmp_path):
+def test_heartbeats_carry_the_status_and_their_answers_are_applied(web, tmp_path: Path) -> None:
     bench = Bench(web.start(), tmp_path)
     bench.reporter.start()
     wait_until(lambda: len(bench.applied) >= 2, "two heartbeats")
@@ -66,7 +66,7 @@ def test_heartbeats_carry_the_status_and_their_answers_are_applied(web, tmp_path
     assert bench.applied[0] == SETTINGS
 
 
-def test_records_are_delivered_while_it_runs_and_when_it_ends(web, tmp_path):
+def test_records_are_delivered_while_it_runs_and_when_it_ends(web, tmp_path: Path) -> None:
     bench = Bench(web.start(), tmp_path)
     bench.spool.append(record(1))
     bench.reporter.start()
@@ -77,7 +77,9 @@ def test_records_are_delivered_while_it_runs_and_when_it_ends(web, tmp_path):
     assert bench.spool.depth == 0
 
 
-def test_web_away__said_once_and_taken_up_again(web, tmp_path, caplog):
+def test_web_away__said_once_and_taken_up_again(
+    web, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, logger="hostagent.reporter")
     bench = Bench(web, tmp_path)
     bench.spool.append(record(1))
@@ -91,7 +93,7 @@ def test_web_away__said_once_and_taken_up_again(web, tmp_path, caplog):
     bench.reporter.finish()
 
 
-def test_finish__does_not_wait_for_ever(web, tmp_path):
+def test_finish__does_not_wait_for_ever(web, tmp_path: Path) -> None:
     bench = Bench(web, tmp_path)
     bench.spool.append(record(1))
     bench.reporter.start()
@@ -100,7 +102,7 @@ def test_finish__does_not_wait_for_ever(web, tmp_path):
     assert bench.spool.depth == 1
 
 
-def test_an_error_ends_the_agent_and_is_kept(web, tmp_path):
+def test_an_error_ends_the_agent_and_is_kept(web, tmp_path: Path) -> None:
     def broken(wanted: object) -> None:
         raise RuntimeError("a bug")
 
@@ -112,7 +114,7 @@ def test_an_error_ends_the_agent_and_is_kept(web, tmp_path):
 
 
 @pytest.mark.parametrize("answer", [[], "text", None])
-def test_an_answer_that_is_no_object_is_not_applied(web, tmp_path, answer):
+def test_an_answer_that_is_no_object_is_not_applied(web, tmp_path: Path, answer) -> None:
     web.settings = answer
     bench = Bench(web.start(), tmp_path)
     bench.reporter.start()

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +25,7 @@ def ids(*numbers: int) -> list[str]:
     return [f"run/{number}" for number in numbers]
 
 
-def test_what_is_appended_is_delivered_once_and_in_order(tmp_path):
+def test_what_is_appended_is_delivered_once_and_in_order(tmp_path: Path) -> None:
     spool = Spool(tmp_path, segment_bytes=1000)
     for number in range(20):
         spool.append(record(number))
@@ -34,7 +35,7 @@ def test_what_is_appended_is_delivered_once_and_in_order(tmp_path):
     assert spool.next_batch() is None
 
 
-def test_next_batch__is_the_same_until_acknowledged(tmp_path):
+def test_next_batch__is_the_same_until_acknowledged(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(record(1))
     first = spool.next_batch()
@@ -44,7 +45,7 @@ def test_next_batch__is_the_same_until_acknowledged(tmp_path):
     assert drain(spool) == ids(2)
 
 
-def test_restart__delivers_what_was_not_acknowledged(tmp_path):
+def test_restart__delivers_what_was_not_acknowledged(tmp_path: Path) -> None:
     spool = Spool(tmp_path, segment_bytes=1000)
     for number in range(10):
         spool.append(record(number))
@@ -57,7 +58,7 @@ def test_restart__delivers_what_was_not_acknowledged(tmp_path):
     assert drain(again) == ids(*range(10 - left, 11))
 
 
-def test_restart__after_a_tear_at_every_byte_of_the_last_record(tmp_path):
+def test_restart__after_a_tear_at_every_byte_of_the_last_record(tmp_path: Path) -> None:
     original = tmp_path / "original"
     spool = Spool(original)
     spool.append(record(1))
@@ -79,7 +80,7 @@ def test_restart__after_a_tear_at_every_byte_of_the_last_record(tmp_path):
         shutil.rmtree(torn)
 
 
-def test_restart__the_cursor_is_lost_then_all_comes_again(tmp_path):
+def test_restart__the_cursor_is_lost_then_all_comes_again(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(record(1))
     drain(spool)
@@ -87,7 +88,7 @@ def test_restart__the_cursor_is_lost_then_all_comes_again(tmp_path):
     assert drain(Spool(tmp_path)) == ids(1)
 
 
-def test_segments_go_when_they_are_delivered_and_forgotten(tmp_path):
+def test_segments_go_when_they_are_delivered_and_forgotten(tmp_path: Path) -> None:
     spool = Spool(tmp_path, segment_bytes=1000)
     for number in range(10):
         spool.append(record(number))
@@ -100,14 +101,14 @@ def test_segments_go_when_they_are_delivered_and_forgotten(tmp_path):
     assert len(list(tmp_path.glob("segment-*"))) == 1
 
 
-def test_forgotten_segments_stay_until_they_are_delivered(tmp_path):
+def test_forgotten_segments_stay_until_they_are_delivered(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(record(1))
     spool.forget_before(spool.rotate())
     assert drain(Spool(tmp_path)) == ids(1)
 
 
-def test_a_batch_is_bounded(tmp_path):
+def test_a_batch_is_bounded(tmp_path: Path) -> None:
     spool = Spool(tmp_path, segment_bytes=10**9)
     for number in range(1201):
         spool.append(record(number))
@@ -115,7 +116,7 @@ def test_a_batch_is_bounded(tmp_path):
     assert len(drain(spool)) == 1201
 
 
-def test_damaged_lines_do_not_stop_the_others(tmp_path):
+def test_damaged_lines_do_not_stop_the_others(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(record(1))
     with (tmp_path / "segment-00000001.jsonl").open("ab") as file:
@@ -129,14 +130,14 @@ def test_damaged_lines_do_not_stop_the_others(tmp_path):
     assert drain(again) == ids(2)
 
 
-def test_quarantine(tmp_path):
+def test_quarantine(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.quarantine(b'{"id":"x"}', "422 no")
     entry = json.loads((tmp_path / "quarantine.jsonl").read_text())
     assert entry == {"why": "422 no", "record": '{"id":"x"}'}
 
 
-def test_append__a_full_disk_is_said(tmp_path, monkeypatch):
+def test_append__a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from policy.errors import EnvironmentLacking
 
     spool = Spool(tmp_path)

@@ -8,6 +8,8 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +43,7 @@ class Kept(Spool):
 class Bench:
     """A loop with a sender and, unless the test gives a port, a receiver."""
 
-    def __init__(self, folder, run, port=None, grace_s=20.0):
+    def __init__(self, folder, run, port=None, grace_s: float = 20.0) -> None:
         self.loop = Loop()
         self.receiver = None if port else Receiver(self.loop, None, port=0)
         self.sender = Sender(self.loop, run.persistent, port or self.receiver.port)
@@ -92,7 +94,7 @@ def peer(behaviour):
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_every_flow_finishes_with_its_size(tmp_path, persistent):
+def test_every_flow_finishes_with_its_size(tmp_path: Path, persistent: bool) -> None:
     sizes = [HEADER_BYTES, HEADER_BYTES + 1, 1448, 10_000, 3_000_000]
     flows = [flow(i, 0.01 * (i // 3), sizes[i % 5], deadline_us=10e6) for i in range(30)]
     bench = Bench(tmp_path, schedule(*flows, persistent=persistent))
@@ -108,20 +110,20 @@ def test_every_flow_finishes_with_its_size(tmp_path, persistent):
     assert bench.traffic.statistics.finished == bench.traffic.statistics.started == 30
 
 
-def test_connections__new_ones_are_closed_after_their_flow(tmp_path):
+def test_connections__new_ones_are_closed_after_their_flow(tmp_path: Path) -> None:
     bench = Bench(tmp_path, schedule(*(flow(i, 0.03 * (i // 2)) for i in range(10))))
     bench.run(until=lambda: bench.traffic.done and not bench.receiver.connections)
     assert not any(bench.sender._idle.values())
 
 
-def test_connections__persistent_ones_are_shared_by_flows_that_do_not_overlap(tmp_path):
+def test_connections__persistent_ones_are_shared_by_flows_that_do_not_overlap(tmp_path: Path) -> None:
     bench = Bench(tmp_path, schedule(*(flow(i, 0.05 * (i // 2)) for i in range(10)), persistent=True))
     bench.run()
     assert 1 <= bench.receiver.connections < 10
     assert len(bench.sender._idle["127.0.0.1"]) == bench.receiver.connections
 
 
-def test_a_flow_starts_at_its_time(tmp_path):
+def test_a_flow_starts_at_its_time(tmp_path: Path) -> None:
     start_at = time.time() + 0.05
     bench = Bench(tmp_path, schedule(flow(1, 0.05), flow(2, 0.1)))
     records = bench.run(start_at=start_at)
@@ -131,7 +133,7 @@ def test_a_flow_starts_at_its_time(tmp_path):
     assert bench.traffic.statistics.start_lag_max_us >= 0
 
 
-def test_refused(tmp_path):
+def test_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     records = Bench(tmp_path, schedule(flow(1)), port).run()
@@ -139,7 +141,7 @@ def test_refused(tmp_path):
     assert records["run/1"].reason == "connection refused"
 
 
-def test_reset_by_the_receiver(tmp_path):
+def test_reset_by_the_receiver(tmp_path: Path) -> None:
     def reset(connection: socket.socket) -> None:
         connection.recv(1)
         connection.close()  # closing with unread bytes sends RST
@@ -153,7 +155,7 @@ def test_reset_by_the_receiver(tmp_path):
     ("answer", "reason"),
     [(b"", "connection reset by the receiver"), (b"x" * 32, "no notice: starts with")],
 )
-def test_an_answer_that_is_no_notice(tmp_path, answer, reason):
+def test_an_answer_that_is_no_notice(tmp_path: Path, answer: Any, reason: str) -> None:
     def talk(connection: socket.socket) -> None:
         while connection.recv(100_000):
             pass
@@ -166,7 +168,7 @@ def test_an_answer_that_is_no_notice(tmp_path, answer, reason):
     assert records["run/1"].reason.startswith(reason)
 
 
-def test_the_grace_ends(tmp_path):
+def test_the_grace_ends(tmp_path: Path) -> None:
     held = []
     with peer(held.append) as port:
         bench = Bench(tmp_path, schedule(flow(1), flow(2, 0.01)), port, grace_s=0.05)
@@ -176,7 +178,7 @@ def test_the_grace_ends(tmp_path):
     assert bench.sender.active == {}
 
 
-def test_stop__active_flows_are_recorded_and_no_other_starts(tmp_path):
+def test_stop__active_flows_are_recorded_and_no_other_starts(tmp_path: Path) -> None:
     held = []
     with peer(held.append) as port:
         bench = Bench(tmp_path, schedule(flow(1), flow(2, 60.0)), port)
@@ -185,7 +187,7 @@ def test_stop__active_flows_are_recorded_and_no_other_starts(tmp_path):
     assert [(r.id, r.reason) for r in bench.by_id().values()] == [("run/1", STOPPED)]
 
 
-def test_killed_and_started_again__every_flow_has_one_record(tmp_path):
+def test_killed_and_started_again__every_flow_has_one_record(tmp_path: Path) -> None:
     """The first process is killed with two flows active, and no process runs while the third one is due."""
     start_at = time.time()
     run = schedule(flow(1), flow(2, 0.05), flow(3, 0.3), flow(4, 60.0))
@@ -204,7 +206,7 @@ def test_killed_and_started_again__every_flow_has_one_record(tmp_path):
     assert sorted(drain(second.spool)) == [f"run/{i}" for i in range(1, 5)]
 
 
-def test_checkpoints__journal_and_spool_stay_small(tmp_path, monkeypatch):
+def test_checkpoints__journal_and_spool_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hostagent.traffic.CHECKPOINT_LINES", 20)
     flows = [flow(i, 0.001 * i) for i in range(200)]
     bench = Bench(tmp_path, schedule(*flows))
@@ -212,7 +214,7 @@ def test_checkpoints__journal_and_spool_stay_small(tmp_path, monkeypatch):
     kept = [0]
     checkpoint = bench.traffic._checkpoint
 
-    def counted(before=None):
+    def counted(before=None) -> None:
         kept[0] = bench.traffic.active
         checkpoint(before)
 
@@ -227,7 +229,7 @@ def test_checkpoints__journal_and_spool_stay_small(tmp_path, monkeypatch):
     assert again.spool.records == []
 
 
-def test_receiver__strangers_are_dropped(tmp_path):
+def test_receiver__strangers_are_dropped(tmp_path: Path) -> None:
     bench = Bench(tmp_path, schedule(flow(1, 0.1)))
     strangers = [socket.create_connection(("127.0.0.1", bench.receiver.port)) for _ in range(3)]
     strangers[0].sendall(b"GET / HTTP/1.1\r\nHost: nobody.example.com\r\n\r\n")
