@@ -44,8 +44,8 @@ bpf: venv
 fabric: venv
 	@$(PYTHON) -m simulator.build
 
-gen: venv ## write the C header of the tag from policy/tags.py
-	$(PYTHON) -m policy.tags > dataplane/laws/tags.gen.h
+gen: venv ## write the C headers of the tag and of the congestion controls from policy/
+	$(PYTHON) -m tools.headers
 
 fmt: venv frontend ## format Python, C and JavaScript
 	.venv/bin/ruff format .
@@ -61,7 +61,7 @@ check: setup tidy ## formatting, lint, types, generated files
 	$(NODE_TOOLS)/biome ci --error-on-warnings
 	$(NODE_TOOLS)/tsc -p webui
 	$(NODE_TOOLS)/tsc -p tests/unit/webui/javascript
-	$(PYTHON) -m policy.tags | diff - dataplane/laws/tags.gen.h
+	$(PYTHON) -m tools.headers --check
 	.venv/bin/pymarkdown --strict-config scan $$(git ls-files '*.md' ':!.github')
 	.venv/bin/reuse lint --quiet || .venv/bin/reuse lint
 

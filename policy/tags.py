@@ -13,8 +13,8 @@ Buckets are closed on the right: tag 1+k holds packets whose flow had sent a byt
 EDGES_BYTES[k-1] < a <= EDGES_BYTES[k] (tag 1 from zero, tag 40 without upper end). So a flow "has sent more than"
 a demotion threshold exactly when its tag lies above the threshold's, and a threshold is always an edge.
 
-This module is the one source: `python -m policy.tags` prints the C header that the data plane compiles, and a test
-fails when dataplane/laws/tags.gen.h is stale.
+This module is the only source of these numbers. `make gen` writes the C header dataplane/laws/tags.gen.h from it, and
+`make check` fails if the header is stale.
 """
 
 from __future__ import annotations
@@ -127,7 +127,3 @@ def c_header() -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(c_header(), end="")

@@ -13,6 +13,9 @@ from pathlib import Path
 from dataplane import build
 
 DCTCP = "cc_dctcp"
+FRAME = "cc_ops.bpf.h"
+WINDOW_LAW = "cc_window_law.bpf.h"
+PUBLIC_NAME = "#define CC_NAME CC_JOIN(sluice_, CC)\n"
 PROGRAMS = sorted(name for name in build.names() if name.startswith("cc_"))
 
 
@@ -28,13 +31,13 @@ def private_build(
 
     `change` replaces a piece of cc_ops.bpf.h by another.
     """
+    frame = (build.SOURCES / FRAME).read_text()
+    for old, new in filter(
+        None, (change, (PUBLIC_NAME, f"#define CC_NAME {name or private_name(program)}\n"))
+    ):
+        assert frame.count(old) == 1
+        frame = frame.replace(old, new)
     source = (build.SOURCES / f"{program}.bpf.c").read_text()
-    operations = (build.SOURCES / "cc_ops.bpf.h").read_text()
-    if change:
-        assert operations.count(change[0]) == 1
-        operations = operations.replace(*change)
-    name, public = name or private_name(program), f"sluice_{program.removeprefix('cc_')}\n"
-    assert source.count(public) == 1
-    source = source.replace(public, f"{name}\n")
-    source = source.replace('#include "cc_ops.bpf.h"', operations)
-    return build.compile_source(name, source, directory)
+    for header, text in ((WINDOW_LAW, (build.SOURCES / WINDOW_LAW).read_text()), (FRAME, frame)):
+        source = source.replace(f'#include "{header}"', text)
+    return build.compile_source(program, source, directory)

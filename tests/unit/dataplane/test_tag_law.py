@@ -51,12 +51,6 @@ packets = st.lists(
 )
 
 
-def test_tags_header__is_what_the_policy_generates() -> None:
-    from dataplane.build import LAWS
-
-    assert (LAWS / "tags.gen.h").read_text() == tags.c_header()
-
-
 @given(st.integers(0, 10**8), st.sampled_from([0, 1, 1000, 10**6]), u32)
 def test_deadline_tag__the_bytes_first_then_the_urgency(
     laws: ModuleType, attained_bytes: int, urgent_after_bytes: int, urgency_q16: int
