@@ -49,8 +49,8 @@ UPLOAD = Connection(
     active=True,
     closed=True,
     adopted=False,
-    told_start_ns=None,
-    told_deadline_ns=None,
+    declared_start_ns=None,
+    declared_deadline_ns=None,
 )
 DOWNLOAD = replace(UPLOAD, sent_bytes=300, received_bytes=1_000_000)
 ELSEWHERE = ip_address("192.0.2.9")
@@ -151,7 +151,7 @@ def test_to_record__a_receiver_knows_by_how_it_ended(changes, status, reason) ->
 
 
 def test_to_record__deadlines_told_by_the_program() -> None:
-    told = {"told_start_ns": 2 * 10**9, "told_deadline_ns": 4 * 10**9}
+    told = {"declared_start_ns": 2 * 10**9, "declared_deadline_ns": 4 * 10**9}
     in_time = record(upload(**told))
     assert (in_time.deadline_us, in_time.met) == (2e6, True)
     assert record(upload(**told, sent_at_ns=4 * 10**9 + 1)).met is False
@@ -178,7 +178,7 @@ def test_rates__from_one_look_to_the_next() -> None:
 
 
 def test_living_connection__has_the_epochs_times() -> None:
-    living = living_connection(upload(told_start_ns=1, told_deadline_ns=7 * 10**9), 5000, H1)
+    living = living_connection(upload(declared_start_ns=1, declared_deadline_ns=7 * 10**9), 5000, H1)
     assert living.deadline_at == 1_700_000_007.0
     assert (living.src, living.dst, living.rate_bps) == ("h1", "h2", 5000)
 
