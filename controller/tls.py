@@ -76,7 +76,7 @@ class TlsSocket:
         except ssl.SSLWantReadError:
             return False
         except ssl.SSLError:
-            self._send_out()  # the alert tells the peer the reason
+            self._send_out()  # the alert contains the reason for the peer
             raise
         return True
 

@@ -62,7 +62,7 @@ def commands(ifname: str, queue: int) -> str:
 
 
 def make(ifname: str) -> None:
-    """Make missing flow queues at a port of this network namespace. CommandFailed if Open vSwitch has no queues there."""
+    """Make missing flow queues at a port of this network namespace. CommandFailed: it has no Open vSwitch queues."""
     there = standing().get(socket.if_nametoindex(ifname), set())
     lacking = [queue for queue in range(QUEUES) if queue not in there]
     if not lacking:

@@ -2,7 +2,7 @@
 """Flow watch on a host: the TCP connections of any program become flow records. Live ones go into heartbeats.
 
 If both ends of a connection are watched, only the host that sent more data reports it. If the other end
-is not watched, this host reports the connection, whatever the direction of the data. The reporter's
+is not watched, this host reports the connection in both directions. The reporter's
 thread does all of this, with a spool of its own, so that it never delays the traffic's thread.
 """
 
