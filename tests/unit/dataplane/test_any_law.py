@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every law on any input: nothing that C leaves undefined, and no number that wraps around unless it is meant to."""
+"""Every law on any input: no behaviour that C leaves undefined, and no number that wraps around by mistake."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tests.unit.dataplane import law_driver
 _WRAPS_ON_PURPOSE = (
     "sl_window_",  # sequence numbers and running counts, whose differences are taken modulo 2^32
     "sl_tag_",  # likewise
-    "sl_vq_arrive",  # takes a length times the units before it refuses lengths of which that is too much
-    "sl_vq_phantom",  # is asked only for times in which what was sent could have been drained
+    "sl_vq_arrive",  # multiplies a length by the units before it refuses too long ones
+    "sl_vq_phantom",  # callers pass only times in which the queue could drain all that was sent
     "sl_dqs_",  # a multiplicative hash
 )
 _CLANG_TRAPS = "-fsanitize=undefined,unsigned-integer-overflow", "-fsanitize-trap=all"
 
 
 def compiled(
-    compiler: str, laws, flags: tuple[str, ...], directory: Path, omit: tuple[str, ...] = ()
+    compiler: str, laws: ModuleType, flags: tuple[str, ...], directory: Path, omit: tuple[str, ...] = ()
 ) -> Path:
-    """The driver, without the laws whose names begin with one of `omit`."""
+    """Build the driver, without laws whose names begin with one of `omit`."""
     source, program = directory / "driver.c", directory / "driver"
     source.write_text(law_driver.source(laws, omit))
     command = [compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{build.LAWS}", *flags]
@@ -36,7 +36,7 @@ def compiled(
 
 
 def require_ubsan(directory: Path) -> None:
-    """Skip where the C compiler has no library of the sanitizer."""
+    """Skip the test if the C compiler has no library of the sanitizer."""
     source = directory / "empty.c"
     source.write_text("int main(void) { return 0; }\n")
     if shutil.which("cc") is None:
@@ -67,7 +67,7 @@ def test_laws__no_undefined_behaviour(laws: ModuleType, tmp_path: Path) -> None:
 
 
 def test_laws__no_wrap_around(laws: ModuleType, tmp_path: Path) -> None:
-    """clang's sanitizer also sees unsigned numbers wrap, and needs no library when it traps."""
+    """clang's sanitizer also finds unsigned numbers that wrap. It needs no library, because it traps."""
     if shutil.which("clang") is None:
         pytest.skip("no clang")
     ended = ran(compiled("clang", laws, _CLANG_TRAPS, tmp_path, omit=_WRAPS_ON_PURPOSE))

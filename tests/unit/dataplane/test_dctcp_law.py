@@ -21,7 +21,9 @@ windows = st.lists(
 
 
 @given(windows)
-def test_alpha__stays_within_its_error_of_the_real_average(laws: ModuleType, seen: list[int]) -> None:
+def test_alpha__stays_within_its_error_of_the_real_average(
+    laws: ModuleType, seen: list[tuple[int, int]]
+) -> None:
     alpha, real = laws.lib.SL_DCTCP_ALPHA_ONE, Fraction(1)
     for acked, marked in seen:
         alpha = laws.lib.sl_dctcp_alpha(alpha, acked, marked)
@@ -41,7 +43,7 @@ def test_alpha__settles_at_the_marked_share(laws: ModuleType) -> None:
 
 
 @given(alpha=st.integers(0, ONE), acked=u32, marked=u32)
-def test_alpha__any_counts(laws: ModuleType, alpha: int, acked, marked) -> None:
+def test_alpha__any_counts(laws: ModuleType, alpha: int, acked: int, marked: int) -> None:
     got = laws.lib.sl_dctcp_alpha(alpha, acked, marked)
     assert 0 <= got <= ONE
     if not acked:
@@ -68,8 +70,8 @@ def test_loss_cwnd__is_half_but_at_least_two(laws: ModuleType, cwnd: int) -> Non
 
 
 @given(start=u32, acked=u32, marked=u32, ahead=st.integers(0, 2**30), delivered=st.integers(0, 2**31))
-def test_window__ends_when_its_last_byte_is_acknowledged_and_says_what_it_held(
-    laws: ModuleType, start, acked, marked, ahead: int, delivered: int
+def test_window__ends_when_its_last_byte_is_acknowledged_and_returns_its_counts(
+    laws: ModuleType, start: int, acked: int, marked: int, ahead: int, delivered: int
 ) -> None:
     window, held = laws.ffi.new("struct sl_window *"), laws.ffi.new("struct sl_window_sum *")
     snd_nxt = (start + ahead) % 2**32

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from types import ModuleType
+from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 PASS, MARK, DROP = 0, 1, 2
 MAX_BYTES = 2 * 10**9
 UNITS = 8 * 10**9
-"""Of a level, in a byte."""
+"""Units of a level in a byte."""
 
 rates_bps = st.one_of(st.integers(1, 10**4), st.integers(10**6, 4 * 10**11), st.just(2**64 - 1))
 sizes_bytes = st.one_of(st.just(0), st.integers(1, 10**6), st.integers(1, 2**64 - 1))
@@ -25,10 +26,12 @@ arrivals = st.lists(
     ),
     max_size=80,
 )
+Packets = list[tuple[int, int, int]]
+"""Length in bytes, ns since the last packet, random number."""
 
 
 class RealQueue:
-    """The page on top of mark.h, with real-valued levels."""
+    """The description on top of mark.h, with real-valued levels."""
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class RealQueue:
         return MARK if marks else PASS
 
 
-def same_as_the_real_queue(laws, settings, packets: int) -> None:
+def same_as_the_real_queue(laws: ModuleType, settings: tuple[int, ...], packets: Packets) -> None:
     state = laws.ffi.new("struct sl_vq_state *")
     given = laws.ffi.new("struct sl_vq_settings *", settings)
     real, now_ns = RealQueue(*settings), 0
@@ -82,7 +85,7 @@ def same_as_the_real_queue(laws, settings, packets: int) -> None:
 
 @given(rate_bps=rates_bps, mark_bytes=sizes_bytes, buffer_bytes=sizes_bytes, packets=arrivals)
 def test_arrive__is_the_real_queue_exactly(
-    laws: ModuleType, rate_bps: int, mark_bytes: int, buffer_bytes: int, packets: int
+    laws: ModuleType, rate_bps: int, mark_bytes: int, buffer_bytes: int, packets: Packets
 ) -> None:
     same_as_the_real_queue(laws, (rate_bps, mark_bytes, buffer_bytes), packets)
 
@@ -92,7 +95,7 @@ def test_arrive__is_the_real_queue_exactly(
     packets=arrivals,
 )
 def test_arrive__with_ramp_and_phantom_queue_is_the_real_one_exactly(
-    laws: ModuleType, settings, packets: int
+    laws: ModuleType, settings: tuple[int, ...], packets: Packets
 ) -> None:
     same_as_the_real_queue(laws, settings, packets)
 
@@ -107,9 +110,9 @@ def test_arrive__with_ramp_and_phantom_queue_is_the_real_one_exactly(
     ),
 )
 def test_arrive__near_the_thresholds_of_a_busy_port(
-    laws: ModuleType, low_bytes: int, width_bytes: int, gamma: int, threshold_bytes: int, packets: int
+    laws: ModuleType, low_bytes: int, width_bytes: int, gamma: int, threshold_bytes: int, packets: Packets
 ) -> None:
-    """The ranges in which all three rules speak: about as much comes as is drained."""
+    """All three rules apply in these ranges, because about as much arrives as drains."""
     settings = (10**9, low_bytes, 0, low_bytes + width_bytes, 10**7 * gamma, threshold_bytes)
     same_as_the_real_queue(laws, settings, packets)
 
@@ -121,9 +124,9 @@ def test_arrive__near_the_thresholds_of_a_busy_port(
     packets=arrivals,
 )
 def test_arrive__one_threshold_is_the_ramp_without_width(
-    laws: ModuleType, settings, not_above: int, phantom_mark_bytes: int, packets: int
+    laws: ModuleType, settings: tuple[int, ...], not_above: int, phantom_mark_bytes: int, packets: Packets
 ) -> None:
-    """Whatever the random numbers, and whatever stands in settings that are switched off."""
+    """For all random numbers, and for any value in settings that are switched off."""
     plain, degenerate = laws.ffi.new("struct sl_vq_state *"), laws.ffi.new("struct sl_vq_state *")
     k = laws.ffi.new("struct sl_vq_settings *", settings)
     also_k = laws.ffi.new(
@@ -139,20 +142,20 @@ def test_arrive__one_threshold_is_the_ramp_without_width(
 
 
 def queue(
-    laws,
+    laws: ModuleType,
     *,
     rate_bps: int = 10**8,
     mark_bytes: int = 0,
     buffer_bytes: int = 0,
     mark_max_bytes: int = 0,
     phantom: tuple[int, int] = (0, 0),
-):
+) -> tuple[Any, Any]:
     settings = (rate_bps, mark_bytes, buffer_bytes, mark_max_bytes, *phantom)
     return laws.ffi.new("struct sl_vq_state *"), laws.ffi.new("struct sl_vq_settings *", settings)
 
 
-def arrive(laws, state, settings, len_bytes: int, now_ns: int, random: int = 0):
-    return laws.lib.sl_vq_arrive(state, settings, len_bytes, now_ns, random)
+def arrive(laws: ModuleType, state: Any, settings: Any, len_bytes: int, now_ns: int, random: int = 0) -> int:
+    return int(laws.lib.sl_vq_arrive(state, settings, len_bytes, now_ns, random))
 
 
 def test_arrive__marks_the_packet_that_finds_more_than_k(laws: ModuleType) -> None:
@@ -161,7 +164,7 @@ def test_arrive__marks_the_packet_that_finds_more_than_k(laws: ModuleType) -> No
     assert verdicts == [PASS, PASS, PASS, MARK], "the third finds 3000, not more; the fourth 4500"
 
 
-def test_arrive__drops_what_does_not_fit_and_admits_what_does(laws: ModuleType) -> None:
+def test_arrive__drops_only_packets_that_do_not_fit(laws: ModuleType) -> None:
     state, settings = queue(laws, buffer_bytes=3000)
     assert [arrive(laws, state, settings, 1500, 1) for _ in range(3)] == [PASS, PASS, DROP]
     assert laws.lib.sl_vq_backlog_bytes(state) == 3000, "a dropped packet takes no room"
@@ -194,7 +197,7 @@ def test_drain__loses_nothing_to_rounding(laws: ModuleType) -> None:
     assert often.level == once.level == 10**15 - 3 * 700_000
 
 
-def test_drain__keeps_what_is_less_than_a_nanoseconds_worth(laws: ModuleType) -> None:
+def test_drain__keeps_less_than_a_nanosecond_drains(laws: ModuleType) -> None:
     state, settings = queue(laws, rate_bps=10**9)
     state.level = 7 * 10**9 + 3
     laws.lib.sl_vq_drain(state, settings, 7)
@@ -203,8 +206,8 @@ def test_drain__keeps_what_is_less_than_a_nanoseconds_worth(laws: ModuleType) ->
     assert state.level == 0
 
 
-def levels(laws, settings, backlog_bytes: int, random):
-    """The verdict on an empty packet that finds this backlog."""
+def levels(laws: ModuleType, settings: Any, backlog_bytes: int | Fraction, random: int) -> int:
+    """Return the verdict on an empty packet that finds this backlog."""
     state = laws.ffi.new("struct sl_vq_state *", (int(backlog_bytes * UNITS), 1, 0))
     return arrive(laws, state, settings, 0, 1, random)
 
@@ -227,7 +230,7 @@ def test_ramp__never_up_to_min_and_always_above_max(laws: ModuleType) -> None:
     found=st.integers(0, MAX_BYTES),
 )
 def test_ramp__probability_is_the_line(laws: ModuleType, low: int, high: int, found: int) -> None:
-    """Of the 2^32 random numbers the smallest ones mark, as many as the line says, to one."""
+    """The smallest of the 2^32 random numbers mark. Their number is that of the line, within one."""
     _, settings = queue(laws, mark_bytes=low, mark_max_bytes=high)
     share = (
         Fraction(min(max(found - low, 0), max(high - low, 0)), high - low) if high > low else int(found > low)
@@ -240,7 +243,7 @@ def test_ramp__probability_is_the_line(laws: ModuleType, low: int, high: int, fo
 
 
 def test_phantom__marks_a_busy_link_whose_queue_is_empty(laws: ModuleType) -> None:
-    """Packets of 1500 B every 123 us, at 97.6 % of the link: the phantom queue at 95 % grows, the port is empty."""
+    """1500 B every 123 us are 97.6 % of the link. The port stays empty, and the phantom queue at 95 % grows."""
     state, settings = queue(laws, buffer_bytes=9000, phantom=(95 * 10**6, 6000))
     verdicts = []
     for i in range(1, 300):
@@ -273,7 +276,7 @@ def test_phantom__a_burst_into_the_port_reaches_it_at_the_links_rate(laws: Modul
     assert laws.lib.sl_vq_phantom_bytes(state) == 40 * 1500 * 5 // 100
 
 
-def test_phantom__switched_off_is_forgotten(laws: ModuleType) -> None:
+def test_phantom__switched_off_is_cleared(laws: ModuleType) -> None:
     state, settings = queue(laws, phantom=(1, 0))
     arrive(laws, state, settings, 1500, 1)
     arrive(laws, state, settings, 1500, 10**9)
@@ -298,8 +301,8 @@ def test_at_least__keeps_the_virtual_backlog_from_falling_behind_the_real_one(
     assert state.level == (max(drained, min(real_bytes, MAX_BYTES) * UNITS) if rate_bps else 0)
 
 
-def test_at_least__what_still_waits_has_not_fed_the_phantom_queue(laws: ModuleType) -> None:
-    """40 packets, of which the link has sent 10 in the time of 30: those 20 are counted when they really leave."""
+def test_at_least__waiting_packets_have_not_fed_the_phantom_queue(laws: ModuleType) -> None:
+    """The link has sent 10 of 40 packets in the time of 30. The other 20 count when they really leave."""
     state, settings = queue(laws, phantom=(95 * 10**6, 6000))
     for _ in range(40):
         arrive(laws, state, settings, 1500, 1)
@@ -325,9 +328,9 @@ def test_at_least__what_still_waits_has_not_fed_the_phantom_queue(laws: ModuleTy
 )
 @example(MAX_BYTES * UNITS, MAX_BYTES * UNITS, 2**64 - 1, Fraction(1, 10**6), 1)
 def test_phantom__from_any_state(
-    laws: ModuleType, level: int, phantom: int, rate_bps: int, share, elapsed_ns: int
+    laws: ModuleType, level: int, phantom: int, rate_bps: int, share: Fraction, elapsed_ns: int
 ) -> None:
-    """Also from levels whose sum 64 bits do not hold, and where to the nanosecond as much came as could be drained."""
+    """Includes levels whose sum exceeds 64 bits, and arrivals that equal the drain to the nanosecond."""
     phantom_rate = min(max(1, int(rate_bps * share)), 2**64 - 1)
     state, settings = queue(laws, rate_bps=rate_bps, phantom=(phantom_rate, 1))
     state.level, state.phantom = level, phantom

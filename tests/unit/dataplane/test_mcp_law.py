@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""laws/mcp.h: the rate that gets a flow done in time (Karuna, SIGCOMM 2016, section 4), in rational numbers."""
+"""laws/mcp.h: the rate that completes a flow in time (Karuna, SIGCOMM 2016, section 4), in rational numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_BOUND = 2**31 - 1
 
 
 def bound(remaining_bytes: int, left_us: int, rtt_us: int, mss_bytes: int) -> int:
-    """cwnd <= ceil(gamma * RTT / MSS), gamma = V_remain / T_remain; at least 2; none without a deadline ahead."""
+    """Return ceil(gamma * RTT / MSS), at least 2, with gamma = V_remain / T_remain. NO_BOUND: no deadline ahead."""
     if 0 in (left_us, rtt_us, mss_bytes):
         return NO_BOUND
     gamma_bytes_per_us = Fraction(min(remaining_bytes, LARGEST_BYTES), left_us)
@@ -30,18 +30,18 @@ def bound(remaining_bytes: int, left_us: int, rtt_us: int, mss_bytes: int) -> in
 def test_bound__is_the_needed_rate_in_packets(
     laws: ModuleType, remaining_bytes: int, left_us: int, rtt_us: int, mss_bytes: int
 ) -> None:
-    want = bound(remaining_bytes, left_us, rtt_us, mss_bytes)
-    assert laws.lib.sl_mcp_bound(remaining_bytes, left_us, rtt_us, mss_bytes) == want
+    expected = bound(remaining_bytes, left_us, rtt_us, mss_bytes)
+    assert laws.lib.sl_mcp_bound(remaining_bytes, left_us, rtt_us, mss_bytes) == expected
 
 
 @given(
     st.integers(0, 10**9), st.integers(1, 10**8), st.integers(1, 10**5), st.sampled_from([1, 536, 1448, 8948])
 )
-def test_bound__of_the_flows_that_there_are(
+def test_bound__of_usual_flows(
     laws: ModuleType, remaining_bytes: int, left_us: int, rtt_us: int, mss_bytes: int
 ) -> None:
-    want = bound(remaining_bytes, left_us, rtt_us, mss_bytes)
-    assert laws.lib.sl_mcp_bound(remaining_bytes, left_us, rtt_us, mss_bytes) == want
+    expected = bound(remaining_bytes, left_us, rtt_us, mss_bytes)
+    assert laws.lib.sl_mcp_bound(remaining_bytes, left_us, rtt_us, mss_bytes) == expected
 
 
 def test_bound__by_hand(laws: ModuleType) -> None:

@@ -19,18 +19,18 @@ ONE_Q16 = 2**16
 ERROR_Q20 = 2
 """The header's claim: less than this."""
 LOG_ERROR_Q24 = 1.01
-"""One cut-off bit, and what 24 squarings of 31 bits add to it."""
+"""One cut-off bit, and the error of 24 squarings of 31 bits."""
 
 exponents = st.one_of(st.integers(0, 16 * ONE_Q16), st.integers(0, 300), st.integers(0, 4 * ONE_Q16))
 
 
 def real_power_q20(alpha_q20: int, exponent_q16: int) -> float:
-    """alpha^s as the header extends it: larger alpha count as 1, larger s as 16."""
+    """Return alpha^s in the header's range: larger alpha count as 1, larger s as 16."""
     return float(ONE_Q20 * min(1.0, alpha_q20 / ONE_Q20) ** min(16.0, exponent_q16 / ONE_Q16))
 
 
-def test_missing__are_the_nearest() -> None:
-    """1 - 2^(-2^-i): no result tells one that is a unit off."""
+def test_missing__entries_are_the_nearest() -> None:
+    """1 - 2^(-2^-i). No other test would detect an entry that is one unit off."""
     text = (LAWS / "power.h").read_text()
     table = re.search(r"sl_power_missing_q32\[.*?\{(.*?)\}", text, re.DOTALL)
     assert table
@@ -59,20 +59,20 @@ def test_half_to_the__is_the_nearest(laws: ModuleType, exponent_q24: int) -> Non
 
 
 @given(alphas, exponents)
-def test_power__is_within_its_error(laws: ModuleType, alpha_q20, exponent_q16: int) -> None:
+def test_power__is_within_its_error(laws: ModuleType, alpha_q20: int, exponent_q16: int) -> None:
     got = laws.lib.sl_power_q20(alpha_q20, exponent_q16)
     assert abs(got - real_power_q20(alpha_q20, exponent_q16)) < ERROR_Q20
 
 
 @given(u32, u32)
-def test_power__any_input(laws: ModuleType, alpha_q20, exponent_q16: int) -> None:
+def test_power__any_input(laws: ModuleType, alpha_q20: int, exponent_q16: int) -> None:
     got = laws.lib.sl_power_q20(alpha_q20, exponent_q16)
     assert abs(got - real_power_q20(alpha_q20, exponent_q16)) < ERROR_Q20
     assert 0 <= got <= ONE_Q20
 
 
 def test_power__with_exponent_one_is_the_share_itself(laws: ModuleType) -> None:
-    """So that a flow without a deadline is cut exactly as DCTCP cuts it: all of the 2^20 + 1 shares."""
+    """All 2^20 + 1 shares. So a flow without a deadline gets exactly DCTCP's cut."""
     assert all(laws.lib.sl_power_q20(alpha, ONE_Q16) == alpha for alpha in range(ONE_Q20 + 1))
 
 
@@ -89,12 +89,16 @@ def test_power__at_the_ends(laws: ModuleType) -> None:
 
 
 @given(alphas, exponents, st.one_of(st.integers(0, 3), exponents))
-def test_power__never_grows_with_the_exponent(laws: ModuleType, alpha_q20, exponent_q16: int, more) -> None:
+def test_power__never_grows_with_the_exponent(
+    laws: ModuleType, alpha_q20: int, exponent_q16: int, more: int
+) -> None:
     power = laws.lib.sl_power_q20
     assert power(alpha_q20, exponent_q16 + more) <= power(alpha_q20, exponent_q16)
 
 
 @given(alphas, st.one_of(st.integers(0, 3), alphas), exponents)
-def test_power__never_falls_with_the_share(laws: ModuleType, alpha_q20, more, exponent_q16: int) -> None:
+def test_power__never_falls_with_the_share(
+    laws: ModuleType, alpha_q20: int, more: int, exponent_q16: int
+) -> None:
     power = laws.lib.sl_power_q20
     assert power(alpha_q20 + more, exponent_q16) >= power(alpha_q20, exponent_q16)

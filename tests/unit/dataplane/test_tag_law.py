@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""laws/tag.h against the definition of a flow, told with unbounded integers."""
+"""laws/tag.h against the definition of a flow with unbounded integers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ U64 = 2**64 - 1
 
 @dataclass
 class Flow:
-    """What policy/tags.py and laws/tag.h mean: positions are plain integers, sequence numbers their residues."""
+    """A flow by the definition of policy/tags.py and laws/tag.h. Positions are plain integers, not residues."""
 
     end: int
     """Position after the highest byte sent."""
@@ -72,7 +73,9 @@ def test_attained_tag__around_every_edge(laws: ModuleType) -> None:
 
 
 @given(isn=st.one_of(st.integers(0, 2**32 - 1), st.integers(2**32 - 5000, 2**32 - 1)), sent=packets)
-def test_segment__attained_is_the_distance_from_the_flows_first_byte(laws: ModuleType, isn, sent) -> None:
+def test_segment__attained_is_the_distance_from_the_flows_first_byte(
+    laws: ModuleType, isn: int, sent: list[tuple[int, int, int, bool]]
+) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     origin = 2**40 + isn
     flow = Flow(end=origin, start=origin)
@@ -81,14 +84,14 @@ def test_segment__attained_is_the_distance_from_the_flows_first_byte(laws: Modul
         now_ns += later_ns
         position = max(origin, flow.end - behind)
         acked = (flow.end - outstanding) % 2**32
-        want = flow.attained(position, data_bytes, outstanding, now_ns)
-        assert laws.lib.sl_tag_segment(state, position % 2**32, data_bytes, acked, now_ns, GAP_NS) == want
+        expected = flow.attained(position, data_bytes, outstanding, now_ns)
+        assert laws.lib.sl_tag_segment(state, position % 2**32, data_bytes, acked, now_ns, GAP_NS) == expected
 
 
-def send(laws, state, seq, data_bytes: int, now_ns: int, outstanding: int = 0):
-    """Send with all earlier data acknowledged, but for `outstanding` bytes."""
+def send(laws: ModuleType, state: Any, seq: int, data_bytes: int, now_ns: int, outstanding: int = 0) -> int:
+    """Send with all earlier data acknowledged, except `outstanding` bytes."""
     acked = (state.end - outstanding) % 2**32
-    return laws.lib.sl_tag_segment(state, seq % 2**32, data_bytes, acked, now_ns, GAP_NS)
+    return int(laws.lib.sl_tag_segment(state, seq % 2**32, data_bytes, acked, now_ns, GAP_NS))
 
 
 def test_segment__a_flow_beyond_4_gb_stays_in_the_last_bucket(laws: ModuleType) -> None:
@@ -106,13 +109,13 @@ def test_segment__restarts_after_more_than_the_gap(laws: ModuleType) -> None:
     assert send(laws, state, 10_000, 5000, 2 * GAP_NS + 1) == 0
 
 
-def test_segment__a_flow_with_data_under_way_is_not_idle(laws: ModuleType) -> None:
-    """It waits in a low queue: to take it for a new flow would let its next packets overtake those that wait."""
+def test_segment__a_flow_with_data_in_flight_is_not_idle(laws: ModuleType) -> None:
+    """Its data may wait in a low queue. The packets of a new flow would overtake that data."""
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 5000, 0)
     assert send(laws, state, 5000, 1000, 10 * GAP_NS, outstanding=1) == 5000
     assert send(laws, state, 6000, 1000, 30 * GAP_NS) == 0, (
-        "all of it has arrived: the next data is a new flow"
+        "all data has arrived, so the next data is a new flow"
     )
 
 
@@ -140,14 +143,14 @@ def test_segment__pure_acks_neither_restart_nor_refresh(laws: ModuleType) -> Non
     assert send(laws, state, 20_000, 1000, 3 * GAP_NS) == 0, "the ACK did not prolong the flow"
 
 
-def test_segment__fin_carries_the_flows_size_and_the_ack_behind_it_too(laws: ModuleType) -> None:
+def test_segment__fin_and_the_ack_after_it_carry_the_flows_size(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 10_000, 0)
     assert send(laws, state, 10_000, 0, 1) == 10_000
     assert send(laws, state, 10_001, 0, 2) == 10_000, "the FIN's own sequence number is no byte of the flow"
 
 
-def test_carried_data__tells_a_flow_from_the_idle_half_of_a_connection(laws: ModuleType) -> None:
+def test_carried_data__false_for_the_idle_half_of_a_connection(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     assert not laws.lib.sl_tag_carried_data(state)
     send(laws, state, 77, 0, 0)
@@ -155,7 +158,7 @@ def test_carried_data__tells_a_flow_from_the_idle_half_of_a_connection(laws: Mod
     send(laws, state, 77, 1, 1)
     assert laws.lib.sl_tag_carried_data(state)
     send(laws, state, 78, 1, 5 * GAP_NS)
-    assert laws.lib.sl_tag_carried_data(state), "also when a new flow has begun after a gap"
+    assert laws.lib.sl_tag_carried_data(state), "even if a new flow starts after a gap"
 
 
 def test_segment__clock_of_another_cpu_may_be_behind(laws: ModuleType) -> None:
@@ -165,7 +168,9 @@ def test_segment__clock_of_another_cpu_may_be_behind(laws: ModuleType) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 65_507), st.integers(0, 3 * GAP_NS)), max_size=60))
-def test_datagram__attained_is_the_sum_since_the_last_gap(laws: ModuleType, sent) -> None:
+def test_datagram__attained_is_the_sum_since_the_last_gap(
+    laws: ModuleType, sent: list[tuple[int, int]]
+) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     now_ns, total, last_ns = 0, 0, 0
     for data_bytes, later_ns in sent:
@@ -192,7 +197,9 @@ def test_urgency_tag__around_every_edge(laws: ModuleType) -> None:
 
 
 @given(u32, u32)
-def test_urgency_tag__a_more_urgent_flow_never_gets_a_lower_one(laws: ModuleType, one, other) -> None:
+def test_urgency_tag__a_more_urgent_flow_never_gets_a_lower_one(
+    laws: ModuleType, one: int, other: int
+) -> None:
     tag = laws.lib.sl_urgency_tag
     assert tag(min(one, other)) <= tag(max(one, other))
 
