@@ -146,7 +146,7 @@ def test_a_new_policy_rules_new_connections() -> None:
     with Agents() as agents:
         agents.start(flow(1, 0.0), flow(2, 6.0), flow(3, 6.1))
         agents.records(1)
-        agents.want(2, "cubic", "tcp")
+        agents.set_settings(2, "cubic", "tcp")
         wait_until(lambda: agents.status("h1").get("policy_version") == 2, "h1 has the policy")
         wait_until(lambda: agents.status("h2").get("policy_version") == 2, "h2 has the policy")
         records = agents.records(3)

@@ -18,7 +18,7 @@ def test_read__nothing_yet(tmp_path: Path) -> None:
     assert Journal(tmp_path).read() == JournalContents()
 
 
-def test_read__says_what_was_started(tmp_path: Path) -> None:
+def test_read__returns_the_started_flows(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.replace(100.0, 3, [(2, record(2))])
     journal.append_start(3, record(3))
@@ -34,15 +34,14 @@ def test_read__torn_at_every_byte(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     data = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(data) if byte == ord("\n")]
-    for length in range(
-        ends[0], len(data) + 1
-    ):  # the first line is always complete, because the file is replaced atomically
+    # The first line is always complete, because the agent replaces the file atomically.
+    for length in range(ends[0], len(data) + 1):
         path.write_bytes(data[:length])
         started = sum(end <= length for end in ends[1:])
         assert Journal(tmp_path).read().next_sequence == started
 
 
-def test_read__damaged_says_what_to_do(tmp_path: Path) -> None:
+def test_read__damaged_names_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").write_text("nonsense\n")
     with pytest.raises(SluiceError, match="remove the file"):
         Journal(tmp_path).read()
@@ -52,7 +51,7 @@ def test_resume__the_first_process_skips_nothing() -> None:
     assert resume(JournalContents(), RUN, 100.0, set(), now=105.0).next_sequence == 0
 
 
-def test_resume__another_run_starts_at_its_begin_and_closes_what_the_last_one_left() -> None:
+def test_resume__another_run_starts_at_its_first_flow_and_records_the_last_runs() -> None:
     earlier = JournalContents(50.0, 7, {"old/1": record(99)})
     result = resume(earlier, RUN, 100.0, set(), now=100.0)
     assert result.next_sequence == 0
@@ -66,7 +65,7 @@ def test_resume__started_flows_without_a_record_get_one() -> None:
     assert result.next_sequence == 2
 
 
-def test_resume__flows_that_were_due_meanwhile_get_one_and_later_ones_run() -> None:
+def test_resume__flows_due_while_no_agent_ran_get_a_record_and_later_ones_run() -> None:
     result = resume(JournalContents(100.0, 2, {}), RUN, 100.0, {"run/3"}, now=105.5)
     assert [(r.id, r.reason, r.started_at) for r in result.records] == [
         ("run/2", AGENT_DOWN, 102.0),

@@ -6,6 +6,7 @@ import math
 import os
 import socket
 import struct
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from policy.errors import FieldError, SluiceError
 
 
 class FakeSocket:
-    """Answers as the kernel would, or refuses with an errno."""
+    """A socket that answers like the kernel, or refuses with an errno."""
 
     def __init__(self, answer: bytes = b"", refuses: int = 0, protocol: int = socket.IPPROTO_TCP) -> None:
         self.answer, self.refuses, self.protocol = answer, refuses, protocol
@@ -96,7 +97,9 @@ def test_pack_flow__nothing_declared_and_defaults() -> None:
         ("congestion_control", {"congestion_control": "a\0b"}),
     ],
 )
-def test_declare__a_wrong_value_names_its_field_and_never_reaches_the_kernel(field: str, flow) -> None:
+def test_declare__a_wrong_value_names_its_field_and_never_reaches_the_kernel(
+    field: str, flow: dict[str, Any]
+) -> None:
     sock = FakeSocket()
     with pytest.raises(WrongField) as raised:
         declare(sock, **flow)
@@ -107,18 +110,20 @@ def test_declare__a_wrong_value_names_its_field_and_never_reaches_the_kernel(fie
 
 
 def test_declare__an_unknown_field_is_a_bug() -> None:
+    fields: dict[str, Any] = {"urgency": 1}
     with pytest.raises(TypeError, match="urgency"):
-        declare(FakeSocket(), urgency=1)
+        declare(FakeSocket(), **fields)
 
 
 def test_declare__refusals_keep_their_cause() -> None:
-    for number, flow, kind, text in (
+    refusals: tuple[tuple[int, dict[str, Any], type[Exception], str], ...] = (
         (errno.ENOPROTOOPT, {}, NoAgent, "no Sluice agent runs on this machine"),
         (errno.EINVAL, {"congestion_control": "sluice_x"}, WrongField, "sluice_x is not registered"),
         (errno.EPERM, {"congestion_control": "cubic"}, WrongField, "cubic is only for root"),
         (errno.EOPNOTSUPP, {}, OSError, "only a TCP socket"),
         (errno.ENOMEM, {}, OSError, "memory"),
-    ):
+    )
+    for number, flow, kind, text in refusals:
         with pytest.raises(kind, match=text) as raised:
             declare(FakeSocket(refuses=number), **flow)
         cause = raised.value.__cause__ or raised.value

@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from hostagent.spool import Spool
 from hostagent.traffic import Traffic
 from hostagent.wire import HEADER_BYTES
 from policy.records import FINISHED, UNFINISHED, FlowRecord
+from policy.schedule import Schedule
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_spool import drain
 
@@ -31,7 +33,7 @@ TIMEOUT_S = 30.0
 class Kept(Spool):
     """A spool that also keeps the records in memory."""
 
-    def __init__(self, folder) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.records: list[FlowRecord] = []
 
@@ -43,22 +45,30 @@ class Kept(Spool):
 class Bench:
     """A loop with a sender and, unless the test gives a port, a receiver."""
 
-    def __init__(self, folder, run, port=None, grace_s: float = 20.0) -> None:
+    def __init__(self, folder: Path, run: Schedule, port: int | None = None, grace_s: float = 20.0) -> None:
         self.loop = Loop()
-        self.receiver = None if port else Receiver(self.loop, None, port=0)
+        self.own_receiver = None if port else Receiver(self.loop, None, port=0)
         self.sender = Sender(self.loop, run.persistent, port or self.receiver.port)
         self.spool = Kept(folder / "spool")
         self.traffic = Traffic(self.loop, run, self.sender, self.spool, Journal(folder), grace_s)
 
-    def run(self, until=None, start_at: float | None = None) -> dict[str, FlowRecord]:
+    @property
+    def receiver(self) -> Receiver:
+        """The receiver of a bench without a given port."""
+        assert self.own_receiver is not None
+        return self.own_receiver
+
+    def run(
+        self, until: Callable[[], object] | None = None, start_at: float | None = None
+    ) -> dict[str, FlowRecord]:
         """Serve until all flows are recorded or `until` is true. Returns the records by id, one for each."""
         self.traffic.begin(time.time() if start_at is None else start_at)
-        until = until or (lambda: self.traffic.done)
+        ended = until or (lambda: self.traffic.done)
         give_up = time.monotonic() + TIMEOUT_S
 
         def look() -> None:
             assert time.monotonic() < give_up, "the flows did not end"
-            if until():
+            if ended():
                 self.loop.stop()
             else:
                 self.loop.call_at(time.monotonic_ns() + 10**6, look)
@@ -74,7 +84,7 @@ class Bench:
 
 
 @contextmanager
-def peer(behaviour):
+def peer(behaviour: Callable[[socket.socket], object]) -> Iterator[int]:
     """Serve a port with behaviour(connection) for each connection. Yields the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -102,6 +112,7 @@ def test_every_flow_finishes_with_its_size(tmp_path: Path, persistent: bool) -> 
     assert len(records) == 30
     for record in records.values():
         assert (record.status, record.met) == (FINISHED, True), record
+        assert record.fct_us is not None
         assert 0 < record.fct_us < 10e6
         assert record.congestion_control != "default"  # the kernel's name
     assert bench.receiver.statistics.flows == 30
@@ -129,7 +140,7 @@ def test_a_flow_starts_at_its_time(tmp_path: Path) -> None:
     records = bench.run(start_at=start_at)
     for number, start_s in ((1, 0.05), (2, 0.1)):
         lag_s = records[f"run/{number}"].started_at - start_at - start_s
-        assert 0 <= lag_s < 0.5  # never early; late as far as the machine is busy
+        assert 0 <= lag_s < 0.5  # never early; a busy machine makes it late
     assert bench.traffic.statistics.start_lag_max_us >= 0
 
 
@@ -168,8 +179,8 @@ def test_an_answer_that_is_no_notice(tmp_path: Path, answer: Any, reason: str) -
     assert records["run/1"].reason.startswith(reason)
 
 
-def test_the_grace_ends(tmp_path: Path) -> None:
-    held = []
+def test_flows_are_unfinished_after_the_grace_time(tmp_path: Path) -> None:
+    held: list[socket.socket] = []
     with peer(held.append) as port:
         bench = Bench(tmp_path, schedule(flow(1), flow(2, 0.01)), port, grace_s=0.05)
         records = bench.run()
@@ -179,7 +190,7 @@ def test_the_grace_ends(tmp_path: Path) -> None:
 
 
 def test_stop__active_flows_are_recorded_and_no_other_starts(tmp_path: Path) -> None:
-    held = []
+    held: list[socket.socket] = []
     with peer(held.append) as port:
         bench = Bench(tmp_path, schedule(flow(1), flow(2, 60.0)), port)
         bench.run(until=lambda: bench.traffic.active)
@@ -187,11 +198,11 @@ def test_stop__active_flows_are_recorded_and_no_other_starts(tmp_path: Path) -> 
     assert [(r.id, r.reason) for r in bench.by_id().values()] == [("run/1", STOPPED)]
 
 
-def test_killed_and_started_again__every_flow_has_one_record(tmp_path: Path) -> None:
-    """The first process is killed with two flows active, and no process runs while the third one is due."""
+def test_killed_and_restarted__every_flow_has_one_record(tmp_path: Path) -> None:
+    """The first process is killed with two active flows, and no process runs when the third flow is due."""
     start_at = time.time()
     run = schedule(flow(1), flow(2, 0.05), flow(3, 0.3), flow(4, 60.0))
-    held = []
+    held: list[socket.socket] = []
     with peer(held.append) as port:
         first = Bench(tmp_path, run, port)
         first.run(until=lambda: first.traffic.active == 2, start_at=start_at)
@@ -214,7 +225,7 @@ def test_checkpoints__journal_and_spool_stay_small(tmp_path: Path, monkeypatch: 
     kept = [0]
     checkpoint = bench.traffic._checkpoint
 
-    def counted(before=None) -> None:
+    def counted(before: int | None = None) -> None:
         kept[0] = bench.traffic.active
         checkpoint(before)
 
@@ -229,10 +240,10 @@ def test_checkpoints__journal_and_spool_stay_small(tmp_path: Path, monkeypatch: 
     assert again.spool.records == []
 
 
-def test_receiver__strangers_are_dropped(tmp_path: Path) -> None:
+def test_receiver__connections_of_other_programs_are_closed(tmp_path: Path) -> None:
     bench = Bench(tmp_path, schedule(flow(1, 0.1)))
     strangers = [socket.create_connection(("127.0.0.1", bench.receiver.port)) for _ in range(3)]
-    strangers[0].sendall(b"GET / HTTP/1.1\r\nHost: nobody.example.com\r\n\r\n")
+    strangers[0].sendall(b"GET / HTTP/1.1\r\nHost: other.example.com\r\n\r\n")
     strangers[1].close()
     records = bench.run()
     assert records["run/1"].status == FINISHED

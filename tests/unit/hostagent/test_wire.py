@@ -32,7 +32,7 @@ def test_the_shortest_flow_of_a_workload_has_room_for_the_header() -> None:
 
 
 @given(st.binary(min_size=HEADER_BYTES, max_size=HEADER_BYTES))
-def test_unpack__garbage_is_told_apart(data: bytes) -> None:
+def test_unpack__garbage_is_rejected(data: bytes) -> None:
     with pytest.raises(BadMessage):
         Header.unpack(data)
 
