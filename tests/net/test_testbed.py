@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network that a testbed makes: reachability, frames, rates, and what its hosts are set to."""
+"""The network of a testbed: reachability, frames, rates, and the settings of its hosts."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from pathlib import Path
 import pytest
 
 from policy.emulation import port_burst_bytes
+from runtime.wait import wait_until
 from tests.net.conftest import RATE_BPS, install
 from topologies import measure, packet_sockets
 from topologies.measure import Sender
 from topologies.testbed import Testbed
 
 
-def counter(bed, host, name):
-    """Of the host's network namespace since it was made."""
-    return json.loads(bed.exec(host, ["nstat", "-a", "-s", "-z", "-j", name]))["kernel"][name]
+def counter(bed: Testbed, host: str, name: str) -> int:
+    """Return a kernel counter of the host since its network namespace was made."""
+    counters = json.loads(bed.exec(host, ["nstat", "-a", "-s", "-z", "-j", name]))
+    return int(counters["kernel"][name])
 
 
 def test_all_hosts_reach_each_other_by_both_families(testbed: Testbed) -> None:
@@ -47,18 +49,18 @@ def test_full_packets_pass_unfragmented_and_longer_ones_do_not_leave(
 
 
 def test_checksums_survive_tag_queue_and_mark(testbed: Testbed, tmp_path: Path) -> None:
-    """Marking changes the IPv4 header on the way. The kernel counts bad sums, tcpdump computes them anew."""
+    """Marking changes the IPv4 header in the switch. The kernel counts bad sums, and tcpdump computes them again."""
     testbed.set_marking(3_000)
     capture = tmp_path / "capture.txt"
     tcpdump = ["tcpdump", "-l", "-n", "-vv", "--immediate-mode", "-i", "h1-eth0", "-c", "400", "udp or tcp"]
     watching = testbed.spawn("h1", tcpdump, log_file=capture)
-    measure.wait_until(lambda: "listening on" in capture.read_text(), "tcpdump listens")
+    wait_until(lambda: "listening on" in capture.read_text(), "tcpdump listens")
     for to in ("10.0.0.1", "fd00::1"):
-        # Half of what two senders bring at once has to wait: 300 KB, within the port's buffer.
+        # Half of the two senders' packets must wait: 300 KB, which the port's buffer holds.
         senders = [Sender(host, to, tags=range(1, 41), ecn=2, count=280) for host in ("h2", "h3")]
         got = measure.transmit(testbed, "h1", senders)
         assert got.packets == 560
-        assert any(tos & 3 == 3 for tos in got.tos), "some were marked"
+        assert any(tos & 3 == 3 for tos in got.tos), "the port marked some packets"
     assert watching.wait(10) == 0
     text = capture.read_text()
     assert "udp sum ok" in text
@@ -71,7 +73,7 @@ def test_checksums_survive_tag_queue_and_mark(testbed: Testbed, tmp_path: Path) 
 
 def test_tcp_carries_data_at_the_link_rate_without_loss_or_bad_sums(testbed: Testbed) -> None:
     server = testbed.spawn("h1", ["iperf", "-s"])
-    measure.wait_until(lambda: ":5001" in testbed.exec("h1", ["ss", "-ltn"]), "iperf listens")
+    wait_until(lambda: ":5001" in testbed.exec("h1", ["ss", "-ltn"]), "iperf listens")
     before = counter(testbed, "h2", "TcpRetransSegs")
     text = testbed.exec("h2", ["iperf", "-c", "10.0.0.1", "-t", "3", "-f", "k", "-y", "C"])
     server.kill()
@@ -79,7 +81,7 @@ def test_tcp_carries_data_at_the_link_rate_without_loss_or_bad_sums(testbed: Tes
     goodput_bps = int(text.strip().split(",")[-1])
     assert goodput_bps == pytest.approx(RATE_BPS * 1448 / 1514, rel=0.05)
     assert counter(testbed, "h1", "TcpInCsumErrors") == 0
-    assert counter(testbed, "h2", "TcpRetransSegs") - before <= 1, "nothing is lost on an idle path"
+    assert counter(testbed, "h2", "TcpRetransSegs") - before <= 1, "no packet is lost on an idle path"
 
 
 def test_shaping_equals_the_rate(testbed: Testbed) -> None:
@@ -89,7 +91,7 @@ def test_shaping_equals_the_rate(testbed: Testbed) -> None:
 
 def test_a_host_sends_at_its_link_rate(testbed: Testbed) -> None:
     got = measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", size_bytes=1400, for_s=2.0)])
-    # Less on a busy machine: a host's shaper makes no credit of a timer that was late.
+    # The rate is lower on a busy machine, because a host's shaper does not make up for late timers.
     assert 0.9 * RATE_BPS < got.rate_bps < 1.03 * RATE_BPS
 
 
@@ -100,8 +102,8 @@ def test_nothing_is_lost_outside_the_queues(testbed: Testbed) -> None:
     assert testbed.losses() == before
 
 
-def test_losses__a_loss_outside_the_queues_is_seen(start_testbed: Callable[..., Testbed]) -> None:
-    """The count that guards every result must not be blind: take away a queue's room."""
+def test_losses__a_loss_outside_the_queues_is_counted(start_testbed: Callable[..., Testbed]) -> None:
+    """Shortens a kernel queue, because the count that guards every result must detect such losses."""
     with start_testbed("single", parameters={"hosts": 2, "host_rate_bps": 1_000_000}) as bed:
         install(bed)
         assert bed.losses() == {}
@@ -145,20 +147,20 @@ def _peer(family: str) -> str:
     return "10.0.0.2" if family == "-4" else "fd00::2"
 
 
-def test_the_switch_has_room_in_its_packet_sockets(testbed: Testbed) -> None:
+def test_the_switch_has_large_packet_sockets(testbed: Testbed) -> None:
     pid = testbed.pids["ovs-vswitchd"]
     assert packet_sockets.smallest_send_buffer(pid) >= packet_sockets.SEND_BYTES
     text = testbed.exec(None, ["ss", "-0", "-H", "-n", "-m", "-O"])
-    assert len(re.findall(r"rb(\d+)", text)) == 5, "one for each port, and the one that sends"
+    assert len(re.findall(r"rb(\d+)", text)) == 5, "one for each port, and the sending one"
     assert min(map(int, re.findall(r"rb(\d+)", text))) >= packet_sockets.RECEIVE_BYTES
 
 
-def test_the_machine_is_left_as_it_is(testbed: Testbed) -> None:
-    """The defaults of new sockets are the whole machine's: a testbed must not change them."""
+def test_the_machines_settings_stay(testbed: Testbed) -> None:
+    """A testbed must not change the defaults of new sockets, because they belong to the whole machine."""
     assert int(Path("/proc/sys/net/core/wmem_default").read_text()) < packet_sockets.SEND_BYTES
 
 
-def test_counters_move_every_100_ms(testbed: Testbed) -> None:
+def test_counters_advance_every_100_ms(testbed: Testbed) -> None:
     sender = Sender("h2", "10.0.0.1", tags=(3,), pause_s=0.002)
     with measure.Receiver(testbed, "h1", idle_s=2.0), measure.sending(testbed, sender):
         gaps_s = sorted(measure.counter_gaps_s(testbed, "s1", "table=1,metadata=1,ip,ip_dscp=3", changes=30))
@@ -179,10 +181,10 @@ def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected(
         assert set(bed.port_agent_state().attached) == {port.interface for port in bed.topology.ports}
 
 
-def test_leaf_spine__a_hop_is_fast_however_many_ports_there_are(
+def test_leaf_spine__a_hop_is_fast_even_with_many_ports(
     start_testbed: Callable[..., Testbed],
 ) -> None:
-    """Open vSwitch sees to all ports in one thread: a turn costs more with more ports, and every packet pays for it."""
+    """Open vSwitch serves all ports in one thread, so every packet waits longer if there are more ports."""
     parameters = {
         "leaves": 4,
         "spines": 2,
