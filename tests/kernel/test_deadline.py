@@ -363,10 +363,8 @@ def test_sendall__the_kernel_kills_flows_that_cannot_meet_their_deadlines(
     quenched: list[FlowState] = []
 
     def send(client: socket.socket) -> None:
-        with (
-            DeadlineSocket(client) as flow,
-            contextlib.suppress(OSError),
-        ):  # the test ends the flows that continue
+        # OSError: the test ends the flows that continue.
+        with DeadlineSocket(client) as flow, contextlib.suppress(OSError):
             flow.declare(size_bytes=10**8, deadline_s=3, quench="kill", congestion_control=control)
             try:
                 flow.sendall(bytes(10**8))
