@@ -47,7 +47,7 @@ def attach_clsact(ifname: str, program: AttachableProgram, direction: Direction 
     index = _index(ifname)
     with _netlink(f"attach {program.name} to {ifname}") as netlink:
         _require_clsact(netlink, ifname, index)
-        _require_ours(netlink, ifname, index, direction)
+        _require_own(netlink, ifname, index, direction)
         netlink.tc(
             "replace-filter",
             "bpf",
@@ -66,7 +66,7 @@ def detach_clsact(ifname: str, direction: Direction = "egress") -> bool:
     """Remove Sluice's filter, and return whether there was one. The clsact qdisc and other filters stay."""
     index = _index(ifname)
     with _netlink(f"detach from {ifname}") as netlink:
-        if not _ours(_filters(netlink, index, direction)):
+        if not _own(_filters(netlink, index, direction)):
             return False
         netlink.tc(
             "del-filter",
@@ -91,11 +91,11 @@ def is_attached(
         index = socket.if_nametoindex(ifname)
     except OSError:
         return False
-    with _netlink(f"look at {ifname}") as netlink:
-        ours = _ours(_filters(netlink, index, direction))
+    with _netlink(f"list the filters of {ifname}") as netlink:
+        own = _own(_filters(netlink, index, direction))
     if program is None:
-        return bool(ours)
-    return any(options.get_attr("TCA_BPF_NAME") == _label(program) for options in ours)
+        return bool(own)
+    return any(options.get_attr("TCA_BPF_NAME") == _label(program) for options in own)
 
 
 def _label(program: AttachableProgram) -> str:
@@ -146,15 +146,15 @@ def _filters(netlink: Any, index: int, direction: Direction) -> list[Any]:
     return [f.get_attr("TCA_OPTIONS") for f in at_our_place if f.get_attr("TCA_KIND") == "bpf"]
 
 
-def _ours(filters: list[Any]) -> list[Any]:
+def _own(filters: list[Any]) -> list[Any]:
     return [
         options for options in filters if (options.get_attr("TCA_BPF_NAME") or "").startswith(_NAME_PREFIX)
     ]
 
 
-def _require_ours(netlink: Any, ifname: str, index: int, direction: Direction) -> None:
+def _require_own(netlink: Any, ifname: str, index: int, direction: Direction) -> None:
     present = _filters(netlink, index, direction)
-    if len(present) > len(_ours(present)):
+    if len(present) > len(_own(present)):
         raise SluiceError(
             f"{ifname} has a tc filter of another program at priority {_PRIORITY}: remove it first"
         )

@@ -150,10 +150,10 @@ def _print(level: int, text_format: Any, arguments: Any) -> int:
 def failure(what: str, code: int | None = None) -> EnvironmentLacking:
     """Return the error to raise after a libbpf failure, with errno's reason and libbpf's last lines."""
     number = abs(code) if code is not None and code < -1 else ffi.errno
-    said = "\n".join(f"  {line}" for line in _messages)
+    output = "\n".join(f"  {line}" for line in _messages)
     _messages.clear()
     return EnvironmentLacking(
-        f"{what}: {_reason(number)}. {_remedy(number)}" + (f"\nlibbpf said:\n{said}" if said else "")
+        f"{what}: {_reason(number)}. {_remedy(number)}" + (f"\noutput of libbpf:\n{output}" if output else "")
     )
 
 

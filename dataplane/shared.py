@@ -45,7 +45,7 @@ def is_shared(handle: Any) -> bool:
 def reuse(handle: Any) -> bool:
     """Let an opened object use the kernel's existing map. False if there is none yet."""
     library = lib()
-    wanted = (
+    identity = (
         int(library.bpf_map__type(handle)),
         int(library.bpf_map__key_size(handle)),
         int(library.bpf_map__value_size(handle)),
@@ -53,10 +53,10 @@ def reuse(handle: Any) -> bool:
     )
     for fd in _kernel_maps():
         try:
-            if _identity(fd) == wanted:
+            if _identity(fd) == identity:
                 code = library.bpf_map__reuse_fd(handle, fd)
                 if code < 0:
-                    raise failure(f"cannot share the BPF map {wanted[3]}", code)
+                    raise failure(f"cannot share the BPF map {identity[3]}", code)
                 return True
         finally:
             os.close(fd)

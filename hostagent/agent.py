@@ -221,7 +221,7 @@ class Agent:
 
 
 def _take_priority() -> bool:
-    """Run this thread before ordinary processes, as if the host had a machine of its own. False if refused.
+    """Run this thread before ordinary processes, as if the host had its own machine. False if refused.
 
     On a machine that the switches keep busy, an ordinary process waits milliseconds for the CPU. Those
     would look like network delay. The measurement has 10 KB flows in an idle network and two busy loops on

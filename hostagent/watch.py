@@ -3,7 +3,7 @@
 
 If both ends of a connection are watched, only the host that sent more data reports it. If the other end
 is not watched, this host reports the connection in both directions. The reporter's
-thread does all of this, with a spool of its own, so that it never delays the traffic's thread.
+thread does all of this, with its own spool, so that it never delays the traffic's thread.
 """
 
 from __future__ import annotations

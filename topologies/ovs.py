@@ -117,9 +117,9 @@ def switch_answers(folder: Path) -> bool:
 
     ovs-vsctl waits for ovs-vswitchd only if it changes a value, so each call writes a new one.
     """
-    asked = f"external_ids:asked={time.monotonic_ns()}"
+    new_value = f"external_ids:asked={time.monotonic_ns()}"
     return _succeeds(["ovs-appctl", "--timeout=2", "version"], folder) and _succeeds(
-        ["ovs-vsctl", "--timeout=5", "set", "Open_vSwitch", ".", asked], folder
+        ["ovs-vsctl", "--timeout=5", "set", "Open_vSwitch", ".", new_value], folder
     )
 
 

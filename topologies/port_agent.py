@@ -163,18 +163,18 @@ def run(agent: PortAgent) -> None:
     """Run the agent until its process ends."""
     web = HttpClient(agent.settings.web, WEB_TIMEOUT_S) if agent.settings.web else None
     next_look = next_report = 0.0
-    said: PortHeartbeat | None = None
+    reported: PortHeartbeat | None = None
     with listen_to_kernel() as changes:
         while True:
             if _wait(changes, LOOK_S) or time.monotonic() >= next_look:
                 agent.reconcile()
                 next_look = time.monotonic() + RECONCILE_S
             agent.read_behaviour_file()
-            if agent.state() == said and time.monotonic() < next_report:
+            if agent.state() == reported and time.monotonic() < next_report:
                 continue
             report = agent.report()
             write_json(agent.settings.port_agent_file, write(report))
-            said, next_report = agent.state(), time.monotonic() + HEARTBEAT_S
+            reported, next_report = agent.state(), time.monotonic() + HEARTBEAT_S
             settings = ask(web, report) if web else None
             if settings is not None:
                 agent.apply(settings)

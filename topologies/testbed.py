@@ -85,7 +85,9 @@ class Testbed:
         or a tool or kernel feature is missing. Raises SluiceError, which names the log, if the testbed does not start.
         """
         if os.geteuid() != 0:
-            raise EnvironmentLacking("a testbed makes network namespaces, which needs root: run this with sudo")
+            raise EnvironmentLacking(
+                "a testbed makes network namespaces, which needs root: run this with sudo"
+            )
         settings = Settings(
             run_dir=run_dir.resolve(),
             log_dir=(log_dir or run_dir / "log").resolve(),

@@ -81,10 +81,10 @@ def _value_and_mask(match: MatchValue) -> tuple[int | str, int | str]:
 
 
 def _matches(rule: FlowRule, fields: Mapping[str, int | str]) -> bool:
-    for name, wanted in rule.match:
+    for name, expected in rule.match:
         if name not in fields:
             return False
-        value, mask = _value_and_mask(wanted)
+        value, mask = _value_and_mask(expected)
         if _number(fields[name]) & _number(mask) != _number(value) & _number(mask):
             return False
     return True

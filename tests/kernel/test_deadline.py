@@ -484,9 +484,9 @@ def test_readme__has_the_layouts(tmp_path: Path) -> None:
     (tmp_path / "layout.c").write_text("".join(source) + "return 0;}")
     compiler = shutil.which("cc") or shutil.which("clang") or "cc"
     subprocess.run([compiler, f"-I{build.INCLUDE}", "layout.c", "-o", "layout"], cwd=tmp_path, check=True)
-    said = subprocess.run(
+    output = subprocess.run(
         [tmp_path / "layout"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     expected = [f"{o} {s}" for o, s, _ in flow] + [str(FLOW.size)]
     expected += [f"{o} {s}" for o, s, _ in told_state] + [str(STATE.size)]
-    assert said == expected
+    assert output == expected

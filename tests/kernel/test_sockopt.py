@@ -232,14 +232,14 @@ def test_refused__another_length(sock: socket.socket, size_bytes: int) -> None:
 def test_refused__less_room(sock: socket.socket) -> None:
     for option, size_bytes in ((SLUICE_FLOW, FLOW.size), (SLUICE_STATE, STATE.size)):
         for room in (1, size_bytes - 1):
-            wanted = (SOL_SLUICE, option, room)
-            assert refusal(partial(sock.getsockopt, *wanted)) == errno.EINVAL
+            arguments = (SOL_SLUICE, option, room)
+            assert refusal(partial(sock.getsockopt, *arguments)) == errno.EINVAL
 
 
 def test_refused__unknown_options_and_setting_the_state(sock: socket.socket) -> None:
     for option in (SLUICE_STATE, 0, 3):
-        wanted = (SOL_SLUICE, option, bytes(FLOW.size))
-        assert refusal(partial(sock.setsockopt, *wanted)) == errno.ENOPROTOOPT
+        arguments = (SOL_SLUICE, option, bytes(FLOW.size))
+        assert refusal(partial(sock.setsockopt, *arguments)) == errno.ENOPROTOOPT
     assert refusal(lambda: sock.getsockopt(SOL_SLUICE, 3, FLOW.size)) == errno.ENOPROTOOPT
 
 

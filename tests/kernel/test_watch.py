@@ -171,10 +171,10 @@ def test_iperf_shows_while_it_runs_and_when_it_has_ended(
         iperf = spawn(["iperf", "-s", *v6], log_file=Path("/dev/null"))
     try:
         wait_until(lambda: ":5001" in pair.b.run("ss", "-Hltn"), "the iperf server listens")
-        said: list[str] = []
+        reports: list[str] = []
 
         def send() -> None:
-            said.append(pair.a.run("iperf", "-c", server, "-t", "2", "-y", "C", "-b", "50M", *v6))
+            reports.append(pair.a.run("iperf", "-c", server, "-t", "2", "-y", "C", "-b", "50M", *v6))
 
         sender = threading.Thread(target=send)
         sender.start()
@@ -189,7 +189,7 @@ def test_iperf_shows_while_it_runs_and_when_it_has_ended(
     finally:
         stop(iperf)
     assert connection.cookie == first.cookie
-    assert connection.sent_bytes == int(said[0].strip().splitlines()[-1].split(",")[7])
+    assert connection.sent_bytes == int(reports[0].strip().splitlines()[-1].split(",")[7])
     assert (connection.read_ns - connection.start_ns) / 1e9 == pytest.approx(2.0, abs=0.5)
     assert not watch.live()
 

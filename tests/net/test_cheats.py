@@ -161,15 +161,15 @@ def test_honest_hosts_are_suspected_at_most(network: Network, traffic: str, buff
     accused = len(network.events("host-demoted"))
     network.stream("h4", 0)
     busy = network.spawn_python("h3", traffic, network.address("h1"), 6)
-    looked: list[bool] = []
+    watched: list[bool] = []
 
     def done() -> bool:
-        looked.append(cookie(Table.CONDUCT, 3, 6, 0) in network.rules("s1", Table.CONDUCT))
+        watched.append(cookie(Table.CONDUCT, 3, 6, 0) in network.rules("s1", Table.CONDUCT))
         return busy.process.poll() is not None
 
     wait_until(done, "the busy host has finished", interval_s=0.2, timeout_s=30)
     assert int(busy.printed()) > 50
     if traffic == PERSISTENT and buffer_bytes > 9_000:
-        assert any(looked), "the switch counted its flows one by one"
+        assert any(watched), "the switch counted its flows one by one"
     network.bed.set_marking(None)
     assert len(network.events("host-demoted")) == accused

@@ -12,7 +12,7 @@ from policy.graph import Port, Topology
 from topologies.commands.command import QUEUE_PACKETS, Command, offloads, sysctl
 
 QUEUES = 8
-"""Every port has queues 0 (first) … 7 (last); a scheme uses some."""
+"""Every port has queues 0 (first) … 7 (last). A scheme uses some of them."""
 
 MIN_RATE_BPS = 12_000
 """HTB serves a class below its min-rate before all priorities, so the min-rate must be tiny.

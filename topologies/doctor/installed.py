@@ -98,7 +98,9 @@ def _check_control(name: str) -> Check:
         with register_congestion_control(name) as control:
             return "registers" if control.owned else "is registered by another process"
 
-    remedy = "use Linux 5.13 or later with CONFIG_BPF_JIT=y and BTF; until then, hosts use one of the kernel's own"
+    remedy = (
+        "use Linux 5.13 or later with CONFIG_BPF_JIT=y and BTF; until then, hosts use one of the kernel's own"
+    )
     return tried(f"{name} (struct_ops)", attempt, remedy)
 
 

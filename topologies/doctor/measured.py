@@ -173,7 +173,8 @@ def measure_shares(bed: Testbed) -> Check:
             measure.sending(bed, overload[1]),
         ):
             wait_until(
-                lambda: min(_waiting_packets(bed, q) for q in (1, 2)) > STANDING_PACKETS, "both queues have a backlog"
+                lambda: min(_waiting_packets(bed, q) for q in (1, 2)) > STANDING_PACKETS,
+                "both queues have a backlog",
             )
             before = measure.queue_packets(bed, "s1:1")
             time.sleep(SHARES_S)
@@ -189,8 +190,8 @@ def measure_shares(bed: Testbed) -> Check:
 
 
 def _waiting_packets(bed: Testbed, queue: int) -> int:
-    said = bed.exec(None, ["tc", "-s", "class", "show", "dev", "s1-eth1", "classid", f"1:{queue + 1}"])
-    found = re.search(r"backlog \S+ (\d+)p", said)
+    output = bed.exec(None, ["tc", "-s", "class", "show", "dev", "s1-eth1", "classid", f"1:{queue + 1}"])
+    found = re.search(r"backlog \S+ (\d+)p", output)
     return int(found[1]) if found else 0
 
 

@@ -66,14 +66,14 @@ class Bench:
         ended = until or (lambda: self.traffic.done)
         give_up = time.monotonic() + TIMEOUT_S
 
-        def look() -> None:
+        def poll() -> None:
             assert time.monotonic() < give_up, "the flows did not end"
             if ended():
                 self.loop.stop()
             else:
-                self.loop.call_at(time.monotonic_ns() + 10**6, look)
+                self.loop.call_at(time.monotonic_ns() + 10**6, poll)
 
-        look()
+        poll()
         self.loop.run()
         return self.by_id()
 
