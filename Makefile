@@ -84,7 +84,15 @@ coverage-cpp: venv ## line coverage of the simulator's core and the laws by its 
 		--filter simulator/core/ --filter dataplane/laws/ --fail-under-line $(CORE_COVERAGE)
 
 test: setup ## all tests that this machine allows; the others are named with the reason
-	$(PYTHON) -m pytest $(ARGS)
+	$(PYTHON) -m tools.test_lanes $(ARGS)
+
+test-fast: venv fabric ## tests of the tiers unit and simulator, without the slow ones
+	$(PYTHON) -m pytest -q -n auto --dist worksteal -m "not slow" tests/unit tests/sim $(ARGS)
+
+MINUTES ?= 10
+SEED ?=
+fuzz: setup ## property tests with new random examples for MINUTES=10; prints the seed of each round, SEED=7 repeats one
+	tools/fuzz $(PYTHON) $(MINUTES) $(SEED)
 
 hooks: venv ## run the fast checks before each commit, and all of them before each push
 	.venv/bin/pre-commit install

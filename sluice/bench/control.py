@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the control loop costs: decoding against os-ken's parser, and the whole loop against many switches.
 
-The switches are one process (experiments/bench_switches.py), the controller is another, which has one core to itself.
+The switches are one process (sluice/bench/switches.py), the controller is another, which has one core to itself.
 A loop counts only when it has kept its pace and the switches' maps hold in the end what the controller says of them.
 """
 

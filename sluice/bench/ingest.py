@@ -5,7 +5,7 @@ Agents, dashboards and server are processes of their own, as in life. An agent d
 (hostagent/courier.py); a delivery's latency counts from the moment at which it was due, so a server that falls behind
 shows in every delivery after it.
 
-A controller with a few switches may run on the same store meanwhile (experiments/bench_control.py): does its loop
+A controller with a few switches may run on the same store meanwhile (sluice/bench/control.py): does its loop
 keep its pace?
 
     python -m sluice.bench.ingest --seconds 60 --rate 10000 --workers 1 --store sqlite --leaves 3

@@ -21,7 +21,7 @@ TOLERANCE = {("small", "mean"): 0.25, ("medium", "mean"): 0.15}
 """By how much the median over the seeds may differ. Small flows take a millisecond or two, and
 software's part of it varies from hop to hop. Medium flows take what the link and the sharing of
 it take."""
-EXPLANATION = "see docs/REPRODUCING.md, Testbed and simulator"
+EXPLANATION = "docs/measurements/agreement.md explains what differs"
 
 
 @dataclass(frozen=True)

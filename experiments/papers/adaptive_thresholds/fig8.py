@@ -3,7 +3,7 @@
 
 Twice: with long flows of exactly the threshold, and with a threshold that also counts the packets'
 headers, so that the last 28 KB of a long flow lie above it. The headers make all the difference
-(docs/REPRODUCING.md)."""
+(docs/measurements/adaptive-thresholds.md)."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ GAPS = ("125ms", "12.5ms", "1.25ms")
 CLOSE = 0.04
 SMALL = {"small mean": "fct_us_small_mean", "small p99": "fct_us_small_p99"}
 WHY = (
-    "turns serve all flows alike, a packet a round, a FIFO serves a flow by its window: of the small flows only the "
-    "shortest gain, unless the queue is full of others' large windows, as when all start at once (docs/REPRODUCING.md)"
+    "flow queues serve all flows alike, a packet a round, but a FIFO serves a flow by its window. So only "
+    "the shortest flows gain, unless all start at once and large windows fill the queue (docs/measurements/fish.md)"
 )
 
 

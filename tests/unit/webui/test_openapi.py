@@ -65,7 +65,7 @@ def apply_at_once(stop):
 
 
 @schema.parametrize()
-@settings(max_examples=EXAMPLES, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 def test_api(case):
     case.call_and_validate()
 
