@@ -134,7 +134,7 @@ def test_want__starts_again_if_the_policy_has_other_thresholds() -> None:
 
 
 def test_want__a_change_under_way_is_finished_and_then_overtaken() -> None:
-    """The acknowledged version is the one that was sent, not the newer one that is wanted."""
+    """The acknowledged version is the one that was sent, not the newer desired one."""
     driven = DrivenSwitch(Desired(single(), 1, policy("pias")))
     driven.settle()
     driven.state.want(Desired(single(), 2, policy("pias", queues=2, thresholds=["10KB"])))
