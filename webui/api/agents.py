@@ -11,7 +11,8 @@ from store.desired import current_policy
 from store.observed import put_agent
 from webui.api import blueprint
 from webui.bodies import read_json
-from webui.models import AgentPath, AgentSettingsModel, Error
+from webui.models import AgentSettingsModel, Error
+from webui.queries import AgentPath
 from webui.request_schemas import heartbeat_schema, request_body
 from webui.services import services
 

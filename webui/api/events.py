@@ -6,7 +6,7 @@ from __future__ import annotations
 from flask import Response, request
 
 from webui.api import blueprint
-from webui.models import EventsQuery
+from webui.queries import EventsQuery
 from webui.services import services
 
 api = blueprint("events", __name__, "The live picture, once a second")

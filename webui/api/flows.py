@@ -22,11 +22,10 @@ from webui.models import (
     DeadlinesAnswer,
     Error,
     FctAnswer,
-    FlowQuery,
     FlowsAccepted,
     FlowsAnswer,
-    WindowQuery,
 )
+from webui.queries import FlowQuery, WindowQuery
 from webui.request_schemas import flows_schema, request_body
 from webui.services import services
 

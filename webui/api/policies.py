@@ -17,7 +17,8 @@ from webui.api import blueprint
 from webui.auth import require_token
 from webui.bodies import read_json
 from webui.documents import policy_document
-from webui.models import Error, HistoryQuery, PolicyAnswer, PolicyVersionModel, PutPolicyQuery
+from webui.models import Error, PolicyAnswer, PolicyVersionModel
+from webui.queries import HistoryQuery, PutPolicyQuery
 from webui.request_schemas import policy_schema, request_body
 from webui.services import services
 

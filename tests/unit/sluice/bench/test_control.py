@@ -37,7 +37,7 @@ def test_loop__wrong_rules_on_a_switch_are_found(monkeypatch):
         return changes
 
     monkeypatch.setattr(bench_control.observed, "latest_thresholds", other)
-    with pytest.raises(RuntimeError, match="does not hold what its thresholds say"):
+    with pytest.raises(RuntimeError, match="does not match its thresholds"):
         measure_loop("mlfq-adaptive", 1, 1.0)
 
 

@@ -28,7 +28,7 @@ def test_chosen_testbed__what_is_unclear_is_said_with_what_there_is():
         chosen_testbed([], None)
     with pytest.raises(FieldError, match=r"7 .*; 9 "):
         chosen_testbed([bed(7), bed(9)], None)
-    with pytest.raises(FieldError, match="8 is no testbed"):
+    with pytest.raises(FieldError, match="8 is not a testbed"):
         chosen_testbed([bed(7), bed(9)], 8)
 
 

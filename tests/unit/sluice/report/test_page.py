@@ -98,7 +98,7 @@ def test_report__ratios_are_to_the_baseline_of_choice(tmp_path):
     assert by_default.figures("Load 0.5", "small flows")["pias"][-1] == "2.00"
     assert chosen.figures("Load 0.5", "small flows")["dctcp"][-1] == "0.500"
     with pytest.raises(
-        SluiceError, match="--baseline ucp: no such scheme among these runs; there are dctcp, pias"
+        SluiceError, match="--baseline ucp: no run has this scheme; the schemes are dctcp, pias"
     ):
         report(tmp_path, folder, baseline="ucp")
 
@@ -192,7 +192,7 @@ def test_report__different_seeds_and_fabrics_are_said_so(tmp_path):
     two = bundle(tmp_path / "b", document(seed=2), random_flows(2), on="testbed")
     page = report(tmp_path, one, two)
     assert "not all schemes have the same seeds at load 0.5" in page.notices().lower()
-    assert "simulator and the testbed are side by side" in page.notices()
+    assert "compares runs on the simulator and the testbed" in page.notices()
     assert set(page.figures("Load 0.5", "all flows")) == {"dctcp (simulator)", "dctcp (testbed)"}
 
 

@@ -68,7 +68,7 @@ BAD = {
         "workload.sizes",
         "bad.cdf: line 3: sizes and",
     ),
-    "no such table": ('"web-search"', '"websearch"', "workload.sizes", "known names: aditya"),
+    "no such table": ('"web-search"', '"websearch"', "workload.sizes", "the known names are aditya"),
     "no such CDF": ('"web-search"', '"{folder}/none.cdf"', "workload.sizes", "give the path"),
     "no such trace": (GOOD_RANDOM, 'trace = "none.txt"\nto = "h1"\n', "workload.trace", "give the path"),
     "no such host": ('"h1"', '"h77"', "workload.to", "hosts are h1"),

@@ -35,7 +35,7 @@ def test_check__gives_up_on_what_keeps_dying():
             return str(error)
         return ""
 
-    assert "broken keeps ending" in wait_until(gives_up, "the supervisor gives up")
+    assert "broken ends right after each start" in wait_until(gives_up, "the supervisor gives up")
 
 
 def test_stop__only_those_with_the_prefix():

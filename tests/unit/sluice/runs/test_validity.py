@@ -35,7 +35,7 @@ def test_run_watch__says_what_was_saturated_and_for_how_long():
 
 def test_run_watch__says_how_long_packets_waited_for_the_switch():
     (reason,) = watch([0.5] * 10, [100_000] * 3 + [2304] * 7).reasons()
-    assert "ovs-vswitchd was behind" in reason
+    assert "ovs-vswitchd fell behind" in reason
     assert "30%" in reason
 
 

@@ -142,7 +142,7 @@ def test_points__the_digest_follows_what_is_run():
         ({"schemes": ["dctpc"]}, r"dctpc/load-0\.4/seed-05: scheme\.name: 'dctpc' is not a scheme"),
         ({"loads": [1.5]}, r"dctcp/load-1\.5/seed-05: workload\.load"),
         ({"schemes": ["../dctcp"]}, "cannot name a folder"),
-        ({"settings": {"seed": 3}}, "seed is an axis of the sweep: give it with --seeds"),
+        ({"settings": {"seed": 3}}, "seed is an axis of the sweep; set it with --seeds"),
         ({"settings": {"workload.flaws": 3}}, r"workload\.flaws"),
         ({"settings": {"name.x": 3}}, "name is not a table"),
     ],

@@ -40,11 +40,11 @@ def test_run_points__nothing_to_do_starts_nothing(tmp_path):
 
 
 def test_run_points__the_testbed_runs_one_at_a_time(tmp_path):
-    with pytest.raises(SluiceError, match="--jobs: on the testbed points run one at a time"):
+    with pytest.raises(SluiceError, match="--jobs: must be 1 on the testbed"):
         run_points([finished_point(tmp_path)], tmp_path, on=TESTBED, jobs=2)
 
 
 def test_run_points__a_folder_keeps_to_one_fabric(tmp_path):
     run_points([finished_point(tmp_path)], tmp_path)
-    with pytest.raises(SluiceError, match="holds a sweep on the simulator: give another folder with --out"):
+    with pytest.raises(SluiceError, match="holds a sweep on the simulator; give another folder with --out"):
         run_points([finished_point(tmp_path)], tmp_path, on=TESTBED)

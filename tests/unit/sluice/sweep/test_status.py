@@ -55,5 +55,5 @@ def test_remaining__a_failed_point_takes_no_time():
 def test_headline__says_what_is_known():
     progress = SweepProgress(12, 7, 1, {"a": running(5, 50)}, 200.0)
     assert headline(progress) == "7 of 12 points done, 1 running, 1 failed, about 3 min left"
-    assert headline(SweepProgress(2, 0, 0, {}, None)) == "0 of 2 points done, time left not known yet"
+    assert headline(SweepProgress(2, 0, 0, {}, None)) == "0 of 2 points done, time left still unknown"
     assert headline(SweepProgress(2, 2, 0, {}, 0.0)) == "2 of 2 points done"
