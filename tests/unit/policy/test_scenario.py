@@ -8,7 +8,8 @@ import pytest
 
 from policy.errors import FieldError
 from policy.marking import PortMarking
-from policy.scenario import SimulatorSettings, check_topology, scenario_from_document
+from policy.scenario import check_topology, scenario_from_document
+from policy.scenario_tables import SimulatorSettings
 from policy.sizes import Mix, parse_cdf
 from policy.traces import parse_trace
 from tests.unit.policy.networks import star
