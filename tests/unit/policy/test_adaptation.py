@@ -28,7 +28,7 @@ def policy(scheme="sluice", **fields):
 
 
 def two_queues(**fields):
-    """Two levels of demotion, for a clear answer."""
+    """Return a policy with two levels of demotion, so that the answer is clear."""
     return policy(queues=4, thresholds=fields.pop("start", ["100KB"]), **fields)
 
 
@@ -37,12 +37,12 @@ def mix(short_bytes, long_bytes, flows, **how):
 
 
 def span_ns(counters, load):
-    """The time in which the link carries that at this load."""
+    """Return the time in which the link carries that many bytes at this load."""
     return int(counters.bytes.sum() * 8 / RATE_BPS / load * 1e9)
 
 
 class Port:
-    """A port under traffic: counters grow, time goes by."""
+    """A port under traffic: counters grow, and time passes."""
 
     def __init__(self, wanted, **how):
         self.adaptation = Adaptation(wanted, [RATE_BPS], **how)
@@ -57,7 +57,7 @@ class Port:
         return self.adjusted()
 
     def adjusted(self):
-        """The thresholds where they have moved; None: they stay."""
+        """Return the thresholds if they moved; None if they stay."""
         return self.adaptation.thresholds(0) if self.adaptation.adjust()[0] else None
 
     @property
@@ -109,7 +109,8 @@ def test_adopt__goes_on_with_what_was_seen():
 @pytest.mark.parametrize("start", ["1KB", "10KB", "100KB", "1MB"])
 @pytest.mark.parametrize("fins", [True, False])
 def test_online__finds_the_end_of_the_short_flows_from_wherever_it_starts(start, fins):
-    """The mix of the adaptive-threshold paper, with no percentile to choose; just above where FINs do not tell."""
+    """The mix of the adaptive-threshold paper, without a percentile; just above the size at which
+    FINs no longer suffice."""
     port = Port(two_queues(start=[start]))
     port.carries(mix(10_000, 1_000_000, 200, fins=fins))
     assert port.thresholds in ([(10_000,)] if fins else [(10_000,), (13_335,)])
@@ -136,7 +137,7 @@ def test_online__a_port_of_unknown_rate_is_taken_for_loaded():
 @pytest.mark.parametrize("fins", [True, False])
 @pytest.mark.parametrize("flows", [19, 21])
 def test_online__few_flows_change_nothing(flows, fins):
-    """Of the default, 20, whether FINs tell of them or bytes."""
+    """By default at least 20, counted by FINs or estimated from bytes."""
     found = Port(two_queues()).carries(counted([10_000] * (flows - 4) + [1_000_000] * 4, fins=fins))
     assert (found is None) == (flows < 20)
 
@@ -149,14 +150,14 @@ def test_online__nothing_seen_is_no_answer():
 
 
 def test_online__an_idle_link_keeps_its_thresholds():
-    """Without load nobody waits: there is nothing to gain."""
+    """Without load no flow waits, so no threshold gains anything."""
     port = Port(two_queues(start=["32KB"]))
     port.carries(mix(10_000, 1_000_000, 200), load=0.01)
     assert port.thresholds == (31_623,)
 
 
 def test_online__follows_a_shift_of_the_traffic_within_a_window():
-    """The short flows become four times as long: after one window nothing of the earlier ones is left."""
+    """The short flows become four times as long. After one window, nothing of the earlier ones is left."""
     before, after = mix(10_000, 1_000_000, 20), mix(42_170, 1_000_000, 20)
     port = Port(two_queues(window_ms=500))
     for _ in range(20):
@@ -180,7 +181,7 @@ def test_online__urgent_traffic_is_no_flow_of_a_level_but_goes_before_the_lower_
 
 
 def regret(thresholds, sizes, load, levels):
-    """By how much these thresholds are worse than the best ones for the true distribution."""
+    """Return how much worse these thresholds are than the best ones for the true distribution."""
     true = known_delays(sizes, load, levels)
     _, best = best_thresholds(true, levels)
     chosen = np.asarray([[tags.edge_index(t) for t in thresholds]])

@@ -75,7 +75,7 @@ def test_policy__accepted_or_a_field_error(document):
 
 
 def places(document, at=()):
-    """The path of every value in a document."""
+    """Yield the path of every value in a document."""
     for key, value in document.items():
         yield (*at, key)
         if isinstance(value, dict):
@@ -84,7 +84,7 @@ def places(document, at=()):
 
 @st.composite
 def changed_scenarios(draw):
-    """One that is right, with up to three values replaced, left out or added."""
+    """Return a valid scenario with up to three values replaced, left out or added."""
     document = copy.deepcopy(draw(st.sampled_from(SCENARIOS)))
     for _ in range(draw(st.integers(1, 3))):
         *at, key = draw(st.sampled_from(sorted(places(document))))

@@ -12,7 +12,7 @@ RATE = 100_000_000
 
 @pytest.fixture
 def two_leaves():
-    """h1 - s1 = (s3, s4) = s2 - h2: two leaves, two spines."""
+    """Return h1 - s1 = (s3, s4) = s2 - h2: two leaves, two spines."""
     links = [("s1", 2, "s3", 1), ("s1", 3, "s4", 1), ("s2", 2, "s3", 2), ("s2", 3, "s4", 2)]
     ports = [Port("s1", 1, "h1", 0, RATE, edge=True), Port("s2", 1, "h2", 0, RATE, edge=True)]
     for a, a_port, b, b_port in links:

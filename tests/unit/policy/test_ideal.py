@@ -22,7 +22,7 @@ LEAF_SPINE = {
     "core_rate_bps": 4 * 10**10,
 }
 DELAYS = {"link_delay_ns": 200, "host_delay_ns": 20_000}
-"""PIAS's: a host's link has 20.2 us, a link between switches 0.2."""
+"""PIAS's delays: 20.2 us for a host's link, 0.2 us for a link between switches."""
 
 
 def leaf_spine(**changes):
@@ -30,7 +30,8 @@ def leaf_spine(**changes):
 
 
 def pipeline_us(rates_bps, delays_ns, size_bytes):
-    """The same by following every segment over every link: a link sends a segment when it has it whole."""
+    """Return the same by following every segment over every link. A link sends a segment once it
+    has all of it."""
     frames = [MSS_BYTES] * (size_bytes // MSS_BYTES) + [size_bytes % MSS_BYTES] * (size_bytes % MSS_BYTES > 0)
     free_us = [0.0] * len(rates_bps)
     done_us = 0.0

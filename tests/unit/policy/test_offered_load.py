@@ -41,7 +41,7 @@ def test_offered_loads__of_the_edge_are_the_load():
 
 
 def test_offered_loads__of_the_core_follow_from_its_share_of_the_traffic():
-    """Of a host's 11 partners 8 are in other racks; 4 hosts share 2 uplinks of 20 Gb/s."""
+    """Of a host's 11 partners, 8 are in other racks. 4 hosts share 2 uplinks of 20 Gb/s."""
     topology = leaf_spine(20)
     found = loads(EVERYWHERE, topology)
     core = [found[port.id] for port in topology.ports if not port.edge]

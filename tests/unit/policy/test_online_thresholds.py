@@ -23,7 +23,7 @@ from tests.unit.policy import mlps
 
 
 def model_of(sizes_bytes, shares, load, levels, above=None):
-    """The delay model of one port, of flows whose sizes are edges."""
+    """Return the delay model of one port, for flows whose sizes are edges."""
     sizes, shares = np.asarray(sizes_bytes, float), np.asarray(shares, float)
     ends = np.zeros((1, BUCKETS))
     np.add.at(ends[0], np.searchsorted(EDGES, sizes), shares)
@@ -46,7 +46,7 @@ def test_best_thresholds__short_and_long_flows_are_parted_at_the_short_ones_size
 
 
 def test_best_thresholds__flows_of_one_size_share_one_level():
-    """Nothing is gained by treating equal flows unequally."""
+    """Unequal treatment of equal flows gains nothing."""
     best, cost = best_thresholds(model_of([1_000_000], [1.0], 0.8, 2), 2)
     assert best[0, 0] >= edge(1_000_000)
     assert cost[0] == pytest.approx(1_000_000 / 0.2 / (1_000_000 + FLOOR_BYTES))
@@ -58,7 +58,7 @@ sizes = st.lists(st.sampled_from(tags.EDGES_BYTES), min_size=1, max_size=8, uniq
 @settings(deadline=None, max_examples=30)
 @given(sizes, st.randoms(use_true_random=False), st.floats(0.05, 1.2), st.integers(2, 4))
 def test_best_thresholds__nothing_is_better(sizes_bytes, random, load, levels):
-    """By all thresholds on a part of the edges, and by chance on all of them."""
+    """Compared with all thresholds on some of the edges, and with random ones on all of them."""
     model = model_of(sizes_bytes, [random.random() + 0.01 for _ in sizes_bytes], load, levels)
     best, cost = best_thresholds(model, levels)
     assert cost_of(model, best) == pytest.approx(cost)
@@ -92,7 +92,7 @@ def test_best_thresholds__more_levels_never_cost_more():
 
 
 def test_cost_of__one_level_is_processor_sharing():
-    """Slowdown 1 / (1 - load), whatever the sizes."""
+    """The slowdown is 1 / (1 - load) for any sizes."""
     model = model_of(*PAPER_MIX, 0.8, 1)
     expected = sum(p * s / 0.2 / (s + FLOOR_BYTES) for s, p in zip(*PAPER_MIX, strict=True))
     assert cost_of(model, np.zeros((1, 0), np.int64))[0] == pytest.approx(expected)

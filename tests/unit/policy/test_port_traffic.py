@@ -22,7 +22,7 @@ def traffic(counters, seconds=1.0):
 
 
 def heavy_tailed(n, seed=1):
-    """Bounded Pareto, 1 KB to 50 MB."""
+    """Return a bounded Pareto distribution, 1 KB to 50 MB."""
     uniform = np.random.default_rng(seed).random(n)
     return (1_000 * (1 - uniform * (1 - (1 / 50_000) ** 1.1)) ** (-1 / 1.1)).astype(int)
 
@@ -51,7 +51,7 @@ def test_flow_sizes__by_fins_they_are_the_histogram():
 
 
 def test_flow_sizes__without_fins_the_bytes_tell_how_many_are_longer():
-    """Those counted at an edge end around it, on both sides. A flow below a packet counts in part."""
+    """Flows counted at an edge end around it, on both sides. A flow below a packet counts in part."""
     sizes = heavy_tailed(20_000)
     found = flow_sizes(traffic(counted(sizes, fins=False)))
     assert found.flows[0] == pytest.approx(np.minimum(sizes, 1448).sum() / 1448, rel=0.01)
@@ -62,7 +62,7 @@ def test_flow_sizes__without_fins_the_bytes_tell_how_many_are_longer():
 
 
 def test_flow_sizes__a_few_fins_among_many_flows_without_are_not_believed():
-    """Persistent connections, and one that is closed."""
+    """Persistent connections, of which one is closed."""
     mixed = counted([10_000] * 500, fins=False)
     mixed.completed[0, tags.attained_tag(10_000)] = 3
     assert flow_sizes(traffic(mixed)).flows[0] == pytest.approx(500, rel=0.05)

@@ -101,7 +101,7 @@ def test_two_level_map__more_bytes_never_rise_and_more_urgency_never_falls(limit
 
 
 def test_two_level_map__the_slides_eight_queues():
-    """Four levels: Prio 1, 3, 5, 7 by bytes sent, Prio 2, 4, 6, 8 by urgency, most urgent on top."""
+    """Four levels: priorities 1, 3, 5, 7 by bytes sent, and 2, 4, 6, 8 by urgency, the most urgent first."""
     queue_of = two_level_map([10_000, 100_000, 1_000_000], queues=8, untagged_queue=7)
     assert [queue_of[tags.attained_tag(sent)] for sent in (0, 10_000, 10_001, 100_001, 10**7)] == [
         0,

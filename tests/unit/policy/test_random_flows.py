@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random schedules: the same flows however they are cut, the load and the shares that were asked for."""
+"""Random schedules: the same flows for any size of batches, with the requested load and shares."""
 
 from __future__ import annotations
 

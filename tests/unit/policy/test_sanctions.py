@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a sanction, told the time."""
+"""The states of a sanction over time."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_nothing_but_proof_demotes(script):
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5 * S)), min_size=1))
 def test_who_lies_again_and_again_is_demoted_most_of_the_time(script):
-    """However the lies are spread: between two of them the host is free at most until it is found out again."""
+    """The host may send wrong tags at any times. Between two offences it is free only until the next proof."""
     conduct, now = Conduct(), 0
     for lies, passed in script:
         now += passed

@@ -56,7 +56,7 @@ def read(document):
 
 
 def changed(**tables):
-    """The document with keys set, or taken out where they are None."""
+    """Return the document with keys set, or removed if their value is None."""
     document = copy.deepcopy(tomllib.loads(TEXT))
     for name, values in tables.items():
         table = document.setdefault(name, {})
@@ -198,7 +198,7 @@ def test_scenario__names_the_bad_key_of_a_combination(tables, field):
     ],
 )
 def test_check_topology__names_what_does_not_fit(workload, hosts, field):
-    """The last one: h3 sends what four hosts should."""
+    """In the last case h3 sends what four hosts should send."""
     document = changed(workload=workload)
     if field == "workload.load":
         document["workload"]["mix"] = [{"bytes": "1KB", "share": 1.0, "from": ["h3"]}]

@@ -33,7 +33,7 @@ def _channels(colour):
 
 @pytest.mark.parametrize(("one", "other"), list(combinations(COLOURS, 2)))
 def test_colours__are_told_apart(one, other):
-    """By at least a tenth of the range in some channel."""
+    """They differ by at least a tenth of the range in some channel."""
     assert re.fullmatch("#[0-9a-f]{6}", COLOURS[one])
     assert (
         max(abs(a - b) for a, b in zip(_channels(COLOURS[one]), _channels(COLOURS[other]), strict=True)) > 25

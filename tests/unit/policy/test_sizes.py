@@ -22,7 +22,7 @@ PUBLISHED_MEANS = {
     "cache-follower": 624 * PACKET,
     "hadoop": 2832 * PACKET,
 }
-"""Interpolated means that are known from elsewhere, in bytes."""
+"""Interpolated means from other sources, in bytes."""
 
 
 def table(name):

@@ -39,7 +39,7 @@ DATA_MINING = cdf(
 )
 MIX = Mix((MixPart(10_000, 0.8, ()), MixPart(1_000_000, 0.2, ())))
 
-PUBLISHED = {  # in packets; the scripts of PIAS's ns-2 evaluation
+PUBLISHED = {  # in packets, from the scripts of PIAS's ns-2 evaluation
     ("web-search", 0.9): (759, 1132, 1456, 1737, 2010, 2199, 2325),
     ("web-search", 0.8): (909, 1329, 1648, 1960, 2143, 2337, 2484),
     ("web-search", 0.7): (999, 1305, 1564, 1763, 1956, 2149, 2309),
@@ -60,7 +60,7 @@ def test_pias_thresholds__are_at_least_as_good_as_the_published_ones(name, load)
     ours = pias_objective(sizes, load, pias_thresholds(sizes, load, 8))
     published = pias_objective(sizes, load, [p * PACKET_BYTES for p in PUBLISHED[name, load]])
     assert ours <= published
-    assert published < 1 / (1 - load) * 2  # or the objective were not theirs at all
+    assert published < 1 / (1 - load) * 2  # otherwise the objective would not be theirs
 
 
 @pytest.mark.parametrize(("name", "load"), PUBLISHED)

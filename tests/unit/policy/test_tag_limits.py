@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Honest hosts are never accused, whatever their traffic; liars are, once their lie pays."""
+"""Hosts with correct tags are never accused, for any traffic. Others are, once their wrong tags
+gain something."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def test_payload__acknowledgements_have_none_and_full_frames_most_of_theirs():
 
 
 class Connection:
-    """An honest sender: messages on one connection, tagged by the law, some segments sent twice."""
+    """A sender with correct tags: messages on one connection, tagged by the law, some segments
+    retransmitted."""
 
     def __init__(self, laws, start_ns):
         self.laws, self.state, self.now_ns, self.sent = (
@@ -63,8 +65,8 @@ class Connection:
 messages = st.lists(
     st.tuples(
         st.one_of(st.integers(1, 3000), st.integers(1, 300_000)),
-        st.one_of(st.just(0), st.integers(0, 3 * MS)),  # per segment: a burst, or slowly
-        st.booleans(),  # everything twice
+        st.one_of(st.just(0), st.integers(0, 3 * MS)),  # pause per segment: none in a burst, or some
+        st.booleans(),  # whether everything is sent twice
         st.one_of(st.integers(GAP_MS * MS + 1, GAP_MS * MS + 1000), st.integers(0, 50 * MS)),  # pause
     ),
     min_size=1,

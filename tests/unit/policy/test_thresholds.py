@@ -24,7 +24,7 @@ def histogram(sizes):
     st.lists(st.floats(0.5, 100), min_size=1, max_size=7).map(sorted),
 )
 def test_percentile_thresholds__equal_the_nearest_rank_of_the_sorted_list(sizes, percentiles):
-    """The paper's sorted list of completed sizes, for sizes that are edges: the histogram loses nothing."""
+    """The paper's sorted list of completed sizes. For sizes that are edges, the histogram loses nothing."""
     ordered = sorted(sizes)
     expected = tuple(ordered[max(1, int(np.ceil(p / 100 * len(ordered) - 1e-9))) - 1] for p in percentiles)
     assert percentile_thresholds(histogram(sizes), percentiles) == expected
@@ -86,7 +86,7 @@ def test_sliding_counts__a_counter_of_64_bits_that_wraps_around_has_grown_by_wha
 
 
 def test_sliding_counts__a_counter_that_is_not_supported_never_grows():
-    """OpenFlow says so by all ones; and it may come and go."""
+    """OpenFlow reports it as all ones. It may appear and disappear."""
     window = SlidingCounts(window_ns=500 * MS)
     for i, value in enumerate([2**64 - 1, 2**64 - 1, 2**64 - 1]):
         window.observe(i * MS, np.asarray([value], np.uint64).astype(np.int64))
@@ -102,7 +102,7 @@ def test_sliding_counts__whatever_the_switch_says_growth_is_never_negative_nor_b
 
 
 def test_sliding_counts__what_it_keeps_has_a_bound():
-    """An hour's window, counters every 10 ms."""
+    """A window of an hour, with counters every 10 ms."""
     window = SlidingCounts(window_ns=3_600_000 * MS)
     for i in range(5_000):
         window.observe(i * 10 * MS, np.full(3, i))

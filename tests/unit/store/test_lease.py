@@ -31,7 +31,7 @@ def test_every_holder_has_a_greater_generation_than_those_before(engine):
 
 
 def test_a_generation_begins_beyond_those_of_stores_made_before(engine):
-    """Switches remember generations; a new store must not begin below them."""
+    """Switches remember generations, so a new store must not begin below them."""
     assert lease.take(engine, "work", "a", None).generation > 1_700_000_000
 
 

@@ -43,7 +43,7 @@ ROW = (
 
 @pytest.fixture
 def old(tmp_path):
-    """The file of a store as an earlier version made it, with one flow."""
+    """Return the file of a store as an earlier version made it, with one flow."""
     path = tmp_path / "store.db"
     with sqlite3.connect(path) as connection:
         connection.executescript(OLD_FLOWS)
@@ -52,7 +52,7 @@ def old(tmp_path):
 
 
 def columns(path) -> dict[str, bool]:
-    """Name -> may not be null."""
+    """Return column → whether it must not be null."""
     with sqlite3.connect(path) as connection:
         return {row[1]: bool(row[3]) for row in connection.execute("PRAGMA table_info(flows)")}
 

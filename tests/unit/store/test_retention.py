@@ -28,7 +28,7 @@ HOUR = Retention(flows_s=3600, samples_s=3600, events_s=3600, most_flows=None)
 
 
 def add_aged_flows(engine, ages_s):
-    """Records that came so many seconds before NOW."""
+    """Add records that arrived this many seconds before NOW."""
     for age_s in ages_s:
         add_flows(engine, [FlowRecord.from_document(record(f"age-{age_s}"))])
         newest = update(schema.flows).where(schema.flows.c.sequence == last_sequence(engine))
@@ -51,7 +51,7 @@ def test_forget__what_is_older_than_its_time_goes_and_the_rest_stays(engine):
 
 
 def test_forget__the_newest_row_of_each_table_stays_however_old(engine):
-    """Readers go on from its number; a number must not be given twice."""
+    """Readers continue after its number, and the store must not give a number twice."""
     add_aged_flows(engine, [9000, 8000])
     for at in (1.0, 2.0):
         add_thresholds(engine, [ThresholdChange(at, p, 1, (int(at),), 7) for p in ("s1:1", "s1:2")])
@@ -92,7 +92,7 @@ def test_forget__no_more_rows_at_once_than_asked(engine):
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_sqlite__the_file_does_not_grow_once_as_much_is_forgotten_as_comes(engine, tmp_path):
-    """A month of records at a hundredth of its length: 30 times what is kept goes through the file."""
+    """A month of records at a hundredth of its length: the file takes in 30 times what it keeps."""
     keep, sizes = 1_000, []
     for day in range(30):
         for batch in range(4):

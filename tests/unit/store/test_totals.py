@@ -31,7 +31,7 @@ def flow(identity, **changes):
 
 
 def values(engine, metric):
-    """What is not zero."""
+    """Return the values that are not zero."""
     return {total.labels: total.value for total in all_totals(engine).get(metric.name, []) if total.value}
 
 
@@ -64,7 +64,7 @@ def test_observe__a_value_on_a_bound_is_in_the_bucket_of_that_bound(engine):
 
 
 def test_a_series_begins_with_zero(engine):
-    """Of one that began with its first event, Prometheus would not see that event as growth."""
+    """If a series began with its first event, Prometheus would not count that event as growth."""
     add_flows(engine, [flow("a")])
     assert [(total.labels, total.value) for total in all_totals(engine)[RETRANSMISSIONS.name]] == [
         (("pias",), 0)

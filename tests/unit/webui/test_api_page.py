@@ -7,7 +7,7 @@ from flask.testing import FlaskClient
 
 
 def parts_of(client: FlaskClient) -> list[str]:
-    """The addresses that the page loads."""
+    """Return the addresses that the page loads."""
     page = client.get("/openapi/").get_data(as_text=True)
     return re.findall(r'(?:src|href|data-document)="([^"]+)"', page)
 

@@ -59,7 +59,7 @@ def test_compressed_bodies_are_a_415(client):
 
 
 class Unread(io.RawIOBase):
-    """A body that says how much of it was asked for at once."""
+    """A body that records how many bytes a reader requests at once."""
 
     def __init__(self, size):
         self.left, self.largest = size, 0

@@ -42,7 +42,7 @@ def test_the_connections_of_an_agent_that_is_away_are_not_shown(client, engine):
 
 
 def beat_with(client, connections):
-    """The status code and the field of a heartbeat with these documents for connections."""
+    """Return the status code and the field of a heartbeat with these documents for connections."""
     body = document(host_heartbeat())
     body["watch"]["connections"] = connections
     answer = client.post("/api/v1/agents/h1", json=body)

@@ -35,7 +35,7 @@ OVERRIDES = [
 
 @pytest.fixture
 def network(engine: Engine, client: FlaskClient) -> Network:
-    """A network with a row of each kind that a document can hold."""
+    """Write a network with a row of each kind that a document can hold."""
     network = Network(engine)
     put_policy(engine, Policy.from_document({"scheme": "datcp"}), "test")
     policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 4, "overrides": OVERRIDES})
@@ -55,7 +55,7 @@ def network(engine: Engine, client: FlaskClient) -> Network:
 
 
 def answers(client: FlaskClient, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]:
-    """Each type's name, and a document of it."""
+    """Return each type's name with a document of that type."""
     for name, path in {
         "SchemesAnswer": "schemes",
         "TopologyAnswer": "topology",
@@ -83,7 +83,7 @@ def streamed(client: FlaskClient) -> Iterator[tuple[str, Any]]:
 def test_every_document_has_the_type_that_the_dashboard_expects(
     client: FlaskClient, bearer: dict[str, str], network: Network, tmp_path: Path
 ) -> None:
-    """An object literal with a key too few or too many is a type error, so one run of tsc finds both."""
+    """An object literal with a missing or an additional key is a type error, so one run of tsc finds both."""
     documents = list(answers(client, bearer))
     names = {name for name, _ in documents}
     assert {"Snapshot", "NetworkEvent"} <= names

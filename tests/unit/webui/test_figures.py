@@ -13,7 +13,7 @@ from webui import figures
 
 
 def columns(rows):
-    """Rows of (at, fct_us or None, size class, met or None)."""
+    """Return columns of rows (at, fct_us or None, size class, met or None)."""
     at, fct, size_class, met = zip(*rows, strict=True) if rows else ((),) * 4
     return FlowColumns(
         at=np.array(at, dtype=float),

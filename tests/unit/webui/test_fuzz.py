@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is sent: a 4xx with the error's shape or a 2xx, never a 5xx, and nothing half done."""
+"""For any input: a 4xx with the error's shape or a 2xx, never a 5xx, and never a partial change."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MANY = settings(max_examples=300, suppress_health_check=list(HealthCheck))
 
 
 def check(answer):
-    """The answer's status, when it is one that a client may get."""
+    """Return the answer's status, which must be one that a client may get."""
     assert answer.status_code < 500, answer.text
     if answer.status_code >= 400:
         assert set(answer.json["error"]) == {"code", "problem", "field", "index"}
@@ -115,7 +115,7 @@ def test_heartbeat__any_json(document):
     except (ValueError, UnicodeError):
         return
     check(send("POST", "/api/v1/agents/fuzz", body))
-    # What one agent has sent is in what everybody is shown.
+    # What one agent sent is in what every client gets.
     assert check(CLIENT.get("/metrics")) == check(CLIENT.get("/api/v1/health")) == 200
     assert b"snapshot" in CLIENT.get("/api/v1/events?count=1").data
 

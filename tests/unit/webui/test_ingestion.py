@@ -19,7 +19,7 @@ def batch(name, count):
 
 
 class Slow:
-    """Holds the first transaction until it is let go, and notes how many batches each one has."""
+    """Holds the first transaction until it is released, and records how many batches each one has."""
 
     def __init__(self, monkeypatch, failing=()):
         self.sizes, self.go, self.failing = [], threading.Event(), failing
@@ -36,7 +36,8 @@ class Slow:
 
 
 def deliver(ingestion, batches):
-    """All at once, the first of them before the others; what each call returned or raised, by its name."""
+    """Deliver all at once, the first before the others. Returns what each call returned or raised,
+    by its name."""
     results = {}
 
     def add(name, records):
@@ -48,7 +49,7 @@ def deliver(ingestion, batches):
     threads = [threading.Thread(target=add, args=item) for item in batches.items()]
     for number, thread in enumerate(threads):
         thread.start()
-        # The first is being written, each later one waits.
+        # The first one is being written; each later one waits.
         wait_until(lambda number=number: len(ingestion._waiting) == number, "the delivery waits")
     return threads, results
 

@@ -17,7 +17,7 @@ from webui.recent import RecentFlows
 
 
 def messages(raw: bytes):
-    """(event name, id or None, document) of each message; comments and retry lines left out."""
+    """Return (event name, id or None, document) of each message, without comments and retry lines."""
     found = []
     for block in raw.decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines())

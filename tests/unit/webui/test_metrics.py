@@ -16,7 +16,7 @@ from webui.services import EXTENSION
 
 
 def scrape(client):
-    """Sample name → labels as a sorted tuple → value."""
+    """Return sample name → labels as a sorted tuple → value."""
     answer = client.get("/metrics")
     assert answer.status_code == 200
     assert answer.mimetype == "text/plain"

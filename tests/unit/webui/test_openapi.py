@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenAPI document is true: schemathesis sends what it allows and what it forbids, and checks every answer."""
+"""The OpenAPI document is correct: schemathesis sends what it allows and what it forbids, and
+checks every answer."""
 
 from __future__ import annotations
 
@@ -22,9 +23,10 @@ EXAMPLES = 40
 
 
 def configuration():
-    """All checks, with one thing that JSON Schema cannot say: thresholds increase and are one fewer than the queues.
+    """Return all checks, with one rule that JSON Schema cannot express: thresholds increase, one
+    fewer than the queues.
 
-    So a policy that the schema allows may be refused with a 422, and only there.
+    So only there a policy that the schema allows may be refused with a 422.
     """
     accepted = {"positive_data_acceptance": {"expected-statuses": ["2xx", "422"]}}
     return schemathesis.Config.from_dict(
@@ -35,7 +37,7 @@ def configuration():
     )
 
 
-# The test is collected from the document, so the application stands before any fixture does.
+# The test is collected from the document, so the application exists before any fixture.
 FOLDER = tempfile.TemporaryDirectory(prefix="sluice-openapi-")
 ENGINE = open_store(f"sqlite:///{FOLDER.name}/store.db")
 APP = create_app(ENGINE, TOKEN)
@@ -59,7 +61,7 @@ def some_of_everything():
 
 
 def apply_at_once(stop):
-    """A controller that is always there: a PUT need not wait for its time to be over."""
+    """Play a controller that applies every policy at once, so that no PUT waits."""
     while not stop.wait(0.01):
         mark_applied(ENGINE, current_version(ENGINE))
 

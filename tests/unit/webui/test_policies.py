@@ -57,7 +57,7 @@ def test_change_policy__versions_count_up_and_old_ones_are_superseded(client, be
 
 
 def test_change_policy__the_ramp_and_what_was_before_it(client, bearer):
-    """A policy of before there were ramps has neither end of one in its document."""
+    """The document of a policy from before ramps existed has neither end of one."""
     answer = client.put(f"{PATH}?wait_s=0", json={"scheme": "datcp", "mark_min": "40KB"}, headers=bearer)
     policy = answer.json["policy"]
     assert (policy["mark_at"], policy["mark_min"], policy["mark_max"]) == (None, 40_000, 120_000)

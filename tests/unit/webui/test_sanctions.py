@@ -27,7 +27,7 @@ def test_metrics__who_is_demoted_now(client, engine):
 
 
 def test_events__a_sanction_does_not_wait_for_the_next_second(client, engine):
-    """Snapshots come once a second; one that names another host, at once."""
+    """Snapshots arrive once a second. A snapshot that names another host arrives at once."""
     seen = []
 
     def follow():

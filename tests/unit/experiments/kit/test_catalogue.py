@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of experiments/README.md is the experiments' own, and every name works."""
+"""The table of experiments/README.md agrees with the experiments, and every name works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from policy.errors import SluiceError
 
 ROOT = README.parents[1]
 WORDS = {"scheme_order": ["results/a", "results/b"]}
-"""Arguments that an experiment cannot do without."""
+"""Arguments that an experiment needs."""
 
 
 def test_readme__is_fresh() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bench of the control loop, in small: it measures what it says, and would not let wrong rules pass."""
+"""The benchmark of the control loop, in small: it measures what it names, and rejects wrong rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_loop__polls_moves_rules_and_leaves_the_maps_that_the_controller_tells_o
 
 
 def test_loop__wrong_rules_on_a_switch_are_found(monkeypatch):
-    """The bench is told of other thresholds than those that are installed."""
+    """The benchmark gets other thresholds than the installed ones."""
     told = bench_control.observed.latest_thresholds
 
     def other(engine):

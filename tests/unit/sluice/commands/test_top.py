@@ -34,7 +34,7 @@ class Quiet(WSGIRequestHandler):
 
 @pytest.fixture
 def url(engine):
-    """A web process as a thread."""
+    """Run a web process as a thread. Yields its address."""
     stopping = threading.Event()
     server = make_server("127.0.0.1", 0, create_app(engine, "token", stopping), handler_class=Quiet)
     thread = threading.Thread(target=server.serve_forever)

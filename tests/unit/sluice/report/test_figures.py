@@ -136,6 +136,6 @@ def test_texts_on_axes():
 
 
 def thin(*texts):
-    """Digits and units are kept together by narrow spaces."""
+    """Return the text with thin spaces: they keep digits and units together."""
     narrow = [text.replace(" ", "\N{NARROW NO-BREAK SPACE}") for text in texts]
     return narrow if len(narrow) > 1 else narrow[0]

@@ -15,7 +15,7 @@ from tests.unit.sluice.bundles import bundle, document, flow, random_flows, swee
 
 
 class Page:
-    """A report, parsed as XML: what is not well-formed does not get here."""
+    """A report, parsed as XML: the parser rejects a page that is not well-formed."""
 
     def __init__(self, path) -> None:
         self.text = path.read_text()
@@ -33,7 +33,7 @@ class Page:
         return found
 
     def figures(self, title: str, section: str) -> dict[str, list[str]]:
-        """Cells by label, of one size class's lines of the first table of a part."""
+        """Return the cells by label, of one size class's rows of the first table of a part."""
         for body in self.part(title).find("div/table").findall("tbody"):
             heading, *rows = body.findall("tr")
             if self.words(heading).startswith(section):
@@ -44,7 +44,7 @@ class Page:
         raise AssertionError(f"no {section}")
 
     def unit(self, title: str, section: str) -> str:
-        """Of a size class's lines."""
+        """Return the unit of a size class's rows."""
         (found,) = [
             self.words(heading.find("span"))
             for heading in self.part(title).iterfind("div/table/tbody/tr[@class='section']/th")

@@ -86,7 +86,7 @@ BAD = {
         "at most",
     ),
 }
-"""What is replaced by what in a good scenario; the key and the remedy that the message names."""
+"""Name → (text to replace in a good scenario, its replacement, the key and the remedy in the message)."""
 
 
 @pytest.mark.parametrize("case", BAD)

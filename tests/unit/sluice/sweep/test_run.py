@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests/sim/test_sweep.py does not see: nothing runs here."""
+"""Behaviour that tests/sim/test_sweep.py does not cover. Nothing runs here."""
 
 from __future__ import annotations
 

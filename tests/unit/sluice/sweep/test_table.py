@@ -13,7 +13,7 @@ from tests.unit.sluice.bundles import bundle, document, flow
 
 
 def point(folder, scheme, seed, fct_us, *, unfinished=0, reasons=()):
-    """A point and its bundle, of one flow and some that did not finish."""
+    """Return a point and write its bundle, with one flow and some that did not finish."""
     made = Point(scheme, 0.5, seed, document(scheme, seed))
     flows = [flow(1, 5000, fct_us, scheme=scheme), *(flow(9 + i, 5000, None) for i in range(unfinished))]
     bundle(folder / made.name, made.document, flows, reasons=reasons)
