@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any
 
 from sqlalchemy import Engine
@@ -51,7 +51,9 @@ class Live:
         self._left_at = 0.0
         self._thread: threading.Thread | None = None
 
-    def stream(self, last_event_id: int | None = None, count: int | None = None) -> Iterator[bytes]:
+    def stream(
+        self, last_event_id: int | None = None, count: int | None = None
+    ) -> Generator[bytes, None, None]:
         """Yield frames for one client: past events that it lacks, then a snapshot each second and new events.
 
         Ends after `count` snapshots, or when the process stops.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import requests
@@ -81,7 +81,7 @@ def _reason(error: BaseException) -> str:
     return str(error)[:120] or type(error).__name__
 
 
-def snapshots(url: str) -> Iterator[Snapshot]:
+def snapshots(url: str) -> Generator[Snapshot, None, None]:
     """Yield the snapshots of /api/v1/events. Raises requests.RequestException, and ValueError for
     other content."""
     answer = requests.get(f"{url.rstrip('/')}/api/v1/events", stream=True, timeout=TIMEOUT_S)

@@ -4,13 +4,21 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import ConsoleMessage, Page
+
+from tests.web.conftest import Server
 
 pytestmark = pytest.mark.web
 
 
-def test_page__lists_the_endpoints_and_sends_requests(page, server):
+def test_page__lists_the_endpoints_and_sends_requests(page: Page, server: Server) -> None:
     refused = []
-    page.on("console", lambda message: message.type == "error" and refused.append(message.text))
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            refused.append(message.text)
+
+    page.on("console", note)
     page.goto(f"{server.url}/openapi/")
     endpoint = page.locator("#operations-network-network_health_health_get")
     endpoint.wait_for()
