@@ -64,18 +64,18 @@ After `make setup`, `make experiment NAME=… ARGS="--quick"` does the same."""
 
 
 def load(name: str) -> Experiment[Any]:
-    """The experiment of that name; only its module is imported."""
+    """Return the experiment of that name. Imports only its module."""
     found: Experiment[Any] = importlib.import_module(f"experiments.{EXPERIMENTS[name]}").EXPERIMENT
     return found
 
 
 def load_all() -> Catalogue:
-    """Every experiment, by the folder that it stands in."""
+    """Return all experiments, by their folder."""
     return catalogue(EXPERIMENTS, [load(name) for name in EXPERIMENTS])
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do what the words ask for; the exit code."""
+    """Run the experiment or print the table that the arguments name. Returns the exit code."""
     match list(argv):
         case [] | ["-h" | "--help", *_]:
             print(_USAGE, *listing(load_all()), sep="\n")
@@ -87,7 +87,7 @@ def main(argv: Sequence[str]) -> int:
         case [name, *words] if name in EXPERIMENTS:
             return run_by_words(load(name), words)
         case [name, *_]:
-            raise SluiceError(f"there is no experiment {name}: give one of {', '.join(EXPERIMENTS)}")
+            raise SluiceError(f"there is no experiment {name}; the names are {', '.join(EXPERIMENTS)}")
     return 0
 
 

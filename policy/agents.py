@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What agents and the web process say to each other: heartbeats, and the settings that answer them.
+"""The documents that agents and the web process exchange: heartbeats, and the settings that answer them.
 
-Both ends read and write these documents through `policy.entries`, so a key that one end renames is an error at the
-other. Every number, text and list is bounded.
+Both ends read and write these documents through `policy.entries`, so a key that one end renames is
+an error at the other. Every number, text and list is bounded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from policy.kinds import Flag, ListOf, MapOf, Number, Text, Whole
 from policy.units import NS_PER_MS
 
 MAX_HEARTBEAT_BYTES = 500_000
-"""Of its JSON."""
+"""Maximum length of a heartbeat's JSON."""
 MAX_CONNECTIONS = 100
 MAX_PORTS = 1024
 MAX_QUEUES = 8
@@ -35,7 +35,7 @@ _REASON = Text(longest=1000)
 
 
 def reason(text: str) -> str:
-    """A text for a heartbeat: cut to what one may hold."""
+    """Return a text for a heartbeat, cut to the maximum length."""
     return text.replace("\x00", "")[:1000]
 
 
@@ -44,13 +44,15 @@ def reason(text: str) -> str:
 
 @dataclass(frozen=True)
 class HostSettings:
-    """What the policy wants of a host."""
+    """The settings that the policy needs from a host."""
 
     scheme: str = entry(names.SCHEME, "Scheme of the policy, for flow records.")
     congestion_control: str = entry(names.AGENT, "TCP_CONGESTION name for new connections.")
-    tags_deadlines: bool = entry(Flag(), "Deadline flows carry their urgency in the tag.")
-    urgent_after_bytes: int = entry(_BYTES, "They do so once they have sent this much.")
-    tags_sizes: bool = entry(Flag(), "Flows of known size carry their size class in the tag.")
+    tags_deadlines: bool = entry(Flag(), "Whether deadline flows carry their urgency in the tag.")
+    urgent_after_bytes: int = entry(
+        _BYTES, "How much a deadline flow sends before its tag carries the urgency."
+    )
+    tags_sizes: bool = entry(Flag(), "Whether flows of known size carry their size class in the tag.")
     idle_gap_ns: int = entry(
         Whole(1, 2**53, "ns"), "A flow ends when its direction sends no data for this long."
     )
@@ -70,7 +72,7 @@ class HostSettings:
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """What the current policy wants of an agent. Before the first policy it wants nothing."""
+    """The settings that the current policy needs from an agent. Before the first policy there are none."""
 
     policy_version: int = entry(_VERSION, "Version of the policy; 0 before the first.")
     host: HostSettings | None = entry(TableOf(HostSettings), "For agents on hosts.", default=None)
@@ -88,104 +90,112 @@ NO_SETTINGS = AgentSettings(0)
 
 @dataclass(frozen=True)
 class LivingConnection:
-    """A TCP connection of any program while it lives, reported by the host that sends most of its data."""
+    """An open TCP connection of any program, reported by the host that sends most of its data."""
 
-    id: str = entry(names.FLOW_ID, "Of the flow record to come.")
-    src: str = entry(names.ENDPOINT, "Where the data comes from.")
-    src_port: int = entry(_TCP_PORT, "TCP port there.")
-    dst: str = entry(names.ENDPOINT, "Where the data goes to.")
-    dst_port: int = entry(_TCP_PORT, "TCP port there.")
+    id: str = entry(names.FLOW_ID, "Id of the connection's future flow record.")
+    src: str = entry(names.ENDPOINT, "Name or address of the sender.")
+    src_port: int = entry(_TCP_PORT, "The sender's TCP port.")
+    dst: str = entry(names.ENDPOINT, "Name or address of the receiver.")
+    dst_port: int = entry(_TCP_PORT, "The receiver's TCP port.")
     bytes: int = entry(_BYTES, "Payload so far.")
-    rate_bps: int = entry(_COUNT, "Over about the last second.")
+    rate_bps: int = entry(_COUNT, "Rate over about the last second.")
     started_at: float = entry(_EPOCH_S, "Epoch seconds.")
-    deadline_at: float | None = entry(_EPOCH_S, "Epoch seconds; declared by the program.", nullable=True)
-    retransmissions: int | None = entry(_COUNT, "Null where only the receiver is watched.", nullable=True)
+    deadline_at: float | None = entry(
+        _EPOCH_S, "Deadline in epoch seconds, declared by the program.", nullable=True
+    )
+    retransmissions: int | None = entry(
+        _COUNT, "Retransmitted segments. Null if only the receiver is watched.", nullable=True
+    )
     congestion_control: str = entry(names.AGENT, "TCP_CONGESTION name.")
     srtt_us: float | None = entry(Number(0, 1e12, "us"), "Smoothed round-trip time.", nullable=True)
 
 
 @dataclass(frozen=True)
 class WatchStatus:
-    """How the flow watch of a host fares."""
+    """The status of a host's flow watch."""
 
-    watching: bool = entry(Flag(), "The kernel reports the connections of other programs.")
-    problem: str = entry(_REASON, "Why it does not; empty when all is well.", default="")
+    watching: bool = entry(Flag(), "Whether the kernel reports the connections of other programs.")
+    problem: str = entry(_REASON, "Why it does not; empty if it does.", default="")
     recorded: int = entry(_COUNT, "Connections that became flow records.", default=0)
     lost: int = entry(_COUNT, "Connections that the watch missed.", default=0)
-    living: int = entry(_COUNT, "Connections that live now.", default=0)
+    living: int = entry(_COUNT, "Connections that are open now.", default=0)
     connections: tuple[LivingConnection, ...] = entry(
-        ListOf(TableOf(LivingConnection), longest=MAX_CONNECTIONS), "The fastest of them.", default=()
+        ListOf(TableOf(LivingConnection), longest=MAX_CONNECTIONS),
+        "The fastest open connections.",
+        default=(),
     )
 
 
 @dataclass(frozen=True)
 class HostHeartbeat:
-    """How a host's agent fares."""
+    """The status of a host's agent."""
 
     KIND: ClassVar[str] = "host"
 
     pid: int = entry(_PID, "Process id of the agent.")
-    policy_version: int = entry(_VERSION, "Of the settings in force.")
-    congestion_control: str = entry(names.AGENT, "What new connections of the schedule use.")
-    default_congestion_control: str = entry(names.AGENT, "Default of the host's network namespace.")
-    fallback: bool = entry(Flag(), "The host cannot do something that the scheme wants.")
-    fallback_reason: str = entry(_REASON, "What, and why.")
-    hook: bool = entry(Flag(), "Programs can declare flows by setsockopt().")
-    hook_problem: str = entry(_REASON, "Why not; empty when all is well.")
-    tagger: bool = entry(Flag(), "Packets leave with a tag.")
+    policy_version: int = entry(_VERSION, "Version of the settings in force.")
+    congestion_control: str = entry(names.AGENT, "Congestion control of the schedule's new connections.")
+    default_congestion_control: str = entry(
+        names.AGENT, "Default congestion control of the host's network namespace."
+    )
+    fallback: bool = entry(Flag(), "Whether the host cannot do something that the scheme needs.")
+    fallback_reason: str = entry(_REASON, "What the host cannot do, and why.")
+    hook: bool = entry(Flag(), "Whether programs can declare flows by setsockopt().")
+    hook_problem: str = entry(_REASON, "Why they cannot; empty if they can.")
+    tagger: bool = entry(Flag(), "Whether packets leave with a tag.")
     spool_depth: int = entry(_COUNT, "Flow records that wait for delivery.")
     records_refused: int = entry(_COUNT, "Flow records that the web process refused.")
-    watch: WatchStatus = entry(TableOf(WatchStatus), "The flow watch.")
+    watch: WatchStatus = entry(TableOf(WatchStatus), "Status of the flow watch.")
     flows_started: int = entry(_COUNT, "Flows of the schedule that have started.")
-    flows_finished: int = entry(_COUNT, "Those that finished.")
-    flows_unfinished: int = entry(_COUNT, "Those that ended without finishing.")
-    flows_active: int = entry(_COUNT, "Those under way.")
+    flows_finished: int = entry(_COUNT, "Flows of the schedule that have finished.")
+    flows_unfinished: int = entry(_COUNT, "Flows of the schedule that ended without finishing.")
+    flows_active: int = entry(_COUNT, "Flows of the schedule that are active.")
     flows_scheduled: int = entry(_COUNT, "All flows of the schedule.")
-    schedule_done: bool = entry(Flag(), "Every flow of the schedule has ended.")
+    schedule_done: bool = entry(Flag(), "Whether every flow of the schedule has ended.")
     flows_received: int = entry(_COUNT, "Flows that this host received.")
     bytes_received: int = entry(_BYTES, "Their payload.")
     retransmissions: int = entry(_COUNT, "Segments that flows of the schedule retransmitted.")
-    timeouts: int = entry(_COUNT, "Their retransmission timeouts.")
-    realtime: bool = entry(Flag(), "The agent runs before ordinary processes.")
+    timeouts: int = entry(_COUNT, "Retransmission timeouts of the schedule's flows.")
+    realtime: bool = entry(Flag(), "Whether the agent has real-time priority.")
     controls_refused: int = entry(_COUNT, "Connections that could not use the congestion control.")
     flows_undeclared: int = entry(_COUNT, "Flows that could not be declared to the kernel.")
-    start_lag_max_us: int = entry(_COUNT, "How late a flow of the schedule started at most, in us.")
+    start_lag_max_us: int = entry(_COUNT, "Greatest delay of a flow's start in the schedule, in us.")
     user_space_mean_us: float = entry(
-        Number(0, 1e12, "us"), "From a packet's arrival in the kernel to its reading, on average."
+        Number(0, 1e12, "us"), "Mean time from a packet's arrival in the kernel to its reading."
     )
 
 
 @dataclass(frozen=True)
 class QueueCounters:
-    """Of one queue of a port since its program was attached."""
+    """Counters of one queue of a port, since its program was attached."""
 
-    packets: int = entry(_COUNT, "Passed on, marked or not.")
-    bytes: int = entry(_BYTES, "Of those, with the Ethernet header.")
-    marked: int = entry(_COUNT, "Set to CE here.")
-    dropped: int = entry(_COUNT, "Beyond the buffer.")
-    not_markable: int = entry(_COUNT, "Due for a mark, but not ECN-capable, or CE already.")
+    packets: int = entry(_COUNT, "Forwarded packets, marked or not.")
+    bytes: int = entry(_BYTES, "Their bytes, with the Ethernet header.")
+    marked: int = entry(_COUNT, "Packets that this queue marked (CE).")
+    dropped: int = entry(_COUNT, "Packets that exceeded the buffer.")
+    not_markable: int = entry(_COUNT, "Packets due for a mark that were not ECN-capable, or had one already.")
 
 
 @dataclass(frozen=True)
 class PortHeartbeat:
-    """What stands on the ports of the switches."""
+    """The status of the switches' ports."""
 
     KIND: ClassVar[str] = "port"
 
     pid: int = entry(_PID, "Process id of the agent.")
-    policy_version: int = entry(_VERSION, "Of the settings in force.")
-    behaviour: PortBehaviour = entry(TableOf(PortBehaviour), "What the ports do.")
-    shares_stand: bool = entry(Flag(), "Open vSwitch has the shares.")
+    policy_version: int = entry(_VERSION, "Version of the settings in force.")
+    behaviour: PortBehaviour = entry(TableOf(PortBehaviour), "Settings in force at the ports.")
+    shares_stand: bool = entry(Flag(), "Whether Open vSwitch has applied the shares.")
     attached: Mapping[str, int] = entry(
-        MapOf(names.INTERFACE, _COUNT, MAX_PORTS), "Interface: how often the program was attached there."
+        MapOf(names.INTERFACE, _COUNT, MAX_PORTS), "Interface: how often its program was attached."
     )
-    at: float = entry(Number(0, 1e12, "s"), "CLOCK_MONOTONIC of the machine when the counters were read.")
+    at: float = entry(Number(0, 1e12, "s"), "Time of the reading by the machine's CLOCK_MONOTONIC.")
     ports: Mapping[str, tuple[QueueCounters, ...]] = entry(
         MapOf(names.PORT, ListOf(TableOf(QueueCounters), longest=MAX_QUEUES), MAX_PORTS),
         "Port: counters of each queue.",
     )
     late_ns: Mapping[str, int] = entry(
-        MapOf(names.PORT, _COUNT, MAX_PORTS), "Port: how late the machine served it, in all."
+        MapOf(names.PORT, _COUNT, MAX_PORTS), "Port: sum of the delays with which the machine served it."
     )
 
 

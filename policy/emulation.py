@@ -21,7 +21,7 @@ def port_burst_bytes(rate_bps: int) -> int:
 
     Without the credit, a port loses rate whenever a timer is late. It then sends less than its virtual queue
     (dataplane/laws/mark.h) assumes. The difference is a queue that nothing marks and nothing bounds: it grew by
-    about 50 KB per second at 100 Mb/s. With the credit, the port catches up after a pause by a burst, and the real
-    queue is shorter than the virtual queue by the size of that burst.
+    about 50 KB per second at 100 Mb/s. With the credit, the port sends a burst after a pause and so catches up. The
+    real queue is then shorter than the virtual queue by that burst.
     """
     return min(max(HOST_BURST_BYTES, rate_bps * MAX_TIMER_DELAY_NS // 8_000_000_000), MAX_BURST_BYTES)

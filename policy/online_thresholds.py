@@ -20,10 +20,11 @@ The floor is ten packets, because a flow within the first window takes one round
 The cost is a sum over levels, and each term depends only on the level's two thresholds. So dynamic programming finds
 the exact optimum among the 40 edges in L * 40 * 40 steps, for all ports at once.
 
-From the literature: the queueing model (Kleinrock; Bai et al., NSDI 2015, section 4.2, minimise a simpler one offline
-for a known distribution), and the adaptation of each port in a sliding window (Gutiérrez et al., DYNA 2018).
-New here: sizes and loads from tag counters (policy/port_traffic.py), this cost, the load of deadline flows that are
-served before a level, and the exact search. A port changes its thresholds only if that gains at least MIN_GAIN.
+From the literature: the queueing model (Kleinrock), and the adaptation of each port in a sliding window (Gutiérrez et
+al., DYNA 2018). Bai et al., NSDI 2015, section 4.2, minimise a simpler model offline for a known distribution.
+New here: sizes and loads from tag counters (policy/port_traffic.py), this cost, and the exact search. The load of
+deadline flows that a port serves before a level is new, too. A port changes its thresholds only if that gains at least
+MIN_GAIN.
 """
 
 from __future__ import annotations

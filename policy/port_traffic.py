@@ -82,8 +82,8 @@ class FlowSizes:
 def _at_edges() -> Floats:
     """Matrix that turns sums over packets that begin up to each edge into sums over bytes up to each edge.
 
-    Packets begin at multiples of the MSS. So the sum for e_k is the exact sum over bytes up to y_k, and the sums over
-    bytes up to the edges between are interpolated linearly.
+    Packets begin at multiples of the MSS. So the sum for e_k is the exact sum over bytes up to y_k. The sums over bytes
+    up to the edges between are interpolated linearly.
     """
     ends = MSS_BYTES * (np.floor(EDGES / MSS_BYTES) + 1)
     last = np.flatnonzero(np.diff(ends, append=np.inf))  # the last of the edges with the same y_k

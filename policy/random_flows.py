@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawing schedules: batches of flows from a seeded generator, the same flows whatever the size of a batch.
+"""Random schedules: batches of flows from a seeded generator. The size of a batch does not change the flows.
 
-Each column has a generator of its own, seeded from the caller's, and takes one number a flow from it. So a change of
-one thing (say, deadlines for more flows) leaves the rest of the schedule as it was: schemes and settings are compared
-under the same traffic.
+Each column has a generator of its own, seeded from the caller's, and takes one number for each
+flow. So deadlines for more flows, for example, change nothing else in the schedule. Schemes and
+settings are compared under the same traffic.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RandomFlows:
     """The flows of a `Workload`, in batches."""
 
     def __init__(self, workload: Workload, topology: Topology, rng: np.random.Generator) -> None:
-        gap, self._size, source, sink, *told = _streams(rng)
+        gap, self._size, source, sink, *declared = _streams(rng)
         self._workload = workload
         self._phases = [(0, workload.sizes)]
         if workload.shifted is not None and workload.shift_at is not None:
@@ -46,7 +46,7 @@ class RandomFlows:
         sources = [names for _, sizes in self._phases for names in sizes.sources]
         self._pattern = make_pattern(workload, topology, sources, (source, sink))
         self._arrivals = Poisson(gap, workload.fanin)
-        self._told = Told(workload.deadlines, workload.size_known, told)
+        self._declarations = Declarations(workload.deadlines, workload.size_known, declared)
         self._ideal = IdealTimes(topology)
 
     def batches(self, until_s: float, batch_flows: int) -> Iterator[FlowBatch]:
@@ -60,7 +60,7 @@ class RandomFlows:
     def _batch(self, first: int, count: int) -> FlowBatch:
         sizes, parts, gap_s = self._sizes(first, self._size.random(count))
         src, dst = self._pattern.pairs(parts)
-        deadline_us, size_known = self._told.draw(count)
+        deadline_us, size_known = self._declarations.draw(count)
         return FlowBatch.plain(
             first,
             start_s=self._arrivals.starts_s(gap_s),
@@ -73,7 +73,7 @@ class RandomFlows:
         )
 
     def _sizes(self, first: int, uniform: Array) -> tuple[Array, Parts, Array]:
-        """Sizes, their parts (counted through all phases) and mean gaps, phase by phase."""
+        """Return sizes, their parts (counted through all phases) and mean gaps, phase by phase."""
         bounds = [min(max(start - first, 0), len(uniform)) for start, _ in self._phases]
         sizes, parts, gaps = [], [], []
         before = 0
@@ -99,13 +99,13 @@ class TraceFlows:
         if sender.max() >= len(names) - 1:
             raise FieldError(
                 "workload.trace",
-                f"has sender {sender.max()}, but there are {len(names) - 1} hosts beside {workload.to}: senders "
-                "count from 0, so the fabric needs more hosts",
+                f"has sender {sender.max()}, but there are {len(names) - 1} hosts besides {workload.to}; senders "
+                "count from 0, so add hosts to the fabric",
             )
         self._workload, self._to = workload, to
         self._src = sender + (sender >= to)
         self._start_s = np.cumsum(workload.trace.gap_s[: workload.flows])
-        self._told = Told(workload.deadlines, workload.size_known, [chance, time, known])
+        self._declarations = Declarations(workload.deadlines, workload.size_known, [chance, time, known])
         self._ideal = IdealTimes(topology)
 
     def batches(self, until_s: float, batch_flows: int) -> Iterator[FlowBatch]:
@@ -117,7 +117,7 @@ class TraceFlows:
 
     def _batch(self, part: slice) -> FlowBatch:
         src = self._src[part]
-        deadline_us, size_known = self._told.draw(len(src))
+        deadline_us, size_known = self._declarations.draw(len(src))
         return FlowBatch.plain(
             part.start,
             start_s=self._start_s[part],
@@ -132,8 +132,8 @@ class TraceFlows:
         )
 
 
-class Told:
-    """What programs tell of their flows."""
+class Declarations:
+    """Draws what programs declare about their flows."""
 
     def __init__(
         self, deadlines: Deadlines | None, size_known: float, streams: list[np.random.Generator]
@@ -142,7 +142,8 @@ class Told:
         self._chance, self._time, self._known = streams
 
     def draw(self, count: int) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """Deadlines in us, nan where there is none, and whether the size is told: with a deadline it always is."""
+        """Return deadlines in us (nan without one), and whether the size is declared: with a
+        deadline it always is."""
         deadline_us = np.full(count, np.nan)
         if self._deadlines is not None:
             deadline_us = self._deadlines.draw(self._chance, self._time, count)
@@ -150,7 +151,7 @@ class Told:
 
 
 def _before(until_s: float, batch: FlowBatch) -> Iterator[FlowBatch]:
-    """The part of a batch that starts before a time, if any."""
+    """Yield the part of a batch that starts before a time, if any."""
     count = int(np.searchsorted(batch.start_s, until_s))
     if count:
         yield batch[:count]
@@ -163,12 +164,13 @@ def random_batches(
     until_s: float = math.inf,
     batch_flows: int = BATCH_FLOWS,
 ) -> Iterator[FlowBatch]:
-    """Every flow that starts before `until_s`, by start time. FieldError when the topology has not the hosts for it."""
+    """Yield every flow that starts before `until_s`, by start time. Raises FieldError if the
+    topology lacks hosts."""
     return _drawn(workload, topology, rng).batches(until_s, batch_flows)
 
 
 def check_random(workload: Workload | TraceWorkload, topology: Topology) -> None:
-    """FieldError when the topology has not the hosts for the workload, or a link not the rate for its load."""
+    """Raise FieldError if the topology lacks hosts for the workload, or if a link cannot carry its load."""
     _drawn(workload, topology, np.random.default_rng(0))
     if isinstance(workload, Workload):
         check_offered_load(workload, topology)

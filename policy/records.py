@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of one flow: what an agent delivers, the store keeps and every report is made of."""
+"""The record of one flow, which agents deliver, the store keeps, and every report evaluates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _TCP_PORT = Whole(1, 65_535)
 
 
 def size_class(size_bytes: int, scale: float = 1.0) -> str:
-    """small <= 100 KB < medium <= 10 MB < large (as in the papers), limits scaled with the workload."""
+    """Return small <= 100 KB < medium <= 10 MB < large (as in the papers); the limits scale with
+    the workload."""
     if size_bytes <= SMALL_LIMIT_BYTES * scale:
         return "small"
     return "medium" if size_bytes <= MEDIUM_LIMIT_BYTES * scale else "large"
@@ -35,8 +36,9 @@ def size_class(size_bytes: int, scale: float = 1.0) -> str:
 class FlowRecord:
     """One flow, finished or not. API, store and result bundles take its fields from here.
 
-    A scheduled flow is one that an agent sent for a run: figures are made of those. A watched flow is a TCP connection
-    of any other program as the kernel saw it. A background flow is an agent's endless flow beside a run's others.
+    A scheduled flow is one that an agent sent for a run. Figures are computed from scheduled flows
+    only. A watched flow is a TCP connection of any other program, as the kernel saw it. A
+    background flow is an agent's endless flow.
     """
 
     id: str = entry(names.FLOW_ID, "Unique over runs. Delivering a record again changes nothing.")

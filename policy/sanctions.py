@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an edge port is treated, by what its host has done: suspicion is looked into, proof has a consequence.
+"""The treatment of an edge port, which follows from its host's tags. Suspicion starts a check; a
+proof demotes the host.
 
             suspected                          proven
     free ─────────────▶ watched ─────────────────────────────▶ demoted ⟲ proven
       ◀─ WATCH_NS without suspicion ─┘ ◀─ a term without proof ─┘
 
-Suspicion comes from the port's counters and proves nothing: many honest connections look like one that lies
-(policy/tag_limits.py).
-While a port is watched the switch counts its flows one by one; what one flow cannot have sent is
-proof. A host that is demoted and gets little through lies little, too, so the term doubles with each offence: who lies
-whenever it is let go is demoted nearly always. Good conduct for FORGET_NS wipes that out.
+Suspicion comes from the port's counters and proves nothing: many flows with correct tags can look
+like one with wrong tags (policy/tag_limits.py). While a port is watched, the switch counts its
+flows one by one. If one flow sent more than its tags allow, that is proof.
 
-Pure: told the time, of any clock that does not jump.
+A demoted host gets little bandwidth, so it also sends few wrong tags. Therefore the term doubles
+with each offence. A host that sends wrong tags whenever it is restored is demoted nearly always.
+Correct tags for FORGET_NS reset the term.
+
+Pure: the time is an argument, of any clock that does not jump.
 """
 
 from __future__ import annotations
@@ -30,24 +33,24 @@ FORGET_NS = 600 * NS_PER_S
 class Treatment(IntEnum):
     FREE = 0
     WATCHED = 1
-    """Flows are counted one by one; packets go where they would go anyway."""
+    """The switch counts its flows one by one. Its packets go to their usual queues."""
     DEMOTED = 2
-    """… and all of them are background traffic."""
+    """As WATCHED, and all packets are background traffic."""
 
 
 @dataclass(frozen=True)
 class Conduct:
-    """One port's. Every method returns what is true then."""
+    """The state of one port. Every method returns the state that follows."""
 
     treatment: Treatment = Treatment.FREE
     since_ns: int = 0
-    """Of the last suspicion while watched, of the last proof otherwise."""
+    """Time of the last suspicion while watched, otherwise of the last proof."""
     offences: int = 0
-    """How often it has been demoted, lately."""
+    """Number of demotions since the last reset."""
 
     @property
     def term_ns(self) -> int:
-        """For so long a demoted host has to behave."""
+        """How long a demoted host must send correct tags before it is restored."""
         return min(FIRST_TERM_NS << max(0, self.offences - 1), LONGEST_TERM_NS)
 
     @property
@@ -60,7 +63,7 @@ class Conduct:
         return replace(self, treatment=Treatment.WATCHED, since_ns=now_ns)
 
     def released(self, now_ns: int) -> Conduct:
-        """No longer watched: there are others to be watched."""
+        """Return the state of a port that is no longer watched, because others must be watched."""
         return replace(self, treatment=Treatment.FREE, since_ns=now_ns)
 
     def proven(self, now_ns: int) -> Conduct:
@@ -68,7 +71,7 @@ class Conduct:
         return Conduct(Treatment.DEMOTED, now_ns, self.offences + again)
 
     def after(self, now_ns: int) -> Conduct:
-        """What the time that has passed since makes of it."""
+        """Return the state after the time since the last event."""
         quiet_ns = now_ns - self.since_ns
         match self.treatment:
             case Treatment.DEMOTED if quiet_ns >= self.term_ns:
@@ -81,25 +84,25 @@ class Conduct:
                 return self
 
     def resumed(self, now_ns: int) -> Conduct:
-        """Nobody has looked until now: a term begins anew."""
+        """Return the state after a pause in which no check ran: the term starts again."""
         return replace(self, since_ns=now_ns)
 
 
 @dataclass(frozen=True)
 class Demoted:
-    """A host at an edge port has sent what cannot be true, and is background traffic now."""
+    """The demotion of a host: it sent more than its tags allow, and is background traffic now."""
 
     port: str
     host: str
     flow: str
-    """ "TCP 10.0.0.2:40000 > 10.0.0.1:80"."""
+    """For example "TCP 10.0.0.2:40000 > 10.0.0.1:80"."""
     tag: int
     sent_bytes: int
-    """Payload of the flow under the tags up to this one (or under this class of known sizes)."""
+    """Payload of the flow under the tags up to this one, or under this class of known sizes."""
     limit_bytes: int
-    """What an honest flow can have sent there in that time."""
+    """The most that a flow with correct tags can send in that time."""
     duration_s: float
-    """In which so much was sent, at most."""
+    """Upper bound of the time in which the flow sent this much."""
     offences: int
     term_s: float
-    """It is restored when nothing has been proven for so long."""
+    """The host is restored after this time without a new proof."""

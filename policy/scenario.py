@@ -14,180 +14,22 @@ from typing import Any
 import numpy as np
 
 from policy.desired import Policy
-from policy.entries import TableOf, entries, entry, read
+from policy.entries import entries, read
 from policy.errors import FieldError, unknown_key
 from policy.explicit import ExplicitWorkload, explicit_batches
 from policy.graph import Topology
-from policy.kinds import Choice, Duration, ListOf, Rate, Size, Text, Whole
 from policy.links import Links
-from policy.marking import DEFAULT_BUFFER_BYTES
 from policy.random_flows import check_random, random_batches
+from policy.scenario_tables import Background, Fabric, FabricKeys, ScenarioKeys, SimulatorSettings, Transport
 from policy.schedule import ScheduledFlow
 from policy.sizes import Mix
 from policy.static_thresholds import solved
 from policy.traces import Trace
-from policy.units import NS_PER_MS, NS_PER_S, NS_PER_US, US_PER_S
 from policy.workload import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload, flows_of
 from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 
 TABLES = ("fabric", "scheme", "transport", "simulator", "workload", "deadlines")
-"""The tables of a scenario, beside its own keys."""
-
-RTO_INITIAL_US = US_PER_S
-"""RFC 6298, section 2: before a connection's first round trip has been measured."""
-
-_TIMEOUT = Duration(NS_PER_US, 120 * NS_PER_S, to="us")
-_HOST = Text(pattern=r"[^\x00]+", longest=64, what="the name of a host")
-
-
-@dataclass(frozen=True)
-class Fabric:
-    """The [fabric] table: what `topologies.build` takes, and the buffer of a port."""
-
-    topology: str
-    parameters: Mapping[str, Any]
-    """Keys of `policy.links.Links` by their attributes; keys of the topology itself as they are."""
-    buffer_bytes: int
-
-
-@dataclass(frozen=True)
-class FabricKeys(Links):
-    """The keys of [fabric] that do not depend on the topology."""
-
-    topology: str = entry(Text(longest=64), "Kind of network: single, dumbbell or leaf-spine.")
-    buffer_bytes: int = entry(
-        Size(1, 10**12),
-        "What a port buffers over all its queues. [scheme] may say another buffer.",
-        key="buffer",
-        default=DEFAULT_BUFFER_BYTES,
-    )
-
-
-@dataclass(frozen=True)
-class Transport:
-    """The [transport] table: the TCP of every host."""
-
-    initial_window: int = entry(Whole(1, 1000, "packets"), "First window of a connection.", default=10)
-    rto_min_us: int = entry(
-        _TIMEOUT,
-        "Least retransmission timeout. The testbed takes whole milliseconds, the simulator microseconds.",
-        key="rto_min",
-        default=10_000,
-    )
-    connections: str = entry(
-        Choice(("new", "persistent")),
-        "new: one connection for each flow. persistent: flows to one destination share connections.",
-        default="new",
-    )
-    max_window: int | None = entry(
-        Whole(1, 100_000, "packets"),
-        "The most packets that a sender has in flight. By default, as its congestion control says.",
-        default=None,
-    )
-
-    @property
-    def rto_min_ms(self) -> int:
-        """As a kernel takes it. Raises FieldError if the scenario's value is not whole milliseconds."""
-        milliseconds, rest_us = divmod(self.rto_min_us, 1000)
-        if rest_us or not milliseconds:
-            raise FieldError(
-                "transport.rto_min",
-                f"is {self.rto_min_us} us, but the testbed's kernel takes whole milliseconds from 1 on: "
-                f'give "{max(1, round(self.rto_min_us / 1000))}ms", or run it on the simulator',
-            )
-        return milliseconds
-
-
-@dataclass(frozen=True)
-class SimulatorSettings:
-    """The [simulator] table: what a testbed has by nature. The testbed ignores it."""
-
-    multipath: str = entry(
-        Choice(("per-flow", "per-packet")),
-        "Equal-cost links. per-flow: chosen by a hash of the flow. per-packet: packets take them in turn.",
-        default="per-flow",
-    )
-    duplicate_threshold: int = entry(
-        Whole(0, 10**6, "packets"),
-        "Packets beyond a gap until it counts as lost. 0: only timeouts find losses.",
-        default=3,
-    )
-    recovery: str = entry(
-        Choice(("linux", "plain")),
-        "linux: RACK-TLP (RFC 8985) finds lost retransmissions and tails, and learns how far packets overtake each"
-        " other; Eifel undoes needless reductions. plain: RFC 6298 alone, as in ns-2 and ns-3. By default linux, or"
-        " plain with duplicate_threshold = 0.",
-        default="linux",
-    )
-    packets_per_ack: int = entry(Whole(1, 64), "Packets that one ACK acknowledges.", default=1)
-    ack_delay_ns: int = entry(
-        Duration(1, NS_PER_S), "How long an ACK waits for another packet.", key="ack_delay", default=500_000
-    )
-    rto_initial_us: int = entry(
-        _TIMEOUT,
-        "Timeout before the first round trip was measured. By default 1 s, or rto_min with persistent connections.",
-        key="rto_initial",
-        default=RTO_INITIAL_US,
-    )
-    uplink: str = entry(
-        Choice(("fabric", "free", "unshaped")),
-        "A host's own port. fabric: it queues, marks and drops as a switch port. free: it only serialises. unshaped:"
-        " it takes no time, so the first queue is the switch's.",
-        default="fabric",
-    )
-    links: str = entry(
-        Choice(("real", "emulated")),
-        "real: a packet takes its time on the link. emulated: a token bucket and a virtual queue, as on the testbed"
-        " (policy/emulation.py).",
-        default="real",
-    )
-    late: str = entry(
-        Choice(("urgent", "plain")),
-        "A flow past its deadline. urgent: it continues as the most urgent. plain: as one without a deadline.",
-        default="urgent",
-    )
-    mark_by: str = entry(
-        Choice(("port", "queue", "ahead")),
-        "The backlog that marks. port: all of the port, as on the testbed. queue: the packet's own queue. ahead: the"
-        " queues that are served no later than the packet's.",
-        default="port",
-    )
-
-
-@dataclass(frozen=True)
-class Background:
-    """A [[background]] table: a long flow beside the workload, iperf on the testbed. It is not part of the result."""
-
-    source: str = entry(_HOST, "Sending host.", key="from")
-    to: str = entry(_HOST, "Receiving host.")
-    rate_bps: int | None = entry(
-        Rate(1, 10**12), "Rate of the flow. By default, as much as it gets.", key="rate", default=None
-    )
-
-
-@dataclass(frozen=True)
-class ScenarioKeys:
-    """The keys at the top of a scenario, apart from its tables."""
-
-    name: str = entry(
-        Text(pattern=r"[^/\x00]+", longest=200, what="text without a slash"), "Name of the scenario."
-    )
-    seed: int = entry(Whole(0, 2**63), "Seed of everything that is drawn at random.", default=1)
-    sample_ms: int | None = entry(
-        Duration(10 * NS_PER_MS, 60 * NS_PER_S, to="ms"),
-        "Time between two samples of every flow (rate, alpha, urgency, precedence). By default, no samples.",
-        key="sample",
-        default=None,
-    )
-    grace_s: float = entry(
-        Duration(0, 3600 * NS_PER_S, to="s", whole=False),
-        "How long after the last start a flow may still finish.",
-        key="grace",
-        default=10.0,
-    )
-    background: tuple[Background, ...] = entry(
-        ListOf(TableOf(Background)), "Long flows beside the workload.", default=()
-    )
+"""The tables of a scenario, besides the keys at its top."""
 
 
 @dataclass(frozen=True)
@@ -205,12 +47,12 @@ class Scenario:
 
     @property
     def size_scale(self) -> float:
-        """Of the workload's sizes, and with them of the size classes' limits."""
+        """The scale of the workload's sizes, and of the limits between the size classes."""
         return 1.0 if isinstance(self.workload, ExplicitWorkload) else self.workload.scale
 
 
 def no_traces(name: str) -> Trace:
-    """For callers that have no files."""
+    """Refuse a trace, for callers that read no files. Raises FieldError."""
     raise FieldError("workload.trace", f"{name!r} cannot be read here: run the scenario from a file")
 
 
@@ -253,10 +95,11 @@ def scheduled_batches(
     until_s: float = math.inf,
     batch_flows: int = BATCH_FLOWS,
 ) -> Iterator[FlowBatch]:
-    """Every flow of a run that starts before `until_s`, by start time, in batches of at most about `batch_flows`.
+    """Yield every flow of a run that starts before `until_s`, by start time, in batches of about
+    `batch_flows` at most.
 
-    The same generator state gives the same flows, whatever the size of a batch. FieldError at once when the topology
-    has not the hosts that the workload needs.
+    The same generator state gives the same flows for every size of a batch. The call raises
+    FieldError if the topology lacks hosts for the workload.
     """
     check_hosts(scenario, topology.host_by_name)
     workload = scenario.workload
@@ -272,20 +115,20 @@ def scheduled_flows(
     run_id: str,
     until_s: float = math.inf,
 ) -> list[ScheduledFlow]:
-    """The same flows as objects; a flow's id tells its place in the run."""
+    """Return the same flows as objects. A flow's id contains its number in the run."""
     batches = scheduled_batches(scenario, topology, rng, until_s)
     return flows_of(batches, topology, run_id, scenario.size_scale)
 
 
 def check_topology(scenario: Scenario, topology: Topology) -> None:
-    """The topology has what the scenario needs, and every link the rate for its load; else FieldError names the key."""
+    """Raise FieldError if the topology lacks something for the scenario, or if a link cannot carry its load."""
     check_hosts(scenario, topology.host_by_name)
     if not isinstance(scenario.workload, ExplicitWorkload):
         check_random(scenario.workload, topology)
 
 
 def _fabric(table: object) -> Fabric:
-    """The keys of the topology itself are checked when it is built."""
+    """Read [fabric]. The topology's own keys are checked when it is built."""
     if not isinstance(table, Mapping):
         raise FieldError("fabric", "must be a table")
     known = {one.key for one in entries(FabricKeys)}
@@ -311,7 +154,8 @@ def _policy(table: object, fabric: Fabric, workload: AnyWorkload) -> Policy:
 
 
 def _simulator(table: object, transport: Transport) -> SimulatorSettings:
-    """A persistent connection has measured its round trip before the run: its timeout starts at the least one."""
+    """Read [simulator]. A persistent connection has measured its round trip before the run, so its
+    timeout is the minimum."""
     settings = read(SimulatorSettings, table, "simulator")
     given = table if isinstance(table, Mapping) else {}
     if "recovery" not in given and not settings.duplicate_threshold:
@@ -322,7 +166,7 @@ def _simulator(table: object, transport: Transport) -> SimulatorSettings:
 
 
 def check_hosts(scenario: Scenario, hosts: Collection[str]) -> None:
-    """Every host that the scenario names is one of the topology's; FieldError names the key otherwise."""
+    """Raise FieldError if a host that the scenario names is not in the topology."""
     named = _workload_hosts(scenario.workload)
     for flow in scenario.background:
         named += [("background.from", flow.source), ("background.to", flow.to)]
@@ -332,7 +176,7 @@ def check_hosts(scenario: Scenario, hosts: Collection[str]) -> None:
 
 
 def _workload_hosts(workload: AnyWorkload) -> list[tuple[str, str | None]]:
-    """Key and host, for every host that the workload names."""
+    """Return (key, host) for every host that the workload names."""
     if isinstance(workload, ExplicitWorkload):
         ends = [(f"workload.flow[{i}]", flow.source, flow.to) for i, flow in enumerate(workload.flows)]
         return [

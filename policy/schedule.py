@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schedule of a run: what its runner writes for the agent of each host, and the agent reads."""
+"""The schedule of a run: the run writes it for the agent of each host, and the agent reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from policy.records import SIZE_CLASSES
 
 Quench = Literal["never", "kill", "suspend"]
 QUENCH: tuple[Quench, ...] = ("never", "kill", "suspend")
-"""What may happen to a flow that cannot make its deadline (Zhang et al., section 3.3)."""
+"""What may happen to a flow that cannot meet its deadline (Zhang et al., section 3.3)."""
 MAX_FLOWS = 10**7
 
 _TIME_S = Number(0, 10**6, "s")
@@ -28,41 +28,41 @@ _ADDRESSES = MapOf(names.ENDPOINT, _ADDRESS, 10**5)
 class ScheduledFlow:
     """One flow of a run."""
 
-    id: str = entry(names.FLOW_ID, "The run and the flow's place in it.")
-    start_s: float = entry(_TIME_S, "Start, from the start of the run.")
+    id: str = entry(names.FLOW_ID, "The run's id and the flow's number in it.")
+    start_s: float = entry(_TIME_S, "Start, in seconds from the start of the run.")
     src: str = entry(names.ENDPOINT, "Sending host.")
     dst: str = entry(names.ENDPOINT, "Receiving host.")
     bytes: int = entry(
-        Whole(MIN_FLOW_BYTES, 10**13, "bytes"), "Payload; of an endless flow, the least that it sends."
+        Whole(MIN_FLOW_BYTES, 10**13, "bytes"), "Payload; of an endless flow, the minimum that it sends."
     )
     size_class: str = entry(Choice(SIZE_CLASSES), "small, medium or large.")
     ideal_us: float = entry(_TIME_US, "FCT of this flow alone in the network.")
-    deadline_us: float | None = entry(_TIME_US, "From the flow's start.", nullable=True)
+    deadline_us: float | None = entry(_TIME_US, "Deadline, from the flow's start.", nullable=True)
     elapsed_us: float | None = entry(
-        _TIME_US, "How long before its start the flow had begun, waiting in its program.", default=None
+        _TIME_US, "How long the flow waited in its program before its start.", default=None
     )
-    until_s: float | None = entry(
-        _TIME_S, "An endless flow is sent until then, from the start of the run.", default=None
-    )
-    importance: float | None = entry(Number(0, 100), "Against 1 of a standard flow.", default=None)
+    until_s: float | None = entry(_TIME_S, "End of an endless flow, from the start of the run.", default=None)
+    importance: float | None = entry(Number(0, 100), "Importance; a standard flow has 1.", default=None)
     importance_share: float | None = entry(
         Number(0, 1), "Share of the importance in the precedence; its urgency has the rest.", default=None
     )
-    quench: Quench = entry(Choice(QUENCH), "What happens if it cannot meet its deadline.", default="never")
+    quench: Quench = entry(
+        Choice(QUENCH), "What happens if the flow cannot meet its deadline.", default="never"
+    )
     label: str = entry(Text(longest=64), "Name for samples and plots.", default="")
     size_known: bool = entry(Flag(), "The program declares how much it will send.", default=False)
 
     @property
     def endless(self) -> bool:
-        """Sent until `until_s`, however much that is. It is background, not part of a run's result."""
+        """Whether the flow is sent until `until_s`. It is background traffic, not part of a run's result."""
         return self.until_s is not None
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The flows of one host by start time. A flow's place in `flows` is its sequence number."""
+    """The flows of one host, by start time. A flow's index in `flows` is its sequence number."""
 
-    scheme: str = entry(names.SCHEME, "Scheme for flow records until the web process says another.")
+    scheme: str = entry(names.SCHEME, "Scheme for flow records until the web process reports one.")
     connections: str = entry(Choice(("new", "persistent")), "As in a scenario's [transport].", default="new")
     sample_ms: int | None = entry(
         Whole(1, 10**6, "ms"), "Time between two samples of every flow. Null: no samples.", default=None
@@ -82,7 +82,7 @@ class Schedule:
 
     @property
     def persistent(self) -> bool:
-        """Flows to one destination share connections, one after the other."""
+        """Whether flows to one destination share connections, one after the other."""
         return self.connections == "persistent"
 
     @property
@@ -92,17 +92,17 @@ class Schedule:
 
     @property
     def last_s(self) -> float:
-        """When the last flow starts, or the last endless one ends."""
+        """The time of the last flow's start, or of the last endless flow's end."""
         return max((flow.until_s or flow.start_s for flow in self.flows), default=0.0)
 
     def of_host(self, host: str) -> Schedule:
-        """The part that a host sends, by start time."""
+        """Return the part that a host sends, by start time."""
         mine = (flow for flow in self.flows if flow.src == host)
         return replace(self, flows=tuple(sorted(mine, key=lambda flow: flow.start_s)))
 
 
 def by_source(flows: Sequence[ScheduledFlow]) -> Mapping[str, list[ScheduledFlow]]:
-    """The flows that each host sends."""
+    """Return the flows that each host sends."""
     grouped: dict[str, list[ScheduledFlow]] = {}
     for flow in flows:
         grouped.setdefault(flow.src, []).append(flow)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How big flows are: empirical distributions, read from tables, and mixes of fixed sizes and of tables.
+"""Flow sizes: empirical distributions, read from tables, and mixes of fixed sizes and tables.
 
-Both turn uniform random numbers into sizes, so that one number a flow is all the chance there is in its size.
+Both turn uniform random numbers into sizes. The size of a flow depends on exactly one number.
 """
 
 from __future__ import annotations
@@ -22,41 +22,43 @@ from policy.framing import MIN_FLOW_BYTES
 Parts = npt.NDArray[np.int64]
 
 _STEPS = 4096
-"""Points at which each piece of a distribution is looked at for a mean: exact for straight pieces."""
+"""Points of each piece of a distribution for computing a mean. The mean is exact for straight pieces."""
 _PACKET_SLACK = 1e-9
-"""Share of a packet that rounding errors of an interpolation may come to."""
+"""Greatest rounding error of an interpolation, as a share of a packet."""
 
 
 class Sizes(Protocol):
-    """Where sizes come from."""
+    """A source of flow sizes."""
 
     @property
     def sources(self) -> tuple[tuple[str, ...], ...]:
-        """For each part, the hosts that send it; empty: all."""
+        """For each part, the hosts that send it; empty means all hosts."""
 
     def at(self, uniform: Array) -> tuple[Array, Parts]:
-        """Sizes in bytes, and the part that each belongs to, from numbers in [0, 1)."""
+        """Return sizes in bytes, and the part that each belongs to, from numbers in [0, 1)."""
 
     def pieces(self) -> tuple[Array, Parts]:
-        """Bounds (n+1) of the pieces of [0, 1) on which the size is smooth, and their parts (n)."""
+        """Return the bounds (n+1) of the pieces of [0, 1) on which the size is smooth, and their parts (n)."""
 
 
 @dataclass(frozen=True)
 class SizeCdf:
     """An empirical distribution of flow sizes: points (bytes, cumulative probability), linear in between.
 
-    A first point above probability 0 is a step: so many flows have just this size. So are two points of one size.
+    A first point above probability 0 is a step: this share of the flows has exactly this size. Two
+    points with the same size are a step, too.
     """
 
     name: str
     sizes_bytes: tuple[float, ...]
     cumulative: tuple[float, ...]
     packet_bytes: int | None = None
-    """Sizes are rounded up to whole packets of so many bytes, as ns-2's tables are meant; None: to bytes."""
+    """Sizes are rounded up to whole packets of this many bytes, as in ns-2's tables; None: to whole bytes."""
 
     @property
     def mean_bytes(self) -> float:
-        """Mean of the interpolated distribution (trapezoids between the points), before any rounding to packets."""
+        """Mean of the interpolated distribution (trapezoids between the points), without rounding
+        to packets."""
         sizes, cumulative = np.asarray(self.sizes_bytes), np.asarray(self.cumulative)
         return float(sizes[0] * cumulative[0] + np.sum((sizes[1:] + sizes[:-1]) / 2 * np.diff(cumulative)))
 
@@ -80,10 +82,10 @@ class SizeCdf:
 
 @dataclass(frozen=True)
 class MixPart:
-    """A share of the flows: one size or those of a table, from some of the hosts."""
+    """A share of the flows: one size, or the sizes of a table, from some of the hosts."""
 
     bytes: int | None
-    """None: sizes are of `table`."""
+    """None: the sizes come from `table`."""
     share: float
     sources: tuple[str, ...]
     """Hosts that send this part; empty means every host but the receiver."""
@@ -91,7 +93,7 @@ class MixPart:
 
     @property
     def sizes(self) -> SizeCdf:
-        """A single size is a table of one step."""
+        """The sizes as a table. A single size is a table of one step."""
         if self.table is not None:
             return self.table
         assert self.bytes is not None
@@ -133,12 +135,13 @@ class Mix:
 
 
 def scaled_bytes(sizes_bytes: Array, scale: float) -> npt.NDArray[np.int64]:
-    """Whole bytes of flows, all sizes times `scale`, none below MIN_FLOW_BYTES."""
+    """Return whole bytes of flows: all sizes times `scale`, none below MIN_FLOW_BYTES."""
     return np.maximum(MIN_FLOW_BYTES, np.rint(sizes_bytes * scale)).astype(np.int64)
 
 
 def mean_by_part(sizes: Sizes, of: Callable[[Array], Array]) -> Array:
-    """For each part, the share of the flows that it has times the mean of `of(size)` over them; the sum is the mean."""
+    """Return for each part its share of the flows times the mean of `of(size)` over them. The sum
+    is the mean."""
     bounds, parts = sizes.pieces()
     widths = np.diff(bounds)
     uniform = bounds[:-1, None] + widths[:, None] * (np.arange(_STEPS) + 0.5) / _STEPS
@@ -149,7 +152,7 @@ def mean_by_part(sizes: Sizes, of: Callable[[Array], Array]) -> Array:
 
 
 def mean_wire_bytes(sizes: Sizes, scale: float) -> Array:
-    """For each part, its share times the mean bytes that its flows come to on a link."""
+    """Return for each part its share times the mean bytes of its flows on a link."""
     return mean_by_part(sizes, lambda size: wire_bytes(scaled_bytes(size, scale)))
 
 
@@ -157,10 +160,11 @@ def mean_wire_bytes(sizes: Sizes, scale: float) -> Array:
 
 
 def parse_cdf(name: str, text: str) -> SizeCdf:
-    """Read "bytes probability" lines; "#" starts a comment; probabilities run to 1 or to 100 (percent).
+    """Read "bytes probability" lines. "#" starts a comment; probabilities run to 1 or to 100 (percent).
 
-    A line "packet_bytes 1460" before them says that sizes are in packets of so many bytes, and that flows are whole
-    packets. Raises FieldError naming the line when the table does not rise, or does not end at 1 (100).
+    A line "packet_bytes 1460" before them means that sizes are in packets of that many bytes, and
+    that flows are whole packets. Raises FieldError that names the line if the table does not rise,
+    or does not end at 1 (100).
     """
     points: list[tuple[float, float]] = []
     packet_bytes: int | None = None

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Demotion thresholds for a known distribution of flow sizes and a known load: PIAS's optimum, and ours.
+"""Demotion thresholds for a known distribution of flow sizes and a known load: PIAS's optimum, and
+this project's.
 
-PIAS (Bai et al., "Information-Agnostic Flow Scheduling for Commodity Data Centers", NSDI 2015, section 4.2): a flow of
-a size between thresholds l-1 and l waits in the queues 1 ... l, and of all flows
+PIAS (Bai et al., "Information-Agnostic Flow Scheduling for Commodity Data Centers", NSDI 2015,
+section 4.2) has queues 1 to K with thresholds alpha_1 ... alpha_{K-1}. A flow of a size between
+thresholds l-1 and l waits in the queues 1 ... l. Of all flows
 
     theta_l = F(alpha_l) - F(alpha_{l-1})          end in queue l
     T_l     = 1 / (1 - (rho_1 + ... + rho_l))      mean time in queue l, in packet times: an M/M/1 queue that has
-                                                   what the queues above it leave
+                                                   the capacity that the queues above it leave
     T       = sum over l of theta_l (T_1 + ... + T_l)  =  sum over l of T_l (theta_l + ... + theta_K)
 
-and T is to be least: a sum of ratios. We take the load of the first queues from the distribution as it is, rho_1 +
-... + rho_l = rho E[min(S, alpha_l)] / E[S]. Then each term depends on two neighbouring thresholds alone: dynamic
-programming over a fine grid of sizes finds the least sum, not a local minimum, and a descent removes the grid.
+T must be minimal, and it is a sum of ratios. The load of the first queues follows from the
+distribution: rho_1 + ... + rho_l = rho E[min(S, alpha_l)] / E[S]. Then each term depends only on
+two neighbouring thresholds. Dynamic programming over a fine grid of sizes finds the global
+minimum, and a descent removes the effect of the grid.
 
-A flow is charged a packet's time for every queue that it enters, however long it is there. So few queues pay under this
-model: the spare thresholds lie at the size of the largest flow, and their queues stay empty. The lists that PIAS's
-authors published use all queues; ours for a known distribution are those of least mean slowdown
-(policy/online_thresholds.py), by which the published ones are good, too.
+In this model a flow costs a packet's time for every queue that it enters, for any time that it
+stays there. So few queues are worth it: the other thresholds get the size of the largest flow, and
+their queues stay empty. The lists that PIAS's authors published use all queues. This project's
+thresholds for a known distribution are those with the least mean slowdown
+(policy/online_thresholds.py). By that measure the published ones are good, too.
 """
 
 from __future__ import annotations
@@ -37,13 +41,13 @@ Floats = npt.NDArray[np.float64]
 
 GRID_POINTS = 600
 SAMPLES = 2048
-"""Sizes that stand for a piece of a distribution."""
+"""Number of sizes that represent a piece of a distribution."""
 SWEEPS = 4
-"""Of the descent: each threshold in turn between its neighbours."""
+"""Rounds of the descent. Each round moves every threshold between its neighbours."""
 
 
 class _FlowSizes:
-    """A distribution of flow sizes as many sizes, each with its share; sums over them are exact to SAMPLES a piece."""
+    """A distribution of flow sizes as many sizes with their shares. Each piece has SAMPLES sizes."""
 
     def __init__(self, sizes: Sizes, scale: float) -> None:
         bounds, _ = sizes.pieces()
@@ -56,24 +60,24 @@ class _FlowSizes:
         self._ended = np.concatenate([[0.0], np.cumsum(share)])
         self._bytes = np.concatenate([[0.0], np.cumsum(share * self._sorted)])
         self.ends = np.unique(drawn.reshape(uniform.shape)[:, [0, -1]])
-        """First and last size of each piece: all steps of the distribution are among them."""
+        """First and last size of each piece. All steps of the distribution are among them."""
 
     @property
     def mean(self) -> float:
         return float(self._bytes[-1])
 
     def larger(self, than_bytes: Floats) -> Floats:
-        """1 - F(a)."""
+        """Return 1 - F(a)."""
         return np.asarray(1 - self._ended[np.searchsorted(self._sorted, than_bytes, side="right")])
 
     def up_to(self, than_bytes: Floats) -> Floats:
-        """E[min(S, a)]."""
+        """Return E[min(S, a)]."""
         ended = np.searchsorted(self._sorted, than_bytes, side="right")
         return np.asarray(self._bytes[ended] + than_bytes * (1 - self._ended[ended]))
 
 
 def pias_thresholds(sizes: Sizes, load: float, queues: int, scale: float = 1.0) -> tuple[int, ...]:
-    """The queues - 1 thresholds in bytes, increasing, that minimise T. `load` from above 0 to below 1."""
+    """Return the queues - 1 thresholds in bytes, increasing, that minimise T. `load` is between 0 and 1."""
     _check(load)
     if queues < 2:
         return ()
@@ -84,14 +88,15 @@ def pias_thresholds(sizes: Sizes, load: float, queues: int, scale: float = 1.0) 
 
 
 def pias_objective(sizes: Sizes, load: float, thresholds_bytes: Sequence[float], scale: float = 1.0) -> float:
-    """T for any thresholds, in packet times."""
+    """Return T for any thresholds, in packet times."""
     return _objective(_FlowSizes(sizes, scale), load, np.asarray(thresholds_bytes, float))
 
 
 def optimal_thresholds(sizes: Sizes, load: float, levels: int, scale: float = 1.0) -> tuple[int, ...]:
-    """The levels - 1 thresholds in bytes, increasing, of least mean slowdown.
+    """Return the levels - 1 thresholds in bytes, increasing, with the least mean slowdown.
 
-    They are edges. Where a level is best left empty, its thresholds are a byte apart and so become the same edge.
+    They are edges. If a level should stay empty, its thresholds are a byte apart and so become the
+    same edge.
     """
     _check(load)
     if levels < 2:
@@ -104,16 +109,16 @@ _SOLVERS: Mapping[object, Callable[[Sizes, float, int, float], tuple[int, ...]]]
     "optimal": optimal_thresholds,
     "pias": pias_thresholds,
 }
-"""What `thresholds` can be instead of a list, where sizes and load are known."""
+"""Words that a document may give as `thresholds` instead of a list, if sizes and load are known."""
 
 
 def solved(
     document: Mapping[str, Any], sizes: Sizes | None, load: float | None, scale: float
 ) -> dict[str, Any]:
-    """A policy's document in which thresholds = "optimal" or "pias" has become the list that is meant.
+    """Return a policy's document in which a list replaces thresholds = "optimal" or "pias".
 
-    `sizes` and `load` of the workload, None where it has none. Raises FieldError. Other documents come back as they
-    are.
+    `sizes` and `load` are the workload's, None if it has none. Raises FieldError. Other documents
+    come back unchanged.
     """
     word = document.get("thresholds")
     if not isinstance(word, str):
@@ -129,7 +134,7 @@ def solved(
 
 
 def known_delays(sizes: Sizes, load: float, levels: int, scale: float = 1.0) -> DelayModel:
-    """The delay model of one port with this traffic, as if it had been measured without error."""
+    """Return the delay model of one port with this traffic, as if it had been measured without error."""
     flows = _FlowSizes(sizes, scale)
     ended = 1 - flows.larger(EDGES)
     up_to = flows.up_to(EDGES)
@@ -152,13 +157,13 @@ def _objective(flows: _FlowSizes, load: float, thresholds: Floats) -> float:
 
 
 def _grid(flows: _FlowSizes) -> Floats:
-    """Sizes at equal distances on a logarithmic scale, and every step of the distribution."""
+    """Return sizes at equal distances on a logarithmic scale, and every step of the distribution."""
     between = np.geomspace(flows.ends[0], flows.ends[-1], GRID_POINTS)
     return np.unique(np.concatenate([between, flows.ends]))
 
 
 def _best_on_grid(flows: _FlowSizes, load: float, queues: int, grid: Floats) -> list[int]:
-    """Indices of the best thresholds: queue by queue, the least sum for each end of the queue."""
+    """Return the indices of the best thresholds: queue by queue, the least sum for each end of the queue."""
     times = 1 / (1 - load * flows.up_to(grid) / flows.mean)
     entered = flows.larger(grid)
     term = np.where(np.tri(len(grid), dtype=bool).T, entered[:, None] * times[None, :], np.inf)
@@ -176,7 +181,7 @@ def _best_on_grid(flows: _FlowSizes, load: float, queues: int, grid: Floats) -> 
 
 
 def _descend(flows: _FlowSizes, load: float, thresholds: Floats, grid: Floats) -> Floats:
-    """Move each threshold between its neighbours while that helps."""
+    """Move each threshold between its neighbours while that lowers T."""
     best = thresholds.copy()
     for _ in range(SWEEPS):
         for i in range(len(best)):
@@ -189,7 +194,7 @@ def _descend(flows: _FlowSizes, load: float, thresholds: Floats, grid: Floats) -
 def _moved(
     flows: _FlowSizes, load: float, thresholds: Floats, i: int, between: tuple[float, float]
 ) -> Floats:
-    """With threshold i at its best place between the bounds, if there is a better one than where it is."""
+    """Return the thresholds with threshold i at its best place between the bounds, if that is better."""
 
     def with_it_at(size: float) -> Floats:
         moved = thresholds.copy()
@@ -209,7 +214,7 @@ def _moved(
 
 
 def _whole(thresholds: Floats) -> tuple[int, ...]:
-    """Whole bytes, each above the one before, none above what a policy takes."""
+    """Return whole bytes, each above the one before, and none above a policy's maximum."""
     rising: list[int] = []
     for size in np.ceil(thresholds):
         rising.append(max(int(size), rising[-1] + 1 if rising else 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tag: what a host writes into the DSCP of every packet, and the only thing a switch is told about a flow.
+"""The tag, which a host writes into the DSCP of every packet. A switch knows nothing else about a flow.
 
 | DSCP  | meaning                                                                        |
 |-------|--------------------------------------------------------------------------------|
@@ -7,11 +7,11 @@
 | 1–40  | attained service: bytes that the flow had sent before this packet, log buckets |
 | 41–56 | deadline flow: urgency s in 16 steps, log scale, s = 1 is an edge              |
 | 57–60 | known size (Karuna's type 2): up to 100 KB, 1 MB, 10 MB, more                  |
-| 61    | suspended or background: quenched, or a caught cheat                           |
+| 61    | suspended or background: quenched, or a demoted host                           |
 
-Buckets are closed on the right: tag 1+k holds packets whose flow had sent a bytes before them with
-EDGES_BYTES[k-1] < a <= EDGES_BYTES[k] (tag 1 from zero, tag 40 without upper end). So a flow "has sent more than"
-a demotion threshold exactly when its tag lies above the threshold's, and a threshold is always an edge.
+Buckets are closed on the right: tag 1+k means that the flow had sent a bytes before the packet, with
+EDGES_BYTES[k-1] < a <= EDGES_BYTES[k]. Tag 1 begins at zero, and tag 40 has no upper end. So a flow "has sent
+more than" a demotion threshold exactly if its tag is above the threshold's tag. A threshold is always an edge.
 
 This module is the only source of these numbers. `make gen` writes the C header dataplane/laws/tags.gen.h from it, and
 `make check` fails if the header is stale.
@@ -28,7 +28,7 @@ URGENCY_FIRST, URGENCY_LAST = 41, 56
 KNOWN_SIZE_FIRST, KNOWN_SIZE_LAST = 57, 60
 BACKGROUND = 61
 TAG_COUNT = 62
-"""Tags are 0 … TAG_COUNT-1; DSCP 62 and 63 are not ours and are treated as untagged."""
+"""Tags are 0 … TAG_COUNT-1. Switches treat DSCP 62 and 63 as untagged."""
 
 ATTAINED_BUCKETS = ATTAINED_LAST - ATTAINED_FIRST + 1
 URGENCY_STEPS = URGENCY_LAST - URGENCY_FIRST + 1
@@ -42,42 +42,43 @@ URGENCY_ONE = 1 << 16
 URGENCY_EDGES_Q16: tuple[int, ...] = tuple(
     round(URGENCY_ONE * 2 ** ((step - 7) / 2)) for step in range(URGENCY_STEPS - 1)
 )
-"""Upper edges of the urgency steps, half-octaves from 2^-3.5 to 2^3.5; s = 1 is the edge of step 7."""
+"""Upper edges of the urgency steps: half-octaves from 2^-3.5 to 2^3.5. s = 1 is the edge of step 7."""
 
 KNOWN_SIZE_EDGES_BYTES: tuple[int, ...] = (100_000, 1_000_000, 10_000_000)
-"""Largest sizes of the known-size classes but the last, which has no upper end."""
+"""Upper edges of the known-size classes, without the last class, which has none."""
 
 DEFAULT_IDLE_GAP_NS = 10_000_000
 """A flow is one direction of a 5-tuple between idle gaps of this length."""
 
 
 def attained_tag(attained_bytes: int) -> int:
-    """Tag of a packet whose flow had sent `attained_bytes` before it."""
+    """Return the tag of a packet whose flow had sent `attained_bytes` before it."""
     return ATTAINED_FIRST + min(bisect_left(EDGES_BYTES, attained_bytes), ATTAINED_BUCKETS - 1)
 
 
 def urgency_tag(urgency_q16: int) -> int:
-    """Tag of a deadline flow of urgency s (Q16); larger tags are more urgent."""
+    """Return the tag of a deadline flow of urgency s (Q16). Larger tags are more urgent."""
     return URGENCY_FIRST + bisect_left(URGENCY_EDGES_Q16, urgency_q16)
 
 
 def known_size_tag(size_bytes: int) -> int:
-    """Tag of a flow whose size its program has told."""
+    """Return the tag of a flow whose program declared its size."""
     return KNOWN_SIZE_FIRST + bisect_left(KNOWN_SIZE_EDGES_BYTES, size_bytes)
 
 
 def edge_index(threshold_bytes: int) -> int:
-    """Index of the largest edge <= threshold, so that nobody stays on top longer than was asked; 0 below the first."""
+    """Return the index of the largest edge <= threshold, or 0. So no flow stays in the first queue too long."""
     return max(0, bisect_left(EDGES_BYTES, threshold_bytes + 1) - 1)
 
 
 def snap_to_edge(threshold_bytes: int) -> int:
-    """The edge that a threshold in bytes becomes when it is installed."""
+    """Return the edge that a port installs for a threshold in bytes."""
     return EDGES_BYTES[edge_index(threshold_bytes)]
 
 
 def bucket_width_bytes(tag: int) -> int:
-    """Bytes of one flow that can carry an attained-service tag (the last bucket is open: its width to edge 39)."""
+    """Return how many bytes of one flow can carry a tag of attained service. The last, open bucket
+    counts to edge 39."""
     k = tag - ATTAINED_FIRST
     return EDGES_BYTES[k] - (EDGES_BYTES[k - 1] if k else 0)
 
@@ -89,7 +90,7 @@ def _c_array(ctype: str, name: str, values: Sequence[int]) -> str:
 
 
 def c_header() -> str:
-    """The C side of this page."""
+    """Return the C header of this module's constants."""
     constants = {
         "SL_TAG_UNTAGGED": UNTAGGED,
         "SL_TAG_ATTAINED_FIRST": ATTAINED_FIRST,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Demotion thresholds from what a port has seen: a sliding window over its counters, and percentiles of flow sizes.
+"""Demotion thresholds from a port's counters: a sliding window over them, and percentiles of flow sizes.
 
-Source: Gutiérrez, Barcellos, Branch, "Dynamic adjustment of a MLFQ flow scheduler to improve cloud applications
-performance", DYNA 85(206), 2018, section 3.2. Where the paper's switch keeps a sorted list of sizes, a port here keeps
-a histogram over the tag's buckets: FIN packets counted by tag. That loses nothing that matters, because a
-threshold can only be a bucket edge, and it costs 40 counters a port however many flows there are.
+Source: Gutiérrez, Barcellos, Branch, "Dynamic adjustment of a MLFQ flow scheduler to improve cloud
+applications performance", DYNA 85(206), 2018, section 3.2. The paper's switch keeps a sorted list
+of sizes. Here a port keeps a histogram over the tag's buckets: FIN packets by tag. A threshold can
+only be a bucket's edge, so no relevant information is lost. A port needs 40 counters for any
+number of flows.
 """
 
 from __future__ import annotations
@@ -23,16 +24,18 @@ Counts = npt.NDArray[np.int64]
 
 
 def percentile_thresholds(completed: Counts, percentiles: Sequence[float]) -> tuple[int, ...]:
-    """Thresholds in bytes: for each percentile (nearest rank) the upper edge of the bucket that holds it.
+    """Return thresholds in bytes: for each percentile (nearest rank) the upper edge of the bucket
+    that holds it.
 
-    `completed` has at least one flow. The result never decreases; equal neighbours leave the queue between them empty.
+    `completed` has at least one flow. The result never decreases; equal neighbours leave the queue
+    between them empty.
     """
     (edges,) = percentile_edges(completed[None, :], percentiles)
     return tuple(tags.EDGES_BYTES[k] for k in edges)
 
 
 def percentile_edges(completed: Counts, percentiles: Sequence[float]) -> npt.NDArray[np.int64]:
-    """The same for P ports at once, shape (P, 40): indices of the edges, shape (P, percentiles)."""
+    """Return the same for P ports at once, shape (P, 40), as indices of the edges, shape (P, percentiles)."""
     cumulative = np.cumsum(completed, axis=1)
     part = np.asarray(percentiles) / 100.0
     ranks = np.maximum(1, np.ceil(part * cumulative[:, -1:] - 1e-9))
@@ -41,28 +44,28 @@ def percentile_edges(completed: Counts, percentiles: Sequence[float]) -> npt.NDA
 
 
 MOST_GROWN = 1 << 48
-"""No counter grows by so much between two looks at it: 281 TB."""
+"""No counter grows by this much between two readings: 281 TB."""
 _SLICES_A_WINDOW = 256
 
 
 @dataclass
 class SlidingCounts:
-    """By how much cumulative counters have grown in the last `window_ns`. Counters are an array, always of one shape.
+    """The growth of cumulative counters in the last `window_ns`. Counters are an array, always of one shape.
 
-    The first counters are a baseline. A counter has 64 bits and wraps around; one that went down otherwise has been
-    reset and counts from zero. Counters that come more often than 256 times a window are taken together, so that
-    what is kept has a bound.
+    The first counters are a baseline. A counter has 64 bits and wraps around. A counter that
+    decreased otherwise was reset and counts from zero. To bound the memory, counters that arrive
+    more often than 256 times in a window are combined.
     """
 
     window_ns: int
     _last: npt.NDArray[np.int64] | None = None
     _times_ns: deque[int] = field(default_factory=deque)
-    """When counters came: the begin of the window, and all since."""
+    """Arrival times of counters: the start of the window, and all later ones."""
     _slices: deque[tuple[int, npt.NDArray[np.int64]]] = field(default_factory=deque)
     _sum: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def observe(self, now_ns: int, counters: npt.NDArray[np.int64]) -> None:
-        """Take the counters as they stand now; times must not fall."""
+        """Take the counters of this moment. Times must not decrease."""
         if self._last is None:
             self._sum = np.zeros_like(counters)
             self._times_ns.append(now_ns)
@@ -91,19 +94,21 @@ class SlidingCounts:
 
     @property
     def grown(self) -> npt.NDArray[np.int64] | None:
-        """Growth within the window (a copy); None before the first counters."""
+        """Return the growth within the window (a copy); None before the first counters."""
         return None if self._last is None else self._sum.copy()
 
     @property
     def covered_ns(self) -> int:
-        """The time in which it grew by that: about the window, less at the begin."""
+        """The time of that growth: about the window, and less at the start."""
         return self._times_ns[-1] - self._times_ns[0] if self._times_ns else 0
 
 
 def growth(before: npt.NDArray[np.int64], now: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """From one look at cumulative counters to the next. int64 stands for the 64 bits on the wire, and wraps as they do.
+    """Return the growth between two readings of cumulative counters. int64 holds the 64 bits and
+    wraps like them.
 
-    A counter that a switch does not support is all ones for ever (OpenFlow 1.3.5, section 5.8) and does not grow.
+    A counter that a switch does not support always has all bits set (OpenFlow 1.3.5, section 5.8)
+    and does not grow.
     """
     grown = now - before
     went_down = (grown < 0) | (grown >= MOST_GROWN)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces of flows: "ms KB sender" lines, the format of PIAS's testbed (Bai et al., NSDI 2015; github baiwei0427/PIAS).
+"""Traces of flows: "ms KB sender" lines, the format of PIAS's testbed (Bai et al., NSDI 2015;
+github baiwei0427/PIAS).
 
-ms: since the flow before, of the first since the start of the run. KB: of 1024 bytes, as PIAS's programs count them.
-sender: 0 is the first of the hosts that are not the receiver, 1 the second.
+ms: time since the previous flow; for the first flow, since the start of the run. KB: units of 1024
+bytes, as in PIAS's programs. sender: 0 is the first host that is not the receiver, 1 the second.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MAX_SENDER = 65_534
 
 @dataclass(frozen=True)
 class Trace:
-    """Columns of one length."""
+    """Columns of equal length."""
 
     name: str
     gap_s: npt.NDArray[np.float64]
@@ -33,14 +34,14 @@ class Trace:
 
 
 def parse_trace(name: str, text: str) -> Trace:
-    """Read the lines; "#" starts a comment. FieldError names the line."""
+    """Read the lines. "#" starts a comment. FieldError names the line."""
     rows = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split("#")[0].split()
         if words:
             rows.append(_row(name, number, words))
     if not rows:
-        raise FieldError(name, 'has no flow: write "ms KB sender" lines')
+        raise FieldError(name, 'has no flow; write "ms KB sender" lines')
     gap_ms, size_kb, sender = zip(*rows, strict=True)
     return Trace(
         name, np.asarray(gap_ms) / 1000, np.asarray(size_kb) * KB_BYTES, np.asarray(sender, np.int64)
@@ -54,7 +55,7 @@ def _row(name: str, number: int, words: list[str]) -> tuple[float, float, int]:
         gap_ms = math.nan
     if len(words) != 3 or not math.isfinite(gap_ms):
         found = " ".join(words)
-        raise FieldError(name, f'line {number}: write "ms KB sender", as in "12.5 30 4", not {found!r}')
+        raise FieldError(name, f'line {number}: write "ms KB sender", for example "12.5 30 4", not {found!r}')
     if gap_ms < 0 or not 0 < size_kb < math.inf or not 0 <= sender <= MAX_SENDER:
         raise FieldError(name, f"line {number}: ms and sender must be 0 or more, KB above 0")
     return gap_ms, size_kb, sender

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads: which flow starts when, from whom to whom, how big, and until when it should be done.
+"""Workloads: start, sender, receiver, size and deadline of every flow.
 
-A schedule is drawn from a seeded generator in batches of columns, so that a million flows take a second and no more
-memory than one batch. The testbed's agents run the same flows (as ScheduledFlow) as the simulator (as columns).
+A seeded generator draws a schedule in batches of columns. So a million flows take a second, and
+the memory of one batch. The testbed's agents run the same flows (as ScheduledFlow) as the
+simulator (as columns).
 """
 
 from __future__ import annotations
@@ -34,38 +35,38 @@ _TIME_US = Duration(0, 3600 * NS_PER_S, to="us", whole=False)
 
 @dataclass(frozen=True)
 class FlowBatch:
-    """Flows in a row, as columns of one length, by start time. nan: has none."""
+    """Consecutive flows as columns of equal length, by start time. nan means that a flow has no such value."""
 
     first: int
     """Number of the first flow in the run, from 0."""
     start_s: Array
-    """From the start of the run."""
+    """Seconds from the start of the run."""
     src: Indices
-    """Places in `topology.hosts`."""
+    """Indices in `topology.hosts`."""
     dst: Indices
     bytes: npt.NDArray[np.int64]
-    """Of an endless flow: the least that it sends."""
+    """For an endless flow, the minimum that it sends."""
     deadline_us: Array
-    """From the flow's start."""
+    """Deadline from the flow's start."""
     size_known: npt.NDArray[np.bool_]
-    """The program tells how much it will send."""
+    """Whether the program declares the flow's size."""
     ideal_us: Array
     elapsed_us: Array
-    """How long before its start the flow had begun."""
+    """How long the flow waited in its program before its start."""
     until_s: Array
-    """Of an endless flow, from the start of the run."""
+    """End of an endless flow, in seconds from the start of the run."""
     importance: Array
     importance_share: Array
     quench: npt.NDArray[np.uint8]
-    """Places in QUENCH."""
+    """Indices in QUENCH."""
     labels: tuple[str, ...] = ()
-    """One a flow, or none at all."""
+    """One label for each flow, or none at all."""
 
     def __len__(self) -> int:
         return len(self.start_s)
 
     def __getitem__(self, part: slice) -> FlowBatch:
-        """Some of the flows, in a row."""
+        """Return a slice of the flows."""
         start = range(len(self))[part].start
         columns = {f.name: getattr(self, f.name)[part] for f in fields(self) if f.name != "first"}
         return FlowBatch(first=self.first + start, **columns)
@@ -83,7 +84,7 @@ class FlowBatch:
         size_known: npt.NDArray[np.bool_],
         ideal: IdealTimes,
     ) -> FlowBatch:
-        """Flows that are told of by nothing but a deadline and their size."""
+        """Return flows whose programs declare at most a deadline and the size."""
         nothing = np.full(len(start_s), np.nan)
         return cls(
             first=first,
@@ -109,7 +110,7 @@ class Deadlines:
     share: float = entry(Number(0, 1), "Share of the flows that have a deadline.")
     distribution: str = entry(
         Choice(("uniform", "exponential")),
-        "uniform between min and max; or exponential with this mean, none below min.",
+        "uniform: between min and max. exponential: with this mean, and at least min.",
         default="uniform",
     )
     min_us: float = entry(_TIME_US, "Least deadline.", key="min", default=5_000.0)
@@ -117,7 +118,8 @@ class Deadlines:
     mean_us: float = entry(_TIME_US, "Mean deadline (exponential).", key="mean", default=15_000.0)
 
     def draw(self, chance: np.random.Generator, time: np.random.Generator, count: int) -> Array:
-        """Microseconds; nan for flows without. `chance` says which have one, `time` how long it is."""
+        """Return microseconds; nan without a deadline. `chance` decides which flows have one,
+        `time` how long it is."""
         given = chance.random(count) < self.share
         if self.distribution == "exponential":
             deadline_us = np.maximum(self.min_us, self.mean_us * time.standard_exponential(count))
@@ -128,37 +130,38 @@ class Deadlines:
 
 @dataclass(frozen=True)
 class Workload:
-    """Random flows: what the scenario's [workload] and [deadlines] say."""
+    """Random flows, as a scenario's [workload] and [deadlines] define them."""
 
     sizes: SizeCdf | Mix
     pattern: str
     to: str | None
-    """The one receiver; of incast: None when any host asks."""
+    """The one receiver. None in an incast means that any host asks."""
     load: float | None
-    """Of the receiver's link, or of every host's; None: the flows come at `interarrival_s`."""
+    """Load of the receiver's link, or of every host's; None: the flows start every
+    `interarrival_s` on average."""
     flows: int
     scale: float = 1.0
-    """Of all sizes."""
+    """Factor of all sizes."""
     shift_at: float | None = None
     """Fraction of the flows after which `shifted` replaces `sizes`."""
     shifted: SizeCdf | Mix | None = None
     deadlines: Deadlines | None = None
     interarrival_s: float | None = None
-    """Mean time between two starts (of incast: between two requests), when there is no load."""
+    """Mean time between two starts (in an incast: between two requests), if there is no load."""
     fanin: int = 1
-    """Incast: senders that answer one request."""
+    """Incast: number of senders that answer one request."""
     size_known: float = 0.0
-    """Share of the flows without deadline whose programs tell the size; those with one always do."""
+    """Share of the flows without deadline whose programs declare the size. Flows with a deadline always do."""
 
 
 @dataclass(frozen=True)
 class TraceWorkload:
-    """The flows of a trace into one receiver."""
+    """The flows of a trace, all to one receiver."""
 
     trace: Trace
     to: str
     flows: int
-    """The first so many of the trace."""
+    """How many flows of the trace to use, from its first on."""
     scale: float = 1.0
     deadlines: Deadlines | None = None
     size_known: float = 0.0
@@ -167,7 +170,7 @@ class TraceWorkload:
 def flows_of(
     batches: Iterable[FlowBatch], topology: Topology, run_id: str, size_scale: float = 1.0
 ) -> list[ScheduledFlow]:
-    """The flows of batches as objects; `size_scale` is that of the limits of the size classes."""
+    """Return the flows of batches as objects. `size_scale` scales the limits of the size classes."""
     names = [host.name for host in topology.hosts]
     return [flow for batch in batches for flow in _flows(batch, names, run_id, size_scale)]
 
@@ -196,7 +199,7 @@ def _flows(batch: FlowBatch, names: Sequence[str], run_id: str, size_scale: floa
 
 
 def _rows(batch: FlowBatch) -> Iterator[dict[str, Any]]:
-    """Plain Python values of every flow, by column."""
+    """Yield plain Python values of every flow, by column."""
     names = [f.name for f in fields(batch) if f.name not in ("first", "labels")]
     columns = [getattr(batch, name).tolist() for name in names]
     for values in zip(*columns, strict=True):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The [workload] and [deadlines] tables of a scenario, checked. Files are read by the caller's functions.
+"""The [workload] and [deadlines] tables of a scenario, checked. The caller passes functions that read files.
 
-A workload is random flows, an incast, a trace, or a list of all its flows. Each of the four has a table of keys here;
-the keys of a listed flow are in `policy/explicit.py`.
+A workload is random flows, an incast, a trace, or a list of all its flows. Each of the four has a
+table of keys here. The keys of a listed flow are in `policy/explicit.py`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Load(Number):
         if type(value) in (int, float) and value >= 1:  # type: ignore[operator]
             raise FieldError(
                 where,
-                f"must be below 1, not {value!r}: a link that is offered more than it carries queues without end; "
+                f"must be below 1, not {value!r}: on an overloaded link, queues grow without limit; "
                 f"give at most {MAX_LOAD}, or interarrival for a burst",
             )
         return super().read(where, value)
@@ -76,7 +76,7 @@ class ShiftKeys:
 
 @dataclass(frozen=True)
 class CommonKeys:
-    """What random flows and incasts share."""
+    """The common keys of random flows and incasts."""
 
     flows: int = entry(_FLOWS, "Flows of the run.")
     pattern: str = entry(Choice(PATTERNS), "Who sends to whom.", default="all-to-all")
@@ -153,7 +153,8 @@ def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) 
     trace = load_trace(keys.trace)
     if keys.flows is not None and keys.flows > len(trace):
         raise FieldError(
-            "workload.flows", f"must be at most {len(trace)}, the flows of the trace, not {keys.flows}"
+            "workload.flows",
+            f"must be at most {len(trace)}, the number of flows in the trace, not {keys.flows}",
         )
     return TraceWorkload(
         trace=trace,
@@ -195,7 +196,9 @@ def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: Loa
 
 def _check_receiver(keys: CommonKeys) -> None:
     if keys.pattern == "many-to-one" and keys.to is None:
-        raise FieldError("workload.to", 'is missing: pattern many-to-one needs its receiver, as in to = "h1"')
+        raise FieldError(
+            "workload.to", 'is missing: pattern many-to-one needs a receiver, for example to = "h1"'
+        )
     if keys.pattern not in ("many-to-one", "incast") and keys.to is not None:
         raise FieldError(
             "workload.to",
@@ -207,7 +210,8 @@ def _check_arrivals(keys: CommonKeys) -> None:
     if (keys.load is None) == (keys.interarrival_s is None):
         raise FieldError(
             "workload.load",
-            'give either load (of the links, as in 0.8) or interarrival (mean time between starts, as in "0.1ms")',
+            "give either load (of the links, for example 0.8) or interarrival "
+            '(mean time between starts, for example "0.1ms")',
         )
 
 
@@ -218,15 +222,15 @@ def _fanin(keys: IncastKeys) -> int:
 
 
 def _answers(keys: IncastKeys) -> Mix:
-    """What each of an incast's senders answers: `bytes` each, or its part of `total`."""
+    """Return the answer of each of an incast's senders: `bytes` each, or an equal part of `total`."""
     if (keys.bytes is None) == (keys.total is None):
         raise FieldError(
             "workload.bytes",
-            'give either bytes (of each answer, as in "20KB") or total (of all answers to a request)',
+            'give either bytes (of each answer, for example "20KB") or total (of all answers to a request)',
         )
     size_bytes = keys.bytes if keys.total is None else -(-keys.total // _fanin(keys))
     if size_bytes is None or size_bytes < MIN_FLOW_BYTES:
-        raise FieldError("workload.total", f"must come to at least {MIN_FLOW_BYTES} B for each sender")
+        raise FieldError("workload.total", f"must be at least {MIN_FLOW_BYTES} B for each sender")
     return Mix((MixPart(size_bytes, 1.0, ()),))
 
 

@@ -28,7 +28,7 @@ STUB = HERE / "_fabric.pyi"
 NAME = f"_fabric{sysconfig.get_config_var('EXT_SUFFIX')}"
 MODULE = HERE / NAME
 INSTRUMENTED = ("sanitize", "coverage")
-"""Build types of core/CMakeLists.txt beside `release`."""
+"""Build types of core/CMakeLists.txt besides `release`."""
 
 
 def build() -> Path:

@@ -8,7 +8,7 @@ from policy.emulation import HOST_BURST_BYTES, port_burst_bytes
 from policy.graph import Port
 from policy.marking import PHANTOM_PERCENT, PortMarking
 from policy.needs import Need
-from policy.scenario import SimulatorSettings
+from policy.scenario_tables import SimulatorSettings
 from policy.schemes import QueueRule
 from simulator import _fabric
 from simulator.layout import MakePort

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one scenario on the fabric: adds flows as they are drawn, adjusts the policy at its interval, hands out results.
+"""Runs one scenario on the fabric: adds flows as they are drawn, adjusts the policy at its interval, passes on results.
 
-Memory holds the flows under way and one batch of the schedule. Nothing here reads a clock, so the same scenario and
+Memory holds the active flows and one batch of the schedule. Nothing here reads a clock, so the same scenario and
 seed give the same results.
 """
 

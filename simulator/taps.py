@@ -52,7 +52,7 @@ class Taps:
     `fct_ps`, `delivered_bytes`, `retransmissions`, `timeouts`."""
     thresholds: Callable[[ThresholdsMoved], None] = _ignore
     senders: Callable[[float, Columns], None] = _ignore
-    """At each sample: the time in seconds, and the state of every connection under way."""
+    """At each sample: the time in seconds, and the state of every active connection."""
     report: Callable[[SimulationProgress], None] = _ignore
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `sluice` command, and what it stands on: runs and their bundles, sweeps, reports, benchmarks."""
+"""The `sluice` command and its parts: runs and their bundles, sweeps, reports, benchmarks."""

@@ -23,7 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "check this machine: BPF, queues, marking, shaping",
     "bench": "measure the cost of data plane, control loop and simulator",
 }
-"""Name → what it does. Each is a module in sluice/commands, imported only when it is called."""
+"""Name → its help. Each command is a module in sluice/commands that is imported only when it is called."""
 
 _DESCRIPTION = (
     "Flow scheduling for data-centre networks: run schemes on a testbed of real switches and real TCP, "
@@ -37,7 +37,7 @@ _EXAMPLES = """examples:
   sluice run my.toml --on simulator --out results/sim  the same on the simulator; no root needed
   sluice sweep my.toml --schemes dctcp pias --loads 0.5 0.8 --seeds 1 2 3 --out results/sweep
   sluice compare results/sweep --baseline dctcp        one HTML page: tables, distributions, FCT against load
-  sluice top                                           what is running, in the terminal
+  sluice top                                           show what is running, in the terminal
   sluice capture s1:2 --seconds 5 --out x.pcap         packets of a switch port
 
 `sluice COMMAND --help` explains a command. Example scenarios are in experiments/scenarios.
@@ -45,7 +45,8 @@ _EXAMPLES = """examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse and run. A user error is one line on standard error and exit code 2."""
+    """Parse the command line and run the command. A user error becomes one line on standard error
+    and exit code 2."""
     given = _parser().parse_args(argv)
     command = importlib.import_module(f"sluice.commands.{given.command}")
     arguments = command.parser().parse_args(given.arguments)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command line shows: a progress bar with an honest remaining time, a summary table, the doctor's list."""
+"""Output in the terminal: a progress bar with the time left, a summary table, the doctor's list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ console = Console()
 
 
 def end_in_order() -> None:
-    """SIGTERM ends a command as Ctrl-C does: everything that it started is stopped, and no traceback is shown."""
+    """Let SIGTERM end a command as Ctrl-C does: it stops all its processes and shows no traceback."""
     signal.signal(signal.SIGTERM, _interrupt)
     sys.excepthook = _say_briefly
 
@@ -36,7 +36,7 @@ def _say_briefly(kind: type[BaseException], error: BaseException, trace: Traceba
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[Callable[[Any], None]]:
-    """A bar over the run's time; yields the function that a run reports its progress to."""
+    """Show a bar over the run's time. Yields the function that a run reports its progress to."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -56,7 +56,7 @@ def progress_bar(name: str) -> Iterator[Callable[[Any], None]]:
 
 
 def summary_table(summary: Mapping[str, Any], title: str) -> Table:
-    """FCT by size class, in milliseconds."""
+    """Return a table of the FCT by size class, in milliseconds."""
     table = Table(title=title, title_justify="left")
     for heading in ("flows", "n", "mean ms", "median ms", "p95 ms", "p99 ms", "slowdown p99"):
         table.add_column(heading, justify="left" if heading == "flows" else "right")
@@ -82,7 +82,7 @@ def print_summary(summary: Mapping[str, Any], title: str) -> None:
 
 
 def print_checks(checks: Iterable[Any]) -> int:
-    """One line a check as it is made; exit code 1 when one failed."""
+    """Print one line for each check as it is made. The exit code is 1 if one failed."""
     failed = 0
     for name, ok, detail, remedy in checks:
         failed += not ok

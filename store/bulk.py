@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many rows into SQLite in few statements.
 
-Python's driver lets other threads run at each row of executemany(), and has to wait for its turn after each: beside a
-thread that computes, 250 rows took 190 ms instead of 7. Rows of one statement cost one such turn.
+Python's driver lets other threads run at each row of executemany(), and waits for its turn after
+each. While another thread computed, 250 rows took 190 ms instead of 7 ms for this reason. All rows
+of one statement cost a single turn.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 SIZES = (64, 8, 1)
-"""Rows of a statement: few different ones, so that SQLite parses each once."""
+"""Possible numbers of rows in a statement: few, so that SQLite parses each statement once."""
 
 
 def insert_rows(connection: Connection, into: str, rows: Sequence[tuple[Any, ...]], on_conflict: str) -> int:
-    """INSERT INTO `into` VALUES all rows ON CONFLICT …; returns how many rows were added or changed."""
+    """INSERT INTO `into` VALUES all rows ON CONFLICT …; return how many rows were added or changed."""
     done = changed = 0
     while done < len(rows):
         size = next(size for size in SIZES if size <= len(rows) - done)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Desired state: the versioned policy and the topology, and whether the controller has applied them."""
+"""Desired state: the versioned policy, the topology, and whether the controller has applied them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class PolicyVersion:
     author: str
     created_at: float
     applied_at: float | None
-    """When the controller had every connected switch at this version; None while pending."""
+    """When every connected switch had applied this version; None while pending."""
 
 
 def insert_for(connection: Connection, table: Table) -> Any:
-    """INSERT with ON CONFLICT in the dialect at hand."""
+    """Return an INSERT with ON CONFLICT in the connection's dialect."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     return dialect.insert(table)
 
 
 def put_policy(engine: Engine, policy: Policy, author: str) -> int:
-    """Make this the desired policy and return its version."""
+    """Store this as the desired policy and return its version."""
     with engine.begin() as connection:
         row = {"document": policy.to_document(), "author": author, "created_at": time.time()}
         statement = policies.insert().values(**row).returning(policies.c.version)
@@ -40,20 +40,20 @@ def put_policy(engine: Engine, policy: Policy, author: str) -> int:
 
 
 def current_policy(engine: Engine) -> PolicyVersion | None:
-    """The newest policy, or None before the first."""
+    """Return the newest policy, or None before the first."""
     versions = policy_history(engine, limit=1)
     return versions[0] if versions else None
 
 
 def policy_history(engine: Engine, limit: int = 100) -> list[PolicyVersion]:
-    """Policies, newest first."""
+    """Return the policies, newest first."""
     query = _versions().order_by(desc(policies.c.version)).limit(limit)
     with engine.connect() as connection:
         return [_policy_version(row) for row in connection.execute(query)]
 
 
 def policy_version(engine: Engine, version: int) -> PolicyVersion | None:
-    """The policy of that version, or None."""
+    """Return the policy of that version, or None."""
     query = _versions().where(policies.c.version == version)
     with engine.connect() as connection:
         row = connection.execute(query).first()
@@ -61,7 +61,7 @@ def policy_version(engine: Engine, version: int) -> PolicyVersion | None:
 
 
 def current_version(engine: Engine) -> int:
-    """Version of the newest policy, 0 before the first: cheap enough to ask for several times a second."""
+    """Return the version of the newest policy, 0 before the first. Cheap enough for several calls a second."""
     with engine.connect() as connection:
         return connection.execute(select(func.max(policies.c.version))).scalar() or 0
 
@@ -78,7 +78,7 @@ def _policy_version(row: Any) -> PolicyVersion:
 
 
 def mark_applied(engine: Engine, version: int) -> None:
-    """Say that the network stands as this version wants it. Saying it again changes nothing."""
+    """Record that every connected switch has applied this version. A repeated call changes nothing."""
     with engine.begin() as connection:
         connection.execute(
             insert_for(connection, applied)
@@ -88,7 +88,7 @@ def mark_applied(engine: Engine, version: int) -> None:
 
 
 def put_topology(engine: Engine, topology: Topology) -> None:
-    """Make this the network that the controller forwards over."""
+    """Store this as the network that the controller forwards over."""
     values = {"id": 1, "document": topology.to_document(), "updated_at": time.time()}
     with engine.begin() as connection:
         statement = insert_for(connection, topologies).values(**values)

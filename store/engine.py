@@ -19,17 +19,17 @@ from store.schema import RETIRED_INDEXES, metadata
 
 BUSY_TIMEOUT_MS = 10_000
 JOURNAL_BYTES = 64_000_000
-"""To this length SQLite cuts its write-ahead log back once everything in it has reached the database."""
+"""SQLite cuts its write-ahead log to this length once the database holds all of its changes."""
 POOL = {"pool_size": 8, "max_overflow": 24, "pool_pre_ping": True}
-"""For PostgreSQL; a connection that its server has closed meanwhile is replaced before it is used."""
+"""For PostgreSQL. SQLAlchemy checks a pooled connection before use and replaces it if the server closed it."""
 
 
 def open_store(url: str) -> Engine:
-    """An engine on the store, its tables made when missing.
+    """Return an engine on the store; create missing tables.
 
-    `url` is a SQLAlchemy URL ("sqlite:////var/lib/sluice/store.db", "postgresql+psycopg://…"). Every statement group
-    runs in a transaction that is durable against the death of the process. Raises FieldError for another URL, and
-    SQLAlchemy's OperationalError when the store does not answer.
+    `url` is a SQLAlchemy URL ("sqlite:////var/lib/sluice/store.db", "postgresql+psycopg://…").
+    Each group of statements runs in a transaction that survives the death of the process. Raises
+    FieldError for another URL, and SQLAlchemy's OperationalError if the store does not answer.
     """
     engine = engine_of(url)
     _make_tables(engine)
@@ -37,12 +37,13 @@ def open_store(url: str) -> Engine:
 
 
 def engine_of(url: str) -> Engine:
-    """An engine on a store whose tables have been made. Nothing is asked of it yet."""
+    """Return an engine on a store whose tables exist. It connects at the first query."""
     try:
         return _engine(make_url(url))
     except ArgumentError:
         raise FieldError(
-            "store", f"{url!r} is no store URL; write sqlite:////path/to/store.db or postgresql+psycopg://…"
+            "store",
+            f"{url!r} is not a store URL; write sqlite:////path/to/store.db or postgresql+psycopg://…",
         ) from None
 
 
@@ -53,7 +54,7 @@ def _engine(url: URL) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         return engine
     if backend != "postgresql":
-        raise FieldError("store", f"{backend} is not supported; there are sqlite and postgresql+psycopg")
+        raise FieldError("store", f"{backend} is not supported; allowed are sqlite and postgresql+psycopg")
     try:
         return create_engine(url, **POOL)
     except ImportError as error:
@@ -61,7 +62,7 @@ def _engine(url: URL) -> Engine:
 
 
 def _make_tables(engine: Engine) -> None:
-    """In statements that are right when another process makes the tables at the same moment."""
+    """Create the tables, with statements that also work if another process creates them at the same time."""
     with engine.begin() as connection:
         one_after_another(connection, "schema")
         bring_up_to_date(connection)
@@ -83,7 +84,8 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 
 def _write_ahead(cursor: Any) -> None:
-    """WAL mode. Of two that change a new file's mode at once SQLite refuses one, without its usual patience."""
+    """Select WAL mode. If two processes change a new file's mode at once, SQLite refuses one
+    without waiting."""
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
         try:

@@ -33,10 +33,10 @@ from store.totals import (
 )
 
 FILTERS = ("scheme", "size_class", "status", "src", "dst", "met", "source")
-"""Columns that `find_flows` can be asked to match."""
+"""Columns that `find_flows` can match."""
 
 MOST_COLUMNS = 500_000
-"""Flows that figures are made of at most: at 10,000 a second the last 50 s, and some 40 MB."""
+"""The most flows that figures are computed from: the last 50 s at 10,000 a second, about 40 MB."""
 
 _FIGURES = ("sequence", "received_at", "started_at", "fct_us", "size_class", "scheme", "met")
 _NAMES = tuple(field.name for field in entries(FlowRecord))
@@ -50,19 +50,19 @@ _INSERT_DOCUMENT = text(
 )
 
 OTHER_SCHEME = "other"
-"""What the totals call a scheme that this version does not know: their number of rows is bounded."""
+"""The totals' name for a scheme that this version does not know. It bounds their number of rows."""
 
 
 def add_flows(engine: Engine, records: Sequence[FlowRecord]) -> int:
-    """Keep the records that are new and return how many were; all of them or none reach the disk.
+    """Store the new records, all or none, and return how many were new.
 
-    In the same transaction they are counted in the totals, so each is counted once, too.
+    The same transaction counts them in the totals, so each record is counted once, too.
     """
     return add_batches(engine, [records])[0]
 
 
 def add_batches(engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list[int]:
-    """`add_flows` of several batches in one transaction: one wait for the disk instead of one each."""
+    """Do `add_flows` for several batches in one transaction, which waits for the disk once."""
     records = [record for batch in batches for record in batch]
     if not records:
         return [0] * len(batches)
@@ -82,7 +82,8 @@ def add_batches(engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list
 
 
 def _by_batch(batches: Sequence[Sequence[FlowRecord]], new: set[str]) -> list[int]:
-    """How many of each batch were new: an id is the first one's that has it."""
+    """Return how many records of each batch were new. If two batches hold the same id, it counts
+    for the first."""
     left, counts = set(new), []
     for batch in batches:
         ids = {record.id for record in batch} & left
@@ -92,7 +93,7 @@ def _by_batch(batches: Sequence[Sequence[FlowRecord]], new: set[str]) -> list[in
 
 
 def _insert(connection: Connection, records: Sequence[FlowRecord], received_at: float) -> int:
-    """By the shortest way through each driver: the records of a batch are one statement."""
+    """Insert the records, in one statement for the whole batch on PostgreSQL, and in few on SQLite."""
     if connection.dialect.name == "postgresql":
         document = json.dumps([record.to_document() for record in records])
         done = connection.execute(_INSERT_DOCUMENT, {"records": document, "received_at": received_at})
@@ -102,16 +103,19 @@ def _insert(connection: Connection, records: Sequence[FlowRecord], received_at: 
 
 
 def _new_ones(connection: Connection, records: Sequence[FlowRecord], accepted: int) -> list[FlowRecord]:
-    """Those that this transaction has added: nobody else adds any meanwhile, so they are the last in the table."""
+    """Return the records that this transaction added. No other adds any until it ends, so they are
+    the table's last."""
     if not accepted:
         return []
     last = select(flows.c.id).order_by(flows.c.sequence.desc()).limit(accepted)
-    by_id = {record.id: record for record in reversed(records)}  # of two with one id the first was kept
+    by_id = {
+        record.id: record for record in reversed(records)
+    }  # of two records with one id the table has the first
     return [by_id[row.id] for row in connection.execute(last)]
 
 
 def count_records(tally: Tally, records: Iterable[FlowRecord]) -> None:
-    """What the metrics say of these records."""
+    """Add these records to the counts for the metrics."""
     kinds: dict[tuple[str, str, str], list[FlowRecord]] = {}
     for record in records:
         scheme = record.scheme if record.scheme in SCHEMES else OTHER_SCHEME
@@ -135,30 +139,31 @@ def _count_scheduled(tally: Tally, scheme: str, records: Sequence[FlowRecord]) -
 
 @dataclass(frozen=True)
 class FlowColumns:
-    """What figures over many flows are made of, one array a column: far cheaper than one record a flow.
+    """The data for figures over many flows, one array for each column: far cheaper than one record
+    for each flow.
 
-    Scheduled flows only: figures tell how a scheme serves them.
+    It has scheduled flows only, because the figures show how a scheme serves them.
     """
 
     at: NDArray[np.float64]
-    """When the flow finished, by its own record; when its record came, for an unfinished one (epoch seconds)."""
+    """Epoch seconds: when the flow finished, by its record; for an unfinished flow, when its record arrived."""
     fct_us: NDArray[np.float64]
-    """NaN where unfinished."""
+    """NaN for an unfinished flow."""
     size_class: NDArray[np.uint8]
-    """Index in SIZE_CLASSES."""
+    """Index into SIZE_CLASSES."""
     scheme: NDArray[np.int32]
-    """Place in `schemes`."""
+    """Index into `schemes`."""
     has_deadline: NDArray[np.bool_]
     missed: NDArray[np.bool_]
     schemes: tuple[str, ...]
-    """Names; one may be there of which there is no flow."""
+    """Names of schemes. A name may have no flow."""
 
     def __len__(self) -> int:
         return len(self.at)
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[Any, ...]]) -> FlowColumns:
-        """Rows of the columns _FIGURES."""
+        """Return the flows of these rows, which have the columns _FIGURES."""
         columns = zip(*rows, strict=True) if rows else ((),) * len(_FIGURES)
         _, received, started, fct, size_class, scheme, met = columns
         fct_us = np.array(fct, dtype=np.float64)
@@ -177,14 +182,14 @@ class FlowColumns:
 
     @classmethod
     def joined(cls, parts: Sequence[FlowColumns]) -> FlowColumns:
-        """One after the other; `parts` holds at least one."""
+        """Return all parts as one, in their order. `parts` is not empty."""
         schemes = {name: i for i, name in enumerate(dict.fromkeys(n for part in parts for n in part.schemes))}
         arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         renumbered = [np.array([schemes[n] for n in part.schemes], np.int32)[part.scheme] for part in parts]
         return cls(**{**arrays, "scheme": np.concatenate(renumbered)}, schemes=tuple(schemes))
 
     def where(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> FlowColumns:
-        """By a mask, or by places in the order that is wanted."""
+        """Return the flows that a mask or a list of indices selects; indices also give the order."""
         return FlowColumns(**{name: getattr(self, name)[chosen] for name in _ARRAYS}, schemes=self.schemes)
 
     def of_scheme(self, name: str) -> FlowColumns:
@@ -195,7 +200,7 @@ _ARRAYS = tuple(f.name for f in fields(FlowColumns) if f.name != "schemes")
 
 
 def flow_columns(engine: Engine, since: float, limit: int = MOST_COLUMNS) -> FlowColumns:
-    """The flows that finished after `since` and whose record was received after it; the newest `limit` of them."""
+    """Return the newest `limit` flows that finished after `since` and whose record also arrived after it."""
     query = _received_after(_figures(), since, SCHEDULED).limit(limit)
     columns = FlowColumns.from_rows(_fetched(engine, query))
     return columns.where(columns.at > since)
@@ -204,8 +209,10 @@ def flow_columns(engine: Engine, since: float, limit: int = MOST_COLUMNS) -> Flo
 def flow_columns_after(
     engine: Engine, sequence: int, received_after: float, limit: int = MOST_COLUMNS
 ) -> tuple[FlowColumns, int]:
-    """The records after that sequence number received after that time, the newest `limit` of them; the last number."""
-    # By the numbers alone: by the index on the source, every question would read all that came since that time.
+    """Return (the newest `limit` records after that sequence number and that time, the last
+    sequence number)."""
+    # It selects by sequence number: by the index on the source, each call would read all records
+    # since that time.
     scheduled = func.coalesce(flows.c.source, "") == SCHEDULED
     query = _figures().where(flows.c.sequence > sequence, flows.c.received_at > received_after, scheduled)
     rows = _fetched(engine, query.order_by(flows.c.sequence.desc()).limit(limit))
@@ -217,7 +224,8 @@ def _figures() -> Select[Any]:
 
 
 def _fetched(engine: Engine, query: Select[Any]) -> Sequence[tuple[Any, ...]]:
-    """As the driver gives the rows: ten thousand a second come this way, and SQLAlchemy's own rows cost three times."""
+    """Return the rows as the driver gives them: 10,000 arrive each second, and SQLAlchemy's rows
+    cost three times as much."""
     with engine.connect() as connection:
         cursor = connection.execute(query).cursor
         assert cursor is not None, "a SELECT has a cursor"
@@ -228,9 +236,9 @@ def _fetched(engine: Engine, query: Select[Any]) -> Sequence[tuple[Any, ...]]:
 def find_flows(
     engine: Engine, matching: Mapping[str, Any], before: int | None = None, limit: int = 100
 ) -> list[Mapping[str, Any]]:
-    """Records with their `sequence` and `received_at`, newest first, older than sequence `before`.
+    """Return records with their `sequence` and `received_at`, newest first, older than sequence `before`.
 
-    `matching` holds values for some of FILTERS.
+    `matching` maps some of FILTERS to the values to match.
     """
     query = select(flows).order_by(flows.c.sequence.desc()).limit(limit)
     for column, value in matching.items():
@@ -242,14 +250,16 @@ def find_flows(
 
 
 def newest_flows(engine: Engine, received_after: float, source: str, limit: int) -> list[Mapping[str, Any]]:
-    """Rows as of `find_flows`, newest first: cheap however many there are that are older."""
+    """Return rows like those of `find_flows`, newest first. The cost does not grow with the number
+    of older rows."""
     query = _received_after(select(flows), received_after, source).limit(limit)
     with engine.connect() as connection:
         return [dict(row._mapping) for row in connection.execute(query)]
 
 
 def _received_after(query: Select[Any], after: float, source: str) -> Select[Any]:
-    # The order is that of the index; by sequence, SQLite would walk through the whole table for a few rows.
+    # The order is the index's. Ordered by sequence, SQLite would scan the whole table for a few
+    # rows.
     chosen = query.where(flows.c.received_at > after, flows.c.source == source)
     return chosen.order_by(flows.c.received_at.desc(), flows.c.sequence.desc())
 
@@ -257,18 +267,18 @@ def _received_after(query: Select[Any], after: float, source: str) -> Select[Any
 def recent_flows(
     engine: Engine, since: float = 0.0, limit: int = 1000, source: str = SCHEDULED
 ) -> list[FlowRecord]:
-    """Records received after `since`, newest first."""
+    """Return the records received after `since`, newest first."""
     return _flow_records(engine, _received_after(select(*_COLUMNS), since, source).limit(limit))
 
 
 def all_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> list[FlowRecord]:
-    """Every record after that sequence number, in the order of reception."""
+    """Return every record after that sequence number, in the order of reception."""
     query = select(*_COLUMNS).where(flows.c.source == source, flows.c.sequence > after)
     return _flow_records(engine, query.order_by(flows.c.sequence))
 
 
 def count_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> int:
-    """How many records there are after that sequence number."""
+    """Return the number of records after that sequence number."""
     query = select(func.count()).select_from(flows)
     with engine.connect() as connection:
         found = connection.execute(query.where(flows.c.source == source, flows.c.sequence > after))
@@ -276,7 +286,7 @@ def count_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> int:
 
 
 def last_sequence(engine: Engine) -> int:
-    """The sequence number of the newest record; 0 before the first."""
+    """Return the sequence number of the newest record; 0 before the first."""
     with engine.connect() as connection:
         return connection.execute(select(func.max(flows.c.sequence))).scalar() or 0
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lease: of the processes that would do the same work, the one that does it, and for which generation of holders.
+"""A lease: it decides which of several processes does a task that only one may do.
 
-The row holds no time at which it expires, since clocks differ and step. A holder counts up `beat`; who waits for the
-lease takes it when the row has stood still for so long by his own monotonic clock (controller/leadership.py). Every
-change of the row is a compare-and-set on (generation, beat), so that of two who reach for it one gets it. Whoever takes
-it gets a greater generation than anybody had before, by which others can tell late orders of a former holder.
+The row holds no expiry time, because clocks differ and step. The holder increases `beat` at
+intervals. A process that waits for the lease takes it after the row has not changed for some time
+by its own monotonic clock (controller/leadership.py).
+
+Every change of the row is a compare-and-set on (generation, beat), so only one of two competitors
+gets the lease. Each new holder gets a greater generation than all before. By this number, switches
+recognise late orders of a former holder.
 """
 
 from __future__ import annotations
@@ -21,12 +24,12 @@ from store.schema import leases
 
 NOBODY = ""
 WAIT_MS = 300
-"""A store that does not answer within this time is taken for away, until the next attempt."""
+"""A store that does not answer within this time counts as unreachable until the next attempt."""
 
 
 @dataclass(frozen=True)
 class Lease:
-    """A row as it was found or written."""
+    """The row as it was read or written."""
 
     name: str
     holder: str
@@ -35,7 +38,7 @@ class Lease:
 
 
 def open_for_leases(url: str) -> Engine:
-    """An engine of its own: whoever holds a lease must know within a moment whether he still does."""
+    """Return an engine with short timeouts, because a holder must soon notice that it has lost the lease."""
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
         limits = f"-c statement_timeout={WAIT_MS} -c lock_timeout={WAIT_MS}"
@@ -53,7 +56,7 @@ def open_for_leases(url: str) -> Engine:
 
 
 def look(engine: Engine, name: str) -> Lease | None:
-    """The lease as it stands; None before the first holder."""
+    """Return the lease as the store has it; None before the first holder."""
     columns = (leases.c.name, leases.c.holder, leases.c.generation, leases.c.beat)
     with engine.connect() as connection:
         row = connection.execute(select(*columns).where(leases.c.name == name)).first()
@@ -61,24 +64,25 @@ def look(engine: Engine, name: str) -> Lease | None:
 
 
 def take(engine: Engine, name: str, holder: str, seen: Lease | None) -> Lease | None:
-    """Take the lease from whoever had it when it was `seen`; None when somebody else has been faster."""
+    """Take the lease that was read as `seen`. Returns None if another process changed it first."""
     if seen is None:
         return _found(engine, name, holder)
     return _change(engine, seen, Lease(name, holder, seen.generation + 1, 0))
 
 
 def renew(engine: Engine, mine: Lease) -> Lease | None:
-    """Show that the holder is there; None when it is the holder no more."""
+    """Show that the holder is alive. Returns None if it no longer holds the lease."""
     return _change(engine, mine, Lease(mine.name, mine.holder, mine.generation, mine.beat + 1))
 
 
 def release(engine: Engine, mine: Lease) -> None:
-    """Leave the lease to whoever wants it."""
+    """Give up the lease, so that any other process can take it."""
     _change(engine, mine, Lease(mine.name, NOBODY, mine.generation, mine.beat + 1))
 
 
 def _found(engine: Engine, name: str, holder: str) -> Lease | None:
-    """The first generation is the time: a switch that remembers generations of another store finds this one newer."""
+    """Create the lease. The first generation is the time, so it exceeds any that a switch
+    remembers of another store."""
     first = Lease(name, holder, int(time.time()), 0)
     try:
         with engine.begin() as connection:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store that an earlier version has made is brought up to date when it is opened: no row is lost."""
+"""Brings a store of an earlier version up to date when it is opened. No row is lost."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _BEFORE = "flows_before"
 
 
 def bring_up_to_date(connection: Connection) -> None:
-    """Give the table of flows the columns that it lacks, and let those be null that may be by now.
+    """Add the columns that the table of flows lacks, and allow NULL where this version does.
 
-    In one transaction, and right when another process does the same at this moment: on SQLite by its write lock, on
-    PostgreSQL the caller holds the lock on the schema.
+    It runs in one transaction, and another process may do the same at this moment. On SQLite the
+    write lock keeps the two apart; on PostgreSQL the caller holds the lock on the schema.
     """
     if not _is_old(connection):
         return
     if connection.dialect.name == "postgresql":
         _alter_flows(connection)
         return
-    connection.exec_driver_sql("BEGIN IMMEDIATE")  # sqlite3 itself begins none before such statements
+    connection.exec_driver_sql("BEGIN IMMEDIATE")  # sqlite3 begins no transaction before such statements
     if _is_old(connection):
-        _make_flows_anew(connection)
+        _rebuild_flows(connection)
 
 
 def _is_old(connection: Connection) -> bool:
@@ -46,8 +46,8 @@ def _alter_flows(connection: Connection) -> None:
             connection.execute(text(f"ALTER TABLE {flows.name} ALTER COLUMN {wanted.name} DROP NOT NULL"))
 
 
-def _make_flows_anew(connection: Connection) -> None:
-    """SQLite cannot loosen a column."""
+def _rebuild_flows(connection: Connection) -> None:
+    """Copy the table into a new one: SQLite cannot make a column nullable."""
     names = [found["name"] for found in inspect(connection).get_columns(flows.name)]
     connection.execute(text(f"ALTER TABLE {flows.name} RENAME TO {_BEFORE}"))
     connection.execute(CreateTable(flows))

@@ -36,7 +36,7 @@ class PortSample:
 
 
 def put_switch(engine: Engine, dpid: int, name: str, *, connected: bool, policy_version: int | None) -> None:
-    """State of a switch's connection, and the policy version that its rules stand at."""
+    """Store the state of a switch's connection, and the policy version that its rules implement."""
     values = {
         "dpid": dpid,
         "name": name,
@@ -51,7 +51,7 @@ def put_switch(engine: Engine, dpid: int, name: str, *, connected: bool, policy_
 
 @dataclass(frozen=True)
 class AgentRow:
-    """An agent, and its newest heartbeat."""
+    """An agent with its newest heartbeat."""
 
     name: str
     seen_at: float
@@ -63,7 +63,7 @@ class AgentRow:
 
 
 def put_agent(engine: Engine, name: str, heartbeat: Heartbeat) -> None:
-    """Keep an agent's heartbeat in place of the one before."""
+    """Store an agent's heartbeat in place of the previous one."""
     values = {"name": name, "kind": heartbeat.KIND, "status": write(heartbeat), "seen_at": time.time()}
     with engine.begin() as connection:
         statement = insert_for(connection, agents).values(**values)
@@ -88,7 +88,7 @@ def add_port_samples(engine: Engine, samples: Iterable[PortSample]) -> None:
 
 
 def add_event(engine: Engine, kind: str, **document: Any) -> None:
-    """Something that an operator would want to read later ("switch-connected", "policy-applied", …)."""
+    """Store an event for operators ("switch-connected", "policy-applied", …)."""
     with engine.begin() as connection:
         one_after_another(connection, events.name)
         connection.execute(events.insert().values(at=time.time(), kind=kind, document=document))
@@ -99,9 +99,10 @@ def all_switches(engine: Engine) -> list[Mapping[str, Any]]:
 
 
 def all_agents(engine: Engine) -> list[AgentRow]:
-    """Every agent by name.
+    """Return every agent, by name.
 
-    Left out is an agent whose last heartbeat another version of Sluice wrote; its next heartbeat replaces the row.
+    An agent whose last heartbeat came from another version of Sluice is left out until its next
+    heartbeat replaces the row.
     """
     rows = _all(engine, select(agents).order_by(agents.c.name))
     found = [(row, _heartbeat(row)) for row in rows]
@@ -116,7 +117,7 @@ def _heartbeat(row: Mapping[str, Any]) -> Heartbeat | None:
 
 
 def host_heartbeats(engine: Engine) -> dict[str, HostHeartbeat]:
-    """The newest heartbeat of every host's agent, by name."""
+    """Return the newest heartbeat of every host agent, by name."""
     beats = {row.name: row.heartbeat for row in all_agents(engine)}
     return {name: beat for name, beat in beats.items() if isinstance(beat, HostHeartbeat)}
 
@@ -126,19 +127,19 @@ def recent_events(engine: Engine, since: float, limit: int = 500) -> list[Mappin
 
 
 def events_after(engine: Engine, after_id: int, limit: int = 500) -> list[Mapping[str, Any]]:
-    """Events younger than the one with that id, oldest first."""
+    """Return events younger than the one with that id, oldest first."""
     return _all(engine, select(events).where(events.c.id > after_id).order_by(events.c.id).limit(limit))
 
 
 def newest_events(engine: Engine, limit: int) -> list[Mapping[str, Any]]:
-    """The last events, oldest first."""
+    """Return the last events, oldest first."""
     return _all(engine, select(events).order_by(events.c.id.desc()).limit(limit))[::-1]
 
 
 def threshold_history(
     engine: Engine, since: float, ports: Sequence[str] | None = None, limit: int = 20_000
 ) -> list[ThresholdChange]:
-    """Changes after `since`, oldest first; the newest `limit` of them."""
+    """Return the newest `limit` changes after `since`, oldest first."""
     query = select(thresholds).where(thresholds.c.at > since).order_by(thresholds.c.id.desc()).limit(limit)
     if ports:
         query = query.where(thresholds.c.port.in_(ports))
@@ -146,7 +147,7 @@ def threshold_history(
 
 
 def latest_thresholds(engine: Engine) -> dict[str, ThresholdChange]:
-    """The thresholds in force, by port."""
+    """Return the thresholds in force, by port."""
     rows = _all(engine, select(thresholds).where(thresholds.c.id.in_(newest_of_each_port(thresholds))))
     return {row["port"]: _threshold_change(row) for row in rows}
 
@@ -154,7 +155,7 @@ def latest_thresholds(engine: Engine) -> dict[str, ThresholdChange]:
 def port_history(
     engine: Engine, since: float, ports: Sequence[str] | None = None, limit: int = 100_000
 ) -> list[PortSample]:
-    """Samples after `since`, oldest first; the newest `limit` of them."""
+    """Return the newest `limit` samples after `since`, oldest first."""
     query = (
         select(port_samples).where(port_samples.c.at > since).order_by(port_samples.c.id.desc()).limit(limit)
     )
@@ -164,16 +165,18 @@ def port_history(
 
 
 def newest_port_samples(engine: Engine) -> list[PortSample]:
-    """The last sample of every port, by port."""
+    """Return the last sample of every port, by port."""
     newest = newest_of_each_port(port_samples)
     query = select(port_samples).where(port_samples.c.id.in_(newest)).order_by(port_samples.c.port)
     return [_port_sample(row) for row in _all(engine, query)]
 
 
 def newest_of_each_port(table: Table) -> Select[Any]:
-    """Ids of the last row of every port, by one jump through the index a port, however many rows there are.
+    """Return a query for the id of each port's last row: one index lookup for each port, however
+    many rows there are.
 
-    GROUP BY would read every row: with an hour of samples of 44 ports that is 158,000, once a second.
+    GROUP BY would read every row. An hour of samples of 44 ports is 158,000 rows, and they would
+    be read once a second.
     """
     ports = select(func.min(table.c.port).label("port")).cte("ports", recursive=True)
     following = select(func.min(table.c.port)).where(table.c.port > ports.c.port).scalar_subquery()
@@ -183,13 +186,13 @@ def newest_of_each_port(table: Table) -> Select[Any]:
 
 
 def last_sample_at(engine: Engine) -> float:
-    """When the last port sample was taken; 0 before the first."""
+    """Return when the last port sample was taken; 0 before the first."""
     with engine.connect() as connection:
         return connection.execute(select(func.max(port_samples.c.at))).scalar() or 0.0
 
 
 def forget_processes(engine: Engine) -> None:
-    """Forget the switches, agents and sanctions of an earlier run: nobody waits for them to come back."""
+    """Delete the switches, agents and sanctions of an earlier run, because those will not come back."""
     with engine.begin() as connection:
         connection.execute(delete(agents))
         connection.execute(delete(sanctions))

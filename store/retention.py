@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the store forgets, and when: in small transactions, so that nobody who writes waits for it.
+"""Deletes old rows, in small transactions, so that writers do not wait.
 
-SQLite uses the pages of forgotten rows again and PostgreSQL vacuums them, so the store stops growing when as much is
-forgotten as comes in. The newest row of every table stays: its number tells where to go on. The policies stay, and so
-do the thresholds in force and all totals.
+SQLite reuses the pages of deleted rows, and PostgreSQL vacuums them. So the store stops growing
+once as much is deleted as arrives. The newest row of every table stays, because readers continue
+after its number. All policies, all totals and the thresholds in force stay, too.
 """
 
 from __future__ import annotations
@@ -19,35 +19,36 @@ from store.schema import events, flows, port_samples, thresholds
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 STEP_ROWS = 500
-"""Rows that one transaction forgets: 11 ms on SQLite, on a busy machine."""
+"""Rows that one transaction deletes: 11 ms on SQLite, on a busy machine."""
 
 
 @dataclass(frozen=True)
 class Retention:
-    """How long rows are kept. None: for ever.
+    """How long rows are kept. None means for ever.
 
-    On SQLite the defaults bound the demonstration's store at 350 MB: a million flow records are 220 MB, an hour of its
-    24 ports 28 MB.
+    On SQLite the defaults limit the demonstration's store to 350 MB. A million flow records are
+    220 MB, and an hour of samples of its 24 ports is 28 MB.
     """
 
     flows_s: float | None = DAY_S
     samples_s: float | None = HOUR_S
-    """Port samples, and thresholds that others have replaced."""
+    """For port samples, and for thresholds that others have replaced."""
     events_s: float | None = 7 * DAY_S
     most_flows: int | None = 1_000_000
-    """Counted by sequence number, however young they are."""
+    """The most flow records to keep, by sequence number, of any age."""
 
 
 FOR_EVER = Retention(None, None, None, None)
 
 
 def forget_some(engine: Engine, retention: Retention, now: float, rows: int = STEP_ROWS) -> int:
-    """Forget at most so many rows of each table, a transaction each; returns how many in all."""
+    """Delete at most `rows` rows of each table, in one transaction for each; return how many were deleted."""
     return sum(step(engine, retention, now, rows) for step in _STEPS)
 
 
 def _old_flows(engine: Engine, retention: Retention, now: float, rows: int) -> int:
-    """Of the first rows of the table: they came before all others, so no index by time is needed for this."""
+    """Delete old rows among the table's first. Rows are in the order of arrival, so this needs no
+    index by time."""
     before = _before(now, retention.flows_s)
     if before is None:
         return 0
@@ -92,7 +93,7 @@ def _before(now: float, keep_s: float | None) -> float | None:
 
 
 def _forget(engine: Engine, table: Table, by: ColumnElement[float], before: float | None, rows: int) -> int:
-    """Rows whose `by` is below `before`, the lowest first."""
+    """Delete rows whose `by` is below `before`, the lowest first."""
     if before is None:
         return 0
     (key,) = table.primary_key.columns

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts that are demoted now because their tags were not true. What has passed is in the events."""
+"""The hosts that are demoted because they sent wrong tags. The events hold past demotions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from store.schema import sanctions
 
 @dataclass(frozen=True)
 class Sanction(Demoted):
-    """One that is in force."""
+    """A demotion that is in force."""
 
     since: float
     """Epoch seconds."""
@@ -34,13 +34,14 @@ def lift_sanction(engine: Engine, port: str) -> None:
 
 
 def lift_all_but(engine: Engine, ports: Collection[str]) -> None:
-    """Ports that there are no more, or that nobody polices, are nobody's to restore."""
+    """Delete the sanctions of ports that no longer exist, or that no controller polices, because
+    none would restore them."""
     with engine.begin() as connection:
         connection.execute(delete(sanctions).where(sanctions.c.port.not_in(ports)))
 
 
 def all_sanctions(engine: Engine) -> list[Sanction]:
-    """By time."""
+    """Return the sanctions in force, the earliest first."""
     with engine.connect() as connection:
         rows = connection.execute(select(sanctions).order_by(sanctions.c.since, sanctions.c.port))
         return [Sanction(**row._mapping) for row in rows]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables. The store is the bus: desired state and observed state are rows, and processes meet nowhere else.
+"""The tables. The store is the bus: desired and observed state are rows, and processes exchange
+state only there.
 
 desired:  policies (versioned), topologies
 observed: applied, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions
@@ -30,16 +31,17 @@ from policy.records import FlowRecord
 metadata = MetaData()
 
 _Number = BigInteger().with_variant(Integer, "sqlite")
-"""Of rows that come by the thousand. SQLite counts in 64 bits anyway, and only an INTEGER is its row id."""
+"""For tables with thousands of rows. SQLite's integers have 64 bits anyway, and only an INTEGER is
+its row id."""
 
 RETIRED_INDEXES = ("thresholds_by_port", "port_samples_by_port", "flows_by_reception")
-"""Of earlier versions; dropped when a store is opened."""
+"""Indexes of earlier versions; dropped when a store is opened."""
 
 _SQL_TYPES: dict[type, type[TypeEngine[Any]]] = {int: BigInteger, float: Float, bool: Boolean, str: String}
 
 
 def record_columns() -> list[Column[Any]]:
-    """A column for each field of a flow record."""
+    """Return a column for each field of a flow record."""
     return [_record_column(field) for field in entries(FlowRecord)]
 
 
@@ -72,7 +74,7 @@ applied = Table(
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("applied_at", Float, nullable=False),
 )
-"""A row when the rules of every connected switch stand as the policy's version wants them."""
+"""A row once the rules of every connected switch implement the policy's version."""
 
 topologies = Table(
     "topologies",
@@ -113,7 +115,8 @@ thresholds = Table(
     Index("thresholds_newest", "port", "id"),
     Index("thresholds_by_time", "at"),
 )
-"""A row at every change of a port's thresholds; `flows` completed in the window that it was computed from."""
+"""A row for every change of a port's thresholds. `flows` is the number of completed flows they
+were computed from."""
 
 port_samples = Table(
     "port_samples",
@@ -126,7 +129,7 @@ port_samples = Table(
     Index("port_samples_newest", "port", "id"),
     Index("port_samples_by_time", "at"),
 )
-"""OpenFlow queue statistics: cumulative transmitted bytes and packets, a list over the queues."""
+"""OpenFlow queue statistics: cumulative transmitted bytes and packets, as a list over the queues."""
 
 flows = Table(
     "flows",
@@ -136,7 +139,7 @@ flows = Table(
     Column("received_at", Float, nullable=False),
     Index("flows_by_source", "source", "received_at"),
 )
-"""A policy.records.FlowRecord, its place in the order of reception, and when it came."""
+"""A policy.records.FlowRecord, its place in the order of reception, and the time of reception."""
 
 events = Table(
     "events",
@@ -156,7 +159,7 @@ totals = Table(
     Column("part", String, primary_key=True),
     Column("value", Float, nullable=False),
 )
-"""What has been counted since the store was made, by every process together: see store/totals.py."""
+"""The counts of all processes since the store was made: see store/totals.py."""
 
 leases = Table(
     "leases",
@@ -167,7 +170,7 @@ leases = Table(
     Column("beat", BigInteger, nullable=False),
     Column("beat_at", Float, nullable=False),
 )
-"""Who does what only one process may do: see store/lease.py. `beat_at` is for readers alone."""
+"""Which process does a task that only one may do: see store/lease.py. `beat_at` is for human readers only."""
 
 sanctions = Table(
     "sanctions",

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has been counted since the store was made: counters and histograms that survive every process.
+"""Counts since the store was made: counters and histograms that outlive every process.
 
-Processes add to them, each in its own transactions (`Tally`, `add_totals`); whoever shows them reads all. A value only
-grows, also when a process starts anew, several web workers count, a standby controller takes over, or old rows are
-pruned: what Prometheus wants of a counter. A row is one number: of a counter its value; of a histogram the number of
-observations in one bucket (not cumulative), or their sum.
+Processes add to them, each in its own transactions (`Tally`, `add_totals`); /metrics reads the
+sums. Prometheus requires that a counter only grows. These do: also when a process restarts,
+several web workers count, a standby controller takes over, or old rows are deleted.
+
+A row is one number: a counter's value, a histogram's observations in one bucket (not cumulative),
+or their sum.
 """
 
 from __future__ import annotations
@@ -28,13 +30,13 @@ VALUE, SUM = "", "sum"
 
 @dataclass(frozen=True)
 class Metric:
-    """One family of numbers. Units are in the name, as Prometheus wants it: seconds and bytes."""
+    """One family of numbers. Its name ends in the unit, as Prometheus requires: seconds and bytes."""
 
     name: str
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
-    """Upper bounds of a histogram's buckets, without infinity; a counter has none."""
+    """Upper bounds of a histogram's buckets, without infinity. A counter has none."""
 
 
 FLOW_SECONDS = Metric(
@@ -45,7 +47,9 @@ FLOW_SECONDS = Metric(
 )
 FLOWS = Metric("sluice_flows", "Flow records kept", ("source", "scheme", "status"))
 DEADLINE_FLOWS = Metric("sluice_deadline_flows", "Scheduled flows with a deadline", ("scheme", "met"))
-RETRANSMISSIONS = Metric("sluice_flow_retransmissions", "Segments sent again by scheduled flows", ("scheme",))
+RETRANSMISSIONS = Metric(
+    "sluice_flow_retransmissions", "Segments that scheduled flows retransmitted", ("scheme",)
+)
 FLOW_BYTES = Metric("sluice_flow_bytes", "Payload of scheduled flows", ("scheme",))
 INGESTION_SECONDS = Metric(
     "sluice_ingestion_seconds",
@@ -65,8 +69,8 @@ LOOP_SECONDS = Metric(
 )
 ENTRIES_DECODED = Metric("sluice_controller_entries", "Flow statistics entries decoded")
 RULES_CHANGED = Metric("sluice_controller_rules_changed", "OpenFlow rules added, modified or deleted")
-SWITCH_CONNECTS = Metric("sluice_controller_connects", "Connections of switches taken up", ("switch",))
-HOSTS_DEMOTED = Metric("sluice_hosts_demoted", "Hosts demoted because their tags were not true", ("host",))
+SWITCH_CONNECTS = Metric("sluice_controller_connects", "Connections that switches opened", ("switch",))
+HOSTS_DEMOTED = Metric("sluice_hosts_demoted", "Hosts demoted because they sent wrong tags", ("host",))
 
 METRICS = (
     FLOW_SECONDS,
@@ -95,7 +99,7 @@ _ADD_COLUMNS = text(
 
 
 class Tally:
-    """What a process has counted and not yet added to the store. Any thread may count."""
+    """What a process has counted but not yet added to the store. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -106,7 +110,7 @@ class Tally:
             self._counts[metric.name, _label_text(metric, labels), VALUE] += by  # type: ignore[assignment]
 
     def observe(self, metric: Metric, values: Iterable[float], **labels: str) -> None:
-        """Put every value into its bucket: the first whose bound is not below it."""
+        """Count every value in its bucket: the first whose bound is not below the value."""
         label_text = _label_text(metric, labels)
         bounds = (*metric.buckets, inf)
         found: Counter[int] = Counter()
@@ -120,20 +124,20 @@ class Tally:
             self._counts[metric.name, label_text, SUM] += total  # type: ignore[assignment]
 
     def take(self) -> dict[Key, float]:
-        """All of it; the tally is empty then."""
+        """Return all counts and empty the tally."""
         with self._lock:
             taken, self._counts = self._counts, Counter()
         return dict(taken)
 
     def put_back(self, counts: Mapping[Key, float]) -> None:
-        """What was taken and could not be added to the store."""
+        """Add counts again that were taken and could not be stored."""
         with self._lock:
             for key, value in counts.items():
                 self._counts[key] += value  # type: ignore[assignment]
 
 
 def bound_text(bound: float) -> str:
-    """A bucket's bound as Prometheus writes it."""
+    """Return a bucket's bound as Prometheus writes it."""
     return "+Inf" if bound == inf else repr(float(bound))
 
 
@@ -144,8 +148,9 @@ def _label_text(metric: Metric, labels: Mapping[str, str]) -> str:
 
 
 def add_totals(connection: Connection, counts: Mapping[Key, float]) -> None:
-    """Add what a tally has taken, in the caller's transaction; zeros, too, so that a series begins before it grows."""
-    # In one order, whoever writes: two transactions that want the same rows cannot wait for each other.
+    """Add a tally's counts in the caller's transaction. Zeros count, too: so a series exists
+    before it grows."""
+    # Every writer takes the rows in one order, so two transactions cannot wait for each other.
     rows = [(*key, float(value)) for key, value in sorted(counts.items())]
     if connection.dialect.name == "postgresql":
         columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * 4
@@ -155,14 +160,14 @@ def add_totals(connection: Connection, counts: Mapping[Key, float]) -> None:
 
 
 def add_counts(engine: Engine, counts: Mapping[Key, float]) -> None:
-    """Add what a tally has taken, in a transaction of its own."""
+    """Add a tally's counts in a transaction of its own."""
     if counts:
         with engine.begin() as connection:
             add_totals(connection, counts)
 
 
 def flush(engine: Engine, tally: Tally) -> None:
-    """Move what the tally holds into the store; it keeps it when the store does not take it."""
+    """Move the tally's counts into the store. If the store fails, the tally keeps them."""
     counts = tally.take()
     try:
         add_counts(engine, counts)
@@ -173,7 +178,8 @@ def flush(engine: Engine, tally: Tally) -> None:
 
 @dataclass(frozen=True)
 class Total:
-    """One set of labels of one metric: a counter's `value`, or a histogram's buckets by their bounds and `sum`."""
+    """One metric with one set of labels: a counter's `value`, or a histogram's `sum` and buckets
+    by their bounds."""
 
     labels: tuple[str, ...]
     value: float
@@ -182,7 +188,7 @@ class Total:
 
 
 def all_totals(engine: Engine) -> dict[str, list[Total]]:
-    """By metric."""
+    """Return the totals, by metric."""
     with engine.connect() as connection:
         rows = connection.execute(select(totals)).all()
     grouped: dict[tuple[str, str], dict[str, float]] = {}

@@ -70,7 +70,7 @@ def table(packages: Mapping[str, Counter[str]]) -> list[str]:
 
 
 def verdict(measured: float, floor: float) -> int:
-    """Print how the total stands to the floor, and return the exit code."""
+    """Compare the total with the floor, print the outcome, and return the exit code."""
     if measured < floor:
         print(
             f"coverage: {measured:.1f} % is below the floor of {floor:g} % (fail_under in pyproject.toml): add tests"

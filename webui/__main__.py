@@ -33,17 +33,17 @@ def main(argv: list[str] | None = None) -> int:
         print(f"sluice web: {error}", file=sys.stderr)
         return 2
     except OperationalError as error:
-        print(f"sluice web: the store cannot be opened: {error.orig}", file=sys.stderr)
+        print(f"sluice web: cannot open the store: {error.orig}", file=sys.stderr)
         return 2
     for address in arguments.listen:
         print(f"dashboard on http://{address}", flush=True)
-    print(f"changing the policy takes the token in {source}", flush=True)
+    print(f"a policy change needs the token in {source}", flush=True)
     Server(_settings(arguments, token)).run()
     return 0
 
 
 def _check_event_log(event_log: EventLog) -> None:
-    """Say now what is wrong with it; the workers open it again."""
+    """Report a problem with the event log before the workers start; each worker opens it again."""
     event_log.write_new()
     event_log.close()
 
@@ -70,18 +70,23 @@ def parser() -> argparse.ArgumentParser:
         "--listen",
         action="append",
         metavar="HOST:PORT",
-        help="address to serve on, repeatable; 127.0.0.1:8080 when there is no --unix either",
+        help="address to serve on; repeatable; default 127.0.0.1:8080 unless --unix is given",
     )
     parser.add_argument("--unix", type=Path, metavar="PATH", help="serve on this unix socket")
     parser.add_argument(
         "--token-file", type=Path, metavar="FILE", help="file with the token for changing the policy"
     )
     parser.add_argument(
-        "--threads", type=int, default=64, help="requests that a worker serves at once; a dashboard takes one"
+        "--threads",
+        type=int,
+        default=64,
+        help="requests that one worker serves at the same time; each dashboard needs one (default %(default)s)",
     )
-    parser.add_argument("--workers", type=int, default=1, help="processes (default %(default)s)")
+    parser.add_argument("--workers", type=int, default=1, help="worker processes (default %(default)s)")
     parser.add_argument(
-        "--event-log", metavar="FILE", help="write every event as a line of JSON; - is standard error"
+        "--event-log",
+        metavar="FILE",
+        help="write each event as a line of JSON into FILE; - means standard error",
     )
     add_retention(parser)
     return parser

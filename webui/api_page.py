@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page /openapi/: Swagger UI over the OpenAPI document.
+"""The page /openapi/: Swagger UI for the OpenAPI document.
 
-Swagger UI's files come from the package flask-openapi3-swagger. Its own page starts by an inline script, which the
-application's Content-Security-Policy forbids, so the page here starts from a file.
+The package flask-openapi3-swagger brings Swagger UI's files. Its own page starts with an inline
+script, which the application's Content-Security-Policy forbids. So the page here starts Swagger UI
+from a file.
 """
 
 from __future__ import annotations

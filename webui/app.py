@@ -23,7 +23,8 @@ from webui.recent import RecentFlows
 from webui.services import EXTENSION, Services
 
 _HEADERS = {
-    # The dashboard needs nothing from elsewhere; the chart library sets style attributes.
+    # The dashboard loads nothing from other servers. uPlot, the chart library, sets style
+    # attributes.
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -32,7 +33,7 @@ _HEADERS = {
 
 
 def create_app(engine: Engine, token: str, stopping: threading.Event | None = None) -> OpenAPI:
-    """The web application over a store. `token` is what changing the policy takes."""
+    """Return the web application for a store. A policy change needs `token`."""
     app = OpenAPI(
         __name__,
         info=Info(title="Sluice", version=__version__, description="Flow scheduling: policy, ports, flows."),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bearer token that changing the policy takes."""
+"""The bearer token that a policy change needs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ TOKEN_VARIABLE = "SLUICE_TOKEN"
 
 
 def default_token_path() -> Path:
-    """Where a generated token is kept between starts."""
+    """Return the path of the generated token, which is kept between starts."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "sluice" / "token"
 
 
 def find_token(token_file: Path | None) -> tuple[str, str]:
-    """The token and where it came from, for the log: the file, else the environment, else one that is generated.
+    """Return the token and, for the log, its source.
 
-    Raises EnvironmentLacking when the named file cannot give a token.
+    The source is the named file, otherwise the environment variable, otherwise a generated token.
+    Raises EnvironmentLacking if the named file cannot give a token.
     """
     if token_file is not None:
         return _read(token_file), str(token_file)
@@ -38,7 +39,7 @@ def find_token(token_file: Path | None) -> tuple[str, str]:
 
 
 def write_token(path: Path, token: str) -> None:
-    """Write a token that only its owner can read."""
+    """Write a token into a file that only its owner can read."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -59,7 +60,7 @@ def _read(path: Path) -> str:
 
 
 def require_token(token: str) -> None:
-    """ApiError 401 unless the request carries the token."""
+    """Raise ApiError 401 unless the request carries the token."""
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
         raise ApiError(401, "unauthorised", "send the header Authorization: Bearer <token>")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading JSON bodies: bounded before they are read, strict where Python's parser is lenient."""
+"""Reading JSON bodies: the size is limited before reading, and the syntax is stricter than Python's parser."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(limit_bytes: int = MAX_BODY_BYTES, max_depth: int | None = MAX_DEPTH) -> Any:
-    """The request's JSON body.
+    """Return the request's JSON body.
 
-    ApiError 415 for another content type, 400 for malformed JSON; 413 (from werkzeug) when the body is longer than
-    `limit_bytes`. `max_depth` None leaves nesting to the caller, whose validation takes flat documents only.
+    Raises ApiError 415 for another content type, ApiError 400 for malformed JSON, and werkzeug's
+    413 if the body is longer than `limit_bytes`. `max_depth` None sets no limit to nesting; the
+    caller then accepts flat documents only.
     """
     if request.mimetype != "application/json":
         raise ApiError(415, "unsupported-media-type", "send the body as application/json")
@@ -32,12 +33,13 @@ def read_json(limit_bytes: int = MAX_BODY_BYTES, max_depth: int | None = MAX_DEP
         raise ApiError(415, "unsupported-media-type", "send the body without a content encoding")
     value = parse_json(_read(limit_bytes))
     if max_depth is not None and _deeper_than(value, max_depth):
-        raise ApiError(400, "malformed-json", f"the body is nested more than {max_depth} deep")
+        raise ApiError(400, "malformed-json", f"the body is nested more than {max_depth} levels deep")
     return value
 
 
 def _read(limit_bytes: int) -> bytes:
-    # A streamed body is cut at the limit without a word: one byte more than the limit tells.
+    # Werkzeug cuts a streamed body at the limit and reports nothing. A limit of one byte more
+    # shows that it was too long.
     request.max_content_length = limit_bytes + 1
     raw = request.get_data(cache=False)
     if len(raw) > limit_bytes:
@@ -46,7 +48,7 @@ def _read(limit_bytes: int) -> bytes:
 
 
 def parse_json(raw: bytes) -> Any:
-    """JSON as the standard has it: UTF-8, no NaN or infinity, no lone surrogates. ApiError 400 otherwise."""
+    """Return JSON text as a value. ApiError 400 unless it is UTF-8 without NaN, infinity or lone surrogates."""
     try:
         text = raw.decode("utf-8")
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
@@ -55,7 +57,7 @@ def parse_json(raw: bytes) -> Any:
     except UnicodeError:
         raise ApiError(400, "malformed-json", "the body is not Unicode text in UTF-8") from None
     except RecursionError:
-        raise ApiError(400, "malformed-json", "the body is nested too deep") from None
+        raise ApiError(400, "malformed-json", "the body is nested too deeply") from None
     except ValueError as error:
         raise ApiError(400, "malformed-json", f"the body is not JSON: {error}") from None
     return value
@@ -66,10 +68,10 @@ def _refuse_constant(name: str) -> None:
 
 
 def _finite(text: str) -> float | int:
-    """A number; 3.0 is a whole number, as in JSON Schema."""
+    """Return a number. 3.0 counts as a whole number, as in JSON Schema."""
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError("a number is too large")
+        raise ValueError("a number exceeds the range of a double")
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other programs' connections, as the agents' flow watch sees them: those that live, those that have ended lately."""
+"""Other programs' TCP connections, as the agents' flow watch reports them: open ones and recently
+ended ones."""
 
 from __future__ import annotations
 
@@ -18,17 +19,17 @@ ENDED_WINDOW_S = 60.0
 
 
 def living_connections(beats: Iterable[HostHeartbeat]) -> list[dict[str, Any]]:
-    """Connections that live, by the heartbeats of the agents that are alive; the fastest first."""
+    """Return the open connections that the living agents report, fastest first."""
     found = [connection for beat in beats for connection in beat.watch.connections]
     found.sort(key=lambda connection: (-connection.rate_bps, connection.id))
     return [write(connection) for connection in found[:MOST_LIVING]]
 
 
 def ended_connections(engine: Engine, now: float) -> list[Mapping[str, Any]]:
-    """Watched flows whose record came within the last minute, the newest first."""
+    """Return the watched flows whose record arrived within the last minute, newest first."""
     return newest_flows(engine, now - ENDED_WINDOW_S, WATCHED, MOST_ENDED)
 
 
 def lost_connections(beats: Iterable[HostHeartbeat]) -> int:
-    """How many connections the watches of the living agents have missed."""
+    """Return how many connections the watches of the living agents missed."""
     return sum(beat.watch.lost for beat in beats)

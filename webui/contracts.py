@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""API models of documents that `policy` defines: made from their entries, so that no field is declared twice."""
+"""API models of the documents that `policy` defines. They are made from the entries, so each field
+is declared once."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from pydantic import BaseModel, Field, create_model
 
 
 def model_of(cls: type, **replaced: Any) -> Any:
-    """A pydantic model with the fields of a document, their types and their help.
+    """Return a pydantic model with the fields of a document, their types and their help.
 
-    `replaced`: types of fields that JSON shows in another form than the dataclass.
+    `replaced` gives types for fields that JSON shows in another form than the dataclass.
     """
     hints = {name: _shown(hint) for name, hint in get_type_hints(cls).items()} | replaced
     fields: dict[str, Any] = {
@@ -33,7 +34,7 @@ def _nested(cls: Any) -> Any:
 
 
 def _shown(hint: Any) -> Any:
-    """The type of a value in JSON: models for dataclasses, lists for tuples, objects for mappings."""
+    """Return the type of a value in JSON: models for dataclasses, lists for tuples, objects for mappings."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return reduce(or_, map(_shown, parts))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API says about the store's rows: built once, sent by the endpoints and by the live events alike."""
+"""The API's documents of the store's rows. Endpoints and live events send the same documents."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from webui.connections import ended_connections, living_connections, lost_connec
 from webui.recent import RecentFlows
 
 AGENT_LATE_S = 5.0
-"""An agent that has not been heard for this long counts as away; agents report about every second."""
+"""An agent without a heartbeat for this long counts as away. Agents report about every second."""
 CONTROLLER_LATE_S = 5.0
-"""A controller that has written nothing for this long counts as away; it samples the ports about every second."""
+"""A controller that wrote nothing for this long counts as away. It samples the ports about every second."""
 RATE_WINDOW_S = 10.0
 
 
@@ -61,7 +61,7 @@ def scheme_document(scheme: Scheme) -> dict[str, Any]:
 
 
 def field_document(field: Entry) -> dict[str, Any]:
-    """A policy field, for the form of the dashboard."""
+    """Describe a policy field for the dashboard's form."""
     return {
         "name": field.name,
         "title": field.title,
@@ -116,7 +116,7 @@ def capacities_bps(topology: Topology | None) -> dict[str, int]:
 
 
 def ports_now(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
-    """Latest counters of every port, and its rate over the last seconds (None where it has not been seen lately)."""
+    """Return each port's latest counters, and its rate over the last seconds (None without recent samples)."""
     capacity = capacities_bps(topology)
     rates = figures.port_rates(port_history(engine, now - RATE_WINDOW_S))
     loads = figures.loads(rates, capacity)
@@ -135,7 +135,7 @@ def ports_now(engine: Engine, now: float, topology: Topology | None) -> dict[str
 
 
 def health_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
-    """Who is there. `status` is "ok" when every switch and agent that is known is also up."""
+    """Return which components work. `status` is "ok" if every known switch and agent is up."""
     controller = controller_document(engine, now, topology)
     agents = [agent_document(row, now) for row in all_agents(engine)]
     everyone = controller["alive"] and controller["connected"] >= max(controller["expected"], 1)
@@ -150,7 +150,10 @@ def health_document(engine: Engine, now: float, topology: Topology | None) -> di
 
 
 def controller_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
-    """The controller is alive when it has written a row lately; of a dead one's switches none counts as connected."""
+    """Describe the controller, which is alive if it wrote a row lately.
+
+    While the controller is away, all its switches count as disconnected.
+    """
     rows = all_switches(engine)
     written_at = max([last_sample_at(engine), *(row["seen_at"] for row in rows)])
     alive = now - written_at < CONTROLLER_LATE_S
@@ -186,14 +189,14 @@ def agent_document(row: AgentRow, now: float) -> dict[str, Any]:
 
 
 def _status_document(heartbeat: Heartbeat) -> dict[str, Any]:
-    """The heartbeat without its connections, which connections_document shows for all agents together."""
+    """Return the heartbeat without its connections: connections_document shows those of all agents together."""
     if isinstance(heartbeat, HostHeartbeat):
         heartbeat = replace(heartbeat, watch=replace(heartbeat.watch, connections=()))
     return write(heartbeat)
 
 
 def connections_document(engine: Engine, now: float) -> dict[str, Any]:
-    """TCP connections of programs that are not part of a schedule."""
+    """Return the TCP connections of programs that are not part of a schedule."""
     alive = [row.heartbeat for row in all_agents(engine) if now - row.seen_at < AGENT_LATE_S]
     beats = [beat for beat in alive if isinstance(beat, HostHeartbeat)]
     return {
@@ -204,7 +207,7 @@ def connections_document(engine: Engine, now: float) -> dict[str, Any]:
 
 
 def sanctions_now(engine: Engine) -> list[dict[str, Any]]:
-    """Hosts that are demoted, the first one first."""
+    """Return the demoted hosts, the earliest first."""
     return [asdict(sanction) for sanction in all_sanctions(engine)]
 
 
@@ -218,10 +221,10 @@ SNAPSHOT_TAIL_S = 12.0
 
 
 def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
-    """The live picture that every dashboard gets each second.
+    """Return the live picture, which every dashboard gets each second.
 
-    `fct` and `deadlines` are over the last SNAPSHOT_WINDOW_S; their `series` are the last bins (SNAPSHOT_BIN_S each),
-    by which a page that has fetched the history keeps it going.
+    `fct` and `deadlines` cover the last SNAPSHOT_WINDOW_S. Their `series` hold the last bins, each
+    SNAPSHOT_BIN_S wide. A page that has fetched the history continues it with these bins.
     """
     now = time.time()
     topology = current_topology(engine)

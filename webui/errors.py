@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every error of the API in one JSON shape: {"error": {"code", "problem", "field", "index"}} with the right status."""
+"""Every error of the API in one JSON shape: {"error": {"code", "problem", "field", "index"}}, with
+its status code."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ log = logging.getLogger(__name__)
 
 MAX_PROBLEM_CHARACTERS = 400
 DRAIN_LIMIT_BYTES = 32_000_000
-"""How much of a body that is too large is thrown away so that its sender lives to read the 413."""
+"""How much of an oversized body to discard. A client that can send its body to the end reads the 413."""
 _CHUNK_BYTES = 65_536
 
 
 class ApiError(Exception):
-    """A request that cannot be answered; becomes the JSON error."""
+    """A request that cannot be answered. It becomes the JSON error."""
 
     def __init__(
         self, status: int, code: str, problem: str, field: str | None = None, index: int | None = None
@@ -44,7 +45,7 @@ def error_response(
 
 
 def query_error(error: ValidationError) -> Response:
-    """What a path or query parameter that pydantic refuses becomes."""
+    """Return the response for a path or query parameter that pydantic refuses."""
     first = error.errors()[0]
     return error_response(
         422, "invalid-field", first["msg"], field=".".join(str(part) for part in first["loc"]) or None
@@ -80,11 +81,12 @@ def _store_error(error: SQLAlchemyError) -> Response:
 
 def _too_large(error: RequestEntityTooLarge) -> Response:
     _drain(request.environ)
-    return error_response(413, "too-large", "the body is larger than this endpoint takes")
+    return error_response(413, "too-large", "the body is larger than this endpoint allows")
 
 
 def _drain(environ: dict[str, Any]) -> None:
-    """Throw the body away piece by piece: a sender cut off in the middle would see a reset, not the answer."""
+    """Read and discard the body piece by piece, because a client that is cut off sees a reset
+    instead of the answer."""
     left = min(int(environ.get("CONTENT_LENGTH") or DRAIN_LIMIT_BYTES), DRAIN_LIMIT_BYTES)
     while left > 0:
         piece = environ["wsgi.input"].read(min(left, _CHUNK_BYTES))
@@ -105,6 +107,6 @@ def _http_error(error: HTTPException) -> Response:
 
 
 def _bug(error: Exception) -> Response:
-    """A defect of ours: logged with its traceback; the client learns no more than that."""
+    """Answer a defect of the server. The log gets the traceback; the client gets no details."""
     log.exception("a request failed: %s %s", request.method, request.path, exc_info=error)
     return error_response(500, "internal", "an internal error; the server's log has the details")

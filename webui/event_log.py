@@ -3,9 +3,11 @@
 
     {"time": "2026-01-31T12:00:00.000Z", "at": 1769860800.0, "id": 17, "kind": "switch-connected", "document": {…}}
 
-`id` counts up in one store; `document` depends on the kind. A file gets each event once, whatever was started anew
-meanwhile: who opens it goes on after the last whole line, with another store at its first event. Of several processes
-with the same file one writes, and another takes over when it dies (the kernel's lock on the file decides).
+`id` counts up within one store; the keys of `document` depend on the kind. A file gets each event
+once, also across restarts: a process that opens the file continues after its last whole line. If
+that line is from another store, the process starts at this store's first event. If several
+processes have the same file, the one with the kernel's lock on it writes. When that process dies,
+another takes over.
 """
 
 from __future__ import annotations
@@ -26,14 +28,15 @@ from store.observed import events_after, newest_events
 
 STANDARD_ERROR = "-"
 _TAIL_BYTES = 1_000_000
-"""More than the longest line."""
+"""More than the length of the longest line."""
 
 
 class EventLog:
-    """Follows the store's events; `write_new` now and then."""
+    """Writes the store's new events. The owner calls `write_new` at intervals."""
 
     def __init__(self, engine: Engine, target: str) -> None:
-        """`target`: a path, or "-" for standard error. EnvironmentLacking when the file cannot be written."""
+        """`target` is a path, or "-" for standard error. Raises EnvironmentLacking if the file
+        cannot be written."""
         self._engine = engine
         self._to_file = target != STANDARD_ERROR
         self._file: BinaryIO = _opened(Path(target)) if self._to_file else sys.stderr.buffer
@@ -41,7 +44,7 @@ class EventLog:
         """Id of the last event written; None while another process writes."""
 
     def write_new(self) -> None:
-        """Write what has come since the last time."""
+        """Write the events that are new since the last call."""
         if self._last is None and not self._take_over():
             return
         while rows := events_after(self._engine, self._last or 0):
@@ -62,11 +65,11 @@ class EventLog:
         return True
 
     def _continued(self, line: Mapping[str, Any] | None) -> int:
-        """The id after which to go on; 0 when the file's last line is another store's."""
+        """Return the id to continue after; 0 if the file's last line is from another store."""
         if line is None:
             return 0
         found = events_after(self._engine, line["id"] - 1, limit=1)
-        # An event that has been forgotten since then has younger ones behind it.
+        # If that event has been deleted since, the store holds only younger ones.
         ours = bool(found) and (found[0]["id"] > line["id"] or found[0]["at"] == line["at"])
         return int(line["id"]) if ours else 0
 
@@ -86,7 +89,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _mended(file: BinaryIO) -> Mapping[str, Any] | None:
-    """The last whole line, None when there is none. What a killed writer left of a line is cut off."""
+    """Return the last whole line, or None. Cuts off an incomplete line that a killed writer left."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _TAIL_BYTES))
     tail = file.read()
@@ -101,12 +104,12 @@ def _mended(file: BinaryIO) -> Mapping[str, Any] | None:
         return {"id": int(last["id"]), "at": float(last["at"])}
     except (ValueError, KeyError, TypeError):
         raise EnvironmentLacking(
-            f"{file.name} does not end with a line of an event log: give another --event-log, or move it away"
+            f"{file.name} does not end with a line of an event log; give another --event-log, or move the file away"
         ) from None
 
 
 def event_line(row: Mapping[str, Any]) -> bytes:
-    """One event, keys in this order, without a line break inside."""
+    """Return one event as a line: the keys in this order, without a line break inside."""
     when = datetime.fromtimestamp(row["at"], UTC).isoformat(timespec="milliseconds")
     document = {
         "time": when.replace("+00:00", "Z"),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Install the dashboard's JavaScript libraries into static/vendor/, at the versions in package-lock.json.
+"""Install the dashboard's JavaScript libraries into static/vendor/, in the versions of package-lock.json.
 
-Needs npm and no Python package: `python3 webui/fetch_vendor.py`. With `--tools` it also installs biome and
-TypeScript, which `make check` runs over the dashboard's code.
+It needs npm, and no Python package: `python3 webui/fetch_vendor.py`. With `--tools` it also
+installs biome and TypeScript, with which `make check` checks the dashboard's code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILES = {
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tools", action="store_true", help="install the development tools too")
+    parser.add_argument("--tools", action="store_true", help="also install the development tools")
     tools = parser.parse_args(argv).tools
     npm = shutil.which("npm")
     if npm is None:

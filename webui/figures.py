@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures over many flows and port samples: pure, and vectorised so that thousands of flows a second stay cheap."""
+"""Statistics of flows and port samples. Pure, and vectorised because thousands of flows a second arrive."""
 
 from __future__ import annotations
 
@@ -21,28 +21,26 @@ Statistics = dict[str, float | int | None]
 
 
 def fct_by_class(flows: FlowColumns) -> dict[str, Statistics]:
-    """n, mean and percentiles of the FCT in microseconds, for all flows and each size class."""
+    """Return n, mean and percentiles of the FCT in microseconds, for all flows and for each size class."""
     finished = ~np.isnan(flows.fct_us)
     fct_us, size_class = flows.fct_us[finished], flows.size_class[finished]
     return {name: distribution(fct_us[_in_class(size_class, name)]) for name in CLASSES}
 
 
 def fct_by_scheme(flows: FlowColumns) -> dict[str, dict[str, Statistics]]:
-    """`fct_by_class` of each scheme that the flows ran under."""
+    """Return `fct_by_class` for each scheme that the flows ran under."""
     present = (flows.schemes[place] for place in np.unique(flows.scheme))
     return {name: fct_by_class(flows.of_scheme(name)) for name in sorted(present)}
 
 
 def fct_series(flows: FlowColumns, since: float, until: float, bin_s: float) -> dict[str, Any]:
-    """Mean and percentiles of the FCT by class in bins of the finishing time.
+    """Return mean and percentiles of the FCT by class, in bins of the finishing time.
 
-    Bins are aligned to multiples of `bin_s`, so that bins of two answers are the same bins. `at` holds their starts;
-    every other list has one value a bin, None where no flow finished.
+    Bins start at multiples of `bin_s`, so the bins of two answers match. `at` holds their starts.
+    Every other list has one value for each bin, None if no flow finished in it.
     """
     first, count = bin_range(since, until, bin_s)
-    chosen = ~np.isnan(flows.fct_us) & (
-        flows.at >= first * bin_s
-    )  # the others are in no bin: leave them at once
+    chosen = ~np.isnan(flows.fct_us) & (flows.at >= first * bin_s)  # the other flows belong to no bin
     bins = _bin_of(flows.at[chosen], first, bin_s)
     fct_us, size_class = flows.fct_us[chosen], flows.size_class[chosen]
     order = np.lexsort((fct_us, bins))
@@ -60,7 +58,7 @@ def deadline_totals(flows: FlowColumns) -> Statistics:
 
 
 def deadline_series(flows: FlowColumns, since: float, until: float, bin_s: float) -> dict[str, Any]:
-    """Deadline flows and the share that missed, in bins as `fct_series` has them."""
+    """Return the flows with a deadline and the share that missed it, in bins as in `fct_series`."""
     first, count = bin_range(since, until, bin_s)
     chosen = flows.has_deadline & (flows.at >= first * bin_s)
     bins, missing = _bin_of(flows.at[chosen], first, bin_s), flows.missed[chosen]
@@ -76,7 +74,7 @@ def deadline_series(flows: FlowColumns, since: float, until: float, bin_s: float
 
 
 def bin_range(since: float, until: float, bin_s: float) -> tuple[int, int]:
-    """Number of the first bin, and how many bins cover since … until."""
+    """Return the number of the first bin, and how many bins cover since … until."""
     first = int(since // bin_s)
     return first, int(until // bin_s) - first + 1
 
@@ -96,7 +94,8 @@ def _in_class(size_class: NDArray[np.uint8], name: str) -> NDArray[np.bool_]:
 
 
 def _binned(values: NDArray[np.float64], bins: NDArray[np.int64], count: int) -> dict[str, list[Any]]:
-    """Statistics of each bin at once. Sorted by (bin, value), percentiles are places in each bin's run."""
+    """Return the statistics of all bins. Values are sorted by (bin, value), so a percentile is a
+    place in a bin's run."""
     n = np.bincount(bins, minlength=count)
     starts = np.concatenate(([0], np.cumsum(n)[:-1]))
     sums = np.concatenate(([0.0], np.cumsum(values)))
@@ -115,7 +114,8 @@ def _binned(values: NDArray[np.float64], bins: NDArray[np.int64], count: int) ->
 def _percentile(
     values: NDArray[np.float64], starts: NDArray[np.int64], n: NDArray[np.int64], share: float
 ) -> NDArray[np.float64]:
-    """Linearly interpolated percentile of each run of sorted values, as numpy.percentile has it."""
+    """Return the linearly interpolated percentile of each run of sorted values, as
+    numpy.percentile computes it."""
     if not len(values):
         return np.zeros(len(n))
     place = np.maximum(n - 1, 0) * share
@@ -126,9 +126,9 @@ def _percentile(
 
 
 def port_rates(samples: Iterable[PortSample]) -> dict[str, list[dict[str, Any]]]:
-    """Rates of each port between neighbouring samples of its cumulative counters, oldest first.
+    """Return each port's rates between neighbouring samples of its cumulative counters, oldest first.
 
-    A counter that went back (a restarted switch) starts anew: that interval is left out.
+    If a counter went back, because its switch restarted, that interval is left out.
     """
     grouped: dict[str, list[PortSample]] = {}
     for sample in samples:
@@ -152,7 +152,7 @@ def _rate(before: PortSample, after: PortSample) -> dict[str, Any] | None:
 
 
 def thinned(changes: Sequence[ThresholdChange], resolution_s: float) -> list[ThresholdChange]:
-    """Of each port and interval of that length only the last change; all of them when it is 0."""
+    """Return each port's last change in every interval of that length; all changes if the length is 0."""
     if not resolution_s:
         return list(changes)
     last = {(change.port, change.at // resolution_s): change for change in changes}
@@ -162,7 +162,7 @@ def thinned(changes: Sequence[ThresholdChange], resolution_s: float) -> list[Thr
 def loads(
     rates: Mapping[str, Sequence[Mapping[str, Any]]], capacities_bps: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Latest rate of each port beside its capacity; load is None where the capacity is not known."""
+    """Return each port's latest rate and its capacity. The load is None if the capacity is unknown."""
     return {
         port: {**run[-1], "load": _share(run[-1]["rate_bps"], capacities_bps.get(port))}
         for port, run in rates.items()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a web worker does beside its requests: forgets old rows, adds up what it has counted, writes the event log."""
+"""A web worker's background tasks: deleting old rows, adding its counts to the totals, writing the
+event log."""
 
 from __future__ import annotations
 
@@ -20,11 +21,12 @@ log = logging.getLogger(__name__)
 EVERY_S = 0.5
 FORGET_EVERY_S = 10.0
 REST_S = 0.02
-"""Between two transactions that forget: whoever writes goes first."""
+"""The pause between two transactions that delete rows: other writers go first."""
 
 
 class Housekeeping(threading.Thread):
-    """Ends when `stopping` is set. A store that is away is tried again; it is said once."""
+    """Runs until `stopping` is set. While the store fails, it tries again each turn and logs the
+    failure once."""
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class Housekeeping(threading.Thread):
             self._event_log.close()
 
     def turn(self) -> None:
-        """Once through everything that is due."""
+        """Do every task that is due."""
         try:
             with self._ingestion.alone():
                 flush(self._engine, self._tally)
@@ -64,10 +66,10 @@ class Housekeeping(threading.Thread):
                 self._forget_due = time.monotonic() + FORGET_EVERY_S
         except SQLAlchemyError as error:
             if not self._away:
-                log.warning("the store cannot be used, trying again: %s", error)
+                log.warning("the store does not answer; the next turn tries again: %s", error)
             self._away = True
         except OSError as error:
-            log.error("the event log cannot be written: %s", error)
+            log.error("cannot write the event log: %s", error)
             self._event_log = None
         else:
             self._away = False

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deliveries that wait for the store at the same moment are written together, in one transaction.
+"""Deliveries that arrive at the same moment share one transaction.
 
-One thread writes at a time; what came while it wrote, the next one writes at once. So a slow disk makes transactions
-larger, not the queue longer, and this process's threads do not fight over the store's one writer.
+One thread writes at a time. The next thread then writes all that arrived in the meantime. So a
+slow disk leads to larger transactions, not to a longer queue. The threads of this process do
+not compete for the store's one writer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from policy.records import FlowRecord
 from store.flows import add_batches
 
 MOST_TOGETHER = 5_000
-"""Records of one transaction, if several batches make them: 60 ms on SQLite, for whoever waits behind it."""
+"""The most records of several batches in one transaction. 5,000 take 60 ms on SQLite, and others
+wait that long."""
 
 
 @dataclass
@@ -34,16 +36,16 @@ class _Delivery:
 
 
 class Ingestion:
-    """The way of flow records into the store."""
+    """Writes flow records into the store, one transaction at a time."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._writing = threading.Lock()
         self._waiting: deque[_Delivery] = deque()
-        """Appended to by everybody, taken from by who is writing."""
+        """Every thread appends to it; the thread that writes takes from it."""
 
     def add(self, records: Sequence[FlowRecord]) -> int:
-        """Keep the records and return how many were new, once they are in the store. Raises what the store raises."""
+        """Store the records and return how many were new. Raises the store's error."""
         delivery = _Delivery(records)
         self._waiting.append(delivery)
         with self._writing:
@@ -55,11 +57,11 @@ class Ingestion:
         return delivery.accepted
 
     def alone(self) -> AbstractContextManager[object]:
-        """While this is held nobody of this process writes flow records."""
+        """Return a context manager: while it is held, no other thread of this process writes flow records."""
         return self._writing
 
     def _taken(self) -> list[_Delivery]:
-        """The oldest that wait, as many as go together; one at least, as the caller's own waits."""
+        """Return the oldest deliveries, as many as fit one transaction, but at least one."""
         taken = [self._waiting.popleft()]
         count = len(taken[0].records)
         while self._waiting and count + len(self._waiting[0].records) <= MOST_TOGETHER:
@@ -68,7 +70,8 @@ class Ingestion:
         return taken
 
     def _write(self, deliveries: Sequence[_Delivery]) -> None:
-        """Each of them is done afterwards. They are valid records: what fails is the store, for all of them."""
+        """Store the deliveries, after which each is done. The records are valid, so an error is
+        the store's and holds for all."""
         try:
             counts = add_batches(self._engine, [delivery.records for delivery in deliveries])
         except Exception as error:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server-sent events: one thread looks at the store once a second, and every client is sent the same bytes.
+"""Server-sent events: one thread reads the store once a second, and every client gets the same bytes.
 
-Lock discipline: `_condition` guards the fields that clients read; the store is queried without it.
+Lock discipline: `_condition` guards the fields that clients read. The thread reads the store
+without the lock.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any
 
 from sqlalchemy import Engine
@@ -26,16 +27,16 @@ log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
 GLANCE_S = 0.2
-"""Between two looks at what cannot wait for the next second."""
+"""The interval between two checks for changes that must not wait for the next second."""
 KEPT_EVENTS = 500
 GREETING_EVENTS = 60
-"""How many past events a client gets that names none as its last."""
+"""How many past events a client gets if it names no last event."""
 _LINGER_S = 10.0
-"""How long the thread goes on when the last client has left."""
+"""How long the thread continues after the last client has left."""
 
 
 class Live:
-    """The shared picture. Its thread runs while there are clients."""
+    """The live picture, shared by all clients. Its thread runs while there are clients."""
 
     def __init__(self, engine: Engine, recent: RecentFlows, stopping: threading.Event) -> None:
         self._engine = engine
@@ -50,8 +51,10 @@ class Live:
         self._left_at = 0.0
         self._thread: threading.Thread | None = None
 
-    def stream(self, last_event_id: int | None = None, count: int | None = None) -> Iterator[bytes]:
-        """Frames for one client: the events it has not seen, then a snapshot a second, and events as they come.
+    def stream(
+        self, last_event_id: int | None = None, count: int | None = None
+    ) -> Generator[bytes, None, None]:
+        """Yield frames for one client: past events that it lacks, then a snapshot each second and new events.
 
         Ends after `count` snapshots, or when the process stops.
         """
@@ -81,7 +84,7 @@ class Live:
             self._left_at = time.monotonic()
 
     def _greeting(self, last_event_id: int | None) -> Generator[bytes, None, int]:
-        """Past events straight from the store; returns the id of the last."""
+        """Yield past events from the store; return the id of the last one."""
         if last_event_id is None:
             rows = newest_events(self._engine, GREETING_EVENTS)
         else:
@@ -91,7 +94,8 @@ class Live:
         return int(rows[-1]["id"]) if rows else (last_event_id or 0)
 
     def _next(self, tick: int, seen: int) -> tuple[int, int, list[bytes]]:
-        """Wait for the next tick: its number, the last event's id, and what to send (nothing when time passed)."""
+        """Wait for the next tick. Return its number, the last event's id, and the frames (none
+        after a timeout)."""
         with self._condition:
             self._condition.wait_for(
                 lambda: self._tick > tick or self._stopping.is_set(), timeout=5 * INTERVAL_S
@@ -119,17 +123,17 @@ class Live:
             self._condition.notify_all()
 
     def _wait(self, until: float) -> None:
-        """For the next second, or for a host to be demoted or restored: that is told at once."""
-        told = self._demoted()
+        """Wait for the next second, or until a host is demoted or restored: clients get that at once."""
+        before = self._demoted()
         while not self._stopping.wait(min(GLANCE_S, max(0.05, until - time.monotonic()))):
-            if time.monotonic() >= until or self._demoted() != told:
+            if time.monotonic() >= until or self._demoted() != before:
                 return
 
     def _demoted(self) -> list[Sanction]:
         try:
             return all_sanctions(self._engine)
         except SQLAlchemyError:
-            return []  # the next look says so
+            return []  # the next snapshot reports it
 
     def _look(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         try:
@@ -139,7 +143,7 @@ class Live:
             log.error("the store failed: %s", error)
             return sse_frame("trouble", {"problem": "the store does not answer"}), []
         except Exception:
-            # A defect of ours must not end the stream of every dashboard without a word.
+            # A defect in one snapshot must not end the stream of every dashboard.
             log.exception("the live picture could not be drawn")
             return sse_frame(
                 "trouble", {"problem": "an internal error; the server's log has the details"}
@@ -159,6 +163,6 @@ def event_frame(row: Any) -> bytes:
 
 
 def sse_frame(name: str, document: Any, identity: int | None = None) -> bytes:
-    """One message in the text/event-stream format (WHATWG HTML, section 9.2)."""
+    """Return one message in the text/event-stream format (WHATWG HTML, section 9.2)."""
     head = f"id: {identity}\n" if identity is not None else ""
     return f"{head}event: {name}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n".encode()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """/metrics for Prometheus: the store's totals as counters and histograms, and its state as gauges.
 
-All of it is read from the store when it is asked for, so every web worker gives the same answer, and the controller,
-which serves nothing itself, is in it.
+Each request reads all of it from the store. So every web worker gives the same answer. It includes
+the controller, which serves no requests itself.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ metrics = Blueprint("metrics", __name__)
 def exposition() -> Response:
     found = services()
     with found.ingestion.alone():
-        flush(found.engine, found.tally)  # what this worker counted since its last turn is in the answer
+        flush(found.engine, found.tally)  # so that the answer includes what this worker has counted
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StoreCollector(found.engine))
     return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
 class StoreCollector(Collector):
-    """Everything that the store knows, as Prometheus families."""
+    """The store's totals and state as Prometheus families."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -59,7 +59,7 @@ class StoreCollector(Collector):
 
 
 def total_families(totals: Mapping[str, list[Total]]) -> Iterator[Family]:
-    """A family for each metric, also for one that nothing has been counted of yet."""
+    """Yield a family for each metric, also for a metric without any count."""
     for metric in METRICS:
         rows = totals.get(metric.name, [])
         if not rows and not metric.labels:
@@ -82,7 +82,10 @@ def _histogram(metric: Metric, rows: Iterable[Total]) -> HistogramMetricFamily:
 
 
 def _cumulative(metric: Metric, counts: Mapping[str, float]) -> list[tuple[str, float]]:
-    """Every bucket of the metric with all that lies below it; one that an earlier version had counts in the next."""
+    """Return the metric's buckets with cumulative counts.
+
+    Counts of a bucket that only an earlier version had are in the next bucket.
+    """
     known = sorted({*metric.buckets, *map(float, counts), float("inf")})
     running, found = 0.0, []
     for bound in known:
@@ -99,8 +102,12 @@ def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
 def _network_families(engine: Engine) -> Iterator[Family]:
     topology = current_topology(engine)
     controller = controller_document(engine, time.time(), topology)
-    yield _gauge("sluice_controller_up", "The controller has written within 5 s", controller["alive"])
-    yield _gauge("sluice_switches_connected", "Switches with a live connection", controller["connected"])
+    yield _gauge(
+        "sluice_controller_up", "1 if the controller wrote to the store within 5 s", controller["alive"]
+    )
+    yield _gauge(
+        "sluice_switches_connected", "Switches that are connected to the controller", controller["connected"]
+    )
     yield _gauge("sluice_switches_expected", "Switches of the topology", controller["expected"])
     info = GaugeMetricFamily("sluice_build_info", "Always 1", labels=["version", "store"])
     info.add_metric([__version__, engine.dialect.name], 1)
@@ -118,13 +125,15 @@ def _policy_families(engine: Engine) -> Iterator[Family]:
     applied = current is not None and current.applied_at is not None
     yield scheme
     yield _gauge("sluice_policy_version", "Number of the newest policy", current.version if current else 0)
-    yield _gauge("sluice_policy_applied", "Every switch stands at the newest policy", applied)
+    yield _gauge("sluice_policy_applied", "1 if every switch has applied the newest policy", applied)
 
 
 def _port_families(engine: Engine) -> Iterator[Family]:
     labels = ["port", "queue"]
     sent = CounterMetricFamily("sluice_queue_bytes", "Bytes that a port's queue has sent", labels=labels)
-    packets = CounterMetricFamily("sluice_queue_packets", "Packets that a queue has sent", labels=labels)
+    packets = CounterMetricFamily(
+        "sluice_queue_packets", "Packets that a port's queue has sent", labels=labels
+    )
     for sample in newest_port_samples(engine):
         for queue, (octets, count) in enumerate(zip(sample.queue_bytes, sample.queue_packets, strict=False)):
             sent.add_metric([sample.port, str(queue)], octets)
@@ -144,14 +153,16 @@ def _port_families(engine: Engine) -> Iterator[Family]:
 
 
 def _agent_families(agents: Iterable[AgentRow], now: float) -> Iterator[Family]:
-    up = GaugeMetricFamily("sluice_agent_up", "An agent has been heard within 5 s", labels=["agent", "kind"])
+    up = GaugeMetricFamily("sluice_agent_up", "1 if the agent reported within 5 s", labels=["agent", "kind"])
     spool = GaugeMetricFamily("sluice_spool_records", "Flow records that wait for delivery", labels=["agent"])
     labels = ["port", "queue"]
     marked = CounterMetricFamily(
         "sluice_queue_marked_packets", "Packets that the port program has marked (ECN)", labels=labels
     )
     dropped = CounterMetricFamily(
-        "sluice_queue_dropped_packets", "Packets beyond the port's buffer", labels=labels
+        "sluice_queue_dropped_packets",
+        "Packets that the port program has dropped (buffer full)",
+        labels=labels,
     )
     for agent in agents:
         up.add_metric([agent.name, agent.kind], now - agent.seen_at < AGENT_LATE_S)

@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What requests may ask and what answers look like, as pydantic models: validation of queries, and the OpenAPI page."""
+"""The API's answers as pydantic models, for the OpenAPI document."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from policy import names
 from policy.agents import AgentSettings, LivingConnection
 from policy.fields import PolicyFields
 from policy.records import FlowRecord
 from webui.contracts import model_of
-
-EPOCH_MAX_S = 1e11
-Since = Annotated[float, Field(ge=0, le=EPOCH_MAX_S, allow_inf_nan=False)]
-PortId = Annotated[str, Field(pattern=f"^{names.PORT.pattern}$")]
 
 
 class ErrorDetail(BaseModel):
@@ -26,83 +21,19 @@ class ErrorDetail(BaseModel):
 
 
 class Error(BaseModel):
-    """The one shape of an error."""
+    """The one shape of all errors."""
 
     error: ErrorDetail
-
-
-# ---- queries
-
-
-class WindowQuery(BaseModel):
-    window_s: float = Field(60, ge=1, le=86_400, allow_inf_nan=False, description="seconds back from now")
-    bin_s: float | None = Field(
-        None,
-        ge=0.1,
-        le=3600,
-        allow_inf_nan=False,
-        description="give a time series too, in bins of this many seconds",
-    )
-
-
-class PortQuery(BaseModel):
-    since: Since | None = Field(None, description="history after this time of the epoch; none without it")
-    port: list[PortId] | None = Field(None, description="only these ports")
-
-
-class ThresholdQuery(PortQuery):
-    resolution_s: float = Field(
-        0,
-        ge=0,
-        le=3600,
-        allow_inf_nan=False,
-        description="of each port, at most one change in so many seconds: the last",
-    )
-
-
-class FlowQuery(BaseModel):
-    limit: int = Field(100, ge=1, le=1000)
-    before: int | None = Field(None, ge=0, le=2**53, description="`next` of the page before")
-    scheme: str | None = Field(None, pattern=f"^{names.SCHEME.pattern}$")
-    size_class: Literal["small", "medium", "large"] | None = None
-    status: Literal["finished", "unfinished"] | None = None
-    src: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
-    dst: str | None = Field(None, pattern=f"^{names.ENDPOINT.pattern}$")
-    source: Literal["scheduled", "watched", "background"] | None = Field(
-        None, description="flows of a run's schedule, its endless ones, or connections of other programs"
-    )
-    met: Literal["true", "false"] | None = Field(None, description="deadline flows that met it, or missed it")
-
-
-class HistoryQuery(BaseModel):
-    limit: int = Field(50, ge=1, le=1000, description="how many versions of history")
-
-
-class PutPolicyQuery(BaseModel):
-    wait_s: float = Field(
-        3, ge=0, le=30, allow_inf_nan=False, description="how long to wait for the controller to apply it"
-    )
-
-
-class EventsQuery(BaseModel):
-    count: int | None = Field(None, ge=1, le=1_000_000, description="end after so many snapshots")
-
-
-class AgentPath(BaseModel):
-    name: str = Field(pattern=f"^{names.AGENT.pattern}$")
-
-
-# ---- answers
 
 
 class OverrideModel(BaseModel):
     ports: list[str] = Field(description='"s1:2", "s1:*" or "*"')
     thresholds: list[int] | None = Field(None, description="fixed by hand, in bytes")
-    freeze: bool = Field(False, description="the ports keep the thresholds that are in force")
+    freeze: bool = Field(False, description="whether the ports keep the thresholds that are in force")
 
 
 class PolicyModel(model_of(PolicyFields, overrides=list[OverrideModel])):  # type: ignore[misc]
-    """A policy with all of its fields."""
+    """A policy with all its fields."""
 
 
 class PolicyVersionModel(BaseModel):
@@ -120,15 +51,15 @@ class PolicyAnswer(BaseModel):
 
 
 class FieldModel(BaseModel):
-    """One field of a policy, as documents of one scheme have it."""
+    """One field of a policy, as one scheme uses it."""
 
     name: str
-    title: str = Field(description="label of the form")
+    title: str = Field(description="label in the dashboard's form")
     kind: str = Field(
         description="integer, number, boolean, choice, size, duration, or a list of one of them"
     )
-    unit: str = Field(description="of the default and the bounds; empty without one")
-    allowed: str = Field(description='in words, as it follows "must be"')
+    unit: str = Field(description="unit of the default and the bounds; empty if the field has none")
+    allowed: str = Field(description='the allowed values, in words that continue "must be"')
     low: float | None
     high: float | None
     default: Any
@@ -242,15 +173,15 @@ class SanctionModel(BaseModel):
     port: str
     host: str
     since: float
-    flow: str = Field(description="that has proven it")
+    flow: str = Field(description="the flow that proved the wrong tag")
     tag: int
     sent_bytes: int = Field(
-        description="payload of the flow under the tags up to this one, or this size class"
+        description="payload that the flow sent with tags up to this one, or with this size class"
     )
-    limit_bytes: int = Field(description="what an honest flow can have sent there in that time")
+    limit_bytes: int = Field(description="the most that a flow with correct tags can send in that time")
     duration_s: float
     offences: int
-    term_s: float = Field(description="it is restored when nothing has been proven for so long")
+    term_s: float = Field(description="seconds without a new proof after which the host is restored")
 
 
 class SanctionsAnswer(BaseModel):
@@ -258,7 +189,7 @@ class SanctionsAnswer(BaseModel):
 
 
 class FlowModel(model_of(FlowRecord)):  # type: ignore[misc]
-    """A flow record, its place in the order of reception, and when it came."""
+    """A flow record, its place in the order of reception, and the time of reception."""
 
     sequence: int
     received_at: float
@@ -270,13 +201,15 @@ class FlowsAnswer(BaseModel):
 
 
 class LivingConnectionModel(model_of(LivingConnection)):  # type: ignore[misc]
-    """A TCP connection of any program while it lives."""
+    """An open TCP connection of any program."""
 
 
 class ConnectionsAnswer(BaseModel):
-    living: list[LivingConnectionModel] = Field(description="the fastest first")
-    ended: list[FlowModel] = Field(description="those recorded within the last minute, the newest first")
-    lost: int = Field(description="connections that the watches have missed")
+    living: list[LivingConnectionModel] = Field(description="open connections, fastest first")
+    ended: list[FlowModel] = Field(
+        description="connections whose record arrived within the last minute, newest first"
+    )
+    lost: int = Field(description="connections that the hosts' watches missed")
 
 
 class DistributionModel(BaseModel):
@@ -303,7 +236,9 @@ class FctSeriesModel(BaseModel):
     large: SeriesModel
 
 
-_WINDOW = "seconds that it covers: less than asked where more flows came than figures are made of"
+_WINDOW = (
+    "length of the window in seconds; shorter than requested if it held more flows than the server evaluates"
+)
 
 
 class FctAnswer(BaseModel):
@@ -332,9 +267,10 @@ class DeadlinesAnswer(BaseModel):
 
 
 class FlowsAccepted(BaseModel):
-    accepted: int = Field(ge=0, description="records that were new")
-    known: int = Field(ge=0, description="records that had been delivered before")
+    accepted: int = Field(ge=0, description="number of new records")
+    known: int = Field(ge=0, description="number of records that had been delivered before")
 
 
 class AgentSettingsModel(model_of(AgentSettings)):  # type: ignore[misc]
-    """What the current policy wants of an agent. Before the first policy, host and ports are null."""
+    """The settings that the current policy needs from an agent. Before the first policy, `host`
+    and `ports` are null."""

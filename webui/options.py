@@ -16,10 +16,10 @@ _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(s|min|h|d)")
 
 
 def duration_s(text: str) -> float:
-    """ "90s", "10min", "12h", "7d": seconds. ArgumentTypeError for anything else."""
+    """Return the seconds of "90s", "10min", "12h" or "7d". Raises ArgumentTypeError for any other text."""
     found = _DURATION.fullmatch(text.strip())
     if not found:
-        raise argparse.ArgumentTypeError(f"must be a time as 90s, 10min, 12h or 7d, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a time such as 90s, 10min, 12h or 7d, not {text!r}")
     return float(found[1]) * _UNITS_S[found[2]]
 
 
@@ -32,14 +32,14 @@ def _or_for_ever(parse: Callable[[str], float]) -> Callable[[str], float]:
 
 def _count(text: str) -> float:
     if not re.fullmatch("[0-9]{1,15}", text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1, or {FOR_EVER}, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, or {FOR_EVER}, not {text!r}")
     return int(text)
 
 
 def add_retention(parser: argparse.ArgumentParser) -> None:
-    """Options for what the store keeps; `retention` reads them."""
+    """Add the options for what the store keeps; `retention` reads them."""
     group = parser.add_argument_group(
-        "what the store keeps", f'times as 90s, 10min, 12h, 7d, or "{FOR_EVER}"'
+        "what the store keeps", f'a time is 90s, 10min, 12h, 7d or similar, or "{FOR_EVER}"'
     )
     duration = _or_for_ever(duration_s)
     group.add_argument(
@@ -47,24 +47,28 @@ def add_retention(parser: argparse.ArgumentParser) -> None:
         type=duration,
         default=Retention.flows_s,
         metavar="TIME",
-        help="flow records (default 1d)",
+        help="how long to keep flow records (default 1d)",
     )
     group.add_argument(
         "--keep-samples",
         type=duration,
         default=Retention.samples_s,
         metavar="TIME",
-        help="port samples and replaced thresholds (default 1h)",
+        help="how long to keep port samples and replaced thresholds (default 1h)",
     )
     group.add_argument(
-        "--keep-events", type=duration, default=Retention.events_s, metavar="TIME", help="events (default 7d)"
+        "--keep-events",
+        type=duration,
+        default=Retention.events_s,
+        metavar="TIME",
+        help="how long to keep events (default 7d)",
     )
     group.add_argument(
         "--most-flows",
         type=_or_for_ever(_count),
         default=Retention.most_flows,
         metavar="N",
-        help="flow records, however young they are (default 1000000)",
+        help="how many flow records to keep at most, whatever their age (default 1000000)",
     )
 
 
@@ -83,7 +87,7 @@ def _finite(value: float) -> float | None:
 
 
 def retention_argv(kept: Retention) -> list[str]:
-    """The options that say this to another process."""
+    """Return the options that pass these settings to another process."""
     times = {"--keep-flows": kept.flows_s, "--keep-samples": kept.samples_s, "--keep-events": kept.events_s}
     argv = []
     for name, keep_s in times.items():

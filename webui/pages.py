@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard's page; everything on it that moves comes through the API."""
+"""The dashboard's page. All its live data comes through the API."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flows of the last minutes in memory, as columns: each record is read from the store once, whoever asks."""
+"""The flows of the last minutes in memory, as columns. Each record is read from the store once for
+all clients."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from sqlalchemy import Engine
 from store.flows import MOST_COLUMNS, FlowColumns, flow_columns, flow_columns_after
 
 SPAN_S = 960.0
-"""How far back the memory goes: the dashboard's common windows, and a little more."""
+"""How far back the memory reaches: the dashboard's usual windows and a minute more."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,9 @@ class _Chunk:
 
 
 class RecentFlows:
-    """Reads on from the last sequence number at every question; asks the store itself for what is older.
+    """Reads the new records at each call; older flows come from the store itself.
 
-    Holds MOST_COLUMNS flows at most, however many come, and gives no more.
+    It holds and returns at most MOST_COLUMNS flows, however many arrive.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -38,7 +39,7 @@ class RecentFlows:
         self._covered_from: float | None = None
 
     def since(self, at: float) -> FlowColumns:
-        """The flows that finished after `at`, as store.flows.flow_columns has them."""
+        """Return the flows that finished after `at`, as store.flows.flow_columns does."""
         with self._lock:
             self._catch_up()
             covered = self._covered_from is not None and at >= self._covered_from
@@ -56,7 +57,7 @@ class RecentFlows:
         if len(columns):
             self._chunks.append(_Chunk(now, float(columns.at.max()), columns))
             self._held += len(columns)
-        if len(columns) >= MOST_COLUMNS:  # more than these had come: they are not in the memory
+        if len(columns) >= MOST_COLUMNS:  # older flows may exist that were not read
             self._covered_from = max(self._covered_from, float(columns.at.min()))
         while self._chunks and (self._chunks[0].read_at < now - SPAN_S or self._too_many()):
             gone = self._chunks.popleft()
@@ -64,5 +65,5 @@ class RecentFlows:
             self._covered_from = max(self._covered_from, gone.read_at)
 
     def _too_many(self) -> bool:
-        """One chunk stays whatever it holds: it is what there is."""
+        """Whether to drop the oldest chunk. The last chunk always stays."""
         return self._held > MOST_COLUMNS and len(self._chunks) > 1

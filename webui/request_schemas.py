@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON schemas of the request bodies, for the OpenAPI document.
 
-Bodies are validated by the policy package itself, the same code that validates scenarios; these schemas say to
-clients what it accepts. What JSON Schema cannot say (thresholds must increase) is in the descriptions.
+The policy package itself checks the bodies, with the code that checks scenarios. These schemas
+describe to clients what it accepts. Rules that JSON Schema cannot express (thresholds must
+increase) are in the descriptions.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from policy.schemes import SCHEMES
 
 
 def request_body(schema: dict[str, Any]) -> dict[str, Any]:
-    """An operation's `requestBody` for flask-openapi3."""
+    """Return an operation's `requestBody` for flask-openapi3."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def policy_schema() -> dict[str, Any]:
-    """A policy document: one alternative for each scheme that switches can carry out."""
+    """Return the schema of a policy: one alternative for each scheme that switches can carry out."""
     schemes = [scheme for scheme in SCHEMES.values() if not scheme.simulator_only]
     return {
         "oneOf": [{"title": scheme.name, **scheme_schema(scheme)} for scheme in schemes],
@@ -40,7 +41,8 @@ def policy_schema() -> dict[str, Any]:
 
 
 def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
-    """One kind of flow record. What FlowRecord.from_document checks between fields is in its types."""
+    """Return the schema of one kind of flow record. Its types express what
+    FlowRecord.from_document checks between fields."""
     document = schema(FlowRecord)
     properties, required = document["properties"], set(document["required"])
     properties["status"] = {"type": "string", "const": FINISHED if finished else UNFINISHED}
@@ -60,13 +62,13 @@ def _flow(finished: bool, deadline: bool, watched: bool) -> dict[str, Any]:
 
 
 def flows_schema() -> dict[str, Any]:
-    """A batch of flow records."""
+    """Return the schema of a batch of flow records."""
     kinds = [_flow(*kind) for kind in product((True, False), (False, True), (False, True))]
     return {"type": "array", "items": {"anyOf": kinds}}
 
 
 def heartbeat_schema() -> dict[str, Any]:
-    """An agent's heartbeat: one alternative for each kind of agent."""
+    """Return the schema of an agent's heartbeat: one alternative for each kind of agent."""
     return {"oneOf": [_heartbeat(kind, cls) for kind, cls in HEARTBEATS.items()]}
 
 

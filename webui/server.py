@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gunicorn around the application: processes of threads, on TCP and a unix socket, gone two seconds after SIGTERM."""
+"""gunicorn with the application: processes of threads, on TCP and a unix socket, that end within 2
+s of SIGTERM."""
 
 from __future__ import annotations
 
@@ -22,14 +23,15 @@ from webui.services import EXTENSION
 
 GRACEFUL_S = 1
 SWITCH_INTERVAL_S = 0.001
-"""How long a thread may compute while others wait. While the live picture is drawn, a delivery has its turn a dozen
-times; with Python's 5 ms each of them it took 200 ms at 10,000 records a second."""
+"""How long a thread computes while others wait. A delivery needs about a dozen turns while the
+live picture is drawn. With Python's default of 5 ms, it took 200 ms at 10,000 records a second."""
 KEEPALIVE_S = 75
-"""Longer than the pause between two heartbeats, so that an agent's connection is not closed under its next request."""
+"""Longer than the pause between two heartbeats. Otherwise the server would close the connection
+under the next one."""
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]
-    """Tells the long-lived responses (server-sent events, a PUT that waits) to end when the process is to stop."""
+    """Ends the long-lived responses (server-sent events, a PUT that waits) when the process must stop."""
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         application = getattr(self, "wsgi", None)
@@ -40,24 +42,24 @@ class Worker(ThreadWorker):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """What the web process is told."""
+    """The settings of the web process."""
 
     store_url: str
     token: str
     listen: list[str]
-    """HOST:PORT each."""
+    """Addresses, each HOST:PORT."""
     unix: Path | None = None
     threads: int = 64
-    """Requests that a worker serves at once; a dashboard takes one."""
+    """Requests that a worker serves at the same time. Each dashboard needs one."""
     workers: int = 1
-    """Processes. Each looks at the store by itself, so a client is told the same by all of them."""
+    """Worker processes. Each reads the store itself, so all of them give the same answers."""
     retention: Retention = field(default_factory=Retention)
     event_log: str | None = None
     """A path, or "-" for standard error."""
 
 
 class Server(BaseApplication):  # type: ignore[misc]
-    """`run()` serves until a signal."""
+    """`run()` serves until a signal ends it."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
@@ -80,9 +82,9 @@ class Server(BaseApplication):  # type: ignore[misc]
             self.cfg.set(name, value)
 
     def load(self) -> Any:
-        """In each worker."""
+        """Set up a worker. Runs in each worker process."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        engine = engine_of(self._settings.store_url)  # a worker begins also while the store is away
+        engine = engine_of(self._settings.store_url)  # works also while the store is unreachable
         app = create_app(engine, self._settings.token)
         found = app.extensions[EXTENSION]
         event_log = EventLog(engine, self._settings.event_log) if self._settings.event_log else None
@@ -94,11 +96,12 @@ class Server(BaseApplication):  # type: ignore[misc]
 
 
 def _forget_garbage_so_far() -> None:
-    """What has been loaded stays: each full collection would walk through it again, 60 ms under a delivery's feet."""
+    """Exclude all loaded objects from garbage collection. A full collection would scan them for 60
+    ms while a delivery waits."""
     gc.collect()
     gc.freeze()
 
 
 def _post_fork(_arbiter: Any, _worker: Any) -> None:
-    """A worker that outlived a killed parent would keep the sockets from its successor."""
+    """End the worker with its parent. Otherwise it would keep the sockets that the parent's successor needs."""
     die_with_parent()

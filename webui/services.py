@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the views work with, kept on the application."""
+"""The objects that the views work with, kept on the application."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Services:
     live: Live
     ingestion: Ingestion
     stopping: threading.Event
-    """Set when the process has been told to end: whoever waits, stops waiting."""
+    """Set when the process must end. Every waiting thread then stops waiting."""
     tally: Tally = field(default_factory=Tally)
-    """Counted here, added to the store's totals a moment later."""
+    """Counts of this process; housekeeping adds them to the store's totals within a second."""
 
 
 def services() -> Services:
-    """Those of the application that serves the request."""
+    """Return the services of the application that serves the request."""
     found: Services = current_app.extensions[EXTENSION]
     return found

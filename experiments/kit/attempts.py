@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one after the other on a fabric; a run that is not valid is made again."""
+"""Runs one after the other on a fabric. A run that is not valid is made again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sluice.terminal import progress_bar
 
 
 def run_each(points: Sequence[Point], out: Path, on: str, most: int) -> None:
-    """Make every run that is missing, or not valid and made less than `most` times."""
+    """Make every run that is missing, or that is not valid and was made less than `most` times."""
     for point in points:
         while not _is_enough(out, point, most):
             _run(point, out, on)

@@ -20,13 +20,13 @@ Catalogue = Mapping[str, Sequence[Experiment[Any]]]
 
 
 def catalogue(modules: Mapping[str, str], experiments: Sequence[Experiment[Any]]) -> Catalogue:
-    """`modules`: name of an experiment → its module below `experiments`."""
+    """Group the experiments by folder. `modules`: name of an experiment → its module below `experiments`."""
     folders = {e.name: "/".join(modules[e.name].split(".")[:2]) for e in experiments}
     return {folder: list(some) for folder, some in groupby(experiments, key=lambda e: folders[e.name])}
 
 
 def table(found: Catalogue) -> Iterator[str]:
-    """Markdown, a line each."""
+    """Yield the lines of a Markdown table."""
     yield "| experiment | claim | paper's figure | command | minutes | root |"
     yield "|---|---|---|---|---|---|"
     for folder, experiments in found.items():
@@ -39,23 +39,25 @@ def table(found: Catalogue) -> Iterator[str]:
 
 
 def _command(experiment: Experiment[Any]) -> str:
-    """With the arguments that the experiment cannot do without."""
+    """Return the command with the arguments that the experiment needs."""
     needed = [option.flag.upper() for option in experiment.options if not option.flag.startswith("-")]
     arguments = f' ARGS="{" ".join(needed)}"' if needed else ""
     return f"make experiment NAME={experiment.name}{arguments}"
 
 
 def with_table(readme: str, found: Catalogue) -> str:
-    """The text of a README with its table made anew. SluiceError: the text has no place for it."""
+    """Return a README's text with a new table. SluiceError: the text has no place for the table."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
-        raise SluiceError(f"{README}: the table stands between the lines {BEGIN} and {END}: put them in")
+        raise SluiceError(
+            f"{README}: the lines {BEGIN} and {END} are missing; add them where the table belongs"
+        )
     return "\n".join([before + begin, "", *table(found), "", end + after])
 
 
 def listing(found: Catalogue) -> Iterator[str]:
-    """For a terminal: the experiments of each folder with their claims."""
+    """Yield the experiments of each folder with their claims, for a terminal."""
     for folder, experiments in found.items():
         yield f"\n{folder}"
         for one in experiments:

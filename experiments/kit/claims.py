@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms that claims of papers take again and again."""
+"""Usual forms of a paper's claims."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ ByLoad = Mapping[float, float]
 def at_most(
     what: str, paper: str, ratios: ByLoad, limit: float, *, once: float = inf, explanation: str = ""
 ) -> Claim:
-    """No ratio exceeds `limit`, and at least one is down to `once`."""
+    """Claim that no ratio exceeds `limit`, and that at least one is at most `once`."""
     holds = max(ratios.values()) <= limit and min(ratios.values()) <= once
     return Claim(what, paper, over_loads(ratios), holds, explanation)
 
 
 def below_one(what: str, ratios: ByLoad, explanation: str = "") -> Claim:
-    """Every ratio is below 1."""
+    """Claim that every ratio is below 1."""
     return Claim(what, "lower", over_loads(ratios), max(ratios.values()) < 1, explanation)
 
 
 def lower(what: str, paper: str, change: Difference | Changes, explanation: str = "") -> Claim:
-    """The figure is lower than the other's, not by chance; at every load, if there are loads."""
+    """Claim that the figure is lower than the other's, not by chance; with loads, at every load."""
     return Claim(what, paper, str(change), change.lower, explanation)
 
 
 def within(what: str, paper: str, change: Difference, limit: float, explanation: str = "") -> Claim:
-    """The mean differs by no more than `limit`, a relative difference, either way."""
+    """Claim that the mean differs by at most `limit`, a relative difference, either way."""
     return Claim(what, paper, str(change), abs(change.mean) <= limit, explanation)
 
 
 def noted(what: str, measured: str) -> Claim:
-    """A figure to know beside the claims; the paper says nothing about it."""
+    """Return a figure that is worth knowing, without a value of the paper."""
     return Claim(what, "–", measured, True)
 
 
@@ -46,7 +46,7 @@ def all_finished(runs: Runs, what: str = "unfinished flows") -> Claim:
 
 
 def all_valid(runs: Runs) -> list[Claim]:
-    """What runs on the testbed must show first: an invalid run proves nothing."""
+    """Claim that all runs are valid and all flows finished: an invalid run proves nothing."""
     valid = sum(run.valid for run in runs.runs)
     total = len(runs.runs)
     return [Claim("runs that are valid", "all", f"{valid} of {total}", valid == total), all_finished(runs)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How figures are drawn: grids of panels, curves against load, intervals, distributions."""
+"""Drawing: grids of panels, curves against load, intervals, distributions."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from experiments.kit.runs import Results, Runs
 from policy.schemes import SCHEMES
 
 BROAD, NARROW = 4.0, 1.5
-"""Widths of lines: a broad one can be seen beneath a narrow one."""
+"""Widths of lines. A broad line is visible below a narrow one."""
 Grid = list[list[Axes]]
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One figure of the runs against load."""
+    """One figure of the runs, plotted against load."""
 
     title: str
     column: str
     unit: str
     factor: float
-    """From the column's unit."""
+    """Factor from the column's unit to the axis's."""
     log: bool = False
 
 
@@ -58,7 +58,7 @@ def line_of(scheme: str) -> Line:
 def grid(
     rows: int, columns: int, *, width: float = 3.3, height: float = 3.0, **sharing: Any
 ) -> tuple[Figure, Grid]:
-    """Empty panels of `width` × `height` inches each; `sharing` as in plt.subplots."""
+    """Return empty panels of `width` × `height` inches each; `sharing` as in plt.subplots."""
     size = (width * columns, height * rows)
     figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **sharing)
     for panel in axes.flat:
@@ -68,7 +68,7 @@ def grid(
 
 
 def legend_below(figure: Figure, axes: Axes) -> None:
-    """One legend for all panels, with the entries of `axes`."""
+    """Draw one legend for all panels, with the entries of `axes`."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(
         handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=len(labels)
@@ -88,7 +88,7 @@ def curve(
     line: Line,
     middle: Callable[[Sequence[float]], float] = fmean,
 ) -> None:
-    """The middle of the seeds' values at each place, and their range as a band."""
+    """Draw the median of the seeds' values at each place, and their range as a band."""
     low, high = ([end(seeds) for seeds in values] for end in (min, max))
     axes.fill_between(places, low, high, color=line.colour, alpha=0.2, linewidth=0)
     axes.plot(
@@ -106,7 +106,7 @@ def curve(
 def against_load(
     panels: Sequence[Panel], lines: Mapping[str, Line], groups: Sequence[str] | None = None
 ) -> Callable[[Results], Figure]:
-    """A drawing: a row of panels for each group of runs (None: all), a line for each variant."""
+    """Return a drawing with a row of panels for each group of runs (None: all) and a line for each variant."""
 
     def draw(results: Results) -> Figure:
         names = list(results.groups) if groups is None else list(groups)
@@ -138,7 +138,7 @@ def _draw_panel(axes: Axes, runs: Runs, panel: Panel, lines: Mapping[str, Line])
 
 
 def log_scale(axes: Axes) -> None:
-    """A range of less than a decade has labels, too."""
+    """Make an axis logarithmic. A range of less than a decade has labels, too."""
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(ScalarFormatter())
@@ -148,7 +148,7 @@ def log_scale(axes: Axes) -> None:
 def intervals(
     axes: Axes, places: Sequence[float], changes: Sequence[Difference], line: Line, marker: str = "o"
 ) -> None:
-    """Differences in per cent, with whiskers over their confidence intervals."""
+    """Draw differences in per cent, with whiskers over their confidence intervals."""
     means = [100 * change.mean for change in changes]
     below = [100 * (change.mean - change.low) for change in changes]
     above = [100 * (change.high - change.mean) for change in changes]
@@ -166,7 +166,7 @@ def intervals(
 
 
 def distribution(axes: Axes, values: npt.NDArray[np.float64], line: Line) -> None:
-    """The share of the values that does not exceed each; those that are nan never come."""
+    """Draw the share of the values that does not exceed each. nan counts as infinite."""
     ordered = np.sort(values[~np.isnan(values)])
     shares = np.arange(1, len(ordered) + 1) / max(len(values), 1)
     axes.plot(ordered, shares, color=line.colour, label=line.title, linewidth=line.width)

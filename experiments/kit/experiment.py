@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an experiment is: its line in the table, its axes, its runner, claims and figures."""
+"""The parts of an experiment: its line in the table, its axes, its runner, claims and figures."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Measured_co = TypeVar("Measured_co", covariant=True)
 
 @dataclass(frozen=True)
 class Given:
-    """What a command line asks for. An axis that the experiment does not have is empty."""
+    """The values of the command line. An axis that the experiment lacks is empty."""
 
     out: Path
     on: str = SIMULATOR
-    """Where it runs: one of sluice.runs.fabrics.FABRICS."""
+    """The fabric: one of sluice.runs.fabrics.FABRICS."""
     seeds: tuple[int, ...] = ()
     loads: tuple[float, ...] = ()
     flows: int = 0
-    """Per run; 0: as many as the scenario says."""
+    """Flows of a run; 0 means the scenario's number."""
     jobs: int | None = None
-    """Runs at a time; None: one a core."""
+    """Runs at a time; None means one for each core."""
     quick: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     """Values of the experiment's and the runner's own options, by name."""
@@ -40,11 +40,11 @@ class Given:
 
 @dataclass(frozen=True)
 class Option:
-    """An argument beyond those that every experiment has."""
+    """An argument besides those that every experiment has."""
 
     flag: str
     keywords: Mapping[str, Any]
-    """As argparse's `add_argument` takes them."""
+    """Keyword arguments of argparse's `add_argument`."""
 
 
 def option(flag: str, **keywords: Any) -> Option:
@@ -56,18 +56,18 @@ class Runner(Protocol[Measured_co]):
 
     @property
     def options(self) -> Sequence[Option]:
-        """What the runner adds to the command line."""
+        """Return the runner's options for the command line."""
 
     @property
     def quick(self) -> Mapping[str, Any]:
-        """Defaults of its options under `--quick`."""
+        """Return the defaults of its options under `--quick`."""
 
     def __call__(self, given: Given) -> Measured_co: ...
 
 
 @dataclass(frozen=True)
 class Script(Generic[Measured_co]):
-    """A runner for a measurement that is more than a list of runs."""
+    """A runner for a measurement that is not a list of runs."""
 
     measure: Callable[[Given], Measured_co]
     options: Sequence[Option] = ()
@@ -85,34 +85,34 @@ class Experiment(Generic[Measured]):
     claim: str
     """What the paper says, or what the check proves, in one sentence."""
     figure: str
-    """Where the paper says it; empty for a check of our own."""
+    """The paper and its figure; empty for one of our own checks."""
     minutes: float
-    """The whole experiment on two idle cores."""
+    """Duration of the whole experiment on two idle cores."""
     about: str | None = None
     """The module's docstring, for `--help`."""
     runner: Runner[Measured]
     claims: Callable[[Measured], Sequence[Claim]]
     numbers: Callable[[Measured], object]
-    """What verdict.json holds beside the claims; anything that JSON can hold."""
+    """Further content of verdict.json, next to the claims; anything that JSON can hold."""
     draw: Callable[[Measured], Figure] | None = None
     """The plot, written to NAME.png."""
     table: Callable[[Measured], str] | None = None
     """A Markdown table, printed and written to table.md."""
     on: Sequence[str] = (SIMULATOR,)
-    """Fabrics to choose from; the first one is the default."""
+    """The fabrics to choose from. The first one is the default."""
     out: Path | None = None
-    """Default: results/NAME."""
+    """None means results/NAME."""
     seeds: Sequence[int] | int = ()
-    """Default seeds. A number N stands for 1 to N, and `--seeds` then takes such a number."""
+    """Default seeds. A number N means 1 to N, and `--seeds` then takes such a number."""
     loads: Sequence[float] = ()
     flows: int = 0
     options: Sequence[Option] = ()
     quick: Mapping[str, Any] = field(default_factory=dict)
-    """Defaults under `--quick`, by name of the option, so that the verdict takes a few minutes."""
+    """Option → its default under `--quick`, so that the verdict takes a few minutes."""
 
     @property
     def needs_root(self) -> bool:
-        """By default it runs on the testbed, which makes network namespaces."""
+        """Whether it runs on the testbed by default, which makes network namespaces."""
         return self.on[0] == TESTBED
 
     @property

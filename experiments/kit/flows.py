@@ -23,22 +23,22 @@ COLUMNS = ("id", "size_class", "bytes", "started_at", "fct_us", "ideal_us", "dea
 
 @dataclass(frozen=True)
 class Flows:
-    """One place a flow, in the order of their ends. nan stands where a flow has no such value."""
+    """Columns with one row for each flow, in the order of the flows' ends. A missing value is nan."""
 
     id: Column
     size_class: Column
     bytes: Column
     started_s: Column
-    """From the begin of the run."""
+    """Seconds since the run began."""
     fct_us: Column
-    """nan: not finished."""
+    """nan for an unfinished flow."""
     ideal_us: Column
     deadline_us: Column
     slowdown: Column
     retransmissions: Column
 
     def of(self, chosen: Column) -> Flows:
-        """The flows of a mask, or of places in another order."""
+        """Return the flows that a mask or an array of indices selects."""
         return Flows(*(column[chosen] for column in vars(self).values()))
 
     def __len__(self) -> int:
@@ -46,18 +46,18 @@ class Flows:
 
     @property
     def by_number(self) -> Flows:
-        """In the order of the schedule: an id ends with the flow's number."""
+        """Return the flows in the order of the schedule. A flow's id ends with its number."""
         return self.of(np.argsort([int(text.rsplit("/", 1)[1]) for text in self.id]))
 
     def need_finished(self) -> Flows:
-        """The same flows. ValueError: one did not finish, so that any mean would be too good."""
+        """Return the same flows. ValueError: a flow is unfinished, so any mean would be too low."""
         if np.isnan(self.fct_us).any():
-            raise ValueError("flows are unfinished: their figures would be too good")
+            raise ValueError("some flows are unfinished, so the mean FCT would be too low")
         return self
 
 
 def read_flows(bundle: Path) -> Flows:
-    """The scheduled flows of a bundle."""
+    """Return the scheduled flows of a bundle."""
     table = pq.read_table(bundle / "flows.parquet")
     if "source" in table.column_names:
         table = table.filter(pc.equal(table.column("source"), SCHEDULED))
@@ -69,17 +69,17 @@ def read_flows(bundle: Path) -> Flows:
 
 
 def says_source(bundle: Path) -> bool:
-    """Whether flows.parquet tells scheduled flows from others; bundles of old versions do not."""
+    """Whether flows.parquet distinguishes scheduled flows from others. Bundles of old versions do not."""
     return "source" in pq.read_schema(bundle / "flows.parquet").names
 
 
 def percentile(values: Column, percent: float) -> float:
-    """nan where there are no values."""
+    """Return a percentile; nan without values."""
     return float(np.percentile(values, percent)) if len(values) else np.nan
 
 
 def means(groups: Mapping[str, Column]) -> dict[str, float]:
-    """Name of a group → mean of its values under `<name>_mean`; nan where a group is empty."""
+    """Return `<name>_mean` of each group's values; nan for an empty group."""
     return {
         f"{name}_mean": float(values.mean()) if len(values) else np.nan for name, values in groups.items()
     }

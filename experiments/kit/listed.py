@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs whose scenario lists its flows: what became of each, and its samples over time."""
+"""Runs whose scenario lists its flows: each flow's outcome, and its samples over time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from policy.units import format_bytes, time_ns
 from sluice.runs.bundle import read_flows, read_samples
 
 MIN_SPAN_S = 0.01
-"""Samples that lie closer together tell no rate."""
+"""Samples with a shorter time between them give no rate."""
 
 Series = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
-"""Seconds of the run, and values."""
+"""(seconds of the run, values)"""
 
 
 @dataclass(frozen=True)
 class ListedFlow:
-    """One flow of the scenario and its outcome; `start_s` counts from the begin of the run."""
+    """One flow of the scenario and its outcome. `start_s` counts from the start of the run."""
 
     label: str
     bytes: int
@@ -39,14 +39,14 @@ class ListedFlow:
         return None if self.fct_s is None else self.start_s + self.fct_s
 
     def __str__(self) -> str:
-        """For example: 10 MB in 3.4 s."""
+        """Return for example: 10 MB in 3.4 s."""
         end = self.reason if self.fct_s is None else f"in {self.fct_s:.2f} s"
         return f"{format_bytes(self.bytes)} {end}"
 
 
 @dataclass(frozen=True)
 class ListedFlows:
-    """The flows of a run and their samples, both in the order of the scenario."""
+    """A run's flows and their samples, both in the order of the scenario."""
 
     flows: Sequence[ListedFlow]
     samples: Sequence[Sequence[Mapping[str, Any]]]
@@ -54,22 +54,22 @@ class ListedFlows:
     timeouts: int
 
     def labelled(self, label: str) -> list[int]:
-        """Places of the flows of that label."""
+        """Return the indices of the flows with that label."""
         return [i for i, flow in enumerate(self.flows) if flow.label == label]
 
     def fct_s(self, label: str) -> list[float | None]:
-        """Of the flows of that label."""
+        """Return the FCTs of the flows with that label."""
         return [self.flows[i].fct_s for i in self.labelled(label)]
 
     def rates(self, index: int) -> Series:
-        """Throughput between samples in Mb/s, at the middle of the time between them."""
+        """Return the throughput between samples in Mb/s, at the middle of the time between them."""
         times, acked = self._acked_bytes(index)
         spans = np.diff(times)
         keep = spans > MIN_SPAN_S
         return ((times[1:] + times[:-1]) / 2)[keep], (np.diff(acked)[keep] * 8e-6 / spans[keep])
 
     def mean_rate_mbps(self, index: int, from_s: float, to_s: float) -> float:
-        """Mean throughput between two times of the run; 0 before the flow's start."""
+        """Return the mean throughput between two times of the run; 0 before the flow's start."""
         ends = np.interp([from_s, to_s], *self._acked_bytes(index))
         return float((ends[1] - ends[0]) * 8e-6 / (to_s - from_s))
 
@@ -80,14 +80,14 @@ class ListedFlows:
         return times, acked
 
     def column(self, index: int, name: str) -> Series:
-        """A sampled quantity of one flow, where it is known."""
+        """Return the known samples of one quantity of one flow."""
         known = [(s["at_s"], s[name]) for s in self.samples[index] if s[name] is not None]
         times, values = np.asarray(known, dtype=np.float64).reshape(-1, 2).T
         return times, values
 
 
 def read_listed(bundle: Path) -> ListedFlows:
-    """The flows of a bundle whose scenario lists them and asks for samples."""
+    """Return the flows of a bundle whose scenario lists them and requests samples."""
     meta, scenario = (json.loads((bundle / name).read_text()) for name in ("meta.json", "scenario.json"))
     tables = scenario["workload"]["flow"]
     rows = read_flows(bundle)
@@ -105,7 +105,7 @@ def read_listed(bundle: Path) -> ListedFlows:
 
 
 def places(rows: Sequence[Mapping[str, Any]], tables: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Id of a flow → its place in the scenario. A run numbers each host's flows by their starts."""
+    """Return id of a flow → its index in the scenario. A run numbers each host's flows by their starts."""
     recorded = sorted(rows, key=lambda row: (row["src"], row["started_at"], int(row["id"].rsplit("/", 1)[1])))
     starts_ns = [time_ns("start", table.get("start", "0s")) for table in tables]
     written = sorted(range(len(tables)), key=lambda i: (tables[i]["from"], starts_ns[i]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What checks on a running stack share: waiting while it is watched, and short flows at random."""
+"""Common parts of checks on a running stack: waiting while the stack is watched, and short random flows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHECK_S = 0.05
 def run_until(
     stack: Stack, due: float, each: Callable[[], None] = lambda: None, every_s: float = CHECK_S
 ) -> None:
-    """Wait until an epoch second; meanwhile check the stack and call `each`."""
+    """Wait until an epoch second. During the wait, check the stack and call `each`."""
     while time.time() < due:
         stack.check()
         each()
@@ -25,22 +25,22 @@ def run_until(
 
 
 def wait_for_records(stack: Stack, wanted: int, until: float) -> None:
-    """Wait until the run has so many flow records, or until an epoch second."""
+    """Wait until the run has `wanted` flow records, or until an epoch second."""
     while stack.recorded() < wanted and time.time() < until:
         run_until(stack, time.time() + CHECK_S)
 
 
 def poisson_starts_s(rng: np.random.Generator, per_s: float, seconds: float) -> list[float]:
-    """Starts of flows within `seconds`, with exponential gaps."""
+    """Return start times of flows within `seconds`, with exponential gaps."""
     starts_s = np.cumsum(rng.exponential(1 / per_s, int(seconds * per_s)))
     return [float(start_s) for start_s in starts_s if start_s < seconds]
 
 
 def short_flow(source: str, to: str, size_kb: Any, start_s: float) -> dict[str, Any]:
-    """A [[workload.flow]] table."""
+    """Return a [[workload.flow]] table."""
     return {"from": source, "to": to, "bytes": f"{size_kb}KB", "start": microseconds(start_s)}
 
 
 def microseconds(seconds: float) -> str:
-    """A time as scenarios have it."""
+    """Return a time in the form of scenario files."""
     return f"{round(seconds * 1e6)}us"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine before and after a run: what stayed behind, and what the kernel complained about."""
+"""The machine before and after a run: what is left behind, and the kernel's complaints."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from runtime.wait import wait_until
 
 COMPLAINTS = ("WARNING:", "BUG:", "Oops", "general protection", "refcount_t", "Call Trace", "hung task")
 SETTLE_S = 20.0
-"""So long the kernel may take to release what a run used."""
+"""Time that the kernel may need to release what a run used."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What must be the same before and after."""
+    """The parts of the machine's state that must be the same before and after."""
 
     bpf: frozenset[BpfThing]
     namespaces: int
@@ -38,7 +38,7 @@ class Machine:
         )
 
     def left_behind(self, before: Machine) -> list[str]:
-        """What is here and was not there before, as text."""
+        """Return what exists now and did not exist before, as text."""
         new = [f"{thing.kind} {thing.name} ({thing.id})" for thing in sorted(self.bpf - before.bpf)]
         new += [f"interface {name}" for name in sorted(self.interfaces - before.interfaces)]
         new += [f"pinned {path}" for path in sorted(self.pinned - before.pinned)]
@@ -51,23 +51,27 @@ class Machine:
 
 
 def _network_namespaces() -> set[str]:
-    """The namespaces that a process is in."""
+    """Return the namespaces that any process is in."""
     found = set()
     for link in Path("/proc").glob("[0-9]*/ns/net"):
-        with contextlib.suppress(OSError):  # the process has ended meanwhile
+        with contextlib.suppress(OSError):  # the process has just ended
             found.add(str(link.readlink()))
     return found
 
 
 def kernel_complaints() -> list[str]:
-    """Lines of the kernel's log that no run should cause."""
+    """Return the lines of the kernel's log that no run should cause."""
     return [line for line in run(["dmesg"]).splitlines() if any(word in line for word in COMPLAINTS)]
 
 
 def left_over(before: Machine) -> list[str]:
-    """What is left behind after SETTLE_S; returns as soon as nothing is."""
+    """Return what is left behind after SETTLE_S. Returns early if nothing is."""
     try:
-        wait_until(lambda: not Machine.look().left_behind(before), "all has gone", timeout_s=SETTLE_S)
+        wait_until(
+            lambda: not Machine.look().left_behind(before),
+            "the kernel has released everything",
+            timeout_s=SETTLE_S,
+        )
     except TimeoutError:
         return Machine.look().left_behind(before)
     return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one command line of all experiments, and what happens between it and the verdict."""
+"""The command line of all experiments, and the steps from it to the verdict."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sluice.commands.arguments import at_least_one
 from sluice.terminal import end_in_order
 
 FIELDS = ("out", "on", "seeds", "loads", "flows", "jobs", "quick")
-"""Arguments that are fields of Given; all others are its options."""
+"""Arguments that are fields of Given. All others are its options."""
 
 
 def main(experiment: Experiment[Any], argv: Sequence[str]) -> int:
-    """Run an experiment; exit code 1: a claim fails and no one knows why, 2: it could not run."""
+    """Run an experiment. Exit code 1: a claim fails without an explanation; 2: the experiment could not run."""
     given = read_command(experiment, argv)
     end_in_order()
     try:
@@ -34,7 +34,7 @@ def main(experiment: Experiment[Any], argv: Sequence[str]) -> int:
 
 
 def run(experiment: Experiment[Any], given: Given) -> int:
-    """Make the runs, the plot, the table and the verdict; the exit code of the verdict."""
+    """Make the runs, the plot, the table and the verdict. Returns the verdict's exit code."""
     given.out.mkdir(parents=True, exist_ok=True)
     measured = experiment.runner(given)
     if experiment.draw:
@@ -48,7 +48,7 @@ def run(experiment: Experiment[Any], given: Given) -> int:
 
 
 def read_command(experiment: Experiment[Any], argv: Sequence[str]) -> Given:
-    """What the words ask for. SystemExit: they ask for help, or for what there is not."""
+    """Return the values of the command line. SystemExit: for --help, or for an unknown argument."""
     made = parser(experiment)
     words = made.parse_args(argv)
     if words.quick:
@@ -69,7 +69,7 @@ def read_command(experiment: Experiment[Any], argv: Sequence[str]) -> Given:
 
 
 def _quick_out(experiment: Experiment[Any]) -> Path:
-    """Beside the folder of the whole experiment, so that its results stay."""
+    """Return a folder next to the whole experiment's, so that its results stay."""
     return experiment.default_out.with_name(f"{experiment.default_out.name}-quick")
 
 
@@ -78,7 +78,7 @@ def _seeds(given: Sequence[int] | int) -> tuple[int, ...]:
 
 
 def parser(experiment: Experiment[Any]) -> argparse.ArgumentParser:
-    """The axes that the experiment has, its own options, and its runner's."""
+    """Return a parser for the experiment's axes, its own options, and its runner's."""
     made = argparse.ArgumentParser(
         prog=f"python -m experiments {experiment.name}",
         description=_description(experiment),
@@ -100,7 +100,7 @@ def parser(experiment: Experiment[Any]) -> argparse.ArgumentParser:
 
 
 def _description(experiment: Experiment[Any]) -> str:
-    """The claim, where it stands, what it takes; then the module's docstring."""
+    """Return the claim, its source and the cost, followed by the module's docstring."""
     where = f"{experiment.figure}. " if experiment.figure else ""
     root = ", root" if experiment.needs_root else ""
     cost = f"{where}About {experiment.minutes:g} min on two cores{root}."
@@ -114,14 +114,14 @@ def _add_axes(made: argparse.ArgumentParser, experiment: Experiment[Any]) -> Non
             "--on",
             choices=experiment.on,
             default=experiment.on[0],
-            help=f"where it runs (default: %(default)s{root})",
+            help=f"fabric to run on (default: %(default)s{root})",
         )
     if isinstance(experiment.seeds, int):
         made.add_argument(
             "--seeds",
             type=at_least_one,
             default=experiment.seeds,
-            help="how many, from 1 on (default: %(default)s)",
+            help="number of seeds, from 1 on (default: %(default)s)",
         )
     elif experiment.seeds:
         made.add_argument(
@@ -129,7 +129,7 @@ def _add_axes(made: argparse.ArgumentParser, experiment: Experiment[Any]) -> Non
             type=int,
             nargs="+",
             default=list(experiment.seeds),
-            help="one run each (default: %(default)s)",
+            help="seeds; each is one run (default: %(default)s)",
         )
     if experiment.loads:
         made.add_argument(
@@ -137,5 +137,8 @@ def _add_axes(made: argparse.ArgumentParser, experiment: Experiment[Any]) -> Non
         )
     if experiment.flows:
         made.add_argument(
-            "--flows", type=at_least_one, default=experiment.flows, help="per run (default: %(default)s)"
+            "--flows",
+            type=at_least_one,
+            default=experiment.flows,
+            help="flows of each run (default: %(default)s)",
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By how much two schemes differ under the same traffic, seed by seed, and how sure that is."""
+"""The difference of two schemes under the same traffic, seed by seed, with a confidence interval."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Difference:
-    """Of one scheme over another, relative, with its 95 % interval; -0.1 is 10 % less."""
+    """The relative difference of one scheme to another, with its 95 % interval. -0.1 means 10 % less."""
 
     mean: float
     low: float
     high: float
     seeds: int
     single: float
-    """Standard deviation of what single seeds show: so far may one run be from the truth."""
+    """Standard deviation of single seeds: how far one run may be from the true value."""
 
     @property
     def lower(self) -> bool:
-        """Whether the whole interval lies below zero: lower, and not by chance."""
+        """Whether the whole interval is below zero: lower, and not by chance."""
         return self.high < 0
 
     def __str__(self) -> str:
@@ -37,11 +37,11 @@ class Difference:
 
 
 def difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
-    """Mean of ours over mean of theirs, less 1; both in the order of the seeds.
+    """Return the mean of ours over the mean of theirs, less 1. Both are in the order of the seeds.
 
     The interval is that of a ratio estimator (Cochran, Sampling Techniques, 6.4). A mean of ratios
-    would depend most on the seeds in which theirs happens to be small. A seed without a value on
-    either side is left out.
+    would depend most on the seeds with small values of theirs. A seed without a value on either
+    side is left out.
     """
     pairs = np.asarray([ours, theirs], float)
     x, y = pairs[:, ~np.isnan(pairs).any(axis=0)]
@@ -55,13 +55,13 @@ def difference(ours: Sequence[float], theirs: Sequence[float]) -> Difference:
 
 @dataclass(frozen=True)
 class Changes:
-    """Of one scheme over another, at every load."""
+    """The differences of one scheme to another, at every load."""
 
     by_load: Mapping[float, Difference]
 
     @property
     def lower(self) -> bool:
-        """At every load, and not by chance."""
+        """Whether the figure is lower at every load, and not by chance."""
         return all(change.lower for change in self.by_load.values())
 
     @property
@@ -74,7 +74,7 @@ class Changes:
         return all(abs(change.mean) <= limit for change in self.by_load.values())
 
     def __str__(self) -> str:
-        """The first load and the last one."""
+        """Return the differences at the first and at the last load."""
         ends = sorted({0, len(self.by_load) - 1})
         shown = [list(self.by_load.items())[place] for place in ends]
         return signed(" … ".join(f"{change.mean:+.1%} at {load:.0%}" for load, change in shown))
@@ -84,5 +84,5 @@ class Changes:
 
 
 def signed(text: str) -> str:
-    """Percentages as a reader sees them: a true minus, a space before the percent sign."""
+    """Return percentages in print form: a true minus, a space before the percent sign."""
     return text.replace("-", "−").replace("%", " %")

@@ -20,25 +20,25 @@ SET = option(
     action="append",
     default=[],
     metavar="TABLE.KEY=VALUE",
-    help="a key of the scenario for all runs, as in --set fabric.buffer=240KB; may be repeated",
+    help="a key of the scenario for all runs, for example --set fabric.buffer=240KB; may be repeated",
 )
 
 
 @dataclass(frozen=True)
 class Planned:
-    """Runs whose bundles stand in one folder."""
+    """Runs whose bundles are in one folder."""
 
     folder: Path
     points: Sequence[Point]
 
 
 Plan = Callable[[Given], Mapping[str, Planned]]
-"""The runs by a name for their group; most experiments have one group."""
+"""Returns the runs by the name of their group. Most experiments have one group."""
 
 
 @dataclass(frozen=True)
 class NamedPoint(Point):
-    """A run whose folder has a name of its own, not one made of scheme, load and seed."""
+    """A run with a folder name of its own, instead of one made of scheme, load and seed."""
 
     folder: str
 
@@ -48,7 +48,7 @@ class NamedPoint(Point):
 
 
 def one_group(given: Given, found: Sequence[Point], folder: Path | None = None) -> Mapping[str, Planned]:
-    """A plan with one group of runs; their bundles stand in `folder`, by default in `--out`."""
+    """Return a plan with one group of runs. Their bundles are in `folder`, by default in `--out`."""
     return {"": Planned(folder or given.out, found)}
 
 
@@ -60,10 +60,10 @@ def axes(
     variants: Mapping[str, Mapping[str, Any]] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> list[Point]:
-    """Every combination of schemes, loads and seeds, as `sluice sweep` makes them.
+    """Return every combination of schemes, loads and seeds, as `sluice sweep` makes them.
 
-    `variants`: name to what differs from the scenario, as in a [sweep.scheme] table; then these are
-    the schemes. `settings`: values for all points by key ("workload.flows").
+    `variants`: name → its difference from the scenario, as in a [sweep.scheme] table. With
+    variants, these are the schemes. `settings`: values for all points by key ("workload.flows").
     """
     document = read_document(scenario) if isinstance(scenario, Path) else scenario
     if variants is not None:
@@ -79,14 +79,15 @@ def axes(
 
 
 def named(document: Mapping[str, Any], variant: str, seed: int, **tables: Any) -> NamedPoint:
-    """A run in the folder `<variant>-seed<seed>`: the scenario with these tables changed."""
+    """Return a run in the folder `<variant>-seed<seed>`: the scenario with these tables changed."""
     folder = f"{variant}-seed{seed}".replace(" ", "-")
     _, resolved = scenario_with(document, name=folder, seed=seed, **tables)
     return NamedPoint(variant, None, seed, resolved, folder)
 
 
 def as_on_testbed(given: Given, found: Sequence[Point]) -> list[Point]:
-    """Points of a testbed's scenario; on the simulator with links as the testbed emulates them."""
+    """Return the points of a testbed's scenario. On the simulator they have links like the
+    testbed's emulated ones."""
     if given.on != SIMULATOR:
         return list(found)
     return [replace(point, document=as_emulated(point.document)) for point in found]

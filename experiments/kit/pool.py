@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many short runs on the simulator, a second or less each: one process makes many of them.
+"""Many short runs on the simulator, of a second or less each. One process makes many of them.
 
-A sweep (sluice/sweep) starts a process for each point and can hand points to a cluster. That takes
-two seconds a point, more than such a run. Points, folders and bundles are the same."""
+A sweep (sluice/sweep) starts a process for each point, and can give points to a cluster. That
+takes two seconds for each point, more than such a run. Points, folders and bundles are the
+same.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,10 @@ from sluice.terminal import console
 
 
 def run_all(points: Sequence[Point], out: Path, jobs: int | None = None) -> None:
-    """Make every run that `out` has no bundle of; `jobs` at a time, None: one a core.
+    """Make every run that has no bundle in `out`, `jobs` at a time; None means one for each core.
 
-    Ctrl-C lets the runs under way end and keeps them. SluiceError names the runs that failed, after
-    all have been tried.
+    After Ctrl-C, the active runs end and are kept. SluiceError names the failed runs, after all
+    have been tried.
     """
     waiting = [point for point in points if not is_finished(out, point)]
     if not waiting:
@@ -51,7 +53,7 @@ def run_all(points: Sequence[Point], out: Path, jobs: int | None = None) -> None
 
 
 def _reasons(running: dict[Future[str | None], Point]) -> dict[str, str]:
-    """Name of each run that failed → why, when all have ended."""
+    """Wait for all runs. Returns name of a failed run → why it failed."""
     ended = track(as_completed(running), "runs", total=len(running), console=console)
     return {running[future].name: reason for future in ended if (reason := future.result())}
 
@@ -65,15 +67,16 @@ def _workers(jobs: int | None) -> ProcessPoolExecutor:
 
 
 def _begin() -> None:
-    """A worker leaves Ctrl-C to the process that started it, and dies with that process."""
+    """Let the worker ignore Ctrl-C, which its parent handles, and end with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent()
 
 
 def _run(document: dict[str, Any], out: Path) -> str | None:
-    """Why the run failed, as text; None: it did not.
+    """Run one scenario. Returns why it failed, as text; None if it did not.
 
-    An exception with several arguments does not survive the way to another process.
+    It returns text because an exception with several arguments cannot be passed to another
+    process.
     """
     try:
         run_on_simulator(scenario_from_document(document, load_cdf), document, out)

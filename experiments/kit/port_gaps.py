@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a busy port ever stand still? Reads its packet counter every few milliseconds."""
+"""Gaps in a busy port's service, found by reading its packet counter every few milliseconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORTH_TELLING_S = 0.05
 
 @dataclass(frozen=True)
 class Gap:
-    """A time without a packet."""
+    """A time without any packet."""
 
     ended_at: float
     """Epoch seconds."""
@@ -24,21 +24,21 @@ class Gap:
 class Looks:
     """Gaps between readings of a counter. Pure: the time is an argument.
 
-    A gap lasts from the first reading of a count to the last one that finds it again. A time
-    without readings, because the machine was busy, is no gap; it is noted apart.
+    A gap lasts from the first reading of a count to the last reading of the same count. A time
+    without readings, because the machine was busy, is recorded separately and is no gap.
     """
 
     def __init__(self) -> None:
         self.longest_gap_s = 0.0
-        """From the first packet that was seen to be sent."""
+        """The longest gap since the first packet."""
         self.longest_without_s = 0.0
-        """The longest time between two readings: a gap may have been so much longer."""
+        """The longest time between two readings. A gap may have been longer by this time."""
         self._packets: int | None = None
         self._looked_s = 0.0
         self._since_s: float | None = None
 
     def take(self, packets: int, now_s: float) -> float | None:
-        """Note a count and when it was read; returns the length of a gap that has ended."""
+        """Record a count and the time of its reading. Returns the length of a gap that this reading ends."""
         if self._packets is None:
             self._packets, self._looked_s = packets, now_s
             return None
@@ -60,7 +60,7 @@ class PortGaps:
         self._interface = interface
         self.looks = Looks()
         self.gaps: list[Gap] = []
-        """The gaps of WORTH_TELLING_S and more."""
+        """The gaps of at least WORTH_TELLING_S."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="port-gaps", daemon=True)
 
@@ -81,7 +81,8 @@ class PortGaps:
 
 
 def sent_packets(text: str, interface: str) -> int:
-    """Packets that an interface has sent, from the text of /proc/net/dev. KeyError: unknown."""
+    """Return the packets that an interface has sent, from the text of /proc/net/dev. KeyError:
+    unknown interface."""
     for line in text.splitlines():
         name, _, figures = line.partition(":")
         if name.strip() == interface:

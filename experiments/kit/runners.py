@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three ways to make planned runs; each makes what is missing and reads all of them."""
+"""The three ways to make planned runs. Each makes the missing runs and reads all of them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from sluice.sweep import run_points
 from sluice.sweep.display import print_outcome, sweep_display
 from sluice.sweep.table import rows
 
-JOBS = option("--jobs", type=at_least_one, help="runs at a time (default: one a core)")
+JOBS = option("--jobs", type=at_least_one, help="runs at a time (default: one for each core)")
 ATTEMPTS = option(
-    "--attempts", type=at_least_one, default=3, help="at a run that is not valid (default: %(default)s)"
+    "--attempts",
+    type=at_least_one,
+    default=3,
+    help="attempts for a run that is not valid (default: %(default)s)",
 )
 ONE_ATTEMPT = {"attempts": 1}
 
@@ -43,7 +46,7 @@ class ShortRuns:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Long runs on the simulator, each in a process of its own: a sweep for each group."""
+    """Long runs on the simulator, each in a process of its own. Each group is a sweep."""
 
     plan: Plan
     columns: Columns = no_columns
@@ -58,7 +61,7 @@ class Sweep:
 
 
 def _sweep(group: Planned, jobs: int | None) -> None:
-    """Show the sweep and its table. SluiceError: a run failed."""
+    """Run the sweep and show its table. SluiceError: a run failed."""
     with sweep_display() as report:
         outcome = run_points(group.points, group.folder, jobs=jobs, report=report)
     if print_outcome(group.folder, rows(group.folder, outcome.finished), outcome):
@@ -70,7 +73,7 @@ def _sweep(group: Planned, jobs: int | None) -> None:
 
 @dataclass(frozen=True)
 class RunAfterRun:
-    """One run at a time on the chosen fabric; a run that is not valid is made again."""
+    """One run at a time on the chosen fabric. A run that is not valid is made again."""
 
     plan: Plan
     columns: Columns = no_columns

@@ -21,13 +21,13 @@ from sluice.sweep.points import Point
 from sluice.sweep.table import Row, figures
 
 ATTEMPTS = "attempts"
-"""File in a bundle's folder: how often the run was made."""
+"""File in a bundle's folder with the number of attempts."""
 
 Columns = Callable[[Path], Mapping[str, float]]
-"""Figures of a bundle beyond those of every run, by a name for their column."""
+"""Reads further figures of a bundle: column → value."""
 
 Series = list[tuple[float, int]]
-"""Seconds of the run, and the threshold from then on, in bytes."""
+"""(seconds of the run, threshold in bytes from then on)"""
 
 
 def no_columns(bundle: Path) -> Mapping[str, float]:
@@ -43,23 +43,23 @@ class Run:
     seed: int
     bundle: Path
     row: Row
-    """Figures by column: those of sluice.sweep.table, of `traffic`, and the experiment's own."""
+    """Column → figure: those of sluice.sweep.table, of `traffic`, and the experiment's own."""
 
     @property
     def valid(self) -> bool:
         return bool(self.row["valid"])
 
     def flows(self) -> Flows:
-        """Read from the file at every call: many runs' flows would not fit into memory."""
+        """Read the flows from the file at every call, because many runs' flows would not fit into memory."""
         return read_flows(self.bundle)
 
     @cached_property
     def listed(self) -> ListedFlows:
-        """The flows of a scenario that lists them, with their samples."""
+        """Return the flows of a scenario that lists them, with their samples."""
         return read_listed(self.bundle)
 
     def thresholds(self, port: str) -> Series:
-        """The port's first threshold at the begin and at every change."""
+        """Return the port's first threshold at the start and at every change."""
         began_at = json.loads((self.bundle / "meta.json").read_text()).get("start_at", 0.0)
         rows = [row for row in read_ports(self.bundle, "thresholds") if row["port"] == port]
         return [(row["at"] - began_at, row["thresholds_bytes"][0]) for row in rows]
@@ -74,7 +74,7 @@ def read_run(point: Point, folder: Path, columns: Columns = no_columns) -> Run:
 
 
 def traffic(meta: Mapping[str, Any]) -> Row:
-    """Timeouts; and the part of the packets that was dropped, which only the simulator counts."""
+    """Return the timeouts, and the share of dropped packets, which only the simulator counts."""
     sent = meta.get("packets_sent")
     return {
         "timeouts": meta.get("tcp", {}).get("retransmission_timeouts"),
@@ -83,14 +83,14 @@ def traffic(meta: Mapping[str, Any]) -> Row:
 
 
 def attempts(bundle: Path) -> int:
-    """How often the run was made that is there."""
+    """Return how many attempts the existing run took."""
     path = bundle / ATTEMPTS
     return int(path.read_text()) if path.exists() else 1
 
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of one group, in the order of its plan."""
+    """The runs of one group, in the order of the plan."""
 
     runs: Sequence[Run]
 
@@ -103,48 +103,49 @@ class Runs:
         return sorted({run.load for run in self.runs if run.load is not None})
 
     def at(self, variant: str, load: float | None = None) -> list[Run]:
-        """In the order of the seeds; without a load, at all of them."""
+        """Return the runs in the order of the seeds; without a load, those at all loads."""
         found = [run for run in self.runs if run.variant == variant and load in (None, run.load)]
         return sorted(found, key=lambda run: run.seed)
 
     def raw(self, column: str, variant: str, load: float | None = None) -> list[Any]:
-        """One value a seed, in the order of the seeds; None where a run has no such figure."""
+        """Return one value for each seed, in the order of the seeds; None if a run lacks the figure."""
         return [run.row[column] for run in self.at(variant, load)]
 
     def values(self, column: str, variant: str, load: float | None = None) -> list[float]:
-        """The same; nan where a run has no such figure."""
+        """Return the same values, with nan if a run lacks the figure."""
         return [float("nan") if value is None else value for value in self.raw(column, variant, load)]
 
     def median(self, column: str, variant: str, load: float | None = None) -> float:
         return median(self.values(column, variant, load))
 
     def ratios(self, column: str, variant: str, over: str, load: float | None = None) -> list[float]:
-        """Of two variants under the same traffic, seed by seed."""
+        """Return the ratios of two variants under the same traffic, seed by seed."""
         pairs = zip(self.values(column, variant, load), self.values(column, over, load), strict=True)
         return [a / b for a, b in pairs]
 
     def ratio_by_load(self, column: str, variant: str, over: str) -> dict[float, float]:
-        """Medians over the seeds."""
+        """Return load → the median of the ratios over the seeds."""
         return {load: median(self.ratios(column, variant, over, load)) for load in self.loads}
 
     def change(self, column: str, variant: str, over: str, load: float | None = None) -> Difference:
-        """By how much a variant differs from another one, with its confidence interval."""
+        """Return the difference of two variants, with its confidence interval."""
         return difference(self.values(column, variant, load), self.values(column, over, load))
 
     def changes(self, column: str, variant: str, over: str) -> Changes:
         return Changes({load: self.change(column, variant, over, load) for load in self.loads})
 
     def valid(self, *variants: str) -> bool:
-        """Are all runs of these variants valid? Of all variants, if none is named."""
+        """Whether all runs of these variants are valid; without a name, of all variants."""
         return all(run.valid for run in self.runs if not variants or run.variant in variants)
 
     @property
     def unfinished(self) -> int:
-        """Flows."""
+        """The number of unfinished flows."""
         return sum(run.row["unfinished"] for run in self.runs)
 
     def by_load(self, columns: Mapping[str, str]) -> dict[str, Any]:
-        """For a verdict: name of a figure → column, at every variant and load, one value a seed."""
+        """Return figures for a verdict: at every variant and load, one value for each seed.
+        `columns`: name → column."""
         return {
             variant: {
                 f"{load:g}": {name: self.raw(column, variant, load) for name, column in columns.items()}
@@ -163,12 +164,12 @@ class Results:
 
     @property
     def runs(self) -> Runs:
-        """Those of the only group, or of the first one."""
+        """The runs of the only group, or of the first one."""
         return next(iter(self.groups.values()))
 
 
 def read_results(given: Given, planned: Mapping[str, Planned], columns: Columns = no_columns) -> Results:
-    """What the bundles of a plan say. FileNotFoundError: a run is not there."""
+    """Read the bundles of a plan. FileNotFoundError: a run is missing."""
     return Results(
         given,
         {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemes beside each other under one workload: the numbers of a verdict, and a table."""
+"""Several schemes under one workload: the numbers of a verdict, and a table."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ KEPT = (
 
 
 def schemes_of_testbed() -> tuple[str, ...]:
-    """The schemes that need nothing that the testbed's switches lack."""
+    """Return the schemes that the testbed's switches can carry out."""
     return tuple(name for name, scheme in SCHEMES.items() if not scheme.needs)
 
 
 def by_scheme(runs: Runs) -> dict[str, Any]:
-    """Every figure of every scheme, one value a seed."""
+    """Return every figure of every scheme, one value for each seed."""
     return {
         variant: {
             "seeds": [run.seed for run in runs.at(variant)],
@@ -45,7 +45,8 @@ def by_scheme(runs: Runs) -> dict[str, Any]:
 
 
 def scheme_table(results: Results) -> str:
-    """Markdown, a line for each scheme: means over the seeds ± standard deviation, FCT in ms."""
+    """Return a Markdown table, one line for each scheme: means over the seeds ± standard
+    deviation, FCT in ms."""
     headings = [heading for heading, *_ in SHOWN]
     lines = [f"| scheme | {' | '.join(headings)} | valid |", "|---" * (len(headings) + 2) + "|"]
     for variant in results.runs.variants:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every experiment ends with: its claims beside what was measured, as JSON and as a table."""
+"""The result of every experiment: its claims with the measured values, as JSON and as a table."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ QUICK = "A quick run has too few flows and seeds to settle a claim: run it witho
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement and how it fared."""
+    """One statement, its measured value, and whether it holds."""
 
     what: str
     paper: str
     measured: str
     holds: bool
     explanation: str = ""
-    """Why it does not hold, if that is understood."""
+    """Why it does not hold, if the reason is known."""
 
 
 def conclude(out: Path, name: str, claims: Sequence[Claim], numbers: object, *, quick: bool = False) -> int:
-    """Write verdict.json, print the table; exit code 1 if a claim fails without an explanation."""
+    """Write verdict.json and print the table. The exit code is 1 if a claim fails without an explanation."""
     document = {
         "experiment": name,
         "quick": quick,
@@ -55,16 +55,16 @@ def _table(title: str, claims: Sequence[Claim]) -> Table:
 
 
 def read_verdict(folder: Path) -> dict[str, Any]:
-    """The verdict of a finished experiment. SluiceError: there is none in the folder."""
+    """Return the verdict of a finished experiment. SluiceError: the folder has none."""
     try:
         document: dict[str, Any] = json.loads((folder / FILE).read_text())
     except FileNotFoundError:
-        raise SluiceError(f"{folder} has no {FILE}: give the --out folder of a finished experiment") from None
+        raise SluiceError(f"{folder} has no {FILE}; give the --out folder of a finished experiment") from None
     return document
 
 
 def markdown(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The lines of one table of the claims of several verdicts."""
+    """Yield the lines of one table with the claims of several verdicts."""
     yield "| experiment | claim | paper | measured | holds |"
     yield "|---|---|---|---|---|"
     for document in documents:
@@ -75,7 +75,7 @@ def markdown(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Median and range over seeds, for example 0.62 (0.58 … 0.66)."""
+    """Return median and range over seeds, for example 0.62 (0.58 … 0.66)."""
     ordered = sorted(values)
     return f"{ordered[len(ordered) // 2]:.2f} ({ordered[0]:.2f} … {ordered[-1]:.2f})"
 
@@ -83,7 +83,7 @@ def spread(values: Sequence[float]) -> str:
 def over_loads(
     values: Mapping[float, float], shown: str = ".2f", *, factor: float = 1, unit: str = ""
 ) -> str:
-    """Values by load, for example 0.61, 0.58, 0.52 at loads 0.5, 0.6, 0.7."""
+    """Return values by load, for example 0.61, 0.58, 0.52 at loads 0.5, 0.6, 0.7."""
     texts = ", ".join(f"{factor * value:{shown}}" for value in values.values()).replace("-", "−")
     return (
         f"{texts}{unit} at load{'s' if len(values) > 1 else ''} {', '.join(f'{load:g}' for load in values)}"

@@ -1,5 +1,5 @@
 # Karuna's mixed traffic (Chen et al., SIGCOMM 2016), type 1: flows with a deadline; its authors' CDF_dctcp_1.txt (baiwei0427/PIAS, mixedflow).
-# Packets of 1460 B, interpolated, rounded up. What the types are is judged from the script beside the table.
+# Packets of 1460 B, interpolated, rounded up. The meaning of the types is inferred from the script next to the table.
 packet_bytes 1460
 6 0
 6 0.152

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schemes: a scheme is data, one file each; adding one is one file here and one line in `SCHEMES`."""
+"""The schemes. A scheme is data. To add one, add one file here and one line in `SCHEMES`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ __all__ = ["SCHEMES", "Marking", "QueueRule", "Scheme", "ThresholdRule", "scheme
 
 
 def scheme_named(name: object, field: str = "scheme") -> Scheme:
-    """The scheme of that name, or a FieldError that lists what there is."""
+    """Return the scheme of that name. Raises FieldError that lists the schemes."""
     scheme = SCHEMES.get(name) if isinstance(name, str) else None
     if scheme is None:
-        raise FieldError(field, f"{name!r} is not a scheme; there are {', '.join(SCHEMES)}")
+        raise FieldError(field, f"{name!r} is not a scheme; the schemes are {', '.join(SCHEMES)}")
     return scheme

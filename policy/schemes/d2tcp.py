@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""D2TCP: DCTCP's ports; the flows' deadlines are in how they answer to marks."""
+"""D2TCP: DCTCP's ports. Flows with a close deadline reduce their windows less on marks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""D³: a deadline flow asks the switches for the rate that it needs, and sends at what they grant."""
+"""D³: a deadline flow asks the switches for the rate that it needs, and sends at the rate that they grant."""
 
 from __future__ import annotations
 

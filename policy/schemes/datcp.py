@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DATCP: one FIFO, marked by chance between two thresholds; the flows' precedence is in their windows."""
+"""DATCP: one FIFO that marks by chance between two thresholds. A flow's window depends on its precedence."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HULL: DCTCP over phantom queues, which mark before a queue stands. Without its hardware pacer in the hosts."""
+"""HULL: DCTCP with phantom queues, which mark before a real queue builds up. It lacks HULL's
+hardware pacer in the hosts."""
 
 from __future__ import annotations
 
@@ -18,5 +19,5 @@ HULL = Scheme(
     queues=1,
     thresholds_bytes=(),
     colour="#ee6677",
-    marks_bytes=(4 * PACKET_BYTES,),  # ours: a window of a few packets must pass unmarked
+    marks_bytes=(4 * PACKET_BYTES,),  # chosen here: a window of a few packets must pass unmarked
 )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Karuna: deadline flows on top, which take no more than they need; below them the rest, sieved by size.
+"""Karuna: deadline flows have the first queue and take only the rate that they need; other flows go by size.
 
-A flow of known size belongs into the queue in which it would end if its size were unknown. The tag has four size
-classes: all flows of a class share the queue of its largest. Not here: the aging of flows that time out.
+A flow of known size has the queue in which it would end if its size were unknown. The tag has four
+size classes, and all flows of a class share the queue of its largest. Karuna's aging of flows that
+time out is left out.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pFabric: every packet says how much its flow has to go, and the least goes first. The ideal when all is known."""
+"""pFabric: every packet carries its flow's remaining bytes, and the fewest go first. The ideal if
+all sizes are known."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PIAS: multi-level feedback queues with demotion thresholds fixed beforehand, the same at every port."""
+"""PIAS: multi-level feedback queues with fixed demotion thresholds, the same at every port."""
 
 from __future__ import annotations
 

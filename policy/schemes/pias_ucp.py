@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aemon's congestion control on PIAS's priorities: deadlines count at the hosts only."""
+"""Aemon's congestion control with PIAS's priorities: only hosts know the deadlines."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scheme is made of: a congestion control for the hosts; thresholds, queues and marking for the ports."""
+"""The parts of a scheme: a congestion control for the hosts; thresholds, queues and marking for the ports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Marking", "QueueRule", "Scheme", "ThresholdRule"]
 
 
 class ThresholdRule(StrEnum):
-    """Where a port's demotion thresholds come from."""
+    """The source of a port's demotion thresholds."""
 
     NONE = "none"
     STATIC = "static"
@@ -23,29 +23,31 @@ class ThresholdRule(StrEnum):
     PERCENTILE = "percentile"
     """Percentiles of the flow sizes that completed at the port in a sliding window (Gutiérrez et al., section 3)."""
     ONLINE = "online"
-    """Those under which the flows that the port has seen would be slowed down least (policy/online_thresholds.py)."""
+    """The thresholds with the least mean slowdown for the flows that the port has seen
+    (policy/online_thresholds.py)."""
 
     @property
     def adapts(self) -> bool:
-        """The thresholds of a port follow what it counts."""
+        """Whether a port's thresholds follow its counters."""
         return self in (ThresholdRule.PERCENTILE, ThresholdRule.ONLINE)
 
 
 class Marking(StrEnum):
-    """When a port sets ECN congestion experienced."""
+    """When a port marks a packet (ECN congestion experienced)."""
 
     NONE = "none"
     PORT = "port"
     """When the port's whole backlog exceeds the marking threshold K."""
     RED = "red"
-    """By chance, which grows linearly with the port's whole backlog from min to max; always above max."""
+    """By chance: the probability grows linearly with the port's whole backlog from min to max, and
+    is 1 above max."""
     PHANTOM = "phantom"
     """When a phantom queue, which drains more slowly than the link, exceeds its threshold."""
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """A composition; nothing scheme-specific exists outside these values."""
+    """A scheme as data. No code outside these values depends on the scheme."""
 
     name: str
     title: str
@@ -56,38 +58,39 @@ class Scheme:
     queue_rule: QueueRule
     marking: Marking
     queues: int
-    """Queues by default."""
+    """Default number of queues."""
     thresholds_bytes: tuple[int, ...]
-    """Static or initial demotion thresholds by default; length queue_rule.demotions(queues)."""
+    """Default demotion thresholds, static or initial; their number is queue_rule.demotions(queues)."""
     colour: str
     """Hex colour of the scheme in every plot and page."""
     marks_bytes: tuple[int, ...] = (65 * PACKET_BYTES,)
-    """Default thresholds of the marking: K; min and max of a ramp; the phantom queue's; none without marking."""
+    """Default marking thresholds: K, or min and max of a ramp, or the phantom queue's. Empty
+    without marking."""
     tags_deadlines: bool = False
-    """Deadline flows carry their urgency in the tag instead of their bytes."""
+    """Whether deadline flows carry their urgency in the tag instead of their bytes."""
     urgent_after_bytes: int = 0
-    """By default, they do so once they have sent this much; before, they are tagged as any other flow."""
+    """By default, how much a deadline flow sends before its tag carries the urgency."""
     tags_sizes: bool = False
-    """Flows of known size carry their size class in the tag."""
+    """Whether flows of known size carry their size class in the tag."""
     flow_queues: bool = False
-    """By default, each flow has a queue of its own inside its priority."""
+    """Whether, by default, each flow has a queue of its own inside its priority."""
     least_share: float = 0.0
-    """By default, the share of the link that every queue below the first keeps; 0: strict priorities."""
+    """Default share of the link that every queue below the first keeps; 0: strict priorities."""
     min_flows: int = 5
-    """By default, thresholds are adjusted when so many flows have completed in the window."""
+    """By default, a port adjusts its thresholds if at least this many flows completed in the window."""
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What a fabric must be able to do, whatever the policy's fields say."""
+        """The capabilities that every policy of this scheme needs from a fabric."""
         asked = (self.control.needs, self.queue_rule.needs)
         return frozenset(need for need in asked if need is not None)
 
     @property
     def congestion_control(self) -> str:
-        """TCP_CONGESTION name that agents select, as records and settings tell it."""
+        """TCP_CONGESTION name that agents select, and that records and settings contain."""
         return self.control.kernel_name
 
     @property
     def simulator_only(self) -> bool:
-        """No field of a policy makes this scheme possible on switches as they are."""
+        """Whether ordinary switches cannot carry out this scheme, with any values of the policy's fields."""
         return bool(self.needs)

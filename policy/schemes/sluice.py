@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sluice: Aemon's hosts and pairs of queues, FISH's flow queues, and thresholds that each port finds for itself.
+"""Sluice: Aemon's hosts and pairs of queues, FISH's flow queues, and thresholds that each port computes itself.
 
-Ours is the thresholds' rule (policy/online_thresholds.py: no percentile to choose, no distribution to know) and that
-the three go together. Every queue below the first keeps 1 % of the link, so that none starves.
+The rule for the thresholds is this project's own (policy/online_thresholds.py). It needs no
+percentile and no known distribution. The combination of the three is new, too. Every queue below
+the first keeps 1 % of the link, so that no queue starves.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ SLUICE = Scheme(
     queue_rule=QueueRule.TWO_LEVEL,
     marking=Marking.PORT,
     queues=8,
-    # Where it starts: a decade a level.
+    # Initial thresholds: a factor of ten for each level.
     thresholds_bytes=(10_000, 100_000, 1_000_000),
     colour="#cc3311",
     tags_deadlines=True,
-    # A deadline flow that may turn out to be short is served as one: it costs the others little to have it done.
+    # A deadline flow starts as a short flow, because serving a short one first costs the others
+    # little.
     urgent_after_bytes=1_000_000,
     flow_queues=True,
     least_share=0.01,

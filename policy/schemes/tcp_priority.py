@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TCP with priority: CUBIC, and a fixed priority for each class of flows, by the size that the program tells.
+"""TCP with priorities: CUBIC, and a fixed priority for each class of flows, by the size that the
+program declares.
 
-Service differentiation as networks have it: a flow keeps its class from its first byte to its last, and a flow that
-says nothing is in the lowest. This is priority in the switches. Priority at the hosts, which gives "a share in
-proportion" (Zhang et al., Fig. 12), is scheme `datcp` with `importance_share = 1`.
+This is usual service differentiation: a flow keeps its class from its first byte to its last. A
+flow that declares nothing has the lowest class. Here the switches apply the priority. Priority at
+the hosts, which gives "a share in proportion" (Zhang et al., Fig. 12), is scheme `datcp` with
+`importance_share = 1`.
 """
 
 from __future__ import annotations

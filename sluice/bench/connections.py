@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What flow watch costs where it works: at the begin and end of a connection, and where records are made of them.
+"""The cost of flow watch: at the start and end of each connection, and for each record that is made.
 
-Short connections, one after the other, from one process to itself over the loopback device of a namespace of its own
-(the module runs itself once more under `unshare --net`): both ends are watched, and nothing but the kernel's work
-is between them.
+One process opens short connections to itself, one after the other, over the loopback device of a
+namespace of its own. For this the module runs itself again under `unshare --net`. Flow watch sees
+both ends, and no other work happens between them.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ _PAYLOAD = bytes(100)
 
 @dataclass(frozen=True)
 class ConnectionRates:
-    """Medians over PAIRS; the two take turns. Per second of CPU time: others may be using the machine."""
+    """Medians over PAIRS, with and without the watch in turns. Rates are per second of CPU time:
+    others may use the machine."""
 
     watched_per_cpu_s: float
     unwatched_per_cpu_s: float
     ratio: float
-    """Median of the ratios of neighbours."""
+    """Median of the ratios of neighbouring measurements."""
     us_per_record: float
-    """User space: from the ring buffer to the spool, for each connection of which a record is made."""
+    """User space: from the ring buffer to the spool, for each connection that gets a record."""
 
 
 def measure_connections() -> ConnectionRates:
@@ -47,9 +48,10 @@ def measure_connections() -> ConnectionRates:
 
 def _measure_inside() -> dict[str, float]:
     run(["ip", "link", "set", "lo", "up"])
-    # Else the ports of closed connections would rest for a minute, and there are not that many.
+    # Otherwise the ports of closed connections stay taken for a minute, and there are too few of
+    # them.
     run(["sysctl", "-qw", "net.ipv4.tcp_max_tw_buckets=0"])
-    _connections_per_cpu_s(CONNECTIONS)  # warm
+    _connections_per_cpu_s(CONNECTIONS)  # warm-up
     rates: dict[bool, list[float]] = {True: [], False: []}
     costs = []
     for number in range(PAIRS):
@@ -67,7 +69,8 @@ def _measure_inside() -> dict[str, float]:
 
 
 def _connections_per_cpu_s(count: int) -> float:
-    """Over the loopback device the kernel does everything in the calling process."""
+    """Return connections per second of CPU time. Over the loopback device, the calling process
+    does all the kernel's work."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         began = time.process_time()
         for _ in range(count):
@@ -94,7 +97,7 @@ def _us_per_record(watch: Watch) -> float:
         elapsed_s = time.perf_counter() - began
         spool.close()
     if made != CONNECTIONS:
-        raise RuntimeError(f"{CONNECTIONS} connections, {made} records: the watch has missed some")
+        raise RuntimeError(f"{CONNECTIONS} connections, but {made} records: the watch missed some")
     return elapsed_s / made * 1e6
 
 

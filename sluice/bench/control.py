@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the control loop costs: decoding against os-ken's parser, and the whole loop against many switches.
+"""The cost of the control loop: decoding compared with os-ken's parser, and the whole loop with many switches.
 
-The switches are one process (sluice/bench/switches.py), the controller is another, which has one core to itself.
-A loop counts only when it has kept its pace and the switches' maps hold in the end what the controller says of them.
+One process plays all switches (sluice/bench/switches.py). The controller is another process, with
+a core to itself. A loop counts only if it kept its pace, and if the switches' maps in the end
+match the controller's thresholds.
 """
 
 from __future__ import annotations
@@ -30,23 +31,24 @@ from policy.graph import Topology
 from policy.queue_map import queue_map
 from runtime.process import die_with_parent, spawn, stop
 from runtime.wait import wait_until
-from sluice.bench.switches import entry
+from sluice.bench.switch_messages import entry
 from store import desired, observed
 from store.engine import open_store
 
 INTERVAL_MS = 100
 HOSTS_A_LEAF, SPINES = 32, 4
 PORTS_A_LEAF = HOSTS_A_LEAF + 2 * SPINES
-"""Of the fabric: a leaf's ports, and those of the spines towards it."""
+"""A leaf's ports, and the spines' ports towards that leaf."""
 KEPT = 0.99
-"""Of the polls that belong into the time, so many have to be made for the pace to count as kept."""
+"""The least share of the due polls that the controller must make. With fewer it did not keep its pace."""
 MEASURED_S = 10.0
 LEAVES_OF_1000_PORTS = 25
 TOO_MANY_LEAVES = 65
-"""A topology has 64 at most; a machine that keeps the pace of them all has room for more ports than are told."""
+"""A topology has 64 leaves at most. With all of them in pace, the true limit is above the largest fabric."""
 SCHEMES = {"mlfq-adaptive": (50, TOO_MANY_LEAVES), "sluice": (15, TOO_MANY_LEAVES)}
-"""Schemes whose thresholds follow counters (of completed flows; of everything), and where to look for the largest
-fabric: the leaves to begin with, and those that are surely too many."""
+"""Scheme → (leaves to start with, leaves that are surely too many), for the search for the largest
+fabric. One scheme's thresholds follow the counters of completed flows, the other's follow all
+counters."""
 
 
 # ── Decoding ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -54,14 +56,14 @@ fabric: the leaves to begin with, and those that are surely too many."""
 
 @dataclass(frozen=True)
 class Decoding:
-    """Entries of a flow statistics reply in a second, from bytes to counters by port and tag."""
+    """Entries of a flow statistics reply per second, from bytes to counters by port and tag."""
 
     ours_per_s: float
     os_ken_per_s: float
 
 
 def measure_decoding(ports: int = 100) -> dict[str, Decoding]:
-    """The counters of completed flows, and those by tag; both parsers on the same bytes, in turns."""
+    """Decode the counters of completed flows, and those by tag. Both parsers read the same bytes, in turns."""
     policy = Policy.from_document({"scheme": "mlfq-adaptive"})
     numbers = np.arange(1, ports + 1)
     queues = queue_map(policy, policy.thresholds)
@@ -106,19 +108,19 @@ def _seconds(work: Callable[[], object]) -> float:
 
 @dataclass(frozen=True)
 class Loop:
-    """A controller with so many ports."""
+    """What a controller with that many ports achieved."""
 
     ports: int
     switches: int
     kept: float
-    """Part of the polls that belong into the time."""
+    """Share of the due polls that it made."""
     p99_gap_ms: float
-    """Between two polls of one switch."""
+    """99th percentile of the time between two polls of one switch."""
     cpu: float
-    """Share of one core that the controller took."""
+    """Share of one core that the controller used."""
     p50_ms: float
     p99_ms: float
-    """From counters sent by a switch to its acknowledgement of the rules that followed."""
+    """From the moment a switch sends counters to its acknowledgement of the rules that follow from them."""
     entries_per_s: float
     rules_per_s: float
 
@@ -128,7 +130,7 @@ class Loop:
 
 
 def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_url: str | None = None) -> Loop:
-    """A controller and its switches, each pinned to a core; with a store of its own, or an empty one of somebody's."""
+    """Run a controller and its switches, each pinned to a core. Without `store_url` the store is a new file."""
     topology = topologies.build(
         "leaf-spine",
         leaves=leaves,
@@ -146,7 +148,7 @@ def measure_loop(scheme: str, leaves: int, seconds: float = MEASURED_S, store_ur
 
 
 class SwitchesEndedEarly(RuntimeError):
-    """They have waited for polls in vain."""
+    """The switches waited too long for polls."""
 
 
 class _Run:
@@ -177,7 +179,7 @@ class _Run:
             record = json.loads(said.readline())
         except (OSError, ValueError) as error:
             raise SwitchesEndedEarly(
-                f"the switches ended early; the controller says: {self._log[-2000:]}"
+                f"the switches ended early; the controller's log ends with: {self._log[-2000:]}"
             ) from error
         finally:
             stop(controller)
@@ -195,7 +197,7 @@ class _Run:
         return spawn(argv, log_file=self._folder / "controller.log")
 
     def _start_switches(self, core: int) -> subprocess.Popen[bytes]:
-        """They wait until the controller listens, and then until it has been polling for a while."""
+        """Start the process of switches. It waits for the controller to listen, then for its first polls."""
         order = {
             "topology": self._topology.to_document(),
             "policy": self._policy.to_document(),
@@ -213,10 +215,10 @@ class _Run:
     def _hear(self, said: Any, word: str) -> None:
         line = said.readline().decode().strip()
         if line != word:
-            raise ValueError(f"waited for {word!r}, heard {line!r}")
+            raise ValueError(f"the switches reported {line!r} instead of {word!r}")
 
     def _freeze(self) -> None:
-        """Come to rest: what is under way when a controller ends is on the switch and in no row yet."""
+        """Freeze the thresholds. Otherwise a last change may reach a switch but not yet the store."""
         frozen = replace(self._policy, overrides=(Override(("*",), None, True),))
         version = desired.put_policy(self._engine, frozen, "bench")
 
@@ -227,13 +229,14 @@ class _Run:
         wait_until(applied, "the ports are frozen", timeout_s=60)
 
     def _check_maps(self, queues: dict[str, list[list[int]]]) -> None:
-        """What the switches hold in the end is what the controller says that it has installed."""
+        """Raise RuntimeError unless the switches' queue maps match the thresholds that the
+        controller recorded."""
         said = observed.latest_thresholds(self._engine)
         for name, ports in self._topology.ports_of.items():
             for port, held in zip(ports, queues[name], strict=True):
                 wanted = queue_map(self._policy, said[port.id].thresholds_bytes)
                 if tuple(held) != wanted:
-                    raise RuntimeError(f"{port.id} does not hold what its thresholds say")
+                    raise RuntimeError(f"the queue map of {port.id} does not match its thresholds")
 
     def _evaluate(self, record: dict[str, Any], cpu: float) -> Loop:
         polls = record["polls_at"]
@@ -254,13 +257,14 @@ class _Run:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time that a process has taken, all of its threads."""
+    """Return the CPU time that a process has used, over all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def most_leaves(scheme: str, start: int, most: int, seconds: float = MEASURED_S) -> Loop | None:
-    """The largest fabric whose pace is kept, to a tenth, beginning with one that is thought to be; None: none is."""
+    """Return the loop of the largest fabric that keeps its pace, to a tenth, or None. `start` is
+    the first guess."""
     best: Loop | None = None
     low, high, middle = 0, most, start
     while high - low > max(1, low // 10):
@@ -271,7 +275,7 @@ def most_leaves(scheme: str, start: int, most: int, seconds: float = MEASURED_S)
 
 
 def _kept_loop(scheme: str, leaves: int, seconds: float) -> Loop | None:
-    """A loop that keeps its pace; None where it does not, or does not even come to polling."""
+    """Return a loop that keeps its pace; None if it does not, or if the controller polls too late."""
     try:
         loop = measure_loop(scheme, leaves, seconds)
     except SwitchesEndedEarly:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow records into a real web process at a fixed rate, while dashboards watch: what is accepted, and how fast.
+"""Flow records sent to a real web process at a fixed rate, while dashboards watch: how many it
+accepts, and how fast.
 
-Agents, dashboards and server are processes of their own, as in life. An agent delivers what it has twice a second
-(hostagent/courier.py); a delivery's latency counts from the moment at which it was due, so a server that falls behind
-shows in every delivery after it.
+Agents, dashboards and server are separate processes, as in a real deployment. An agent delivers
+its records twice a second (hostagent/courier.py). A delivery's latency counts from the moment when
+it was due. So if the server falls behind, every later delivery shows it.
 
-A controller with a few switches may run on the same store meanwhile (sluice/bench/control.py): does its loop
-keep its pace?
+A controller with a few switches can run on the same store (sluice/bench/control.py), to see
+whether its loop keeps its pace.
 
     python -m sluice.bench.ingest --seconds 60 --rate 10000 --workers 1 --store sqlite --leaves 3
 """
@@ -57,7 +58,7 @@ _PAGE = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Ingestion:
-    """What a run has shown. Latencies in milliseconds."""
+    """The results of a run. Latencies are in milliseconds."""
 
     store: str
     workers: int
@@ -67,18 +68,18 @@ class Ingestion:
     p99_ms: float
     max_ms: float
     refused: int
-    """Deliveries that were not answered with 200."""
+    """Deliveries that got another answer than 200."""
     kept: int
     delivered: int
-    """Records of accepted deliveries: as many are kept, or something is wrong."""
+    """Records of accepted deliveries. The store must hold as many."""
     snapshots_per_s: float
-    """Of the dashboard that got the fewest."""
+    """Snapshots that the slowest dashboard got."""
     server_cpu: float
-    """Of one core."""
+    """In cores."""
     server_mib: float
-    """Resident memory at the end, all its processes together."""
+    """Resident memory of all the server's processes at the end."""
     loop: Loop | None
-    """Of the controller beside it."""
+    """Of the controller on the same store, if there is one."""
 
 
 def measure_ingestion(
@@ -89,7 +90,8 @@ def measure_ingestion(
     workers: int = 1,
     leaves: int = 0,
 ) -> Ingestion:
-    """Start everything, measure, stop everything. `leaves`: of the fabric whose controller runs beside it, if any."""
+    """Start all processes, measure, stop them. `leaves` is the size of the controller's fabric; 0
+    runs no controller."""
     with (
         ThreadPoolExecutor(1) as pool,
         tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder,
@@ -131,7 +133,7 @@ def measure_ingestion(
 
 
 def _loop(leaves: int, seconds: float, url: str) -> Loop | None:
-    """For most of the time: the controller takes some seconds to begin."""
+    """Measure the control loop for most of the time, because the controller needs some seconds to start."""
     return measure_loop(LOOP_SCHEME, leaves, max(3.0, seconds - 10.0), url) if leaves else None
 
 
@@ -159,7 +161,9 @@ def _web(folder: Path, url: str, workers: int) -> Iterator[subprocess.Popen[byte
 
 def _answers(folder: Path, process: subprocess.Popen[bytes]) -> bool:
     if process.poll() is not None:
-        raise SluiceError(f"the web process ended:\n{(folder / 'web.log').read_text(errors='replace')}")
+        raise SluiceError(
+            f"the web process ended; its log:\n{(folder / 'web.log').read_text(errors='replace')}"
+        )
     try:
         connection = UnixConnection(folder / "web.sock", REQUEST_TIMEOUT_S)
         connection.request("GET", "/api/v1/health")
@@ -174,11 +178,11 @@ def _helper(folder: Path, role: str, *arguments: str) -> subprocess.Popen[bytes]
 
 
 def _answer(process: subprocess.Popen[bytes], log: Path, seconds: float) -> dict[str, Any]:
-    """The helper's last line."""
+    """Return the last line that the helper process printed."""
     process.wait(seconds + READY_S)
     lines = log.read_text(errors="replace").splitlines()
     if process.returncode or not lines:
-        raise SluiceError("\n".join(["a helper of the measurement failed:", *lines]))
+        raise SluiceError("\n".join(["a helper process of the benchmark failed:", *lines]))
     return dict(json.loads(lines[-1]))
 
 
@@ -213,13 +217,13 @@ _RECORD = (
 
 @dataclass
 class Agent:
-    """Delivers a batch every time it is due."""
+    """Delivers a batch whenever one is due."""
 
     number: int
     path: Path
     batch: int
     until: float
-    """By the monotonic clock."""
+    """End of the run, by the monotonic clock."""
 
     def __post_init__(self) -> None:
         self.latencies_ms: list[float] = []
@@ -248,7 +252,7 @@ class Agent:
         due = time.monotonic() + self.number / (AGENTS * DELIVERIES_PER_S)
         while due < self.until:
             body = self.body()
-            time.sleep(max(0.0, due - time.monotonic()))  # the pace is what is asked for here
+            time.sleep(max(0.0, due - time.monotonic()))  # the fixed rate is the point of this benchmark
             connection.request("POST", "/api/v1/flows", body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
             answer.read()
@@ -261,7 +265,7 @@ class Agent:
 
 
 def deliver(folder: Path, seconds: float, rate_per_s: float) -> None:
-    """Print what the agents have seen."""
+    """Deliver until the end and print the results of all agents."""
     began = time.monotonic()
     batch = round(rate_per_s / AGENTS / DELIVERIES_PER_S)
     agents = [Agent(number, folder / "web.sock", batch, began + seconds) for number in range(AGENTS)]
@@ -283,7 +287,7 @@ def deliver(folder: Path, seconds: float, rate_per_s: float) -> None:
 
 
 def watch(folder: Path, seconds: float) -> None:
-    """Print how many snapshots each dashboard got. It reads and throws away: drawing is the browser's business."""
+    """Print how many snapshots each dashboard got. It discards them, because drawing is the browser's work."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sockets = [_listening(folder / "web.sock") for _ in range(DASHBOARDS)]
     snapshots = dict.fromkeys(sockets, 0)
@@ -292,7 +296,7 @@ def watch(folder: Path, seconds: float) -> None:
         for readable in select.select(sockets, [], [], 1.0)[0]:
             data = readable.recv(1 << 20)
             if not data:
-                raise SluiceError("the server has closed a dashboard's stream")
+                raise SluiceError("the server closed a dashboard's stream")
             snapshots[readable] += data.count(b"event: snapshot")
         if not began and all(snapshots.values()):
             (folder / "watch.ready").touch()
@@ -319,7 +323,12 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--rate", type=float, default=RATE_PER_S)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--leaves", type=int, default=0, help="of the fabric whose controller runs beside it")
+    parser.add_argument(
+        "--leaves",
+        type=int,
+        default=0,
+        help="leaves of the fabric of a controller on the same store; 0 runs no controller",
+    )
     options = parser.parse_args(argv)
     found = measure_ingestion(
         options.store,

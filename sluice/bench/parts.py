@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Sluice costs: data plane, control loop, simulator; ratios side by side.
+"""The benchmark's parts: the cost of data plane, control loop, store and simulator, as values with
+their baselines.
 
 `sluice bench` (make bench) prints a table and writes bench.json: name → value, unit, baseline, ratio.
 """
@@ -40,9 +41,10 @@ THROUGHPUT_ROUNDS = 9
 
 @dataclass(frozen=True)
 class Result:
-    """One line. `baseline` is what it is compared with in the same run; ratio = value / baseline.
+    """One line of the table. `baseline` was measured in the same run; ratio = value / baseline.
 
-    Where the two took turns, `paired_ratio` is the median of the ratios of neighbours, which is steadier.
+    If the two took turns, `paired_ratio` is the median of the ratios of neighbouring measurements,
+    which is steadier.
     """
 
     name: str
@@ -60,10 +62,10 @@ class Result:
 
 
 def run_benchmarks(out: Path, only: Sequence[str] = ()) -> int:
-    """Measure everything, or the parts that are named; print the table, write the file."""
+    """Measure all parts, or the named ones; print the table and write the file."""
     unknown = [name for name in only if name not in PARTS]
     if unknown:
-        raise SluiceError(f"bench has no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+        raise SluiceError(f"bench has no part {unknown[0]!r}; the parts are {', '.join(PARTS)}")
     if not set(only or PARTS) <= WITHOUT_ROOT:
         need_root()
     results = []
@@ -86,7 +88,7 @@ def _packet_results() -> Iterator[Result]:
 
 
 def _throughput_results() -> Iterator[Result]:
-    """An unmarked fat path: two namespaces and a virtual cable, one flow, the variants in turn."""
+    """Throughput without marks: two namespaces, a virtual cable, one flow, the variants in turn."""
     measured = measure_throughput(THROUGHPUT_ROUNDS)
     for variant, rates in measured.items():
         yield _against_cubic(f"throughput {variant.label}", "Gb/s", rates.bps)
@@ -105,7 +107,7 @@ def _against_cubic(name: str, unit: str, found: Measured) -> Result:
 
 
 def _connection_results() -> Iterator[Result]:
-    """Connections of 100 bytes over the loopback device, both ends watched."""
+    """Connections of 100 bytes over the loopback device, with both ends watched."""
     rates = measure_connections()
     name, without = "short connections + flow watch", rates.unwatched_per_cpu_s
     yield Result(name, rates.watched_per_cpu_s, "connections/CPU s", without, "without", rates.ratio)
@@ -113,7 +115,7 @@ def _connection_results() -> Iterator[Result]:
 
 
 def _hook_results() -> Iterator[Result]:
-    """An ordinary socket option, of a program that has nothing to do with us."""
+    """The extra cost of an ordinary socket option, for a program that does not use Sluice."""
     for cost in measure_hook():
         yield Result(f"{cost.call} + hook", cost.with_ns, "ns", cost.without_ns, "without")
 
@@ -128,7 +130,7 @@ def _median_s(work: Callable[[], object]) -> float:
 
 
 def _policy_results() -> Iterator[Result]:
-    """One adjustment: counters in, thresholds and queue map out; of one port, and of a thousand at once."""
+    """One adjustment, from counters to thresholds and queue map, for one port and for a thousand at once."""
     policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 8})
     for ports, what in ((1, "adjustment of one port"), (1000, "adjustment of 1,000 ports, each")):
         rng = np.random.default_rng(1)
@@ -145,7 +147,7 @@ def _policy_results() -> Iterator[Result]:
 
 
 def _control_results() -> Iterator[Result]:
-    """Counters in, rules out: the decoder against os-ken's, and a controller with a core to itself at 100 ms."""
+    """The decoder compared with os-ken's, and a controller that has one core and 100 ms intervals."""
     from sluice.bench.control import (
         INTERVAL_MS,
         LEAVES_OF_1000_PORTS,
@@ -171,7 +173,7 @@ def _control_results() -> Iterator[Result]:
 
 
 def _simulator_results() -> Iterator[Result]:
-    """The evaluation of PIAS, web search at load 0.8; by CPU time, whoever else uses the machine."""
+    """The evaluation of PIAS, web search at load 0.8, in CPU time, because others may use the machine."""
     from sluice.bench.simulator import (
         FABRICS,
         FLOWS,
@@ -200,7 +202,7 @@ def _simulator_results() -> Iterator[Result]:
 
 
 def _store_results() -> Iterator[Result]:
-    """Flow records into SQLite, in batches as agents deliver them."""
+    """Flow records into SQLite, in batches of the size that agents deliver."""
     batch = 200
 
     def records(base: int) -> list[FlowRecord]:
@@ -237,7 +239,7 @@ def _store_results() -> Iterator[Result]:
 
 
 def _ingest_results() -> Iterator[Result]:
-    """Flow records into a real web process for a minute, while dashboards watch; on each store."""
+    """Flow records to a real web process for a minute, while dashboards watch, on each kind of store."""
     from sluice.bench.ingest import DASHBOARDS, LOOP_LEAVES, STORES, measure_ingestion
 
     for store in STORES:
@@ -250,7 +252,7 @@ def _ingest_results() -> Iterator[Result]:
         yield Result(f"{what}, each of {DASHBOARDS} dashboards", found.snapshots_per_s, "snapshots/s")
         yield Result(f"{what}, CPU of the web process", found.server_cpu, "cores")
         if found.loop is not None:
-            beside = f"{what}, control loop beside it, {found.loop.ports} ports"
+            beside = f"{what}, control loop on the same store, {found.loop.ports} ports"
             yield Result(f"{beside}, polls in time", found.loop.kept, "of all")
             yield Result(f"{beside}, p99 from counters to rules", found.loop.p99_ms, "ms")
 

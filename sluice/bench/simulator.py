@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast the simulator is: packet-hops a second (one packet on one link, acknowledgements included) and peak memory.
+"""The simulator's speed, in packet-hops per second, and its peak memory.
 
-Every figure comes from a process of its own, so that one run's memory is not another's.
+A packet-hop is one packet on one link, acknowledgements included. Every figure comes from a
+process of its own, so that the memory of one run does not count for another.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from topologies import build_topology
 
 FLOWS = 20_000
 PUBLISHED_FLOWS = 100_000
-"""Of one point of PIAS's evaluation."""
+"""Flows in one point of PIAS's evaluation."""
 FABRICS = ((2, 8), (4, 16), (9, 16), (16, 16), (32, 32))
-"""Leaves, and hosts at each: 16 to 1,024 hosts."""
+"""(leaves, hosts at each leaf): 16 to 1,024 hosts."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """One run."""
+    """The figures of one run."""
 
     packet_hops: int
     events: int
     seconds: float
-    """Of CPU time."""
+    """CPU time."""
     peak_mib: float
-    """Of the whole process, Python and its libraries included."""
+    """Of the whole process, with Python and its libraries."""
 
     @property
     def hops_per_s(self) -> float:
@@ -43,24 +44,25 @@ class Speed:
 
 
 def pias(flows: int = FLOWS, **fabric: int) -> dict[str, Any]:
-    """Keys that change the scenario of PIAS's evaluation."""
+    """Return the keys that change the scenario of PIAS's evaluation."""
     return {"fabric": fabric, "workload": {"flows": flows}}
 
 
 def scaled(leaves: int, hosts_per_leaf: int) -> dict[str, Any]:
-    """The same load and as many flows on a fabric of another size, without oversubscription."""
+    """Return the keys for the same load and number of flows on a fabric of another size, without
+    oversubscription."""
     return pias(leaves=leaves, spines=max(1, hosts_per_leaf // 4), hosts_per_leaf=hosts_per_leaf)
 
 
 def measure(changes: Mapping[str, Any]) -> Speed:
-    """Run PIAS's scenario with these changes in a process of its own."""
+    """Run PIAS's scenario with these changes, in a process of its own."""
     argv = [sys.executable, "-m", __name__, json.dumps(changes)]
     result = subprocess.run(argv, capture_output=True, text=True, check=True)
     return Speed(**json.loads(result.stdout))
 
 
 def measure_at_once(changes: Sequence[Mapping[str, Any]]) -> list[Speed]:
-    """The same, all at the same time."""
+    """Do the same for several scenarios at the same time."""
     with ThreadPoolExecutor(len(changes)) as pool:
         return list(pool.map(measure, changes))
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the setsockopt hook costs every other socket option of the machine: calls with and without it, in turn."""
+"""The setsockopt hook's cost to every other socket option of the machine: calls with and without
+the hook, in turn."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ CALLS_MEASURED: dict[str, Call] = {
 
 @dataclass(frozen=True)
 class HookCost:
-    """Nanoseconds a call, Python's own share included; the least of the rounds."""
+    """Nanoseconds per call, with Python's own share; the minimum over the rounds."""
 
     call: str
     without_ns: float
@@ -32,7 +33,8 @@ class HookCost:
 
 
 def measure_hook() -> list[HookCost]:
-    """Empty when an agent's hook serves this machine already: then there is nothing to compare with."""
+    """Measure the cost of each call. Empty if an agent's hook already serves this machine, because
+    no baseline exists then."""
     if answers():
         return []
     return [_measure(name, call) for name, call in CALLS_MEASURED.items()]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many switches in one process, as far as a controller can tell: OpenFlow over real sockets, counters that grow.
+"""One process that plays many switches to a controller: OpenFlow over real sockets, counters that grow.
 
     python -m sluice.bench.switches < order.json        # a topology, a policy, a port, how long to run
 
-They hold the rules that the policy wants from the start, and answer every poll with all of their counters: flows of the
-web-search distribution end at every port. Afterwards they say what was asked of them, when, and what their maps hold.
+From the start they hold the rules of the policy. They answer every poll with all of their
+counters: flows of the web-search distribution end at every port. In the end they report the
+controller's requests, their times, and the maps.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,11 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from controller import openflow
-from controller.cookies import cookie, cookie_code, cookie_port
-from controller.openflow import VERSION, Frame, Framer, MessageType, StatsType
+from controller.cookies import cookie_code
+from controller.openflow import Frame, Framer, MessageType, StatsType
 from controller.pipeline import Table, switch_rules
 from controller.policing import LOW_TAGS
-from controller.rules import FlowRule, MatchValue, SwitchRules
 from policy import tags
 from policy.desired import Policy
 from policy.framing import HEADER_BYTES, MSS_BYTES
@@ -35,85 +35,34 @@ from policy.graph import Topology
 from policy.port_traffic import TYPICAL_BYTES
 from policy.queue_map import queue_map
 from runtime.wait import wait_until
+from sluice.bench.switch_messages import CounterTable, entry, group_statistics, in_parts, learned, message
 from sluice.runs.files import load_cdf
 
 FLOWS_A_POLL = 60
-"""That end at a port between two polls: a 10 Gb/s link under web search at load 0.8, every 100 ms."""
+"""Flows that end at a port between two polls: a 10 Gb/s link under web search at load 0.8, every 100 ms."""
 SHIFT_POLLS, SHIFT_BUCKETS = 20, -4
-"""Every so many polls the sizes change: they become a third of what they were, and then what they were."""
+"""Every SHIFT_POLLS polls the sizes change, in turns to a third and back."""
 _COUNTED = (Table.COMPLETED, Table.MAP, Table.INGRESS)
-"""Tables whose counters grow. Hosts send as much as they receive, and every port's share of it is honest."""
-_PART_BYTES = 60_000
+"""Tables whose counters grow. Hosts send as much as they receive, and their tags are correct."""
 _PACKETS_AT, _BYTES_AT = 32, 40
 _BUNDLE_CONTROL, _BUNDLE_ADD = 2300, 2301
 _REPLY_OF = {0: 1, 2: 3, 4: 5, 6: 7}
 _COMMIT = 4
 
 
-def message(kind: int, xid: int, body: bytes = b"") -> bytes:
-    return struct.pack("!BBHI", VERSION, kind, 8 + len(body), xid) + body
-
-
-def entry(rule: FlowRule) -> bytes:
-    """A rule as flow statistics tell it, with counters of zero."""
-    body = openflow.rule_body(rule)
-    head = struct.pack(
-        "!HBxIIHHHHxxxxQQQ", 48 + len(body), rule.table, 1, 0, rule.priority, 0, 0, 0, rule.cookie, 0, 0
-    )
-    return head + body
-
-
-class CounterTable:
-    """The rules of one table that count by port and tag, as bytes whose counters can be changed."""
-
-    def __init__(self, rules: list[FlowRule], numbers: npt.NDArray[np.int64], codes: int) -> None:
-        rules = [rule for rule in rules if cookie_port(rule.cookie) and cookie_code(rule.cookie) < codes]
-        lines = [entry(rule) for rule in rules]
-        width = len(lines[0]) if lines else 1
-        self._bytes = np.frombuffer(bytearray(b"".join(lines)), np.uint8).reshape(-1, width)
-        self._row = np.searchsorted(numbers, [cookie_port(rule.cookie) for rule in rules])
-        self._code = np.asarray([cookie_code(rule.cookie) for rule in rules])
-        # IPv4 counts; the rules of IPv6 stay at zero.
-        self._counts = np.asarray([rule.cookie >> 8 & 0xFF == 0 for rule in rules])
-        self.parts = max(1, _PART_BYTES // self._bytes.shape[1])
-
-    def __len__(self) -> int:
-        return len(self._bytes)
-
-    def write(self, at: int, values: npt.NDArray[np.int64]) -> None:
-        """Put the values of (port, code) into the counters that begin at that byte of an entry."""
-        column = np.where(self._counts, values[self._row, self._code], 0).astype(">u8")
-        self._bytes[:, at : at + 8] = column[:, None].view(np.uint8)
-
-    def reply(self, xid: int) -> bytes:
-        """The whole table in as many messages as it takes."""
-        out = []
-        for start in range(0, len(self._bytes), self.parts):
-            rows = self._bytes[start : start + self.parts]
-            more = int(start + self.parts < len(self._bytes))
-            out.append(
-                message(
-                    MessageType.MULTIPART_REPLY,
-                    xid,
-                    struct.pack("!HHxxxx", StatsType.FLOW, more) + rows.tobytes(),
-                )
-            )
-        return b"".join(out)
-
-
 @dataclass
 class Record:
-    """What one switch has seen while it was measured."""
+    """What one switch recorded during the measurement."""
 
     polls_at: list[float] = field(default_factory=list)
     took_s: list[float] = field(default_factory=list)
-    """From the moment at which counters went out to the acknowledgement of the rules that followed from them."""
+    """From the moment the counters left to the acknowledgement of the rules that followed from them."""
     modified: int = 0
     entries: int = 0
 
 
 class Switch:
-    """One switch: its connection, its counters, its maps."""
+    """One switch: its connection, its counters, its queue maps."""
 
     def __init__(self, topology: Topology, name: str, dpid: int, policy: Policy, seed: int) -> None:
         self.name, self._dpid = name, dpid
@@ -163,7 +112,8 @@ class Switch:
     # ── Answers ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def read(self) -> bool:
-        """Answer what has come; False when the controller has hung up."""
+        """Answer the messages that have arrived. Returns False once the controller has closed the
+        connection."""
         try:
             data = self.socket.recv(1 << 18)
         except ConnectionError:
@@ -198,7 +148,7 @@ class Switch:
         if kind == StatsType.FLOW and frame.data[16] == Table.COMPLETED:
             return self._polled(frame.xid)
         if kind == StatsType.FLOW and frame.data[16] in (Table.MAP, Table.INGRESS):
-            low_tags = frame.data[16] == Table.INGRESS and frame.data[47] != 0  # its cookie's mask
+            low_tags = frame.data[16] == Table.INGRESS and frame.data[47] != 0  # byte 47: its cookie mask
             return self._count(Table(frame.data[16]), frame.xid, low_tags=low_tags)
         parts = self._descriptions.get(kind, [b""])
         if kind == StatsType.FLOW and frame.data[16] == Table.WITNESS:
@@ -261,47 +211,8 @@ class Switch:
         return message(MessageType.BARRIER_REPLY, frame.xid)
 
 
-def learned(ports: Sequence[int]) -> Iterator[FlowRule]:
-    """What two watched ports have learned of honest flows: as much as there is room for."""
-    for port in ports:
-        for flow in range(openflow.MAX_LEARNED):
-            match: dict[str, MatchValue] = {
-                "in_port": port,
-                "eth_type": 0x0800,
-                "ip_proto": 6,
-                "ipv4_src": f"10.0.0.{port}",
-                "ipv4_dst": "10.0.1.1",
-                "tcp_src": 40_000 + flow // 8,
-                "tcp_dst": 80,
-                "ip_dscp": 1 + flow % 8,
-            }
-            yield FlowRule(Table.WITNESS, 1, tuple(match.items()), cookie=cookie(Table.WITNESS, port))
-
-
-def in_parts(body: bytes) -> list[bytes]:
-    """Entries, each of which begins with its length, in parts that fit a message."""
-    parts, begin, at = [], 0, 0
-    while at < len(body):
-        size = body[at] << 8 | body[at + 1]
-        if at + size - begin > _PART_BYTES:
-            parts.append(body[begin:at])
-            begin = at
-        at += size
-    return [*parts, body[begin:]]
-
-
-def group_statistics(rules: SwitchRules) -> bytes:
-    """Groups as a switch describes them: a group-mod's buckets behind another head."""
-    out = []
-    for group in rules.groups:
-        sent = openflow.group_mod(0, group, 0)
-        kind, number = struct.unpack_from("!xxBxI", sent, 8)
-        out.append(struct.pack("!HBxI", 8 + len(sent) - 16, kind, number) + sent[16:])
-    return b"".join(out)
-
-
 def _ends() -> npt.NDArray[np.float64]:
-    """The part of all flows that end in each bucket, under the web-search distribution."""
+    """Return the share of all flows that end in each bucket, under the web-search distribution."""
     sizes = load_cdf("web-search")
     drawn = sizes.at(np.random.default_rng(1).random(200_000))[0]
     bucket = np.minimum(np.searchsorted(tags.EDGES_BYTES, drawn), tags.ATTAINED_BUCKETS - 1)
@@ -309,7 +220,7 @@ def _ends() -> npt.NDArray[np.float64]:
 
 
 def _payloads() -> npt.NDArray[np.int64]:
-    """Payload of a flow that ends in bucket j that lies in bucket k: matrix (j, k)."""
+    """Return matrix (j, k): payload in bucket k of a flow that ends in bucket j."""
     edges = np.asarray(tags.EDGES_BYTES, float)
     begin = np.concatenate([[0.0], edges[:-1]])
     return np.asarray(np.clip(TYPICAL_BYTES[:, None] - begin, 0, edges - begin), np.int64)
@@ -321,7 +232,7 @@ _PACKETS_OF = -(-_PAYLOAD_OF // MSS_BYTES)
 
 
 def run(order: Mapping[str, Any]) -> dict[str, Any]:
-    """Serve a controller until it hangs up, and say what it has asked for while it was measured."""
+    """Serve a controller until it closes the connections. Returns what it requested during the measurement."""
     topology = Topology.from_document(order["topology"])
     policy = Policy.from_document(order["policy"])
     switches = [
@@ -344,7 +255,7 @@ def run(order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Serving:
-    """Switches and their connections to a controller."""
+    """Switches and their connections to one controller."""
 
     def __init__(self, switches: list[Switch], port: int) -> None:
         self._switches = switches
@@ -370,11 +281,11 @@ class Serving:
         return records
 
     def until(self, condition: Callable[[], bool], limit_s: float) -> None:
-        """Answer until the condition holds. TimeoutError when it does not within the limit."""
+        """Answer messages until the condition holds. Raises TimeoutError after the limit."""
         deadline = time.monotonic() + limit_s
         while not condition():
             if time.monotonic() > deadline:
-                raise TimeoutError("the controller does not poll as it should")
+                raise TimeoutError("the controller did not send enough polls in time")
             for key, _ in self._selector.select(0.05):
                 if not key.data.read():
                     self._selector.unregister(key.fileobj)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What part of the CPU time of a flow at full speed the tagger takes, by the kernel's own clock for BPF programs.
+"""The tagger's share of the CPU time of a flow at full speed, by the kernel's own clock for BPF programs.
 
-Throughput with and without the tagger differs by less than two runs of either do; this is steady, and also on a busy
-machine.
-The module runs itself once more under `unshare --net` and measures there, as bench_throughput does.
+The difference in throughput with and without the tagger is smaller than the difference between two
+runs. This figure is steady, also on a busy machine. The module runs itself again under `unshare
+--net` and measures there.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from sluice.bench.throughput import BASELINE, children_cpu_s, far_end, transfer
 ROUNDS = 5
 STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
 LINKS = {"segmentation offload": [], "a packet at a time": ["gso_max_segs", "1"]}
-"""What the sender's interface is set to."""
+"""Name of the link → settings of the sender's interface."""
 
 
 def measure_share() -> Mapping[str, float]:
-    """The tagger's share of the CPU time that both ends of one flow take (0 … 1), by kind of link: a median."""
+    """Return the tagger's median share (0 … 1) of the CPU time that both ends of a flow use, by
+    kind of link."""
     argv = ["unshare", "--net", "--fork", "--kill-child", sys.executable, "-m", __name__]
     found = json.loads(run(argv, timeout_s=300))
     return {link: statistics.median(shares) for link, shares in found.items()}
@@ -58,7 +59,7 @@ def _ran_s(tagger: Tagger) -> float:
 
 @contextmanager
 def _statistics() -> Iterator[None]:
-    """The kernel takes the time of every run of a BPF program, which adds some ten nanoseconds to each."""
+    """Let the kernel measure the time of every run of a BPF program, which adds about 10 ns to each."""
     before = STATISTICS.read_text()
     STATISTICS.write_text("1")
     try:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput of one flow over an unmarked fat path: a virtual cable between two namespaces, no switch, no shaper.
+"""Throughput of one flow without marks: a virtual cable between two namespaces, no switch, no shaper.
 
-The module runs itself once more under `unshare --net` and measures there with iperf, so that nothing is left behind.
+The module runs itself again under `unshare --net` and measures there with iperf, so that no
+interfaces remain.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from runtime.wait import wait_until
 
 SECONDS = 1
 Figures = tuple[float, float]
-"""Bits per second, and per second of CPU time."""
+"""Bits per second, and bits per second of CPU time."""
 
 NEAR, FAR = "10.9.0.1", "10.9.0.2"
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """A variant: congestion control; with the tagger on the sender's interface, its flow watch, or without."""
+    """A variant: a congestion control, with or without the tagger and its flow watch on the
+    sender's interface."""
 
     control: str
     tagged: bool = False
@@ -46,14 +48,14 @@ BASELINE = Throughput("cubic")
 
 
 def variants() -> list[Throughput]:
-    """The baseline comes first."""
+    """Return the variants, the baseline first."""
     cubic = [Throughput("cubic", tagged, watched) for watched in (False, True) for tagged in (False, True)]
     return cubic + [Throughput(control) for control in ours()]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A figure of a variant in each round, and of the baseline right before it."""
+    """A figure of a variant in each round, and that of the baseline right before it."""
 
     values: Sequence[float]
     baselines: Sequence[float]
@@ -64,25 +66,26 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """To the baseline that was measured right before: what else the machine does at the time touches both."""
+        """The ratio to the baseline that was measured right before. Other load on the machine slows both."""
         pairs = zip(self.values, self.baselines, strict=True)
         return statistics.median(value / baseline for value, baseline in pairs)
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Of one variant."""
+    """The figures of one variant."""
 
     bps: Measured
-    """As iperf says: falls when others use the machine."""
+    """As iperf reports it. It falls if others use the machine."""
     bits_per_cpu_s: Measured
-    """The same by the CPU time that both ends took: what it costs, whoever else uses the machine."""
+    """The same per CPU time of both ends. It does not depend on what else uses the machine."""
 
 
 def measure_throughput(rounds: int) -> Mapping[Throughput, Rates]:
-    """The variants take turns within a round, each round beginning with another one; the baseline before each of them.
+    """Measure all variants in each round, and the baseline right before each of them. Rounds start
+    with different variants.
 
-    The baseline is a variant, too: its ratio to itself tells the noise.
+    The baseline is a variant, too: its ratio to itself shows the noise.
     """
     argv = ["unshare", "--net", "--fork", "--kill-child", sys.executable, "-m", __name__, str(rounds)]
     found = json.loads(run(argv, timeout_s=120 + rounds * 2 * len(variants()) * (SECONDS + 10)))
@@ -108,7 +111,8 @@ def _measure_inside(rounds: int) -> dict[str, list[tuple[Figures, Figures]]]:
 
 @contextmanager
 def far_end() -> Iterator[list[str]]:
-    """Another namespace at the other end of a cable from `near0` here; yields what a command in it begins with."""
+    """Make a second namespace at the end of a cable from `near0`. Yields the prefix of commands
+    that run in it."""
     far = spawn(["unshare", "--net", "sleep", "infinity"])
     enter = ["nsenter", f"--net=/proc/{far.pid}/ns/net"]
     own = Path("/proc/self/ns/net").readlink()
@@ -141,7 +145,7 @@ def _measures(variant: Throughput) -> Iterator[None]:
 
 
 def transfer(variant: Throughput, enter: list[str]) -> Figures:
-    """Bits per second, and per second of CPU time."""
+    """Run one transfer. Returns bits per second, and bits per second of CPU time."""
     began_s = children_cpu_s()
     server = spawn([*enter, "iperf", "-s", "-Z", variant.control], log_file=Path("/dev/null"))
     client = ["iperf", "-c", FAR, "-Z", variant.control, "-t", str(SECONDS), "-y", "C"]
@@ -156,7 +160,8 @@ def transfer(variant: Throughput, enter: list[str]) -> Figures:
 
 
 def children_cpu_s() -> float:
-    """Of the ended children; the kernel's work for a packet is done in the process that sends or reads it, mostly."""
+    """Return the CPU time of ended children. The kernel does most work for a packet in the process
+    that sends or reads it."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command lines of several commands have in common."""
+"""The common parts of several commands' command lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ SCENARIO_HELP = "a TOML file, or the name of a scenario in experiments/scenarios
 
 
 def command_parser(name: str, epilog: str | None = None) -> argparse.ArgumentParser:
-    """The empty parser of the command `name`; its help starts with the line of `sluice --help`."""
+    """Return the empty parser of the command `name`. Its help starts with the command's line in
+    `sluice --help`."""
     return argparse.ArgumentParser(
         prog=f"sluice {name}",
         description=COMMANDS[name],
@@ -22,7 +23,7 @@ def command_parser(name: str, epilog: str | None = None) -> argparse.ArgumentPar
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
-    """Options of commands that start a web process: its store, and its log of events."""
+    """Add the options of commands that start a web process: its store, and its log of events."""
     parser.add_argument(
         "--store",
         metavar="URL",
@@ -35,7 +36,7 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 
 
 def at_least_one(text: str) -> int:
-    """A whole number from 1 on. Raises ArgumentTypeError."""
+    """Return a whole number of at least 1. Raises ArgumentTypeError for any other text."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sluice bench`: what Sluice costs, ratios side by side."""
+"""`sluice bench`: the costs of Sluice, compared with their baselines."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice capture`: packets of a switch port of a running testbed, into a pcap file.
 
-A packet is seen as it leaves the port: queued, marked and tagged as on the wire; and as it comes in. The testbed is
-found by its first process, so it does not matter who started it.
+tcpdump sees outgoing packets as they leave the port: queued, marked and tagged. It also sees
+incoming packets. The command finds the testbed by its first process, so anyone with root can have
+started it.
 """
 
 from __future__ import annotations
@@ -31,16 +32,20 @@ _COUNT = re.compile(r"^(\d+) packets? captured", re.MULTILINE)
 def parser() -> argparse.ArgumentParser:
     made = command_parser("capture")
     made.add_argument("port", help="as the dashboard names it: SWITCH:NUMBER, for example s1:2")
-    made.add_argument("--seconds", type=_seconds, default=5.0, help="how long (default: %(default)s)")
-    made.add_argument("--out", type=Path, required=True, help="the file, for tcpdump -r or Wireshark")
-    made.add_argument("--testbed", type=int, metavar="PID", help="which testbed, if several run")
+    made.add_argument(
+        "--seconds", type=_seconds, default=5.0, help="how many seconds to capture (default: %(default)s)"
+    )
+    made.add_argument(
+        "--out", type=Path, required=True, help="pcap file to write, for tcpdump -r or Wireshark"
+    )
+    made.add_argument("--testbed", type=int, metavar="PID", help="process id of the testbed, if several run")
     return made
 
 
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError("must be above 0 and up to 3600")
+        raise argparse.ArgumentTypeError("must be above 0 and at most 3600")
     return value
 
 
@@ -56,13 +61,13 @@ class Running:
     """A testbed on this machine."""
 
     pid: int
-    """Its first process, as this namespace numbers it."""
+    """Process id of its first process, in this namespace."""
     folder: Path
     topology: Topology
 
 
 def running_testbeds() -> list[Running]:
-    """All that run here, by process id."""
+    """Return all testbeds of this machine, by process id."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         start_file = _start_file(entry)
@@ -73,17 +78,18 @@ def running_testbeds() -> list[Running]:
 
 
 def _start_file(process: Path) -> Path | None:
-    """What a testbed's first process was told, when this is one (and not `unshare`, which has the same words)."""
+    """Return the settings file of a testbed's first process; None for other processes, also for
+    its `unshare`."""
     try:
         argv = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
         is_python = (process / "exe").readlink().name.startswith("python")
     except OSError:
-        return None  # it has just ended
+        return None  # the process has just ended
     return Path(argv[-1]) if is_python and MODULE in argv else None
 
 
 def chosen_testbed(running: list[Running], pid: int | None) -> Running:
-    """The one that is meant; SluiceError says what there is when that is not clear."""
+    """Return the testbed with that process id, or the only one. SluiceError lists the testbeds."""
     listed = "; ".join(f"{bed.pid} ({bed.folder})" for bed in running)
     if not running:
         raise SluiceError("no testbed runs on this machine: start `sluice demo` or `sluice run` first")
@@ -91,9 +97,9 @@ def chosen_testbed(running: list[Running], pid: int | None) -> Running:
         for bed in running:
             if bed.pid == pid:
                 return bed
-        raise FieldError("--testbed", f"{pid} is no testbed; there are {listed}")
+        raise FieldError("--testbed", f"{pid} is not a testbed; the testbeds are {listed}")
     if len(running) > 1:
-        raise FieldError("--testbed", f"several testbeds run, say which one by its process id: {listed}")
+        raise FieldError("--testbed", f"several testbeds run; choose one by its process id: {listed}")
     return running[0]
 
 
@@ -102,13 +108,14 @@ def port_named(topology: Topology, name: str) -> Port:
         if port.id == name:
             return port
     known = ", ".join(port.id for port in topology.ports)
-    raise FieldError("port", f"there is no port {name!r}; there are {known}")
+    raise FieldError("port", f"the network has no port {name!r}; its ports are {known}")
 
 
 def capture(port_id: str, seconds: float, out: Path, *, testbed_pid: int | None = None) -> int:
-    """Write the packets of so many seconds; returns how many there were.
+    """Capture packets for that many seconds and return their number.
 
-    Raises FieldError (no such port or testbed), SluiceError (none runs, or tcpdump failed) and EnvironmentLacking.
+    Raises FieldError (no such port or testbed), SluiceError (no testbed runs, or tcpdump failed)
+    and EnvironmentLacking.
     """
     if shutil.which("tcpdump") is None:
         raise EnvironmentLacking("tcpdump is missing; on Debian: apt-get install tcpdump")
@@ -126,7 +133,7 @@ def capture(port_id: str, seconds: float, out: Path, *, testbed_pid: int | None 
 
 
 def _start(bed: Running, interface: str, out: Path, said: Path) -> subprocess.Popen[bytes]:
-    """tcpdump, once it listens."""
+    """Start tcpdump; return once it captures."""
     argv = ["nsenter", f"--net=/proc/{bed.pid}/ns/net", "tcpdump", "-i", interface, "-Z", "root"]
     process = spawn([*argv, "-U", "-w", str(out)], log_file=said)
 
@@ -145,7 +152,7 @@ def _start(bed: Running, interface: str, out: Path, said: Path) -> subprocess.Po
 
 
 def _last(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Let it listen so long, or until Ctrl-C; what it has by then stays."""
+    """Let tcpdump capture for that long, or until Ctrl-C. The file keeps the packets of the time before."""
     try:
         process.wait(seconds)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
@@ -157,5 +164,5 @@ def _packets(said: Path) -> int:
     text = said.read_text(errors="replace")
     found = _COUNT.search(text)
     if found is None:
-        raise SluiceError(f"tcpdump ended before its time (did the testbed end?): {text.strip()}")
+        raise SluiceError(f"tcpdump ended early (did the testbed end?): {text.strip()}")
     return int(found[1])

@@ -16,7 +16,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "folders", type=Path, nargs="+", metavar="DIR", help="a bundle, or a folder that holds bundles"
     )
-    made.add_argument("--out", type=Path, default=Path("report.html"), help="the page (default: %(default)s)")
+    made.add_argument(
+        "--out", type=Path, default=Path("report.html"), help="HTML file to write (default: %(default)s)"
+    )
     made.add_argument("--baseline", help="the scheme that the others are compared with (default: the first)")
     return made
 

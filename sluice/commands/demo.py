@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live demonstration: traffic for as long as asked, the dashboard in the browser, a summary in the terminal."""
+"""The live demonstration: traffic for a given time, the dashboard in the browser, a summary in the terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from sluice.commands.arguments import SCENARIO_HELP, add_store, at_least_one, co
 from sluice.runs.bundle import machine_meta, write_bundle
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_from_file
-from sluice.runs.stack import Stack, WebSettings
+from sluice.runs.process_input import WebSettings
+from sluice.runs.stack import Stack
 from sluice.runs.validity import RunWatch
 from sluice.terminal import console, print_summary, summary_table
 from store import desired, flows, observed
@@ -36,7 +37,7 @@ from topologies import build_topology
 from webui.options import add_retention, retention
 
 ROUND_S = 3600.0
-"""An endless demonstration draws its schedule an hour at a time."""
+"""An endless demonstration draws its schedule for one hour at a time."""
 REFRESH_S = 1.0
 WINDOW_S = 30.0
 DRAIN_S = 3.0
@@ -51,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
         "--duration",
         type=float,
         default=os.environ.get("SLUICE_DEMO_SECONDS") or None,
-        help="seconds (or SLUICE_DEMO_SECONDS); without it, until Ctrl-C",
+        help="length in seconds (or SLUICE_DEMO_SECONDS); default: until Ctrl-C",
     )
     made.add_argument(
         "--listen", default="127.0.0.1:8080", help="address of the dashboard (default: %(default)s)"
@@ -66,9 +67,11 @@ def parser() -> argparse.ArgumentParser:
         "--services",
         type=Path,
         metavar="FOLDER",
-        help="use a web process and a controller that already run; FOLDER has their store and sockets",
+        help="use a web process and a controller that already run; FOLDER holds their store and sockets",
     )
-    made.add_argument("--workers", type=at_least_one, default=1, help="web processes (default: %(default)s)")
+    made.add_argument(
+        "--workers", type=at_least_one, default=1, help="number of web processes (default: %(default)s)"
+    )
     add_store(made)
     add_retention(made)
     return made
@@ -78,7 +81,7 @@ def execute(arguments: argparse.Namespace) -> int:
     scenario, document = scenario_from_file(arguments.scenario)
     need_root()
     if arguments.services and (arguments.store or arguments.event_log):
-        raise SluiceError("--services brings its own store and web process: omit --store and --event-log")
+        raise SluiceError("--services has a store and a web process of its own: omit --store and --event-log")
     return run_demo(
         scenario,
         document,
@@ -102,7 +105,7 @@ def run_demo(
     store: str | None = None,
     web: WebSettings | None = None,
 ) -> int:
-    """Run until `duration_s` is over or Ctrl-C; prints the summary; exit code 0 either way."""
+    """Run for `duration_s` or until Ctrl-C, and print the summary. The exit code is 0 either way."""
     topology = build_topology(scenario)
     if external is None:
         check_free(listen)
@@ -137,7 +140,7 @@ def run_demo(
 
 
 def check_free(listen: str) -> None:
-    """SluiceError when the dashboard cannot have this address."""
+    """Raise FieldError or SluiceError if the dashboard cannot use this address."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit():
         raise FieldError("--listen", f"must be HOST:PORT, not {listen!r}")
@@ -145,7 +148,8 @@ def check_free(listen: str) -> None:
         socket.create_server((host.strip("[]"), int(port))).close()
     except (OSError, OverflowError) as error:
         raise SluiceError(
-            f"cannot serve the dashboard on {listen} ({error}): end what listens there, or choose another --listen"
+            f"cannot serve the dashboard on {listen} ({error}): "
+            "stop the program that listens there, or choose another --listen"
         ) from None
 
 

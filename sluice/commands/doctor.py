@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sluice doctor`: what this machine can do, and what to do about the rest."""
+"""`sluice doctor`: what this machine supports, and a remedy for each failed check."""
 
 from __future__ import annotations
 

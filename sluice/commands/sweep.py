@@ -30,8 +30,8 @@ def parser() -> argparse.ArgumentParser:
     made = command_parser("sweep", _EPILOG)
     made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
     made.add_argument("--schemes", nargs="+", help="names of schemes, or of variants in [sweep.scheme]")
-    made.add_argument("--loads", nargs="+", type=float, help="of the host links, 0 to 1")
-    made.add_argument("--seeds", nargs="+", type=int, help="one run for each")
+    made.add_argument("--loads", nargs="+", type=float, help="loads of the host links, 0 to 1")
+    made.add_argument("--seeds", nargs="+", type=int, help="seeds; each is one run")
     made.add_argument(
         "--set",
         dest="settings",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import requests
@@ -30,9 +30,9 @@ Snapshot = Mapping[str, Any]
 def parser() -> argparse.ArgumentParser:
     made = command_parser("top")
     made.add_argument(
-        "--url", default="http://127.0.0.1:8080", help="of the web process (default: %(default)s)"
+        "--url", default="http://127.0.0.1:8080", help="address of the web process (default: %(default)s)"
     )
-    made.add_argument("--once", action="store_true", help="print it once and end, for scripts")
+    made.add_argument("--once", action="store_true", help="print one picture and end, for scripts")
     return made
 
 
@@ -41,7 +41,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def run_top(url: str, *, once: bool) -> int:
-    """Draw until Ctrl-C, or print one picture. SluiceError when nobody answers at the beginning."""
+    """Draw until Ctrl-C, or print one picture. Raises SluiceError if no web process answers at the start."""
     stream = snapshots(url)
     try:
         first = next(stream)
@@ -62,14 +62,14 @@ def run_top(url: str, *, once: bool) -> int:
 
 
 def _follow(url: str, stream: Iterator[Snapshot], live: Live) -> None:
-    """Each snapshot as it comes; the last one stays with a remark while nobody answers."""
+    """Draw each snapshot. While the web process does not answer, the last picture stays, with a remark."""
     last: RenderableType = live.renderable
     while True:
         try:
             for snapshot in stream:
                 last = picture(snapshot)
                 live.update(last, refresh=True)
-            reason = "the stream has ended"
+            reason = "the stream ended"
         except (requests.RequestException, ValueError) as error:
             reason = _reason(error)
         live.update(Group(Text(f"{url} does not answer: {reason}", style="bold red"), last), refresh=True)
@@ -81,8 +81,9 @@ def _reason(error: BaseException) -> str:
     return str(error)[:120] or type(error).__name__
 
 
-def snapshots(url: str) -> Iterator[Snapshot]:
-    """The stream of /api/v1/events. Raises requests.RequestException, ValueError for what is no snapshot."""
+def snapshots(url: str) -> Generator[Snapshot, None, None]:
+    """Yield the snapshots of /api/v1/events. Raises requests.RequestException, and ValueError for
+    other content."""
     answer = requests.get(f"{url.rstrip('/')}/api/v1/events", stream=True, timeout=TIMEOUT_S)
     with answer:
         answer.raise_for_status()
@@ -147,8 +148,8 @@ def _demoted(sanction: Mapping[str, Any]) -> Text:
     since = time.strftime("%H:%M:%S", time.localtime(sanction["since"]))
     sent, limit = format_bytes(sanction["sent_bytes"]), format_bytes(sanction["limit_bytes"])
     return Text(
-        f"{sanction['host']} ({sanction['port']}) is demoted since {since}: {sanction['flow']} has sent {sent} "
-        f"under tag {sanction['tag']}, an honest flow at most {limit}",
+        f"{sanction['host']} ({sanction['port']}) is demoted since {since}: {sanction['flow']} sent {sent} "
+        f"under tag {sanction['tag']}; a flow with correct tags sends at most {limit}",
         style="bold red",
     )
 
@@ -171,14 +172,14 @@ def _port_table(ports: Mapping[str, Any], thresholds: Mapping[str, Any]) -> Tabl
 
 
 def _natural(port: str) -> tuple[str, int, int]:
-    """s2:10 after s2:9, s10 after s9."""
+    """Return a key that sorts s2:10 after s2:9, and s10 after s9."""
     switch, _, number = port.partition(":")
     letters = switch.rstrip("0123456789")
     return letters, int(switch[len(letters) :] or 0), int(number) if number.isdigit() else 0
 
 
 def _rates(rates_bps: list[int] | None) -> str:
-    """Queues behind the last busy one are left out."""
+    """Return the rates as text, up to the last busy queue."""
     if rates_bps is None:
         return "–"
     busy = max((queue for queue, rate in enumerate(rates_bps) if rate), default=0)
@@ -188,7 +189,7 @@ def _rates(rates_bps: list[int] | None) -> str:
 def _agents(agents: list[Mapping[str, Any]]) -> Text:
     silent = [agent["name"] for agent in agents if not agent["alive"]]
     waiting = sum(agent["status"].get("spool_depth") or 0 for agent in agents)
-    text = f"agents: {len(agents) - len(silent)} of {len(agents)} up, {waiting} records wait in spools"
+    text = f"agents: {len(agents) - len(silent)} of {len(agents)} up, {waiting} records in spools"
     if silent:
         return Text(f"{text}; silent: {', '.join(silent)}", style="bold red")
     return Text(text)

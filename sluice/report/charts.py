@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report's plots. Each panel is a picture of its own, so that a narrow screen puts them below one another."""
+"""The report's plots. Each panel is a separate picture, so that a narrow screen can show them
+below one another."""
 
 from __future__ import annotations
 
@@ -32,15 +33,16 @@ from sluice.report.runs import Flows, Run, Variant
 from sluice.report.svg import FAINT, INK, MUTED, inline
 
 DASHES: tuple[tuple[float, ...] | None, ...] = (None, (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (9, 3))
-"""Of the first, second … variant of one scheme. None: solid."""
+"""For the first, second … variant of one scheme. None is a solid line."""
 
 WIDE_RATIO = 4.0
-"""Above it, ratios are drawn on a logarithmic axis: those near 1 would be one line."""
+"""Above this ratio of largest to smallest value, the axis is logarithmic: otherwise values near 1
+would form one line."""
 MAX_TICKS = 8
 
 _STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "sluice",  # the same figures give the same bytes
-    "svg.fonttype": "none",  # text stays text: it takes the page's colours and font
+    "svg.hashsalt": "sluice",  # equal figures give equal bytes
+    "svg.fonttype": "none",  # text stays text, with the page's colours and font
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
     "text.color": INK,
@@ -62,7 +64,7 @@ _STYLE: dict[Any, Any] = {
     "ytick.labelcolor": INK,
     "lines.linewidth": 1.8,
     "lines.markersize": 4.5,
-    "figure.subplot.left": 0.165,  # room for labels, always the same: panels beside one another line up
+    "figure.subplot.left": 0.165,  # room for labels, equal in all panels, so that neighbouring panels align
     "figure.subplot.right": 0.97,
     "figure.subplot.bottom": 0.17,
     "figure.subplot.top": 0.89,
@@ -71,7 +73,7 @@ _STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Panel:
-    """A picture as SVG for inlining."""
+    """A picture as SVG, for inlining."""
 
     title: str
     svg: str
@@ -79,7 +81,7 @@ class Panel:
 
 @contextmanager
 def _panel(title: str, into: list[Panel], height: float = 2.9) -> Iterator[Axes]:
-    """A picture of 4.4 inches: 10-point text is 11 pixels on a phone."""
+    """Yield the axes of a new picture 4.4 inches wide, where 10-point text is 11 pixels on a phone."""
     with mpl.rc_context(_STYLE):
         figure, axes = plt.subplots(figsize=(4.4, height))
         axes.set_title(title)
@@ -96,7 +98,7 @@ def _line(variant: Variant) -> dict[str, Any]:
 def distributions(
     flows: Mapping[str, Flows], variants: Sequence[Variant], classes: Sequence[str]
 ) -> list[Panel]:
-    """FCT distributions by size class. `flows` by the label of a variant."""
+    """Draw FCT distributions by size class. `flows` is by the label of a variant."""
     panels: list[Panel] = []
     for group in classes:
         curves = {v: flows[v.label].fct_us[flows[v.label].size_class == group] for v in variants}
@@ -111,7 +113,7 @@ def distributions(
 
 
 def slowdowns(flows: Mapping[str, Flows], variants: Sequence[Variant]) -> list[Panel]:
-    """Mean and 99th percentile of the slowdown by flow size."""
+    """Draw mean and 99th percentile of the slowdown by flow size."""
     bins = {variant: slowdown_by_size(flows[variant.label]) for variant in variants}
     panels: list[Panel] = []
     for title, name in (("mean slowdown", "mean"), ("99th percentile of the slowdown", "p99")):
@@ -135,7 +137,7 @@ def _size_curve(axes: Axes, variant: Variant, bins: SizeBins, name: str) -> None
 
 @dataclass(frozen=True)
 class LoadFigure:
-    """What is plotted against the load."""
+    """One figure that is plotted against the load."""
 
     title: str
     group: str
@@ -146,7 +148,7 @@ class LoadFigure:
 
 
 def load_figures(classes: Sequence[str]) -> list[LoadFigure]:
-    """Mean and tail of the first class, means of the others and of all."""
+    """Return mean and p99 of the first class, and the means of the other classes and of all flows."""
     if not classes:
         return []
     first = classes[0]
@@ -159,7 +161,7 @@ def load_figures(classes: Sequence[str]) -> list[LoadFigure]:
 
 
 def against_load(variants: Sequence[Variant], baseline: Variant, classes: Sequence[str]) -> list[Panel]:
-    """FCT over the baseline's at the same load."""
+    """Draw the FCT as a ratio to the baseline's at the same load."""
     panels: list[Panel] = []
     for figure in load_figures(classes):
         with _panel(figure.title, panels) as axes:
@@ -183,7 +185,7 @@ def against_load(variants: Sequence[Variant], baseline: Variant, classes: Sequen
 
 
 def misses_against_load(variants: Sequence[Variant]) -> list[Panel]:
-    """Share of deadlines missed."""
+    """Draw the share of missed deadlines."""
     panels: list[Panel] = []
     with _panel("deadlines missed", panels) as axes:
         for variant in variants:
@@ -204,7 +206,7 @@ def _load_curve(axes: Axes, variant: Variant, values: Mapping[float, Estimate | 
 
 
 def misses(variants: Sequence[Variant], load: float | None) -> list[Panel]:
-    """Share of deadlines missed at one load, a bar a variant."""
+    """Draw the share of missed deadlines at one load, with a bar for each variant."""
     shares = {variant: miss_ratio(variant.at(load)) for variant in variants}
     known = {variant: share for variant, share in shares.items() if share is not None}
     panels: list[Panel] = []
@@ -227,18 +229,18 @@ def misses(variants: Sequence[Variant], load: float | None) -> list[Panel]:
         axes.xaxis.set_major_locator(NullLocator())
         axes.yaxis.set_major_locator(NullLocator())
         longest = max((share.mean + (share.deviation or 0) for share in known.values()), default=0)
-        axes.set_xlim(0, max(longest, 1e-6) * 1.9)  # room for what is said beside the longest bar
+        axes.set_xlim(0, max(longest, 1e-6) * 1.9)  # room for the label right of the longest bar
         axes.figure.subplots_adjust(left=0.01, bottom=0.04, top=1 - 0.35 / height)
     return panels
 
 
 def _some(loads: Sequence[float]) -> Sequence[float]:
-    """As many of the loads as fit beneath an axis."""
+    """Return as many of the loads as fit below an axis."""
     return loads[:: math.ceil(len(loads) / MAX_TICKS)]
 
 
 def _logarithmic(axes: Axes, which: str, text: Callable[[float], str]) -> None:
-    """A logarithmic axis that says values, not powers, and as many as fit."""
+    """Make an axis logarithmic, with as many labels as fit, as values instead of powers."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     axes.set(**{f"{which}scale": "log"})
     low, high = axis.get_view_interval()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report's numbers: means over seeds with their spread, ratios to a baseline, curves. No drawing, no HTML."""
+"""The report's numbers: means over seeds with their deviation, ratios to a baseline, curves. It
+draws nothing."""
 
 from __future__ import annotations
 
@@ -22,17 +23,17 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure over seeds."""
+    """The mean of a figure over seeds."""
 
     mean: float
     deviation: float | None
-    """Standard deviation over the seeds; None with one."""
+    """Standard deviation over the seeds; None with a single seed."""
     n: int
-    """Runs that have the figure."""
+    """Number of runs that have the figure."""
 
 
 def estimate(values: Iterable[float | None]) -> Estimate | None:
-    """None where no run has the figure."""
+    """Return the mean of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     if not known:
         return None
@@ -40,7 +41,7 @@ def estimate(values: Iterable[float | None]) -> Estimate | None:
 
 
 def of_class(runs: Sequence[Run], measure: str, group: str, name: str) -> Estimate | None:
-    """A figure of the summaries, e.g. ("fct_us", "small", "p99")."""
+    """Return a figure of the summaries, for example ("fct_us", "small", "p99")."""
     return estimate(run.summary[measure][group][name] for run in runs)
 
 
@@ -51,7 +52,11 @@ def miss_ratio(runs: Sequence[Run]) -> Estimate | None:
 def ratio(
     runs: Sequence[Run], to: Sequence[Run], figure: Callable[[Sequence[Run]], Estimate | None]
 ) -> Estimate | None:
-    """A figure over the baseline's, seed by seed where both have the same seeds, else mean by mean."""
+    """Return the ratio of a figure to the baseline's.
+
+    If both have the same seeds, it is the mean of each seed's ratio, otherwise the ratio of the
+    means.
+    """
     seeds = {run.seed: run for run in to}
     pairs = [(figure([run]), figure([seeds[run.seed]])) for run in runs if run.seed in seeds]
     if len(pairs) == len(runs) == len(to):
@@ -61,7 +66,7 @@ def ratio(
 
 
 def pooled(runs: Sequence[Run]) -> Flows:
-    """The finished flows of all these runs."""
+    """Return the finished flows of all these runs together."""
     parts = [run.flows() for run in runs]
     return Flows(
         *(
@@ -72,7 +77,8 @@ def pooled(runs: Sequence[Run]) -> Flows:
 
 
 def cdf(values: Floats) -> tuple[Floats, Floats]:
-    """Values and the share of all that does not exceed each; the upper tail as fine as the middle."""
+    """Return (values, share of all flows that does not exceed each), with as fine steps in the
+    upper tail as in the middle."""
     ordered = np.sort(values)
     last = len(ordered) - 1
     middle = np.linspace(0, last, CDF_POINTS)
@@ -83,7 +89,7 @@ def cdf(values: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class SizeBins:
-    """Slowdown by flow size; a bin with too few flows for a figure has nan."""
+    """Slowdown by flow size. A figure with too few flows in its bin is nan."""
 
     size_bytes: Floats
     """Geometric mean of the sizes in each bin."""
@@ -93,7 +99,7 @@ class SizeBins:
 
 
 def slowdown_by_size(flows: Flows) -> SizeBins:
-    """Bins of a third of a decade; those without a flow are left out."""
+    """Return bins of a third of a decade, without empty ones."""
     known = ~np.isnan(flows.slowdown)
     logs, slowdown = np.log10(flows.size_bytes[known]), flows.slowdown[known]
     numbers = np.floor(logs * BINS_PER_DECADE + 1e-9).astype(int)
@@ -114,6 +120,6 @@ _NOTHING = (np.empty(0),) * 4
 
 
 def loads_of(variants: Iterable[Variant]) -> list[float | None]:
-    """Every load of any run, rising; None for scenarios without one comes first."""
+    """Return every load of any run, rising. None, for scenarios without a load, comes first."""
     loads = {run.load for variant in variants for run in variant.runs}
     return sorted(loads, key=lambda load: -1.0 if load is None else load)

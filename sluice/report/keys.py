@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenarios as keys and values, to say what runs have in common and where they differ."""
+"""Scenarios as flat keys and values, for comparing runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_ITEMS = 8
 
 
 def flat(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"fabric": {"hosts": 4}} as {"fabric.hosts": 4}; lists stay whole."""
+    """Return {"fabric": {"hosts": 4}} as {"fabric.hosts": 4}; lists stay whole."""
     keys: dict[str, Any] = {}
     for key, value in document.items():
         if isinstance(value, Mapping):
@@ -23,7 +23,8 @@ def flat(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def shown(value: object) -> str:
-    """A value for people: lists of plain values whole when short; other lists by their entries."""
+    """Return a value as text. A short list of plain values is written in full, any other list as
+    the number of its entries."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -48,6 +49,6 @@ def _shown_entry(value: object) -> str:
 
 
 def _fingerprint(values: list[Any]) -> str:
-    """Long lists that differ must look different."""
+    """Return a short hash, so that different long lists look different."""
 
     return f"{zlib.crc32(json.dumps(values, sort_keys=True, default=str).encode()):08x}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader must know before believing a comparison."""
+"""Warnings that a reader needs before trusting a comparison."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from sluice.report.numbers import count
 from sluice.report.runs import Run, Variant, differing
 
 EXPECTED_TO_DIFFER = ("scheme.", "transport.")
-"""A scheme brings its own settings; hosts run it with the timers that its authors gave."""
+"""Keys that may differ: a scheme has its own settings, and its hosts use the timers that its authors gave."""
 
 
 def invalid_runs(runs: Sequence[Run]) -> list[tuple[str, int]]:
-    """Why runs are not valid, and how many each reason concerns, the most frequent first."""
+    """Return why runs are not valid, with the number of runs for each reason, the most frequent first."""
     return Counter(reason for run in runs for reason in run.summary["valid"]["reasons"]).most_common()
 
 
 def notices(variants: Sequence[Variant]) -> list[str]:
-    """Plain sentences; none when all runs differ by scheme, load and seed alone, and finished."""
+    """Return the warnings as sentences; none if all runs finished and differ only by scheme, load and seed."""
     runs = [run for variant in variants for run in variant.runs]
     return [
         *_different_scenarios(runs),
@@ -35,7 +35,7 @@ def _different_scenarios(runs: Sequence[Run]) -> list[str]:
     if not keys:
         return []
     return [
-        f"These runs are of different scenarios: {', '.join(keys)} differ. Where a line is better, the scheme need "
+        f"These runs are of different scenarios: {', '.join(keys)} differ. If one line is better, the scheme need "
         "not be the reason."
     ]
 
@@ -47,7 +47,7 @@ def _different_seeds(variants: Sequence[Variant]) -> list[str]:
         if len(seeds) > 1:
             where = "" if load is None else f" at load {load:g}"
             found.append(
-                f"Not all schemes have the same seeds{where}: their means are over different traffic. The table of "
+                f"Not all schemes have the same seeds{where}: their means cover different traffic. The table of "
                 "completeness lists them."
             )
     return found
@@ -55,7 +55,7 @@ def _different_seeds(variants: Sequence[Variant]) -> list[str]:
 
 def _different_fabrics(runs: Sequence[Run]) -> list[str]:
     fabrics = sorted({run.on for run in runs})
-    return [f"Runs on the {' and the '.join(fabrics)} are side by side."] if len(fabrics) > 1 else []
+    return [f"This report compares runs on the {' and the '.join(fabrics)}."] if len(fabrics) > 1 else []
 
 
 def _unfinished(variants: Sequence[Variant]) -> list[str]:
@@ -64,6 +64,6 @@ def _unfinished(variants: Sequence[Variant]) -> list[str]:
     if not named:
         return []
     return [
-        f"Flows that did not finish: {', '.join(named)}. Completion times are those of finished flows; what did not "
-        "finish was slow, so they flatter who left many."
+        f"Flows that did not finish: {', '.join(named)}. Completion times are those of finished flows only. "
+        "Unfinished flows were slow, so a scheme that left many of them looks better than it is."
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as people read them: three significant digits, one unit for what is compared."""
+"""Numbers as text: three significant digits, and one unit for all values that are compared."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SIZES = (("GB", 1e9), ("MB", 1e6), ("KB", 1e3), ("B", 1.0))
 
 @dataclass(frozen=True)
 class Scale:
-    """A unit, and what its values are multiplied by."""
+    """A unit, and the factor that converts values to it."""
 
     unit: str
     factor: float
 
     def show(self, figure: Estimate | None) -> str:
-        """Three digits of the mean; the deviation to the same decimal."""
+        """Return the mean with three digits, and the deviation to the same decimal."""
         if figure is None:
             return NOTHING
         mean = figure.mean * self.factor
@@ -38,12 +38,12 @@ class Scale:
 
 
 PLAIN = Scale("", 1.0)
-"""Slowdowns and ratios."""
+"""For slowdowns and ratios."""
 PERCENT = Scale("%", 100.0)
 
 
 def time_scale(values_us: Iterable[float]) -> Scale:
-    """The unit for times in microseconds that are compared: by their geometric mean, but fine enough for the least."""
+    """Return the unit for times in microseconds: by their geometric mean, but fine enough for the smallest."""
     known = [value for value in values_us if value > 0] or [1.0]
     middle, least = statistics.geometric_mean(known), min(known)
     for unit, size_us in _TIMES_US:
@@ -58,17 +58,17 @@ def percent(share: Estimate | None) -> str:
 
 
 def time_text(time_us: float) -> str:
-    """20 µs, 1.5 ms"""
+    """Return a time as 20 µs or 1.5 ms."""
     return _with_unit(time_us, _TIMES_US)
 
 
 def size_text(size_bytes: float) -> str:
-    """100 KB, 1.5 MB"""
+    """Return a size as 100 KB or 1.5 MB."""
     return _with_unit(size_bytes, _SIZES)
 
 
 def factor_text(factor: float) -> str:
-    """0.5, 2, 10 000"""
+    """Return a factor as 0.5, 2 or 10 000."""
     return _grouped(factor, 0) if factor >= 1000 else f"{factor:g}"
 
 

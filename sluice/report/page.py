@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures, tables and notices put on one page that needs nothing beside itself."""
+"""The report's page: figures, tables and notices in one HTML file that needs no other file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Block:
-    """Panels under one heading with one caption."""
+    """Panels under one heading, with one caption."""
 
     heading: str
     panels: Sequence[Panel]
@@ -37,7 +37,7 @@ class Block:
 
 @dataclass(frozen=True)
 class LoadPart:
-    """All there is of one load."""
+    """The part of the page about one load."""
 
     title: str
     open: bool
@@ -47,9 +47,9 @@ class LoadPart:
 
 
 def write_report(folders: Iterable[Path], out: Path, *, baseline: str | None = None) -> list[str]:
-    """Compare the bundles in these folders on one HTML page; returns what a reader must know (`notices`).
+    """Compare the bundles in these folders on one HTML page. Returns the warnings for its reader (`notices`).
 
-    `baseline`: label of the scheme that ratios are to; None: the first one.
+    `baseline` is the label of the scheme that ratios refer to; None means the first one.
     """
     runs = find_runs(folders)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def write_report(folders: Iterable[Path], out: Path, *, baseline: str | None = N
 
 
 def render(runs: Sequence[Run], *, baseline: str | None = None) -> str:
-    """The page of these runs."""
+    """Return the page of these runs."""
     compared = variants(runs)
     base = _baseline(compared, baseline)
     environment = Environment(
@@ -89,7 +89,7 @@ def _baseline(compared: Sequence[Variant], label: str | None) -> Variant:
         if label in (None, variant.label, variant.scheme):
             return variant
     known = ", ".join(variant.label for variant in compared)
-    raise SluiceError(f"--baseline {label}: no such scheme among these runs; there are {known}")
+    raise SluiceError(f"--baseline {label}: no run has this scheme; the schemes are {known}")
 
 
 def _context(runs: Sequence[Run], compared: Sequence[Variant], base: Variant) -> dict[str, Any]:
@@ -136,11 +136,11 @@ def _subtitle(runs: Sequence[Run], compared: Sequence[Variant], loads: Sequence[
 
 
 def _versions(runs: Sequence[Run]) -> list[str]:
-    """Code that the runs were made with."""
+    """Return the versions of the code that the runs were made with."""
     found = []
     for run in runs:
         git = run.meta.get("git") or {}
-        commit = (git.get("commit") or "no commit known")[:10]
+        commit = (git.get("commit") or "unknown commit")[:10]
         found.append(
             f"sluice {run.meta.get('sluice', '?')} ({commit}{', with changes' if git.get('dirty') else ''})"
         )
@@ -148,7 +148,7 @@ def _versions(runs: Sequence[Run]) -> list[str]:
 
 
 def _over_loads(compared: Sequence[Variant], base: Variant, loads: Sequence[float | None]) -> list[Block]:
-    """What only several loads can show."""
+    """Return the blocks that need several loads."""
     if sum(load is not None for load in loads) < 2:
         return []
     runs = [run for variant in compared for run in variant.runs]
@@ -156,7 +156,7 @@ def _over_loads(compared: Sequence[Variant], base: Variant, loads: Sequence[floa
     blocks = []
     if len(compared) > 1:
         caption = (
-            f"FCT over that of {base.label} at the same load (below 1: faster), {counted}. "
+            f"FCT divided by that of {base.label} at the same load (below 1: faster), {counted}. "
             "Bars: standard deviation over the seeds."
         )
         panels = charts.against_load(compared, base, classes_present(runs))
@@ -164,7 +164,7 @@ def _over_loads(compared: Sequence[Variant], base: Variant, loads: Sequence[floa
     if any(run.summary["deadlines"]["n"] for run in runs):
         deadlines = sum(run.summary["deadlines"]["n"] for run in runs)
         caption = (
-            f"Share of {count(deadlines)} deadlines that were missed; a flow that did not finish has missed."
+            f"Share of {count(deadlines)} deadlines that were missed. An unfinished flow counts as missed."
         )
         blocks.append(Block("Deadlines against load", charts.misses_against_load(compared), caption))
     return blocks
@@ -189,19 +189,19 @@ def _blocks(present: Sequence[Variant], load: float | None, runs: Sequence[Run])
         Block(
             "Distribution of completion times",
             charts.distributions(flows, present, classes_present(runs)),
-            f"Share of flows that took no longer, by size class, {counted}.",
+            f"Share of flows with at most this FCT, by size class, {counted}.",
         ),
         Block(
             "Slowdown by flow size",
             charts.slowdowns(flows, present),
-            "FCT over the FCT of the same flow alone in the network, in bins of a third of a decade of size, "
-            f"{counted}. A point needs {MIN_FOR_MEAN} flows, its 99th percentile {MIN_FOR_P99}.",
+            "FCT divided by the FCT of the same flow alone in the network, in bins of a third of a decade of size, "
+            f"{counted}. A mean needs {MIN_FOR_MEAN} flows, a 99th percentile {MIN_FOR_P99}.",
         ),
     ]
     deadlines = sum(run.summary["deadlines"]["n"] for run in runs)
     if deadlines:
         caption = (
-            f"Share of {count(deadlines)} deadlines that were missed; a flow that did not finish has missed."
+            f"Share of {count(deadlines)} deadlines that were missed. An unfinished flow counts as missed."
         )
         blocks.append(Block("Deadlines", charts.misses(present, load), caption, legend=False))
     return [block for block in blocks if block.panels]
@@ -222,6 +222,6 @@ def _dasharray(variant: Variant) -> str:
 
 
 def _lighter(colour: str) -> str:
-    """The same hue for a dark page: a third of the way to white."""
+    """Return the same hue for a dark page: a third of the way to white."""
     channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{channel + (255 - channel) // 3:02x}" for channel in channels)

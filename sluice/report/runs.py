@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bundles of a report: finding them, and saying which of them are the same thing under other seeds and loads."""
+"""The bundles of a report: finding them, and grouping runs that differ only by seed and load."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from policy.schemes import SCHEMES
 from sluice.report.keys import flat, shown
 
 BESIDE_THE_VARIANT = ("name", "seed", "workload.load")
-"""Keys in which runs of one variant may differ."""
+"""Keys that may differ between runs of one variant."""
 MAX_LABEL = 48
 DOCUMENTS = ("scenario", "meta", "summary")
 FILES = (*(f"{name}.json" for name in DOCUMENTS), "flows.parquet")
-"""What makes a folder a bundle here."""
+"""The files that make a folder a bundle."""
 FIGURES = ("fct_us", "slowdown", "deadlines", "retransmissions", "unfinished", "valid")
-"""Of a summary, what a report cannot do without."""
+"""The keys of a summary that a report needs."""
 FLOW_COLUMNS = ("bytes", "size_class", "fct_us", "slowdown", "source")
 
 _SEED_FOLDER = re.compile(r"seed-\d+")
@@ -38,7 +38,7 @@ _LOAD_FOLDER = re.compile(r"load-[\d.e-]+")
 
 @dataclass(frozen=True)
 class Flows:
-    """Columns of the scheduled flows that finished, one length."""
+    """Columns of the finished scheduled flows, all of one length."""
 
     size_bytes: npt.NDArray[np.int64]
     size_class: npt.NDArray[np.str_]
@@ -55,7 +55,7 @@ class Run:
     meta: Mapping[str, Any]
     summary: Mapping[str, Any]
     planned_as: str | None = None
-    """The scheme or variant that a sweep ran this as; None: not of a sweep."""
+    """The scheme or variant that a sweep ran this as; None if the run is not part of a sweep."""
 
     @property
     def scheme(self) -> str:
@@ -76,21 +76,22 @@ class Run:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """The scenario's keys and values that make it a variant of its own."""
+        """Return the scenario's keys and values that distinguish variants."""
         keys = flat(self.document)
         return {key: value for key, value in keys.items() if key not in BESIDE_THE_VARIANT}
 
     @property
     def scale(self) -> float:
-        """Of the sizes, and of the limits between their classes."""
+        """The scale of the flow sizes, and of the limits between the size classes."""
         return float(self.document["workload"].get("scale", 1.0))
 
     def flows(self) -> Flows:
-        """Read from the file each time: a report of many runs must not hold all of their flows."""
+        """Read the flows from the file each time, because a report of many runs must not hold all
+        of them in memory."""
         file = pq.ParquetFile(self.folder / "flows.parquet")
         table = file.read([name for name in FLOW_COLUMNS if name in file.schema_arrow.names])
         wanted = table["fct_us"].is_valid().to_numpy()
-        if "source" in table.column_names:  # where there is none, all were scheduled
+        if "source" in table.column_names:  # without this column all flows were scheduled
             wanted = wanted & (table["source"].to_numpy() == SCHEDULED)
 
         def column(name: str) -> npt.NDArray[Any]:
@@ -107,13 +108,13 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """What one line of a plot stands for: a scheme with its settings, under any load and seed."""
+    """One line of a plot: a scheme with its settings, under any load and seed."""
 
     label: str
     scheme: str
     runs: tuple[Run, ...]
     style: int = 0
-    """Which of the variants of its scheme: they have one colour and differ by their dashes."""
+    """Number among the variants of its scheme. They share a colour and differ by their dashes."""
 
     @property
     def colour(self) -> str:
@@ -125,14 +126,15 @@ class Variant:
 
 
 def find_runs(folders: Iterable[Path]) -> list[Run]:
-    """Every bundle in these folders, in the order of their paths. SluiceError names a folder without one."""
+    """Return every bundle in these folders, in the order of their paths. SluiceError names a
+    folder without one."""
     found: dict[Path, Run] = {}
     for folder in folders:
         bundles = sorted({path.parent for path in folder.rglob("summary.json")})
         bundles = [bundle for bundle in bundles if all((bundle / name).exists() for name in FILES)]
         if not bundles:
             raise SluiceError(
-                f"{folder}: holds no finished run; give a folder that `sluice run` or `sluice sweep` wrote"
+                f"{folder}: the folder holds no finished run; give a folder that `sluice run` or `sluice sweep` wrote"
             )
         found |= {bundle.resolve(): _read(bundle) for bundle in bundles}
     return list(found.values())
@@ -142,12 +144,12 @@ def _read(bundle: Path) -> Run:
     scenario, meta, summary = (json.loads((bundle / f"{name}.json").read_text()) for name in DOCUMENTS)
     lacking = [key for key in FIGURES if key not in summary]
     if lacking:
-        raise SluiceError(f"{bundle}: its summary.json has no {', '.join(lacking)}: run the scenario again")
+        raise SluiceError(f"{bundle}: its summary.json lacks {', '.join(lacking)}; run the scenario again")
     return Run(bundle, scenario, meta, summary, _planned_as(bundle.resolve()))
 
 
 def _planned_as(bundle: Path) -> str | None:
-    """`pias` of SWEEP/pias/load-0.8/seed-01."""
+    """Return `pias` for SWEEP/pias/load-0.8/seed-01."""
     if not _SEED_FOLDER.fullmatch(bundle.name):
         return None
     above = bundle.parent.parent if _LOAD_FOLDER.fullmatch(bundle.parent.name) else bundle.parent
@@ -155,7 +157,7 @@ def _planned_as(bundle: Path) -> str | None:
 
 
 def variants(runs: Sequence[Run]) -> list[Variant]:
-    """Runs that differ by seed and load alone belong together; in the order of the schemes, then of the labels."""
+    """Group the runs that differ only by seed and load, in the order of the schemes, then of the labels."""
     groups: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         groups[_identity(run)].append(run)
@@ -171,7 +173,7 @@ def variants(runs: Sequence[Run]) -> list[Variant]:
 
 
 def _identity(run: Run) -> str:
-    """Settings that a sweep changes with the load do not make another variant."""
+    """Return a key that is equal for runs of one variant, also if a sweep changed settings with the load."""
     if run.planned_as is not None:
         return json.dumps(
             [run.on, run.planned_as, str(run.folder.resolve().parents[1 + (run.load is not None)])]
@@ -180,7 +182,8 @@ def _identity(run: Run) -> str:
 
 
 def _labels(groups: list[list[Run]]) -> list[str]:
-    """The scheme's name; what tells variants of one scheme apart; the folder's name where nothing short does."""
+    """Return the scheme's name, with what distinguishes it from its other variants. A long
+    difference gives the folder's name."""
     names = [group[0].planned_as or group[0].scheme for group in groups]
     labels = []
     for name, group in zip(names, groups, strict=True):
@@ -201,7 +204,7 @@ def _told_apart(name: str, run: Run, rivals: Sequence[Run]) -> str:
 
 
 def differing(runs: Sequence[Run]) -> list[str]:
-    """Keys of the scenarios, in their order, that do not have one value in all runs."""
+    """Return the scenario keys, in their order, that do not have one value in all runs."""
     keys = list(dict.fromkeys(key for run in runs for key in run.settings))
     return [key for key in keys if len({shown(run.settings.get(key)) for run in runs}) > 1]
 
@@ -216,6 +219,6 @@ def _styled(found: list[Variant]) -> list[Variant]:
 
 
 def classes_present(runs: Iterable[Run]) -> list[str]:
-    """Size classes of which any run has a finished flow."""
+    """Return the size classes in which any run has a finished flow."""
     present = {name for run in runs for name in SIZE_CLASSES if run.summary["fct_us"][name]["n"]}
     return [name for name in SIZE_CLASSES if name in present]

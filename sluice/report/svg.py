@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matplotlib figure as SVG inside a page: the page's colours, light or dark, no addresses, ids of its own."""
+"""A matplotlib figure as SVG inside a page, with the page's colours (light or dark), no addresses,
+and its own ids."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from html import escape
 from matplotlib.figure import Figure
 
 INK, MUTED, FAINT = "#010203", "#010204", "#010205"
-"""What plots draw in; the page says what these are. Colours that nobody would choose."""
+"""The ink that plots use; the page defines its real colours. No one would choose these values for a plot."""
 ID_PREFIX = "@@"
-"""Of every id: for the page to replace, figure by figure."""
+"""Prefix of every id. The page replaces it with a different one for each figure."""
 _PAGE_COLOURS = {INK: "var(--ink)", MUTED: "var(--muted)", FAINT: "var(--faint)"}
 
 
 def inline(figure: Figure, label: str) -> str:
-    """An <svg> element. `label` is what a screen reader says."""
+    """Return an <svg> element. `label` is the text for screen readers."""
     file = io.StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = file.getvalue()
@@ -32,7 +33,7 @@ def inline(figure: Figure, label: str) -> str:
 
 
 def colour_variable(colour: str) -> str:
-    """The page's name of a plot's colour."""
+    """Return the page's CSS variable for a plot's colour."""
     return f"--c{colour.removeprefix('#')}"
 
 
@@ -49,7 +50,8 @@ def _with_colours(text: str) -> str:
 
 
 def _with_own_ids(text: str) -> str:
-    """Ids that nothing refers to go; the others can be made unique in a page that holds many figures."""
+    """Remove the ids that nothing refers to. The page can make the others unique if it holds
+    several figures."""
     used = {one or other for one, other in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text)}
     text = re.sub(r' id="([^"]+)"', lambda m: f' id="{ID_PREFIX}{m[1]}"' if m[1] in used else "", text)
     text = text.replace('href="#', f'href="#{ID_PREFIX}')

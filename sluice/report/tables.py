@@ -17,17 +17,17 @@ FCT_COLUMNS = ("mean", "p50", "p95", "p99")
 
 @dataclass(frozen=True)
 class Row:
-    """One variant's line."""
+    """The row of one variant."""
 
     variant: Variant
     cells: tuple[str, ...]
     best: bool = False
-    """Its mean is the lowest of the section."""
+    """Whether its mean is the lowest of the section."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Lines that share a heading and a unit."""
+    """Rows that share a heading and a unit."""
 
     heading: str
     unit: str
@@ -35,7 +35,7 @@ class Section:
 
 
 def class_limits(group: str, scale: float) -> str:
-    """≤ 100 KB, as the workload's scale leaves it."""
+    """Return the class's limits of size as text, scaled as in the workload."""
     small, medium = (size_text(round(limit * scale)) for limit in (SMALL_LIMIT_BYTES, MEDIUM_LIMIT_BYTES))
     return {
         "small": f"up to {small}",
@@ -48,7 +48,7 @@ def class_limits(group: str, scale: float) -> str:
 def fct_sections(
     variants: Sequence[Variant], baseline: Variant, load: float | None, classes: Sequence[str]
 ) -> list[Section]:
-    """FCT and slowdown of every variant at a load, class by class."""
+    """Return FCT and slowdown of every variant at a load, by class."""
     return [_fct_section(variants, baseline, load, group) for group in (*classes, "all")]
 
 
@@ -76,7 +76,7 @@ def _ratio_text(runs: Sequence[Run], to: Sequence[Run], group: str) -> str:
 
 
 def completeness(variants: Sequence[Variant], load: float | None) -> list[Row]:
-    """Seeds, flows, what did not finish, deadlines, retransmissions, validity."""
+    """Return seeds, flows, unfinished flows, deadlines, retransmissions and validity."""
     return [_completeness(variant, variant.at(load)) for variant in variants]
 
 
@@ -109,10 +109,11 @@ def _retransmissions(runs: Sequence[Run]) -> str:
 
 
 def differences(variants: Sequence[Variant]) -> tuple[list[str], list[Row]]:
-    """Keys in which the variants' scenarios differ, and each one's values: said once, for all loads and seeds."""
+    """Return the keys in which the variants' scenarios differ, and each variant's values, over all
+    loads and seeds."""
     keys = differing([run for variant in variants for run in variant.runs])
     if all(variant.label == variant.scheme for variant in variants):
-        keys = [key for key in keys if key != "scheme.name"]  # the label says it
+        keys = [key for key in keys if key != "scheme.name"]  # the label has it
     return keys, [Row(variant, tuple(_value(variant, key) for key in keys)) for variant in variants]
 
 
@@ -125,7 +126,7 @@ def _value(variant: Variant, key: str) -> str:
 
 
 def common(variants: Sequence[Variant]) -> list[tuple[str, str]]:
-    """Tables of the scenario, and what holds for all runs."""
+    """Return the scenario's tables with the values that all runs share."""
     runs = [run for variant in variants for run in variant.runs]
     different = set(differing(runs))
     tables: dict[str, list[str]] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result bundle: a folder that says what was run, on what, and what came out.
+"""The result bundle: a folder with the scenario, the versions that ran it, and the results.
 
 scenario.json    the resolved scenario          flows.parquet   one row a flow
 meta.json        versions, kernel, git, seed    ports.parquet   thresholds and queue counters over time
@@ -104,7 +104,7 @@ SAMPLES_SCHEMA = pa.schema([(column.name, column.type) for column in SAMPLE_COLU
 
 
 def machine_meta(seed: int) -> dict[str, Any]:
-    """What the result depends on beside the scenario."""
+    """Return what the result depends on, apart from the scenario."""
     return {
         "sluice": importlib.metadata.version("sluice"),
         "python": platform.python_version(),
@@ -120,9 +120,10 @@ def machine_meta(seed: int) -> dict[str, Any]:
 
 
 class BundleWriter:
-    """Writes a bundle while the run goes on: rows go to the files, not to memory.
+    """Writes a bundle during the run: rows go to the files, not to memory.
 
-    summary.json comes last: a folder with it is complete. Leaving without `finish` closes the files as they are.
+    It writes summary.json last, so a folder with that file is complete. Leaving without `finish`
+    closes the files as they are.
     """
 
     def __init__(self, out: Path, *, scenario: Mapping[str, Any]) -> None:
@@ -146,7 +147,7 @@ class BundleWriter:
                 writer.close()
 
     def add_flows(self, rows: pa.Table) -> None:
-        """Rows of FLOWS_SCHEMA."""
+        """Add rows of FLOWS_SCHEMA."""
         self._flows.write_table(rows)
 
     def add_records(self, records: Sequence[FlowRecord]) -> None:
@@ -160,7 +161,7 @@ class BundleWriter:
         self._ports += [{"kind": "queues", **sample} for sample in samples]
 
     def add_samples(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """How flows fare; without a call there is no such file."""
+        """Add samples of flows. Without any call the bundle has no such file."""
         if self._samples is None:
             self._samples = pq.ParquetWriter(self._out / "samples.parquet", SAMPLES_SCHEMA)
         self._samples.write_table(pa.Table.from_pylist(list(rows), schema=SAMPLES_SCHEMA))
@@ -168,7 +169,7 @@ class BundleWriter:
     def finish(
         self, *, meta: Mapping[str, Any], validity_reasons: Sequence[str], watched: Sequence[FlowRecord] = ()
     ) -> dict[str, Any]:
-        """Write what is left and return the summary."""
+        """Write the remaining rows and return the summary."""
         self._close()
         pq.write_table(pa.Table.from_pylist(self._ports, schema=_PORTS_SCHEMA), self._out / "ports.parquet")
         _write_json(self._out / "meta.json", meta)
@@ -191,7 +192,7 @@ def write_bundle(
     flow_samples: Sequence[Mapping[str, Any]] | None = None,
     watched: Sequence[FlowRecord] = (),
 ) -> dict[str, Any]:
-    """Write a whole bundle of records that are there already, and return the summary."""
+    """Write a whole bundle from records that exist already, and return the summary."""
     with BundleWriter(out, scenario=scenario) as bundle:
         bundle.add_records(flows)
         bundle.add_thresholds(map(vars, thresholds))
@@ -202,7 +203,7 @@ def write_bundle(
 
 
 def read_figures(bundle: Path) -> FlowFigures:
-    """Of the scheduled flows, a column at a time."""
+    """Return the figures of the scheduled flows, one array for each column."""
     path = bundle / "flows.parquet"
     scheduled = _column(path, "source") == SCHEDULED
 
@@ -227,7 +228,7 @@ def _column(path: Path, name: str) -> npt.NDArray[Any]:
 
 
 def is_complete(bundle: Path, scenario: Mapping[str, Any]) -> bool:
-    """Is a finished run of that very scenario there?"""
+    """Whether the folder holds a finished run of exactly this scenario."""
     if not (bundle / "summary.json").exists():
         return False
     return bool(json.loads((bundle / "scenario.json").read_text()) == json.loads(json.dumps(scenario)))
@@ -239,13 +240,13 @@ def read_flows(bundle: Path) -> list[dict[str, Any]]:
 
 
 def read_samples(bundle: Path) -> list[dict[str, Any]]:
-    """How the flows fared, in the order of time."""
+    """Return the samples of the flows, in the order of time."""
     rows: list[dict[str, Any]] = pq.read_table(bundle / "samples.parquet").to_pylist()
     return rows
 
 
 def read_ports(bundle: Path, kind: str) -> list[dict[str, Any]]:
-    """Rows of ports.parquet of one kind, "thresholds" or "queues", in the order of time."""
+    """Return the rows of ports.parquet of one kind, "thresholds" or "queues", in the order of time."""
     rows = pq.read_table(bundle / "ports.parquet", filters=[("kind", "=", kind)]).to_pylist()
     return sorted(rows, key=lambda row: row["at"])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a scenario can run. The choice is made by name; what is not chosen is not imported."""
+"""The fabrics that a scenario can run on, by name. Only the chosen one is imported."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ RunScenario = Callable[..., dict[str, Any]]
 
 
 def need_root() -> None:
-    """Raises SluiceError when this is not root."""
+    """Raise SluiceError unless this process has root rights."""
     if os.geteuid() != 0:
         raise SluiceError("the testbed makes network namespaces and loads BPF: run this as root (sudo)")
 
 
 def runner(on: str) -> RunScenario:
-    """The function that runs a scenario there, and all that it needs being there."""
+    """Return the function that runs a scenario on that fabric. Raises an error if the fabric lacks
+    something."""
     if on == SIMULATOR:
         from simulator import build
         from sluice.runs.simulator_run import run_on_simulator

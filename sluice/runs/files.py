@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenario and distribution files: reading what `policy` checks."""
+"""Reads scenario and distribution files; `policy` checks their content."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Parsed = TypeVar("Parsed")
 
 
 def load_cdf(name: str) -> SizeCdf:
-    """A distribution by the name of a file in experiments/workloads, or by path."""
+    """Return a distribution, by the name of a file in experiments/workloads or by path."""
     path = Path(name) if name.endswith(".cdf") else WORKLOADS / f"{name}.cdf"
     if not path.is_file():
         known = ", ".join(sorted(p.stem for p in WORKLOADS.glob("*.cdf")))
         raise FieldError(
             "workload.sizes",
-            f"there is no file {path}; known names: {known}, or give the path of a .cdf file",
+            f"there is no file {path}; the known names are {known}; otherwise give the path of a .cdf file",
         )
     return _parsed("workload.sizes", path, parse_cdf)
 
 
 def load_trace(name: str) -> Trace:
-    """A trace by path."""
+    """Return a trace, by path."""
     path = Path(name)
     if not path.is_file():
         raise FieldError(
@@ -44,32 +44,33 @@ def load_trace(name: str) -> Trace:
 
 
 def _parsed(field: str, path: Path, parse: Callable[[str, str], Parsed]) -> Parsed:
-    """What `parse` makes of a file that a scenario names; errors name the key, the file and the line."""
+    """Return the parsed content of a file that a scenario names. Errors name the key, the file and the line."""
     try:
         return parse(str(path), path.read_text())
     except FieldError as error:
         raise FieldError(field, str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise FieldError(field, f"{path} cannot be read ({error}): give a text file") from None
+        raise FieldError(field, f"cannot read {path} ({error}); give a text file") from None
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; `path` may also be the bare name of a file in experiments/scenarios."""
+    """Return the tables of a TOML file. `path` can also be the bare name of a file in experiments/scenarios."""
     if not path.suffix and not path.exists():
         path = SCENARIOS / f"{path.name}.toml"
     try:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in SCENARIOS.glob("*.toml")))
-        raise SluiceError(f"{path}: no such file; scenarios that come along: {known}") from None
+        raise SluiceError(f"{path}: no such file; the included scenarios are {known}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SluiceError(f"{path}: not TOML: {error}") from None
 
 
 def scenario_from_file(path: Path) -> tuple[Scenario, dict[str, Any]]:
-    """A checked scenario and the document it came from, without its plan for sweeps. Errors name the file and the key.
+    """Return a checked scenario and its document without the plan for sweeps. Errors name the file and the key.
 
-    Checked against its topology, too: hosts that are named are there, and no link is loaded beyond what it carries.
+    It is also checked against its topology: named hosts must exist, and no link may have more load
+    than it can carry.
     """
     document = {key: value for key, value in read_document(path).items() if key != "sweep"}
     try:
@@ -81,9 +82,10 @@ def scenario_from_file(path: Path) -> tuple[Scenario, dict[str, Any]]:
 
 
 def scenario_with(document: Mapping[str, Any], **tables: Any) -> tuple[Scenario, dict[str, Any]]:
-    """The same scenario with keys changed: tables merge key by key, plain values replace.
+    """Return the same scenario with changed keys: tables merge key by key, plain values replace.
 
-    A changed scheme name replaces its whole table: one scheme's settings mean nothing to another.
+    A new scheme name replaces the whole table, because settings of one scheme do not apply to
+    another.
     """
     merged: dict[str, Any] = {key: dict(v) if isinstance(v, Mapping) else v for key, v in document.items()}
     for key, value in tables.items():

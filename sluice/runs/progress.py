@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a run is: the same on the testbed and on the simulator."""
+"""The progress of a run, in the same form on the testbed and on the simulator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from policy.scenario import Scenario
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is."""
+    """How many flows of a run have ended, and how much time is left."""
 
     elapsed_s: float
     expected_s: float
@@ -23,6 +23,6 @@ Report = Callable[[Progress], None]
 
 
 def flow_count(scenario: Scenario) -> int:
-    """All flows of a run, of which a fabric may have drawn only the first so far."""
+    """Return the number of flows in a run. A fabric may have drawn only the first of them so far."""
     flows = scenario.workload.flows
     return flows if isinstance(flows, int) else len(flows)

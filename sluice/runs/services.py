@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes beside the testbed: started, watched, restarted when they die, stopped in reverse order."""
+"""The processes of a run besides the testbed: started, watched, restarted when they die, stopped
+in reverse order."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ class Service:
 class Services:
     """The supervised processes, in the order in which they were started.
 
-    Not threaded: whoever runs the show calls `check` a few times a second (a child dies with the thread that started
-    it, so all of them are started here, by the main thread).
+    It uses no thread. The main thread calls `check` a few times a second. It also starts all
+    processes, because a child dies with the thread that started it.
     """
 
     running: list[Service] = field(default_factory=list)
@@ -48,7 +49,7 @@ class Services:
         return service
 
     def check(self) -> None:
-        """Restart what has died. SluiceError when a process keeps dying right after its start."""
+        """Restart processes that died. Raises SluiceError if a process keeps dying right after its start."""
         for service in self.running:
             code = service.process.poll()
             if code is not None:
@@ -59,14 +60,14 @@ class Services:
         service.quick_deaths = service.quick_deaths + 1 if quick else 0
         if service.quick_deaths >= MAX_QUICK_DEATHS:
             raise SluiceError(
-                f"{service.name} keeps ending (exit code {code}): see its log in the run's folder"
+                f"{service.name} ends right after each start (exit code {code}); see its log in the run's folder"
             )
         log.warning("%s ended (exit code %d): restarting it", service.name, code)
         service.process, service.started_at = service.start(), time.monotonic()
         service.restarts += 1
 
     def stop(self, *prefixes: str) -> None:
-        """Stop the services whose name starts with one of the prefixes (all without any), newest first."""
+        """Stop the services whose name starts with one of the prefixes (all without a prefix), newest first."""
         chosen = [s for s in self.running if not prefixes or s.name.startswith(prefixes)]
         for service in reversed(chosen):
             if service.process.poll() is None:

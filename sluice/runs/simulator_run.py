@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One scenario on the simulator, from the schedule to the bundle: the same files as a run on the testbed has."""
+"""One scenario on the simulator, from the schedule to the bundle, with the same files as a run on
+the testbed."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from topologies import build_topology
 
 UNIT_Q20 = 1 << 20
 UNIT_Q16 = 1 << 16
-REASONS = {"killed": "quenched", "unfinished": "not done when the grace was over"}
+REASONS = {"killed": "quenched", "unfinished": "unfinished at the end of the grace period"}
 
 
 def run_on_simulator(
@@ -34,7 +35,7 @@ def run_on_simulator(
     out: Path,
     report: Report = lambda progress: None,
 ) -> dict[str, Any]:
-    """Run a scenario on the fabric simulator and write its bundle; returns the summary."""
+    """Run a scenario on the simulated fabric and write its bundle. Returns the summary."""
     extension.build()
     from simulator.run import Simulation
 
@@ -69,17 +70,17 @@ def run_on_simulator(
 
 
 def _in_flows(progress: SimulationProgress, total: int) -> Progress:
-    """For a bar over flows: the time left is told by how fast they have ended so far."""
+    """Return the progress for a bar over flows: the time left follows from how fast flows have ended so far."""
     return Progress(progress.ended, total, progress.ended, total)
 
 
 def _scale(scenario: Scenario) -> float:
-    """Of size classes."""
+    """Return the scale of the size classes."""
     return scenario.workload.scale if isinstance(scenario.workload, Workload) else 1.0
 
 
 def _flow_rows(columns: Mapping[str, Any], scenario: Scenario, topology: Topology, run_id: str) -> pa.Table:
-    """What the fabric and the schedule know of flows that have ended, as rows of flows.parquet."""
+    """Return the flows that have ended as rows of flows.parquet, from the fabric's columns and the schedule."""
     finished = columns["outcome"] == OUTCOMES.index("finished")
     endless = ~np.isnan(columns["until_s"])
     fct_us = np.where(finished, columns["fct_ps"] / PS_PER_US, np.nan)
@@ -129,7 +130,7 @@ def _threshold_row(moved: ThresholdsMoved) -> dict[str, Any]:
 def _sample_rows(
     at_s: float, columns: Mapping[str, Any], run_id: str, labels: Mapping[int, str]
 ) -> list[dict[str, Any]]:
-    """Rows of samples.parquet: what every sender under way says of itself."""
+    """Return rows of samples.parquet: the state of every active sender."""
     return [
         {
             "at_s": at_s,

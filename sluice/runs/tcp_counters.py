@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hosts' TCP stacks did about loss during a run: a tail is only believed when these explain it."""
+"""The hosts' TCP counters about loss during a run. They show whether the network or the stack
+caused a long tail."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ COUNTERS = {
     "TcpExtTCPDeliveredCE": "packets_delivered_with_ce",
     "TcpExtTCPSynRetrans": "syn_retransmissions",
 }
-"""Kernel counter → what it counts. A needless retransmission is one that the receiver reported as a duplicate."""
+"""Kernel counter → its meaning. The receiver of an unnecessary retransmission reported it as a duplicate."""
 
 
 def tcp_counters(bed: Testbed) -> dict[str, int]:
-    """Sums over all hosts since the testbed started."""
+    """Return sums over all hosts since the testbed started."""
     total = dict.fromkeys(COUNTERS.values(), 0)
     for host in bed.topology.hosts:
         kernel = json.loads(bed.exec(host.name, ["nstat", "-a", "-s", "-z", "-j"]))["kernel"]

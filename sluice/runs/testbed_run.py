@@ -17,8 +17,9 @@ from policy.records import BACKGROUND, WATCHED, FlowRecord
 from policy.scenario import Scenario, scheduled_flows
 from policy.schedule import ScheduledFlow
 from sluice.runs.bundle import machine_meta, write_bundle
+from sluice.runs.process_input import WebSettings
 from sluice.runs.progress import Progress, Report
-from sluice.runs.stack import Stack, WebSettings
+from sluice.runs.stack import Stack
 from sluice.runs.tcp_counters import difference, tcp_counters
 from sluice.runs.validity import RunWatch
 from store import observed
@@ -36,9 +37,10 @@ def run_on_testbed(
     store: str | None = None,
     event_log: Path | None = None,
 ) -> dict[str, Any]:
-    """Run a scenario on real switches and real TCP and write its bundle; returns the summary.
+    """Run a scenario on real switches and real TCP and write its bundle. Returns the summary.
 
-    `store` is the URL of a store that outlives the run; `event_log` a file for its events as lines of JSON.
+    `store` is the URL of a store that outlives the run. `event_log` is a file that gets each event
+    as a line of JSON.
     """
     check_fabric(scenario.policy, TESTBED)
     topology = build_topology(scenario)
@@ -79,13 +81,13 @@ def run_on_testbed(
 
 
 def _clear(out: Path) -> None:
-    """An earlier run's store and summary must not pass for this one's."""
+    """Delete an earlier run's store and summary, so that they cannot pass for this run's."""
     (out / "summary.json").unlink(missing_ok=True)
     shutil.rmtree(out / "run", ignore_errors=True)
 
 
 def follow(stack: Stack, flows: list[ScheduledFlow], start_at: float, report: Report) -> None:
-    """Until every flow is recorded, or the grace after the last start is over."""
+    """Wait until every flow is recorded, or until the grace period after the last start ends."""
     last_s = max((flow.until_s or flow.start_s for flow in flows), default=0.0)
     while True:
         stack.check()
@@ -98,12 +100,12 @@ def follow(stack: Stack, flows: list[ScheduledFlow], start_at: float, report: Re
 
 
 def _records(stack: Stack) -> list[FlowRecord]:
-    """Of the schedule's flows, the endless ones included."""
+    """Return the records of the schedule's flows, with the endless ones."""
     return stack.records() + stack.records(BACKGROUND)
 
 
 def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
-    """Packets that were lost anywhere but in the emulated queues, by place."""
+    """Return where packets were lost outside the emulated queues, as reasons against validity."""
     return [
         f"{after[place] - before.get(place, 0)} packets were lost outside the emulated queues: {place}"
         for place in after
@@ -112,7 +114,8 @@ def loss_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[st
 
 
 def fallback_reasons(stack: Stack) -> list[str]:
-    """What hosts could not do for the scheme: its congestion control, its tags, declaring flows to the kernel."""
+    """Return what hosts could not do for the scheme: its congestion control, its tags, declaring
+    flows to the kernel."""
     beats = observed.host_heartbeats(stack.engine)
     undeclared = [name for name, beat in beats.items() if beat.flows_undeclared]
     fallen = [name for name, beat in beats.items() if beat.fallback]
@@ -125,9 +128,9 @@ def fallback_reasons(stack: Stack) -> list[str]:
 def complete(
     records: list[FlowRecord], flows: list[ScheduledFlow], scenario: Scenario, start_at: float
 ) -> list[FlowRecord]:
-    """Every scheduled flow has one record: those that nobody reported are unfinished, not gone.
+    """Return one record for every scheduled flow. A flow that no agent reported counts as unfinished.
 
-    `start_at`: epoch second at which the schedule began.
+    `start_at` is the epoch second of the schedule's start.
     """
     known = {record.id for record in records}
     missing = [

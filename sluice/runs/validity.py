@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an emulated run may pass for a network: is the CPU saturated, do packets wait for the switches, do links
-send at their rate?"""
+"""Whether the network and not the machine decided an emulated run: CPU load, packets that wait for
+the switch process, and ports that send late."""
 
 from __future__ import annotations
 
@@ -15,36 +15,40 @@ from topologies.testbed import PortService, Testbed
 
 CPU_SAMPLE_S = 0.5
 CPU_LIMIT = 0.97
-"""Share of all cores' time; above it processes wait for the CPU and the FCT measures that."""
+"""Share of all cores' time. Above it, processes wait for the CPU, and the FCT measures that wait."""
 WAITING_SAMPLE_S = 0.02
 WAITING_LIMIT_BYTES = 65_536
-"""Memory of the packets that wait for ovs-vswitchd, whose one thread moves every packet of a userspace datapath.
+"""Limit of the memory of packets that wait for ovs-vswitchd. Its one thread moves every packet of
+a userspace datapath.
 
-Some 28 full ones, which take it two milliseconds at worst. Its CPU time tells nothing: when packets come one by one it
-is busy all the time at 12,000 a second, and hardly one waits (p99: 4 packets); in batches it moves many more.
+These are about 28 full packets, which take it two milliseconds at worst. Its CPU time shows no
+overload. If packets come one by one, it is always busy at 12,000 packets a second, and almost none
+waits (p99: 4 packets). If packets come in batches, it moves many more.
 """
 EXCEEDED_SHARE_LIMIT = 0.05
-"""Share of the samples that may exceed a limit."""
+"""The greatest share of the samples that may exceed a limit."""
 LATE_LIMIT = 0.05
-"""A port's lateness over the time of what it sent: flows through it take longer by this at least."""
+"""Limit of a port's lateness as a share of its sending time. Flows through the port take longer by
+at least this share."""
 LEAST_BUSY_S = 1.0
-"""Of a port that sent less than this nothing is said."""
+"""A port that sent for less time than this is not judged."""
 
 
 @dataclass
 class RunWatch:
-    """Samples the machine's CPU, and what waits for the switches, while a run lasts; and how late ports were in it."""
+    """Samples the machine's CPU and the packets that wait for the switches during a run, and reads
+    how late ports were."""
 
     switch_pid: int
-    """Of ovs-vswitchd."""
+    """Process id of ovs-vswitchd."""
     service: Callable[[], Mapping[str, PortService]]
-    """What ports have done since some moment."""
+    """Returns each port's sending time and lateness since its agent started."""
     machine: list[float] = field(default_factory=list)
     switch: list[float] = field(default_factory=list)
-    """Share of one core."""
+    """Shares of one core."""
     waiting_bytes: list[int] = field(default_factory=list)
     late: dict[str, float] = field(default_factory=dict)
-    """Port id → lateness over the time of what it sent."""
+    """Port id → lateness as a share of its sending time."""
 
     @classmethod
     def of(cls, testbed: Testbed) -> RunWatch:
@@ -80,28 +84,29 @@ class RunWatch:
         return (time.monotonic(), *_machine_ticks(), _process_ticks(self.switch_pid))
 
     def reasons(self) -> list[str]:
-        """Why the run is not valid; empty when it is."""
+        """Return why the run is not valid; empty if it is valid."""
         found = []
         busy = _share_above(self.machine, CPU_LIMIT)
         if busy > EXCEEDED_SHARE_LIMIT:
             found.append(
-                f"the CPU was saturated (above {CPU_LIMIT:.0%}) in {busy:.0%} of the run: lower rates or load"
+                f"the CPU was saturated (above {CPU_LIMIT:.0%}) in {busy:.0%} of the run; lower the rates or the load"
             )
         behind = _share_above(self.waiting_bytes, WAITING_LIMIT_BYTES)
         if behind > EXCEEDED_SHARE_LIMIT:
             found.append(
-                f"ovs-vswitchd was behind (more than {WAITING_LIMIT_BYTES} bytes of packets waited for it) in "
-                f"{behind:.0%} of the run: lower rates or load"
+                f"ovs-vswitchd fell behind (more than {WAITING_LIMIT_BYTES} bytes of packets waited for it) in "
+                f"{behind:.0%} of the run; lower the rates or the load"
             )
         found += [
-            f"the machine served port {port} late, by {share:.0%} of the time of what it sent: lower rates or load"
+            f"the machine served port {port} late, by {share:.0%} of the port's sending time; "
+            "lower the rates or the load"
             for port, share in self.late.items()
             if share > LATE_LIMIT
         ]
         return found
 
     def summary(self) -> dict[str, float]:
-        """Mean and peak CPU shares, and what waited for the switches, for meta.json."""
+        """Return mean and peak CPU shares, and the bytes that waited for the switches, for meta.json."""
         shares = {
             f"{name}_{what}": round(value, 3)
             for name, samples in (("machine_cpu", self.machine), ("switch_cpu", self.switch))
@@ -120,11 +125,12 @@ class RunWatch:
 
 
 def lateness(before: Mapping[str, PortService], after: Mapping[str, PortService]) -> dict[str, float]:
-    """Port id → lateness over busy time between two looks, of the ports of which there is something to say."""
+    """Return port id → lateness as a share of the sending time between two readings, for ports
+    that sent long enough."""
     found = {}
     for port, now in after.items():
         then = before.get(port, PortService(0.0, 0.0))
-        if now.busy_s < then.busy_s:  # the port agent started anew, and counts from zero
+        if now.busy_s < then.busy_s:  # the port agent restarted and counts from zero
             then = PortService(0.0, 0.0)
         if now.busy_s - then.busy_s >= LEAST_BUSY_S:
             found[port] = (now.late_s - then.late_s) / (now.busy_s - then.busy_s)
@@ -136,19 +142,19 @@ def _share_above(samples: Sequence[float], limit: float) -> float:
 
 
 def _waiting_bytes(pid: int) -> int:
-    """Memory of what waits in the packet sockets of a process's network namespace."""
+    """Return the memory of the packets in the packet sockets of a process's network namespace."""
     try:
         lines = Path(f"/proc/{pid}/net/packet").read_text().splitlines()[1:]
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return 0
     return sum(int(line.split()[6]) for line in lines)
 
 
 def _machine_ticks() -> tuple[int, int]:
-    """Busy and total ticks of all cores.
+    """Return the busy ticks and all ticks of all cores.
 
-    Time that a hypervisor stole is busy, because the run could not have it. Time of processes with a lower priority
-    ("nice") is not: the run could have it at any moment.
+    Time that a hypervisor took counts as busy, because the run could not use it. Time of processes
+    with a lower priority ("nice") does not, because the run could have used it.
     """
     ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     _, nice, _, idle, waiting, *_ = ticks
@@ -156,7 +162,7 @@ def _machine_ticks() -> tuple[int, int]:
 
 
 def _process_ticks(pid: int) -> int:
-    """Ticks of a process's first thread, the one that forwards."""
+    """Return the ticks of a process's first thread, which forwards the packets."""
     try:
         fields = Path(f"/proc/{pid}/task/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:

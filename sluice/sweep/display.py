@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep on the terminal: points done, a bar for each that runs, the time left."""
+"""A sweep in the terminal: finished points, a bar for each running point, the time left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ MAX_WIDTH = 300
 
 @contextmanager
 def sweep_display() -> Iterator[Report]:
-    """Yields what `run_points` reports to. Without a terminal, a line whenever a point has ended."""
+    """Yield the function that `run_points` reports to. Without a terminal it prints a line
+    whenever a point ends."""
     if not console.is_terminal:
         yield _lines()
         return
@@ -32,7 +33,7 @@ def sweep_display() -> Iterator[Report]:
 
 
 def picture(progress: SweepProgress) -> Group:
-    """The headline, and the points that run."""
+    """Return the headline and the running points."""
     bars = Table.grid(padding=(0, 1))
     for name, status in sorted(progress.running.items()):
         bar = ProgressBar(total=max(status.flows, 1), completed=status.done, width=30)
@@ -42,23 +43,25 @@ def picture(progress: SweepProgress) -> Group:
 
 
 def headline(progress: SweepProgress) -> str:
-    """7 of 12 points done, 2 running, 1 failed, about 3 min left"""
+    """Return a text such as: 7 of 12 points done, 2 running, 1 failed, about 3 min left."""
     parts = [f"{progress.finished} of {progress.points} points done"]
     parts += [f"{len(progress.running)} running"] if progress.running else []
     parts += [f"{progress.failed} failed"] if progress.failed else []
     if progress.remaining_s is None:
-        parts.append("time left not known yet")
+        parts.append("time left still unknown")
     elif progress.remaining_s > 0:
         parts.append(f"{_about(progress.remaining_s)} left")
     return ", ".join(parts)
 
 
 def print_outcome(out: Path, rows: Sequence[Row], outcome: Outcome) -> int:
-    """The table and what failed, and sweep.parquet; exit code 1 when a point failed."""
+    """Print the table and the failed points, and write sweep.parquet. The exit code is 1 if a point failed."""
     if rows:
         table = terminal_table(rows)
         needed = console.measure(table, options=console.options.update_width(MAX_WIDTH)).maximum
-        Console(width=max(needed, console.width)).print(table)  # a cut number is worse than a broken line
+        Console(width=max(needed, console.width)).print(
+            table
+        )  # because a broken line is easier to read than a cut number
         console.print(f"figures: {write(out, rows)}", highlight=False, soft_wrap=True)
     for name, reason in outcome.failed.items():
         console.print(f"[bold red]failed:[/] {name}: {escape(reason)}", highlight=False, soft_wrap=True)

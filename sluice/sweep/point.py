@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One point of a sweep, as a job of its own: python -m sluice.sweep.point DIR NAME"""
+"""One point of a sweep, as a job of its own: `python -m sluice.sweep.point DIR NAME`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from sluice.terminal import end_in_order
 
 
 def main(folder: Path, name: str) -> int:
-    """Exit code 0 when the bundle is complete, 2 for what a user can mend; a bug ends with its traceback."""
+    """Return 0 if the bundle is complete, 2 for an error that a user can correct. A defect ends
+    with its traceback."""
     end_in_order()
     die_with_parent()
     status = StatusFile(folder, name)
@@ -41,8 +42,8 @@ def main(folder: Path, name: str) -> int:
 
 
 def run(config: dict[str, Any], name: str, out: Path, status: StatusFile) -> None:
-    """Run the point `name` of a sweep's configuration into the folder `out`."""
-    os.chdir(config["cwd"])  # files that a scenario names are where the sweep was started
+    """Run the point `name` of a sweep's configuration and write its bundle into the folder `out`."""
+    os.chdir(config["cwd"])  # paths in a scenario are relative to where the sweep was started
     scenario, document = scenario_with(config["points"][name]["document"])
     run_scenario, flows = runner(config["on"]), flow_count(scenario)
 

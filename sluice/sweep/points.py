@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The points of a sweep: a scenario with every combination of scheme, load and seed, each checked before anything runs.
+"""The points of a sweep: a scenario with every combination of scheme, load and seed. All are
+checked before any runs.
 
-A scenario file may say more in its [sweep] table; everything in it is optional:
+The [sweep] table of a scenario file can set them. Every key of it is optional:
 
     [sweep]
     schemes = ["dctcp", "pias", "pias-10KB"]      # what the command line does not say
@@ -39,12 +40,12 @@ from topologies import build_topology
 Document = dict[str, Any]
 
 TABLES = ("fabric", "transport", "workload", "deadlines", "simulator")
-"""What a scheme's table in [sweep] may change beside [scheme] itself."""
+"""Tables that a scheme's table in [sweep] may change, besides [scheme] itself."""
 
 
 @dataclass(frozen=True)
 class SweepKeys:
-    """The [sweep] table of a scenario, apart from [sweep.scheme]."""
+    """The [sweep] table of a scenario, without [sweep.scheme]."""
 
     schemes: tuple[str, ...] | None = entry(
         ListOf(Text(longest=64), shortest=1), "Schemes, or variants of [sweep.scheme].", default=None
@@ -69,22 +70,22 @@ class Point:
     """One run of a sweep."""
 
     scheme: str
-    """A scheme's name, or that of a variant in [sweep.scheme]."""
+    """The name of a scheme, or of a variant in [sweep.scheme]."""
     load: float | None
-    """None: the scenario lists its flows, and has no load."""
+    """None: the scenario lists its flows and has no load."""
     seed: int
     document: Document
     """The resolved scenario."""
 
     @property
     def name(self) -> str:
-        """The bundle's folder inside the sweep's; names sort as their numbers do."""
+        """The bundle's folder inside the sweep's folder. Names sort in the order of their numbers."""
         load = [] if self.load is None else [f"load-{self.load:g}"]
         return "/".join([self.scheme, *load, f"seed-{self.seed:02d}"])
 
     @property
     def digest(self) -> str:
-        """Changes when anything in the resolved scenario does."""
+        """A hash of the resolved scenario."""
         text = json.dumps(self.document, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -97,10 +98,12 @@ def points(
     seeds: Sequence[int] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> list[Point]:
-    """Every combination. An axis that is not given is what the document's [sweep] table says, else the scenario's.
+    """Return every combination. A missing axis comes from the document's [sweep] table, otherwise
+    from the scenario.
 
-    `settings`: values for all points by key ("fabric.buffer"), over everything else. SluiceError names the point and
-    the key of the first combination that is not a scenario.
+    `settings` are values for all points by key ("fabric.buffer"); they have the highest
+    precedence. SluiceError names the point and the key of the first combination that is not a
+    valid scenario.
     """
     plans, planned = _read_sweep(document.get("sweep", {}))
     axes = (
@@ -109,13 +112,14 @@ def points(
         _axis(seeds, planned.seeds, document.get("seed", 1)),
     )
     for key in AXES.keys() & (settings or {}).keys():
-        raise SluiceError(f"{key} is an axis of the sweep: give it with {AXES[key]}")
+        raise SluiceError(f"{key} is an axis of the sweep; set it with {AXES[key]}")
     base = {key: value for key, value in document.items() if key != "sweep"}
     found = []
     for scheme, load, seed in product(*axes):
         if not _LABEL.fullmatch(str(scheme)):
             raise FieldError(
-                "scheme", f"{scheme!r} cannot name a folder: letters, digits, '.', '_', '+' and '-'"
+                "scheme",
+                f"{scheme!r} cannot name a folder; allowed are letters, digits, '.', '_', '+' and '-'",
             )
         resolved = _resolve(base, _plan(plans, scheme), load, seed, settings or {})
         found.append(Point(scheme, load, seed, resolved))
@@ -124,10 +128,11 @@ def points(
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """`table.key=value` as a key and a TOML value; what is not TOML is text: rto_min=2ms needs no quotes."""
+    """Return `table.key=value` as a key and a TOML value. Other text stays text, so rto_min=2ms
+    needs no quotes."""
     key, equals, value = text.partition("=")
     if not equals or not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", key):
-        raise SluiceError(f"--set {text}: must be key=value, as in --set fabric.buffer=240KB")
+        raise SluiceError(f"--set {text}: must be key=value, for example --set fabric.buffer=240KB")
     try:
         return key, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -135,7 +140,7 @@ def setting(text: str) -> tuple[str, Any]:
 
 
 def _read_sweep(table: object) -> tuple[object, SweepKeys]:
-    """The plans for single schemes, which no table of keys can describe, and the rest."""
+    """Return the plans for single schemes, whose names are free, and the other keys."""
     if not isinstance(table, Mapping):
         raise FieldError("sweep", "must be a table")
     rest = {key: value for key, value in table.items() if key != "scheme"}
@@ -148,7 +153,7 @@ def _axis(given: Sequence[Any] | None, planned: Sequence[Any] | None, own: objec
 
 
 def _plan(plans: object, scheme: str) -> Document:
-    """What [sweep.scheme] says of a scheme; its `name` says which scheme a variant is."""
+    """Return the table [sweep.scheme.NAME]. Its `name` is the scheme of a variant."""
     if not isinstance(plans, Mapping) or not isinstance(plans.get(scheme, {}), Mapping):
         raise FieldError(f"sweep.scheme.{scheme}", "must be a table")
     return {"name": scheme, **plans.get(scheme, {})}
@@ -157,13 +162,14 @@ def _plan(plans: object, scheme: str) -> Document:
 def _resolve(
     base: Mapping[str, Any], plan: Document, load: float | None, seed: int, settings: Mapping[str, Any]
 ) -> Document:
-    """The scenario of one point: the file's, the scheme's plan, the plan for the load, the settings."""
+    """Return the scenario of one point: the file's, changed by the scheme's plan, the load's plan
+    and the settings."""
     resolved: Document = copy.deepcopy(dict(base))
     resolved["seed"] = seed
     if load is not None:
         resolved["workload"] = {**resolved.get("workload", {}), "load": load}
     if _get(base, "scheme.name") != plan["name"]:
-        resolved["scheme"] = {}  # one scheme's settings mean nothing to another
+        resolved["scheme"] = {}  # settings of one scheme do not apply to another
     by_load, always = _split(plan)
     for changes in (always, by_load.get(load, {})):
         _apply(resolved, changes)
@@ -173,7 +179,8 @@ def _resolve(
 
 
 def _split(plan: Document) -> tuple[dict[float | None, Document], Document]:
-    """What holds for single loads, and the rest. TOML reads [sweep.scheme.pias.0.8] as 8 in 0; "0.8" works, too."""
+    """Return the plans for single loads, and the rest. TOML reads [sweep.scheme.pias.0.8] as 8 in
+    0; "0.8" works, too."""
     by_load: dict[float | None, Document] = {}
     always: Document = {}
     for key, value in plan.items():
@@ -212,7 +219,7 @@ def _get(document: Mapping[str, Any], key: str) -> Any:
 
 
 def _check(found: Iterable[Point]) -> None:
-    """Points that differ by their seed alone are checked once."""
+    """Check the points; those that differ only by their seed are checked once."""
     seen = set()
     for point in found:
         if (point.scheme, point.load) in seen:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the points of a sweep with Snakemake: resumes, shows how far they are, and leaves nothing running."""
+"""Runs the points of a sweep with Snakemake: resumes, shows the progress, and leaves no process running."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ CONFIG = "sweep.json"
 LOG, POINT_LOG = "snakemake.log", "log.txt"
 POLL_S = 0.2
 GRACE_S = 20.0
-"""That a testbed needs at most to take itself down in order."""
+"""The longest time that a testbed needs to end in order."""
 
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """How far a sweep is."""
+    """The progress of a sweep."""
 
     points: int
     finished: int
-    """Bundles that are there, those of earlier calls included."""
+    """Existing bundles, also those of earlier calls."""
     failed: int
     running: Mapping[str, Status]
     remaining_s: float | None
@@ -47,11 +47,11 @@ class SweepProgress:
 
 @dataclass
 class Outcome:
-    """What became of the points."""
+    """The results of a sweep's points."""
 
     finished: list[Point] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    """Name of a point and why it has no bundle."""
+    """Name of a point → why it has no bundle."""
 
 
 Report = Callable[[SweepProgress], None]
@@ -65,10 +65,11 @@ def run_points(
     jobs: int | None = None,
     report: Report = lambda progress: None,
 ) -> Outcome:
-    """Run what is not there yet; a point that fails does not keep the others from running.
+    """Run the points that have no bundle yet. If a point fails, the others still run.
 
-    `jobs`: points at a time; None: one a core on the simulator. On the testbed it is one: two would measure each other.
-    KeyboardInterrupt stops what runs and keeps what is finished.
+    `jobs` is the number of points at a time. None means one for each core on the simulator, and
+    one on the testbed, where two would take each other's CPU time. KeyboardInterrupt stops the
+    running points and keeps the finished ones.
     """
     jobs = _jobs(on, jobs)
     out = out.resolve()
@@ -78,14 +79,14 @@ def run_points(
         waiting = [point for point in points if not is_finished(out, point)]
         _write_config(out, on, points)
         if waiting:
-            runner(on)  # what it needs is there, and compiled once, before several want it
+            runner(on)  # checks the fabric, and compiles it once before several points use it
             _forget(out, waiting)
             _run_snakemake(out, points, waiting, jobs, report)
     return _outcome(out, points)
 
 
 def is_finished(out: Path, point: Point) -> bool:
-    """Is a whole bundle of this very scenario there?"""
+    """Whether the folder holds a complete bundle of exactly this scenario."""
     bundle = out / point.name
     try:
         json.loads((bundle / "summary.json").read_text())
@@ -99,14 +100,14 @@ def _jobs(on: str, jobs: int | None) -> int:
         return jobs or len(os.sched_getaffinity(0))
     if jobs not in (None, 1):
         raise SluiceError(
-            "--jobs: on the testbed points run one at a time; two would take each other's CPU time"
+            "--jobs: must be 1 on the testbed, because two points would take each other's CPU time"
         )
     return 1
 
 
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
-    """Two sweeps must not write the same bundles. The kernel opens the lock when its holder dies."""
+    """Keep a second sweep out of the folder. The kernel releases the lock if its holder dies."""
     with (out / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,7 +122,7 @@ def _same_fabric(out: Path, on: str) -> None:
     except FileNotFoundError:
         return
     if before != on:
-        raise SluiceError(f"{out} holds a sweep on the {before}: give another folder with --out")
+        raise SluiceError(f"{out} holds a sweep on the {before}; give another folder with --out")
 
 
 def _write_config(out: Path, on: str, points: Sequence[Point]) -> None:
@@ -143,7 +144,8 @@ def _write_config(out: Path, on: str, points: Sequence[Point]) -> None:
 
 
 def _forget(out: Path, waiting: Sequence[Point]) -> None:
-    """Bundles of other scenarios, and how earlier attempts ended, must not pass for this sweep's."""
+    """Delete bundles of other scenarios and the states of earlier attempts, so that they cannot
+    pass for this sweep's."""
     shutil.rmtree(out / FOLDER, ignore_errors=True)
     for point in waiting:
         (out / point.name / "summary.json").unlink(missing_ok=True)
@@ -180,7 +182,7 @@ def _command(out: Path, waiting: Sequence[Point], jobs: int) -> list[str]:
 
 
 def _end(snakemake: subprocess.Popen[bytes]) -> None:
-    """As Ctrl-C in its terminal would: the whole group of processes is told, and killed when it takes too long."""
+    """Interrupt the whole process group, as Ctrl-C in its terminal would. Kill it if it takes too long."""
     if snakemake.poll() is not None:
         return
     os.killpg(snakemake.pid, signal.SIGINT)
@@ -218,5 +220,5 @@ def _outcome(out: Path, points: Sequence[Point]) -> Outcome:
 def _reason(out: Path, name: str) -> str:
     status = read_status(out, name)
     if status is None:
-        return f"it never started: see {out / LOG}"
-    return status.reason or f"its process ended without a word (killed?): see {out / name / POINT_LOG}"
+        return f"it did not start; see {out / LOG}"
+    return status.reason or f"its process ended without a message (killed?); see {out / name / POINT_LOG}"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the points of a sweep fare: each writes a small file, wherever it runs, and whoever shows progress reads them."""
+"""The states of a sweep's points. Each point writes a small file on its machine; the display reads
+all files."""
 
 from __future__ import annotations
 
@@ -17,27 +18,27 @@ WRITE_EVERY_S = 0.5
 
 @dataclass(frozen=True)
 class Status:
-    """One point's state."""
+    """The state of one point."""
 
     state: str
     elapsed_s: float
-    """Since it started."""
+    """Seconds since it started."""
     done: int = 0
-    """Flows that have ended, of …"""
+    """Flows that have ended, out of `flows`."""
     flows: int = 0
     reason: str = ""
     """Why it failed, in one line."""
 
     @property
     def remaining_s(self) -> float | None:
-        """As the flows went so far; None before a hundredth of them has ended."""
+        """An estimate from the flows that have ended; None before a hundredth of them has ended."""
         if self.done <= self.flows / 100:
             return None
         return max(0.0, self.elapsed_s * (self.flows / self.done - 1))
 
 
 class StatusFile:
-    """Written by the process that runs the point."""
+    """The file of one point. Only the process that runs the point writes it."""
 
     def __init__(self, folder: Path, point: str) -> None:
         self.path = folder / FOLDER / f"{point}.json"
@@ -59,7 +60,7 @@ class StatusFile:
         return time.monotonic() - self._began_s
 
     def _write(self, status: Status) -> None:
-        """Whoever reads sees the old or the new status, never half of one."""
+        """Replace the file at once, so that a reader sees the old or the new status, never a mixture."""
         fresh = self.path.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(status)))
         fresh.replace(self.path)
@@ -67,7 +68,7 @@ class StatusFile:
 
 
 def read_status(folder: Path, point: str) -> Status | None:
-    """None: it has not started."""
+    """Return the status of a point; None if it has not started."""
     try:
         return Status(**json.loads((folder / FOLDER / f"{point}.json").read_text()))
     except FileNotFoundError:
@@ -75,10 +76,10 @@ def read_status(folder: Path, point: str) -> Status | None:
 
 
 def remaining_s(statuses: Iterable[Status], waiting: int, jobs: int) -> float | None:
-    """Seconds until the last point ends, or None while nobody can know.
+    """Return the seconds until the last point ends; None while they are unknown.
 
-    Points that wait are taken to last as long as those that ended, or, before one has, as those under way will; each
-    starts where a place becomes free first.
+    Waiting points count as long as the ended ones took. Before any has ended, they count as long
+    as the running ones will take. Each starts at the first free place.
     """
     lasted: list[float] = []
     places: list[float] = []

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep came to: one row a point in sweep.parquet, and a table of schemes and loads for people."""
+"""The results of a sweep: one row for each point in sweep.parquet, and a table of schemes and
+loads in the terminal."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ COLUMNS = (
 
 
 def rows(out: Path, points: Iterable[Point]) -> list[Row]:
-    """One row for every point that has a bundle: its place on the axes and the figures of its summary.json."""
+    """Return one row for every point that has a bundle: its scheme, load and seed, and the figures
+    of its summary.json."""
     return [
         {
             "scheme": point.scheme,
@@ -49,7 +51,7 @@ def rows(out: Path, points: Iterable[Point]) -> list[Row]:
 
 
 def figures(summary: Mapping[str, Any]) -> Row:
-    """A summary.json as one row; column names say where each figure comes from (fct_us_small_p99)."""
+    """Return a summary.json as one row. A column's name says where its figure comes from (fct_us_small_p99)."""
     row: Row = {
         f"{measure}_{group}_{name}": summary[measure][group][name]
         for measure in ("fct_us", "slowdown")
@@ -68,14 +70,15 @@ def figures(summary: Mapping[str, Any]) -> Row:
 
 
 def write(out: Path, table: Sequence[Row]) -> Path:
-    """Write sweep.parquet."""
+    """Write sweep.parquet and return its path."""
     path = out / FILE
     pq.write_table(pa.Table.from_pylist(list(table)), path)
     return path
 
 
 def terminal_table(table: Sequence[Row]) -> Table:
-    """Loads and schemes in the order of the sweep; means over the seeds and their standard deviation."""
+    """Return a table with loads and schemes in the sweep's order: means over the seeds and their
+    standard deviation."""
     seeds = len({row["seed"] for row in table})
     over = f", over {seeds} seeds ± standard deviation" if seeds > 1 else ""
     shown = Table(title=f"mean FCT in ms{over}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
@@ -110,7 +113,7 @@ def _cell(runs: Sequence[Row], column: str, factor: float) -> str:
 
 
 def _doubts(runs: Sequence[Row]) -> str:
-    """What keeps the figures from being the whole truth."""
+    """Return the reasons to doubt the figures: runs that are not valid, and unfinished flows."""
     bad, unfinished = sum(not row["valid"] for row in runs), sum(row["unfinished"] for row in runs)
     found = [f"[bold red]{bad} of {len(runs)} runs not valid[/]"] if bad else []
     return ", ".join([*found, *([f"{unfinished} flows unfinished"] if unfinished else [])])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only a real server shows: writers side by side, restarts, crashes, tables of an earlier version.
+"""Behaviour that only a real server shows: parallel writers, restarts, crashes, tables of an earlier version.
 
-(The store's other tests, tests/unit/store, run on both stores.)
+The store's other tests, tests/unit/store, run on both stores.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(databa
 
 
 def test_a_reader_never_waits_for_a_writer(engine: Engine) -> None:
-    """A batch that is being written shows nothing and holds up nobody who reads."""
+    """Readers see nothing of a batch until it is written, and no reader waits for it."""
     writing, done = threading.Event(), threading.Event()
 
     def hold() -> None:

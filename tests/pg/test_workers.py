@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several web workers on one store: whichever answers, the answer is the same."""
+"""Several web workers on one store give the same answers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_every_dashboard_sees_everything_whichever_worker_it_has(workers: Server
     listeners: list[Listener] = []
 
     def several_workers_have_some() -> bool:
-        """Add a dashboard. A worker that is still starting takes none, so there are more until others have some."""
+        """Add dashboards until another worker serves some. A worker that is still starting takes none."""
         listeners.append(Listener(workers.url))
         listeners[-1].start()
         wait_until(lambda: listeners[-1].snapshots, "its first snapshot", timeout_s=PATIENCE_S)
@@ -109,7 +109,8 @@ def test_metrics_are_the_same_from_every_worker(workers: Server) -> None:
         assert requests.post(f"{workers.url}/api/v1/flows", json=batch, timeout=PATIENCE_S).ok
 
     def exposed() -> list[str]:
-        """Return the lines that are not zero, on a new connection, so that every worker answers some."""
+        """Return the lines that are not zero. Each call uses a new connection, so that every
+        worker answers some."""
         lines = requests.get(f"{workers.url}/metrics", timeout=PATIENCE_S).text.splitlines()
         ours = [
             line
@@ -122,7 +123,7 @@ def test_metrics_are_the_same_from_every_worker(workers: Server) -> None:
         'sluice_flows_total{scheme="pias",source="scheduled",status="finished"} 90.0',
         "sluice_ingestion_seconds_count 30.0",
     ]
-    # What another worker has counted is there within its next turn.
+    # Another worker's counts are in the store after its next turn.
     wait_until(
         lambda: [exposed() for _ in range(12)] == [sorted(wanted)] * 12, "metrics agree", timeout_s=PATIENCE_S
     )

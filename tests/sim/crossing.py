@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many hosts send one packet each through one port: what the port did, and what a port must do by definition.
+"""Many hosts send one packet each through one port: the port's behaviour, and the behaviour by definition.
 
 Every flow sends one packet, because its initial window is 1. Its ACK takes a millisecond, and by then the test is over.
 """
@@ -34,7 +34,7 @@ class Packet:
 
 @dataclass
 class Fate:
-    """For each packet: when its service began, None if it was dropped; and whether it was marked."""
+    """For each packet: when its service began (None if it was dropped), and whether it was marked."""
 
     served_ps: list[int | None]
     marked: list[bool] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Fate:
 def random_packets(
     seed: int, count: int, over_ps: int, *, packets: Sequence[int] = (1,), full: bool = False
 ) -> list[Packet]:
-    """Packets in the order of their starts, with random priorities and, unless `full`, random sizes."""
+    """Return packets in the order of their starts, with random priorities and, unless `full`, random sizes."""
     rng = np.random.default_rng(seed)
     made = []
     for start in np.sort(rng.choice(over_ps, count, replace=False)):
@@ -54,7 +54,7 @@ def random_packets(
 
 
 def cross(packets: Sequence[Packet], port: Link) -> Fate:
-    """What the fabric's port does. The link's delay is set here."""
+    """Return the behaviour of the fabric's port. This function sets the link's delay."""
     sink = len(packets)
     port.delay_ps = SILENCE
     settings = kit.transport(initial_window=1, tags_deadlines=True)
@@ -103,7 +103,7 @@ Displace = Callable[[list[int], int], int]
 
 @dataclass
 class Definition:
-    """A port by definition: one server, and a buffer for packets that wait."""
+    """A port by definition: one server, and a buffer for waiting packets."""
 
     packets: Sequence[Packet]
     bps: int

@@ -26,7 +26,7 @@ def load(build_type: str) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     sys.modules[name] = module
-    simulator._fabric = module  # type: ignore[attr-defined]
+    vars(simulator)["_fabric"] = module
 
 
 load(os.environ["SLUICE_CORE"])

@@ -26,9 +26,9 @@ from simulator import _fabric as core
 
 Array = npt.NDArray[Any]
 Columns = dict[str, Array]
-"""What became of flows: a value for each."""
+"""The outcomes of flows: a value for each."""
 ColumnsLike = dict[str, Any]
-"""Columns of `Net.add`: anything that makes an array."""
+"""Columns of `Net.add`: any values that numpy can turn into an array."""
 
 NS, US, MS, S = 10**3, 10**6, 10**9, 10**12
 GBIT = 10**9
@@ -71,18 +71,19 @@ class PortNumbers(NamedTuple):
 
 
 def serialisation(frame_bytes: int, bps: int) -> int:
-    """ceil(8 L / R), in picoseconds."""
+    """Return ceil(8 L / R), in picoseconds."""
     return -(-frame_bytes * 8 * S // bps)
 
 
 def packets_of(size_bytes: int) -> list[int]:
-    """The frames of a flow: full ones, then the rest."""
+    """Return the frames of a flow: full ones, then the rest."""
     full, rest = divmod(size_bytes, PAYLOAD)
     return [FRAME] * full + ([rest + HEADER] if rest else [])
 
 
 def transport(**settings: Any) -> core.TransportSettings:
-    """Settings without a handshake, and with a retransmission timeout that no test reaches by accident."""
+    """Return settings without a handshake, and with a retransmission timeout that no test reaches
+    by accident."""
     made = core.TransportSettings()
     given = {"handshake": False, "rto_min_ps": 10 * MS, "rto_initial_ps": 10 * MS, **settings}
     for name, value in given.items():
@@ -138,7 +139,7 @@ class Net:
     ) -> None:
         self.fabric = core.Fabric(hosts, switches, settings or transport(), near_ps, seed, spray)
         self.towards: dict[int, int] = {}
-        """Host -> the number of the last port before it."""
+        """Host → the number of the last port before it."""
         self.core = -1
         """The number of a dumbbell's port towards the right."""
         self.flows = 0
@@ -184,12 +185,12 @@ class Net:
         return self.fabric.run(until_ps, events)
 
     def finish(self, until_ps: int = 10**6 * S) -> Columns:
-        """Run until no event is left; return the results in the order of the flows' numbers."""
+        """Run until no event is left. Return the results in the order of the flows' numbers."""
         assert self.run(until_ps)
         return self.results()
 
     def results(self) -> Columns:
-        """Results of the flows that have ended since the last call, in the order of their numbers."""
+        """Return the results of the flows that ended since the last call, in the order of their numbers."""
         columns = self.fabric.take_results()
         order = np.argsort(columns["id"], kind="stable")
         return {name: column[order] for name, column in columns.items()}
@@ -198,19 +199,20 @@ class Net:
         return PortNumbers(*(int(v) for v in self.fabric.port_statistics()[number]))
 
     def sender(self, number: int = 0) -> dict[str, int]:
-        """The state of the connection of a flow under way."""
+        """Return the state of an active flow's connection."""
         columns = self.fabric.senders()
         (at,) = np.flatnonzero(columns["id"] == number)
         return {name: int(column[at]) for name, column in columns.items()}
 
     def windows(self) -> dict[int, Window]:
-        """Flow -> the record of its last window of data, for flows of which a window has ended."""
+        """Return flow → the record of its last window of data, for flows of which a window has ended."""
         columns = self.fabric.windows()
         records = [Window(*_RECORD.unpack(record.tobytes())) for record in columns["record"]]
         return {int(i): w for i, w in zip(columns["id"], records, strict=True) if w.acked or w.at_ns}
 
     def trace(self, until_ps: int, step_ps: int) -> dict[int, list[Window]]:
-        """Run until a time; return each flow's windows that end meanwhile. A window must last longer than `step_ps`."""
+        """Run until a time. Return the windows of each flow that end in this run. A window must
+        last longer than `step_ps`."""
         found: dict[int, list[Window]] = {}
         for now in range(self.fabric.now_ps + step_ps, until_ps + 1, step_ps):
             self.run(now)
@@ -221,7 +223,7 @@ class Net:
         return found
 
     def assert_nothing_left(self) -> None:
-        """No packet and no flow is left."""
+        """Check that no packet and no flow is left."""
         self.fabric.audit()
         assert self.fabric.packets_under_way == 0
         assert self.fabric.flows_under_way == 0
@@ -356,16 +358,18 @@ def compiled(source: Path, folder: Path) -> ctypes.CDLL:
 
 
 def as_priority(priority: int, start_ps: int) -> dict[str, int]:
-    """Columns of a flow whose packets, sent at its start, carry the tag of one of eight priorities (`priority_map`).
+    """Return columns of a flow whose packets, sent at its start, carry the tag of one of eight
+    priorities (`priority_map`).
 
-    They are deadlines: the urgency s = elapsed / left lies in the middle of every second step of the tag.
+    They are deadlines: the urgency s = elapsed / left is in the middle of every second step of the
+    tag.
     """
     urgency = 2.0 ** (7 - priority - 3.75)
     return {"began_ps": start_ps - S, "deadline_ps": start_ps + round(S / urgency)}
 
 
 def priority_map() -> list[int]:
-    """The queue map for `as_priority`: queue 0 is the most urgent. All other tags: queue 0."""
+    """Return the queue map for `as_priority`: queue 0 is the most urgent. All other tags have queue 0."""
     queue_of = [0] * TAGS
     for step in range(16):
         queue_of[URGENCY_FIRST + step] = 7 - step // 2

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The event calendar against a sorted list: events come by time, and events of one time in the order of adding."""
+"""The event calendar against a sorted list: events come by time, and events of one time in the
+order of adding."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ PROBE = Path(__file__).with_name("calendar_probe.cpp")
 SLOTS = 2**12
 
 RunScript = Callable[[int, list[int]], list[tuple[int, int]]]
-"""(near, script) -> what was taken, and the clock after it."""
+"""(near, script) → the events that were taken, and the clock after each."""
 
 
 @pytest.fixture(scope="module")
 def run_script(tmp_path_factory: pytest.TempPathFactory) -> RunScript:
-    """(near, script) -> what was taken, when; the probe is compiled with the checks for undefined
-    behaviour."""
+    """Return the events that were taken, and their times. The probe is compiled with the checks
+    for undefined behaviour."""
     function = kit.compiled(PROBE, tmp_path_factory.mktemp("probe")).sluice_run_script
     pointer = ctypes.POINTER(ctypes.c_int64)
     function.argtypes = [ctypes.c_int64, ctypes.c_int64, pointer, pointer, pointer]
@@ -42,7 +43,7 @@ def run_script(tmp_path_factory: pytest.TempPathFactory) -> RunScript:
 
 
 def by_sorted_list(script: list[int]) -> list[tuple[int, int]]:
-    """What a calendar must do, by definition."""
+    """Return what a calendar must do, by definition."""
     waiting: list[tuple[int, int]] = []
     now, added, result = 0, 0, []
     for step in script:
@@ -65,7 +66,7 @@ nears = st.sampled_from([0, 1, SLOTS, 100 * SLOTS, 10**9, 10**12])
 
 @st.composite
 def scripts(draw: st.DrawFn, near: int) -> list[int]:
-    """Delays and limits of all magnitudes. Many delays are equal, or at the edges of the ring."""
+    """Return delays and limits of all magnitudes. Many delays are equal, or at the edges of the ring."""
     slot = 1 << (near // SLOTS).bit_length()
     ring = slot * SLOTS
     edges = [0, 1, slot, ring - 1, ring, ring + 1, 2 * ring, 5 * ring]

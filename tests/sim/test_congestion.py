@@ -22,19 +22,19 @@ FULL = serialisation(FRAME, RATE)
 
 
 def bottleneck(flows: int, trip_ps: int, settings: core.TransportSettings, **port: Any) -> kit.Net:
-    """Hosts 0 to flows-1 send to the last host, and fill only the port before it. `trip_ps`: the round trip without
-    serialisation."""
+    """Hosts 0 to flows-1 send to the last host, and fill only the port before it. `trip_ps`: the
+    round trip without serialisation."""
     up = Link(100 * GBIT, trip_ps // 4)
     return kit.single(flows + 1, settings, up=up, down=Link(RATE, trip_ps // 4, **port))
 
 
 def forever(net: kit.Net, source: int, sink: int, start_ps: int = 0, **more: Any) -> int:
-    """Add an endless flow; return its number."""
+    """Add an endless flow and return its number."""
     return net.flow(source, sink, 1, start_ps, until_ps=10**3 * S, **more)
 
 
 def queue_samples(net: kit.Net, until_ps: int, step_ps: int, sink: int) -> kit.Array:
-    """The queue before the sink in packets, sampled at every step from now on."""
+    """Return the queue before the sink in packets, sampled at every step from now on."""
     found = []
     for now in range(net.fabric.now_ps, until_ps, step_ps):
         net.run(now)
@@ -43,7 +43,7 @@ def queue_samples(net: kit.Net, until_ps: int, step_ps: int, sink: int) -> kit.A
 
 
 def goodput_bps(net: kit.Net, flows: int, over_ps: int) -> kit.Array:
-    """The goodput of each flow over a time from now on."""
+    """Return the goodput of each flow over a time from now on."""
 
     def acked() -> kit.Array:
         columns = net.fabric.senders()
@@ -65,10 +65,10 @@ TRIP_IN_ALL = TRIP + FULL + serialisation(HEADER, RATE)
 
 
 def falls_of(windows: list[Window]) -> list[tuple[int, int]]:
-    """(from, to) of each fall of a sawtooth.
+    """Return (from, to) of each fall of a sawtooth.
 
-    A reduction takes a round trip (RFC 6937), during which marks continue. So one fall may be two cuts in successive
-    windows.
+    A reduction takes a round trip (RFC 6937), during which marks continue. So one fall may be two
+    cuts in successive windows.
     """
     falls, last = [], None
     for i, (before, w) in enumerate(pairwise(windows)):
@@ -196,7 +196,8 @@ def test_cubic_leaves_slow_start_when_packets_are_late() -> None:
 
 @pytest.mark.parametrize("per_ack", [1, 2, 3, 4])
 def test_the_exact_echo_tells_of_every_mark_once(per_ack: int) -> None:
-    """The sender counts as many marked packets as the port marked, also with delayed ACKs (RFC 8257, section 3.2).
+    """The sender counts as many marked packets as the port marked, also with delayed ACKs (RFC
+    8257, section 3.2).
 
     A burst of single packets of other flows makes the flow wait for a while.
     """
@@ -270,7 +271,7 @@ def goal_of(laws: Any, flow: dict[str, Any]) -> Any:
 
 
 def asked(laws: Any, control: str, window: Window, state: Any, goal: Any) -> dict[str, int]:
-    """The law's answer to this window, by a call through cffi."""
+    """Return the law's answer to this window, by a call through cffi."""
     record = laws.ffi.new("struct sl_window_record *")
     for name in INPUTS:
         setattr(record, name, getattr(window, name))
@@ -285,8 +286,8 @@ def asked(laws: Any, control: str, window: Window, state: Any, goal: Any) -> dic
 
 @pytest.mark.parametrize("control", ["dctcp", "ucp", "d2tcp", "mcp", "datcp"])
 def test_windows_are_what_the_laws_make_of_them(laws: Any, control: str) -> None:
-    """Five flows with and without deadlines, begun before time 0 and after it: each window's record describes the flow,
-    and the answer in it is what the same law answers here."""
+    """Five flows start before and after time 0, with and without deadlines. Each window's record
+    describes its flow. The answer in the record is that of the same law, called here."""
     settings = kit.transport(control=getattr(core.Control, control))
     net = bottleneck(5, TRIP, settings, more={"mark_bytes": 20 * FRAME})
     began = [0, -30 * MS, 0, 2 * MS, 1 * MS]
@@ -335,7 +336,7 @@ def test_windows_are_what_the_laws_make_of_them(laws: Any, control: str) -> None
 
 
 def urgent_for_long(urgency: float) -> dict[str, int]:
-    """Columns of an endless flow whose urgency T_e / (T_d - T_e) stays about constant for a second."""
+    """Return columns of an endless flow whose urgency T_e / (T_d - T_e) stays about constant for a second."""
     return {"began_ps": -1000 * S, "deadline_ps": round(1000 * S / urgency)}
 
 
@@ -403,8 +404,8 @@ def test_mcp_takes_just_the_rate_that_it_needs(deadline_ms: int) -> None:
 def test_datcp_shares_grow_with_precedence() -> None:
     """With importance alone (phi = 1), precedence P is the importance.
 
-    By equation (5) shares are in proportion to P if all flows are marked at once, and to about its root if marks are
-    random (laws/datcp.h). The test allows for both.
+    By equation (5) shares are in proportion to P if all flows are marked at once. If marks are random, they are
+    about in proportion to its root (laws/datcp.h). The test allows for both.
     """
     settings = kit.transport(control=core.Control.datcp)
     net = bottleneck(2, TRIP, settings, more={"mark_bytes": 20 * FRAME, "mark_max_bytes": 60 * FRAME})

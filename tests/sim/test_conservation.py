@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On random networks, sent = received + dropped + under way at every event, and every flow gets all its bytes."""
+"""On random networks, sent = received + dropped + in flight at every event, and every flow gets
+all its bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.sim import kit
 from tests.sim.kit import FINISHED, FRAME, GBIT, MS, NO_BOUND, US, Link, S
 
 LONG_AGO = 10**5 * S
-"""Until then even a flow with many timeouts in a row has ended."""
+"""By that time even a flow with many timeouts in a row has ended."""
 
 rates = st.sampled_from([GBIT, 10 * GBIT, 40 * GBIT, 7_777_777_777])
 delays = st.integers(0, 30 * US)
@@ -85,7 +86,7 @@ def links(draw: st.DrawFn, delays: st.SearchStrategy[int] = delays) -> Link:
 def networks(
     draw: st.DrawFn, settings_of: st.SearchStrategy[dict[str, Any]] = transports
 ) -> tuple[kit.Net, int]:
-    """One of the kit's topologies, with random ports."""
+    """Return one of the kit's topologies, with random ports."""
     transport = kit.transport(**draw(settings_of))
     common = {"seed": draw(st.integers(0, 2**32)), "near_ps": draw(st.sampled_from([US, MS, 10**6 * MS]))}
     shape = draw(st.sampled_from(["single", "chain", "dumbbell", "leaf and spine"]))
@@ -106,7 +107,7 @@ def networks(
 
 @st.composite
 def flows(draw: st.DrawFn, hosts: int, most: int = 8, largest: int = 150_000) -> kit.ColumnsLike:
-    """Columns of random flows for Net.add."""
+    """Return columns of random flows for Net.add."""
     count = draw(st.integers(1, most))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     start_ps = np.sort(rng.integers(0, draw(st.sampled_from([1, 100 * US, 5 * MS])), count))
@@ -230,7 +231,7 @@ def test_nothing_is_left_of_a_flow_whose_last_packet_is_dropped() -> None:
 
 
 def test_nothing_is_left_of_an_endless_flow_after_its_end() -> None:
-    """The result counts what arrived until the end. Packets under way then arrive or are dropped."""
+    """The result counts what arrived until the end. Packets in flight then arrive or are dropped."""
     net = kit.single(3, kit.transport(), down=Link(buffer_bytes=3 * FRAME))
     net.add(bytes=[1, 1], start_ps=[0, 0], until_ps=[3 * MS, 5 * MS], source=[0, 1], sink=[2, 2])
     result = net.finish(LONG_AGO)

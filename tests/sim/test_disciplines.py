@@ -29,7 +29,7 @@ def test_one_queue_is_first_come_first_served(seed: int) -> None:
 
 
 def highest(packets: Sequence[Packet]) -> Choose:
-    """Chooses the packet of the highest priority that arrived first."""
+    """Choose the packet of the highest priority that arrived first."""
     return lambda waiting, _: min(waiting, key=lambda i: (packets[i].priority, packets[i].arrival_ps))
 
 
@@ -137,7 +137,8 @@ def burst(
     queue_of: list[int] | None = None,
     bps: int = 10 * GBIT,
 ) -> list[int]:
-    """The order in which packets leave a port into which flows, each (packets, priority, start), send all at once."""
+    """Return the order in which packets leave a port. Each flow, (packets, priority, start), sends
+    all at once."""
     settings = kit.transport(initial_window=5000, tags_deadlines=True, rto_initial_ps=10 * S)
     sink = len(plans)
     net = kit.single(sink + 1, settings, up=Link(1000 * GBIT, 0), down=Link(bps, US, net_discipline))
@@ -186,7 +187,7 @@ def test_with_one_sub_queue_flows_are_not_told_apart() -> None:
 
 
 def served_share(left: list[int], packets: int, flows: int) -> list[float]:
-    """Each flow's share of the first packets that leave."""
+    """Return each flow's share of the first packets that leave."""
     return [left[:packets].count(flow) / packets for flow in range(flows)]
 
 

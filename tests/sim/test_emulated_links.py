@@ -74,8 +74,8 @@ def test_long_flows_have_the_rate(frames: int) -> None:
 
 @pytest.mark.parametrize("frames", [1, 4, 16])
 def test_marks_and_drops_go_by_the_virtual_queue(frames: int) -> None:
-    """Packets that left on credit still count: of n packets at once, those from the K-th on are marked, and those that
-    the buffer would not hold are dropped."""
+    """Packets that left on credit still count. Of n packets at once, those from the K-th on are
+    marked. Those that the buffer would not hold are dropped."""
     packets, marks_from, holds = 40, 12, 30
     limits = {"buffer_bytes": holds * FRAME, "mark_bytes": marks_from * FRAME}
     net = kit.single(

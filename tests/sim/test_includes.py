@@ -22,7 +22,7 @@ HEADERS = [path for path in SOURCES if path.suffix == ".hpp"]
 
 
 def allowed() -> dict[str, set[str]]:
-    """Folder -> folders that it may include, in the order of the table."""
+    """Return folder → folders that it may include, in the order of the table."""
     table = (CORE / "README.md").read_text().partition("\n\n## ")[0]
     return {folder: set(re.findall(r"`([a-z/]+)`", others)) for folder, others in ROW.findall(table)}
 
@@ -40,7 +40,8 @@ def test_table__names_every_folder_of_the_core() -> None:
 
 
 def test_table__no_room_includes_a_later_one() -> None:
-    """So no two rooms include each other. The folders of `transport` are one room."""
+    """A folder may include only earlier ones, so no two include each other. The folders of
+    `transport` count as one."""
     rooms = list(dict.fromkeys(map(room, allowed())))
     for folder, others in allowed().items():
         for other in others - {"laws"}:
@@ -83,7 +84,7 @@ STANDARD = {
     r"std::(move|swap|exchange|pair)\b": "utility",
     r"std::vector\b": "vector",
 }
-"""Names of the standard library in the core -> the header that declares them."""
+"""Names of the standard library in the core → the header that declares them."""
 
 
 @pytest.mark.parametrize("path", HEADERS, ids=lambda path: str(path.relative_to(CORE)))
@@ -94,8 +95,8 @@ def test_header__includes_the_standard_headers_that_it_uses(path: Path) -> None:
 
 
 def test_header__compiles_alone(tmp_path: Path) -> None:
-    """A source may include headers in any order. The standard library is compiled once for all headers: which of its
-    headers each one needs, the test above tells."""
+    """A source may include headers in any order. The standard library is compiled once for all
+    headers. The test above checks which of its headers each one needs."""
     standard = tmp_path / "standard.hpp"
     others = ("nanobind/nanobind.h", "nanobind/ndarray.h", "initializer_list")
     standard.write_text(

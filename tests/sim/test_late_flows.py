@@ -18,7 +18,7 @@ SIZE_BYTES = 10_000_000
 
 
 def late_flow(*, forgets_late: bool, until_ps: int) -> tuple[kit.Array, Window]:
-    """A late flow on an idle link: the bytes that it has sent by tag, and its last window."""
+    """Return, for a late flow on an idle link, the bytes that it sent by tag, and its last window."""
     settings = transport(control=core.Control.ucp, tags_deadlines=True, forgets_late=forgets_late)
     net = single(2, settings, down=Link(more={"count_tags": True}))
     net.flow(0, 1, SIZE_BYTES, deadline_ps=DEADLINE_PS)
@@ -43,6 +43,6 @@ def test_late__plain_goes_on_as_a_flow_without_a_deadline() -> None:
     sent, window = late_flow(forgets_late=True, until_ps=6 * MS)
     before, _ = late_flow(forgets_late=True, until_ps=DEADLINE_PS)
     late = (sent - before)[ATTAINED_FIRST : ATTAINED_LAST + 1]
-    assert late.sum() > SIZE_BYTES / 5  # what waited at the deadline keeps its tag
-    assert np.flatnonzero(late).min() > 24  # by what it has sent: more than a megabyte
+    assert late.sum() > SIZE_BYTES / 5  # packets that waited at the deadline keep their tags
+    assert np.flatnonzero(late).min() > 24  # tags of flows that sent more than a megabyte
     assert window.urgency_q16 == 1 << 16

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flow that has the network to itself: its completion time in closed form, to the picosecond.
+"""A flow alone in the network: its completion time in closed form, to the picosecond.
 
 S_i, d_i   serialisation of a full frame on link i, its propagation delay       A_i   serialisation of an ACK
 D = sum(S_i + d_i)                  from the first bit of a packet at the sender to its last one at the
@@ -39,22 +39,22 @@ anywhere = pytest.mark.parametrize("links", PATHS.values(), ids=PATHS)
 
 
 def one_way(links: Sequence[Link], frame_bytes: int = FRAME) -> int:
-    """D of a frame of this size."""
+    """Return D of a frame of this size."""
     return sum(serialisation(frame_bytes, link.bps) + link.delay_ps for link in links)
 
 
 def round_trip(links: Sequence[Link]) -> int:
-    """T."""
+    """Return T."""
     return one_way(links) + one_way(links, HEADER)
 
 
 def slowest(links: Sequence[Link]) -> int:
-    """S."""
+    """Return S."""
     return max(serialisation(FRAME, link.bps) for link in links)
 
 
 def run(links: Sequence[Link], size_bytes: int, **settings: Any) -> int:
-    """The completion time of the only flow. Also checks what holds for every lone flow."""
+    """Return the completion time of the only flow. Also check what holds for every lone flow."""
     net = kit.chain(links, kit.transport(**settings))
     net.flow(0, 1, size_bytes)
     result = net.finish()

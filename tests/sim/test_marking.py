@@ -66,7 +66,8 @@ def poisson_port(
     frame: int = FRAME,
     echo: core.Echo = core.Echo.exact,
 ) -> tuple[kit.Array, kit.Array]:
-    """Packets at random times for one port: for each, the backlog that it found, and whether it was marked."""
+    """Send packets at random times to one port. Return the backlog that each found, and whether it
+    was marked."""
     hosts = 64
     net = kit.single(hosts + 1, kit.transport(echo=echo), up=Link(1000 * GBIT, 0), down=port)
     rng = np.random.default_rng(seed)

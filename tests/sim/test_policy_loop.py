@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy in the loop: thresholds follow what a port has carried since the run began."""
+"""The policy in the loop: thresholds follow the traffic that a port has carried since the run began."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 def moves_at(port: str, **fields: Any) -> list[ThresholdsMoved]:
-    """The thresholds of a port during the run."""
+    """Return the thresholds of a port during the run."""
     scenario, _ = scenario_with({**DOCUMENT, "scheme": {**DOCUMENT["scheme"], **fields}})
     moved: list[ThresholdsMoved] = []
     Simulation(

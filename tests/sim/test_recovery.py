@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a connection does about losses: to the picosecond if the test can choose the lost packet."""
+"""The reaction of a connection to losses, to the picosecond if the test can choose the lost packet."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ PACKETS = 30
 
 
 def arrival(number: int) -> int:
-    """When a packet of flow 0 arrives at the switch port. The flow's packets leave back to back from time 0 on."""
+    """Return when a packet of flow 0 arrives at the switch port. Its packets leave back to back
+    from time 0 on."""
     return (number + 1) * FULL + DELAY
 
 
 def ack_of(number: int) -> int:
-    """When the ACK of that packet arrives."""
+    """Return when the ACK of that packet arrives."""
     return arrival(number) + PORT_FULL + DELAY + ACK + DELAY + serialisation(HEADER, PORT_BPS) + DELAY
 
 
 LAST_WAY = FULL + PORT_FULL + 2 * DELAY
-"""From a packet's departure at its host to its arrival at the sink."""
+"""Time from a packet's departure at its host to its arrival at the sink."""
 
 
 def lose(number: int, again_at: int | None = None, **settings: Any) -> kit.Columns:
@@ -71,10 +72,10 @@ def test_a_single_loss_is_mended_without_a_timeout(number: int, control: str) ->
 
 @pytest.mark.parametrize("linux", [False, True])
 def test_a_lost_retransmission_of_the_first_packet_waits_for_one_timeout(linux: bool) -> None:
-    """No other packet is under way that could tell of the loss.
+    """No other packet is in flight that could show the loss.
 
-    In Linux the timeout counts from the retransmission, and by RFC 6298 from the last ACK that left no gap. It is the
-    least timeout, in Linux on top of the smoothed round trip.
+    In Linux the timeout counts from the retransmission, and by RFC 6298 from the last ACK that
+    left no gap. It is the minimum timeout; Linux adds the smoothed round trip.
     """
     number = 20
     result = lose(number, PACKETS * FULL, rto_min_ps=5 * MS, recovers_as_linux=linux)
@@ -93,8 +94,8 @@ def test_as_many_later_packets_as_the_threshold_says_tell_of_a_loss(threshold: i
 
 @pytest.mark.parametrize("rto_initial", [2 * MS, 5 * MS, S])
 def test_the_loss_of_the_last_packet_waits_for_the_timeout(rto_initial: int) -> None:
-    """The timeout comes RTO_min after the last new ACK, whatever it was before the first sample:
-    FCT = ack(n - 2) + RTO_min + D."""
+    """The timeout comes RTO_min after the last new ACK, independent of its value before the first
+    sample: FCT = ack(n - 2) + RTO_min + D."""
     result = lose(PACKETS - 1, rto_min_ps=5 * MS, rto_initial_ps=rto_initial)
     assert result["timeouts"].tolist() == [1, 0, 0]
     assert result["fct_ps"][0] == ack_of(PACKETS - 2) + 5 * MS + LAST_WAY
@@ -103,8 +104,8 @@ def test_the_loss_of_the_last_packet_waits_for_the_timeout(rto_initial: int) -> 
 def test_a_probe_asks_for_the_last_packet() -> None:
     """A probe takes the place of the timeout, and the window is not reduced (RFC 8985, section 7).
 
-    Linux's timeout is rto_min longer than the smoothed round trip. That lies between the path's own and this flow's
-    longest one.
+    Linux's timeout is rto_min longer than the smoothed round trip. The smoothed round trip is
+    between the path's own and this flow's longest one.
     """
     result = lose(PACKETS - 1, rto_min_ps=5 * MS, recovers_as_linux=True)
     assert not result["timeouts"].any()
@@ -113,7 +114,7 @@ def test_a_probe_asks_for_the_last_packet() -> None:
 
 
 def test_an_answered_probe_tells_of_all_that_is_missing_before_it() -> None:
-    """The last three packets of a burst are lost, so no three later packets can tell of them."""
+    """The last three packets of a burst are lost, so no three later packets can show their loss."""
     settings = {"initial_window": PACKETS, "rto_min_ps": 5 * MS, "rto_initial_ps": 5 * MS}
     fct, timeouts = {}, {}
     for linux in (False, True):
@@ -148,8 +149,8 @@ def test_a_retransmission_that_is_lost_is_missed_when_later_packets_arrive() -> 
 
 
 def test_without_a_threshold_only_a_timeout_tells_of_a_loss() -> None:
-    """pFabric and sprayed packets need this. The timeout comes RTO_min after the last ACK that left no gap, whatever
-    arrives beyond the gap: FCT = ack(j - 1) + RTO_min + D."""
+    """pFabric and sprayed packets need this. The timeout comes RTO_min after the last ACK that
+    left no gap, even if packets arrive beyond the gap: FCT = ack(j - 1) + RTO_min + D."""
     result = lose(10, duplicate_threshold=0, rto_min_ps=5 * MS)
     assert result["timeouts"].tolist() == [1, 0, 0]
     assert result["fct_ps"][0] == ack_of(9) + 5 * MS + LAST_WAY
@@ -185,7 +186,7 @@ def test_a_starved_flow_of_pfabric_probes_and_goes_on_at_once() -> None:
 
 
 def drop_times(net: kit.Net, count: int) -> list[int]:
-    """The times of the first `count` drops."""
+    """Return the times of the first `count` drops."""
     times: list[int] = []
     while len(times) < count:
         before = net.fabric.packets_dropped
@@ -196,8 +197,9 @@ def drop_times(net: kit.Net, count: int) -> list[int]:
 
 @pytest.mark.parametrize("rto_initial", [20 * US, 3 * MS, S])
 def test_timeouts_double(rto_initial: int) -> None:
-    """A packet that never arrives is retransmitted after RTO, 3 RTO, 7 RTO … (RFC 6298). The handshake's sample sets
-    RTO = max(RTO_min, srtt + 4 rttvar), whatever it was before."""
+    """A packet that never arrives is retransmitted after RTO, 3 RTO, 7 RTO … (RFC 6298). The
+    handshake's sample sets RTO = max(RTO_min, srtt + 4 rttvar), independent of its value
+    before."""
     settings = kit.transport(handshake=True, initial_window=1, rto_min_ps=MS, rto_initial_ps=rto_initial)
     net = kit.single(2, settings, down=Link(buffer_bytes=500))
     net.flow(0, 1, PAYLOAD)
@@ -224,10 +226,11 @@ def test_the_first_timeout_is_three_round_trips() -> None:
 
 @pytest.mark.parametrize("timeouts", [1, 2, 3])
 def test_slow_start_ends_at_half_of_the_window_before_the_first_timeout(timeouts: int) -> None:
-    """ssthresh is half of what was under way, and further timeouts of the same packet leave it (RFC 5681, section 3.1).
+    """ssthresh is half of the packets in flight, and further timeouts of the same packet keep it
+    (RFC 5681, section 3.1).
 
-    A flow with a window of 64 is blocked for some milliseconds. Whatever the number of its timeouts, it is soon back at
-    32, and then grows by one packet a round trip.
+    A flow with a window of 64 is blocked for some milliseconds. After any number of timeouts, it
+    is soon back at 32, and then grows by one packet a round trip.
     """
     net = kit.blocked(timeouts)
     assert net.fabric.unfinished()["timeouts"].tolist() == [timeouts]

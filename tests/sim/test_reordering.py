@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets of one flow that overtake each other: how long one may be missing (RFC 8985, section 6.2), and how a needless
-reduction is undone (RFC 3522)."""
+"""Packets of one flow that overtake each other. RFC 8985, section 6.2, limits how long one may be
+missing. RFC 3522 undoes a needless reduction."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NEVER = 2**63 - 1
 ROUND_TRIP = 100
 
 Step = tuple[int, ...]
-"""Time, what happens, and to which packet; of ARRIVES_AGAIN also una and next."""
+"""(time, event, packet); ARRIVES_AGAIN also has una and next."""
 Play = Callable[[Sequence[Step]], list[tuple[int, int]]]
-"""Steps -> with each, the packet that is lost or -1, and when the next one will be."""
+"""Steps → for each, the packet that is lost or -1, and the time of the next loss."""
 
 
 @pytest.fixture(scope="module")
 def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
-    """Plays steps on the reordering window, which is compiled with the checks for undefined behaviour."""
+    """Play steps on the reordering window, which is compiled with the checks for undefined behaviour."""
     function = kit.compiled(PROBE, tmp_path_factory.mktemp("probe")).sluice_reordering
     pointer = ctypes.POINTER(ctypes.c_int64)
     function.argtypes = [ctypes.c_int64, pointer, pointer, pointer]
@@ -49,7 +49,7 @@ def burst(count: int, at: int = 0) -> list[Step]:
 
 
 def overtaken(*later: Step) -> list[Step]:
-    """Packets 0, 1 and 2 leave at once and 1 arrives; then come the given steps."""
+    """Packets 0, 1 and 2 leave at once and 1 arrives. Then the given steps follow."""
     return [*burst(3), (ROUND_TRIP, ARRIVES, 1), *later]
 
 
@@ -85,7 +85,7 @@ def test_what_left_again_is_missing_from_then_on(play: Play) -> None:
 
 @pytest.mark.parametrize("duplicates", [1, 2, 3])
 def test_each_round_trip_with_a_duplicate_widens_the_window(play: Play, duplicates: int) -> None:
-    """By a quarter of the least round trip, but never beyond the smoothed one."""
+    """It widens by a quarter of the minimum round trip, but never beyond the smoothed one."""
     told = [(ROUND_TRIP, ARRIVES_AGAIN, 0, 10 * k, 10 * k + 10) for k in range(duplicates)]
     assert play(overtaken(*told, (ROUND_TRIP, NOTHING, 0)))[-1] == (
         -1,
@@ -112,7 +112,8 @@ def test_sixteen_recoveries_without_a_duplicate_narrow_it_again(
 
 
 def swap_queues(net: kit.Net, every_ps: int) -> kit.Columns:
-    """Run until flow 0 ends, while the last port changes the queue of new packets. So they overtake those that wait."""
+    """Run until flow 0 ends, while the last port changes the queue of new packets. So they
+    overtake waiting ones."""
     until = 0
     while not until or net.fabric.flows_under_way:
         net.fabric.set_queue_of(net.towards[1], [until // every_ps % 2] * kit.TAGS)
@@ -124,7 +125,7 @@ def swap_queues(net: kit.Net, every_ps: int) -> kit.Columns:
 @pytest.mark.parametrize("every_us", [10, 20])
 @pytest.mark.parametrize("control", ["dctcp", "reno", "cubic"])
 def test_a_flow_learns_that_its_packets_overtake_each_other(control: str, every_us: int) -> None:
-    """It keeps its link full. A flow that takes three later packets for a loss each time does not."""
+    """The flow keeps its link full. A flow to which three later packets mean a loss each time does not."""
     packets, took, again = 5000, {}, {}
     for linux in (False, True):
         settings = kit.transport(
@@ -148,9 +149,10 @@ def test_a_flow_learns_that_its_packets_overtake_each_other(control: str, every_
 
 @pytest.mark.parametrize("timeouts", [1, 2, 3])
 def test_a_window_reduced_for_a_needless_timeout_is_given_back(timeouts: int) -> None:
-    """The packets that left before the timeout were not lost, and the next ACK says so.
+    """The packets that left before the timeout were not lost, and the next ACK reports it.
 
-    Only one packet for each timeout, and a probe, are retransmitted. Without Eifel, a whole window is (test_recovery).
+    Only one packet for each timeout, and a probe, are retransmitted. Without Eifel, a whole window
+    is (test_recovery).
     """
     net = kit.blocked(timeouts, recovers_as_linux=True)
     unfinished = net.fabric.unfinished()

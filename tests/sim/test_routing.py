@@ -13,7 +13,8 @@ from tests.sim.kit import GBIT, MS, NS, Link
 
 
 def three_stages(flows: int, *, spray: bool = False) -> kit.Array:
-    """The packets on each of 16 paths from host 0 to host 1: by one of 4 switches, and from there by one of 4 again."""
+    """Return the packets on each of 16 paths from host 0 to host 1: by one of 4 switches, then by
+    one of 4 others."""
     net = kit.Net(2, 22, kit.transport(), spray=spray)
     fast = Link(1000 * GBIT, 0)
     net.add_port(fast, 0)
@@ -34,7 +35,7 @@ def three_stages(flows: int, *, spray: bool = False) -> kit.Array:
 
 
 def test_flows_are_spread_evenly_and_at_each_stage_anew() -> None:
-    """16,000 flows over 4 x 4 paths, by chi-square at 1 in 1000: neither less even than chance nor more."""
+    """16,000 flows over 4 x 4 paths, by chi-square at 1 in 1000: as even as chance, neither more nor less."""
     flows = 16_000
     packets = three_stages(flows)
     assert packets.sum() == flows

@@ -40,7 +40,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 def outcomes(**changes: Any) -> dict[str, int]:
-    """How many flows had each outcome. Checks that the fabric accounts for every packet."""
+    """Return how many flows had each outcome. Check that the fabric accounts for every packet."""
     scenario, _ = scenario_with(DOCUMENT, **changes)
     ended: list[Columns] = []
     simulation = Simulation(scenario, build_topology(scenario), Taps(flows=ended.append))

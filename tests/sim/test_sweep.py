@@ -65,7 +65,7 @@ def written_at(out: Path) -> dict[str, int]:
 
 
 def processes_in(folder: Path) -> list[int]:
-    """Every process whose command line names the folder."""
+    """Return every process whose command line names the folder."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -160,7 +160,7 @@ def test_sweep__interrupted_it_keeps_what_is_finished_and_leaves_nothing_running
     out = tmp_path / "out"
     scenario.write_text(SCENARIO.format(flows=60) + "[sweep.scheme.tcp.workload]\nflows = 1000000\n")
     command = sluice("sweep", scenario, "--out", out, "--schemes", "dctcp", "tcp", "--jobs", 2)
-    # A shell's background jobs ignore SIGINT, and so would all that these tests start.
+    # A shell's background jobs ignore SIGINT, and their children would ignore it, too.
     process = spawn(["env", "--default-signal=INT", *command], log_file=tmp_path / "log")
     try:
         wait_until(lambda: written_at(out), "the short point is finished", timeout_s=PATIENCE_S)

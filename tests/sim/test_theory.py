@@ -11,11 +11,12 @@ from tests.sim import kit
 from tests.sim.kit import FRAME, GBIT, HEADER, MS, PAYLOAD, US, Link, serialisation
 
 UP_BPS = 10_000 * GBIT
-"""The rate of hosts' links, so high that packets wait only at the port under test."""
+"""The rate of hosts' links: so high that packets wait only at the port under test."""
 
 
 def waits(load: float, count: int, frames: kit.Array, priorities: kit.Array, *, seed: int = 1) -> kit.Array:
-    """How long each of many one-packet flows of these frame sizes waited for its service, in picoseconds."""
+    """Return how long each of many one-packet flows of these frame sizes waited for its service,
+    in picoseconds."""
     hosts = 200
     rng = np.random.default_rng(seed)
     service = np.array([serialisation(int(f), 10 * GBIT) for f in (FRAME, 766)])
@@ -39,7 +40,7 @@ def waits(load: float, count: int, frames: kit.Array, priorities: kit.Array, *, 
 
 
 def assert_mean(samples: kit.Array, expected: float) -> None:
-    """The expected mean lies within the 99.9 % confidence interval of batch means, which is less than 6 % wide."""
+    """The expected mean is in the 99.9 % confidence interval of batch means, which is less than 6 % wide."""
     batches = np.array([batch.mean() for batch in np.array_split(samples, 20)])
     half = student.ppf(0.9995, 19) * batches.std(ddof=1) / np.sqrt(20)
     assert half < 0.06 * expected
@@ -72,8 +73,8 @@ def test_two_priorities_without_preemption() -> None:
 
 @pytest.mark.parametrize("load", [0.4, 0.7])
 def test_long_flows_under_dctcp_share_the_processor(load: float) -> None:
-    """M/G/1 with processor sharing: the mean slowdown is 1 / (1 - rho), whatever the sizes. DCTCP is within a fifth of
-    it, for flows of many round trips."""
+    """M/G/1 with processor sharing: the mean slowdown is 1 / (1 - rho) for any sizes. DCTCP is
+    within a fifth of it, for flows of many round trips."""
     count, hosts = 1500, 100
     rng = np.random.default_rng(11)
     size = rng.choice([1_000_000, 3_000_000], count, p=[0.8, 0.2])

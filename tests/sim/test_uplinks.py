@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host's own port costs a flow of one packet over one switch, by the setting [simulator] uplink."""
+"""The time that a host's own port adds to a flow of one packet, by the setting [simulator] uplink."""
 
 from __future__ import annotations
 

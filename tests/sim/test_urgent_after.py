@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the tags of a deadline flow begin to say its urgency: a port counts them."""
+"""When the tags of a deadline flow begin to carry its urgency, by a port's counters."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Server:
             return False
 
     def kill(self) -> None:
-        """Without a chance to clean up."""
+        """Kill the server, without a chance to clean up."""
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
@@ -85,13 +85,13 @@ class Server:
         return stop(self.process, grace_s=20)
 
     def get(self, path: str, **query: str | float) -> Any:
-        """The document of a GET request."""
+        """Return the document of a GET request."""
         answer = requests.get(f"{self.url}/api/v1/{path}", params=query, timeout=30)
         answer.raise_for_status()
         return answer.json()
 
     def post(self, path: str, body: object) -> None:
-        """Delivers a document, as an agent does."""
+        """Deliver a document as an agent does."""
         answer = requests.post(f"{self.url}/api/v1/{path}", json=body, timeout=30)
         assert answer.ok, answer.text
 
@@ -113,13 +113,13 @@ def engine(server: Server) -> Iterator[Engine]:
 
 @pytest.fixture
 def network(engine: Engine) -> Network:
-    """A network that writes only when the test calls it."""
+    """Return a network that writes only when the test calls it."""
     return Network(engine)
 
 
 @pytest.fixture
 def traffic(server: Server, engine: Engine) -> Iterator[None]:
-    """A network with some history that writes new rows each second."""
+    """Return a network with some history that writes new rows each second."""
     process = spawn(
         [sys.executable, "-m", "tests.web.synthetic", "--store", server.store_url, "--history-s", "60"],
         log_file=server.folder / "synthetic.log",
@@ -144,7 +144,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, server: Server) -> Iterator[Page]:
-    """A page in a context of its own. An error on the page, or a request to another server, fails the test."""
+    """Open a page in a context of its own. An error on the page, or a request to another server,
+    fails the test."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(PATIENCE_S * 1000)
     page = context.new_page()

@@ -15,7 +15,7 @@ LIVE = 'body[data-live="live"]'
 
 
 def open_dashboard(page: Page, server: Server, fragment: str = "") -> None:
-    """Opens the page and waits until it is live. Raises AssertionError with the server's log if it is not."""
+    """Open the page and wait until it is live. Raises AssertionError with the server's log if it is not."""
     pending: dict[Request, str] = {}
 
     def answered(request: Request) -> None:
@@ -34,22 +34,23 @@ def open_dashboard(page: Page, server: Server, fragment: str = "") -> None:
 
 
 def until(page: Page, script: str, argument: object = None) -> None:
-    """Waits for a condition in the page.
+    """Wait for a condition in the page.
 
-    Playwright's own way evaluates text in the page, which the page's content security policy forbids.
+    Playwright's own function evaluates text in the page, which the page's content security policy
+    forbids.
     """
     wait_until(lambda: page.evaluate(script, argument), script, timeout_s=PATIENCE_S, interval_s=0.1)
 
 
 def attribute(page: Page, selector: str, name: str) -> str:
-    """The value of an attribute that the element has."""
+    """Return the value of an attribute that the element has."""
     value = page.get_attribute(selector, name)
     assert value is not None, f"{selector} has no {name}"
     return value
 
 
 def figure(page: Page, name: str) -> str:
-    """A figure at the top of the page."""
+    """Return a figure at the top of the page."""
     return page.inner_text(f'[data-kpi="{name}"] .value')
 
 

@@ -38,12 +38,13 @@ from tests.kit.heartbeats import host_heartbeat, port_heartbeat
 LEAVES, SPINES, HOSTS_PER_LEAF = 4, 2, 4
 RATE_BPS = 20_000_000
 FLOWS_PER_S = 60
-# Mean FCT of a small flow by scheme, in microseconds. Nobody measured them; they make a change visible.
+# Mean FCT of a small flow by scheme, in microseconds. The values are invented; they make a change
+# visible.
 SMALL_US = {"tcp": 42_000, "dctcp": 15_000, "pias": 9_000, "mlfq-adaptive": 6_500}
 
 
 def leaf_spine() -> Topology:
-    """4 leaves, 2 spines, 4 hosts a leaf."""
+    """Return 4 leaves, 2 spines, and 4 hosts for each leaf."""
     hosts = tuple(host(i + 1) for i in range(LEAVES * HOSTS_PER_LEAF))
     ports: list[Port] = []
     for leaf in range(1, LEAVES + 1):
@@ -72,7 +73,7 @@ class Network:
         put_topology(engine, self.topology)
 
     def second(self, at: float, policy: Policy, version: int) -> None:
-        """Writes flows, samples and thresholds of the second before `at`."""
+        """Write flows, samples and thresholds of the second before `at`."""
         records = [self.flow(at - self.random.random(), policy) for _ in range(self.poisson(FLOWS_PER_S, at))]
         rows = [{**record.to_document(), "received_at": at} for record in records]
         with self.engine.begin() as connection:
@@ -152,7 +153,7 @@ HISTORY: tuple[dict[str, Any], ...] = (
 
 
 def fill(network: Network, now: float, seconds: int) -> None:
-    """Writes the history up to `now`, in which the schemes take turns."""
+    """Write the history up to `now`, in which the schemes take turns."""
     share = seconds / len(HISTORY)
     for turn, document in enumerate(HISTORY):
         policy = Policy.from_document(document)
@@ -167,7 +168,7 @@ def fill(network: Network, now: float, seconds: int) -> None:
 
 
 def go_on(network: Network) -> None:
-    """Writes one second of rows each second, and applies new policies as a controller does, until it is killed."""
+    """Write one second of rows each second, and apply new policies as a controller does, until it is killed."""
     before = current_policy(network.engine)
     seen = before.version if before else 0
     while True:

@@ -3,14 +3,24 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
+from playwright.sync_api import ConsoleMessage, Page
+
+from tests.web.conftest import Server
 
 pytestmark = pytest.mark.web
 
 
-def test_page__lists_the_endpoints_and_sends_requests(page, server):
+def test_page__lists_the_endpoints_and_sends_requests(page: Page, server: Server) -> None:
     refused = []
-    page.on("console", lambda message: message.type == "error" and refused.append(message.text))
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            refused.append(message.text)
+
+    page.on("console", note)
     page.goto(f"{server.url}/openapi/")
     endpoint = page.locator("#operations-network-network_health_health_get")
     endpoint.wait_for()
@@ -22,7 +32,9 @@ def test_page__lists_the_endpoints_and_sends_requests(page, server):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_page__has_the_colours_that_the_reader_prefers(page, server, scheme):
+def test_page__has_the_colours_that_the_reader_prefers(
+    page: Page, server: Server, scheme: Literal["light", "dark"]
+) -> None:
     page.emulate_media(color_scheme=scheme)
     page.goto(f"{server.url}/openapi/")
     page.locator(".swagger-ui .info .title").wait_for()

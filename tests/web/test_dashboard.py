@@ -104,7 +104,7 @@ def test_a_link_is_chosen_by_mouse_and_by_key(page: Page, server: Server, traffi
     until(page, "document.querySelector('#queues-port').value === 's2:3'")
     assert page.input_value("#thresholds-port") == "s2:3"
     assert page.locator('#topology .link.chosen[data-port="s2:3"]').count() == 1
-    # A port's history is fetched, not only what has come since the page was opened.
+    # The page fetches a port's history, and shows not only what arrived since it was opened.
     until(page, "Number(document.querySelector('#queues-chart').dataset.points) > 30")
     assert int(attribute(page, "#thresholds-chart", "data-series")) >= 3
     page.locator('#topology .link[data-port="s5:1"]').focus()
@@ -132,7 +132,7 @@ def test_a_killed_server_shows_as_stale_and_the_page_recovers(
     page.wait_for_selector(LIVE)
     assert page.inner_text("#live") == "Live"
     until(page, "(t) => sluice.model.snapshot.at > t", missed_at)
-    # What happened while the server was away is on the chart too.
+    # The chart also has what happened while the server was away.
     until(
         page,
         "(t) => [...sluice.model.fct].some(([at, b]) => at <= t && t < at + 2 && b.small.n > 0)",
@@ -149,7 +149,7 @@ def test_switches_and_agents_that_leave_are_shown(page: Page, server: Server, ne
         return up.count() >= 23
 
     wait_until(all_up, "switches and agents are shown as up", timeout_s=PATIENCE_S, interval_s=0.5)
-    # Nobody speaks any more: after some seconds all count as away.
+    # No component reports any more: after some seconds all count as away.
     until(page, "document.querySelectorAll('#components .pill[data-state=up]').length === 0")
     until(page, "document.querySelectorAll('#topology .host[data-state=down]').length === 16")
     assert page.inner_text("#components-summary") == "Degraded"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The provisioned dashboard asks for what /metrics has, and a real Prometheus answers every one of its queries."""
+"""The provisioned dashboard uses only metrics that exist, and a real Prometheus answers every one
+of its queries."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ RATE_INTERVAL_S = 10
 
 
 def queries() -> list[str]:
-    """Every expression of the dashboard as Grafana would send it."""
+    """Return every expression of the dashboard as Grafana would send it."""
     found = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
     found += [annotation["expr"] for annotation in DASHBOARD["annotations"]["list"]]
     return [text.replace("$__rate_interval", f"{RATE_INTERVAL_S}s").replace("$port", ".*") for text in found]
@@ -40,7 +41,7 @@ def queries() -> list[str]:
 
 @pytest.fixture
 def second(network: Network, server: Server) -> Callable[[], None]:
-    """Writes one second of rows, records and counts of every kind."""
+    """Write one second of rows, records and counts of every kind."""
     policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 4})
     version = put_policy(network.engine, policy, "test")
     mark_applied(network.engine, version)
@@ -68,7 +69,7 @@ def second(network: Network, server: Server) -> Callable[[], None]:
 
 
 def exposed(server: Server) -> dict[str, set[str]]:
-    """The labels of each sample, by its name."""
+    """Return the labels of each sample, by its name."""
     text = requests.get(f"{server.url}/metrics", timeout=PATIENCE_S).text
     return {
         sample.name: set(sample.labels)
@@ -93,7 +94,7 @@ def test_every_name_and_label_of_the_dashboard_is_in_metrics(
 
 
 def test_every_metric_is_on_the_dashboard(server: Server, second: Callable[[], None]) -> None:
-    """Except those that only say which version runs."""
+    """All metrics except those that only name the running version."""
     second()
     shown = set(re.findall(r"sluice_\w+", " ".join(queries())))
     families = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in exposed(server)}
@@ -107,7 +108,8 @@ def test_every_metric_is_on_the_dashboard(server: Server, second: Callable[[], N
 
 @pytest.fixture
 def prometheus(tmp_path: Path, server: Server) -> Iterator[str]:
-    """The address of a real Prometheus, with the container's configuration, that asks the server every second."""
+    """Start a real Prometheus with the container's configuration, which asks the server every
+    second. Returns its address."""
     if shutil.which("prometheus") is None:
         pytest.skip("prometheus is missing; on Debian: apt-get install prometheus")
     text = (DOCKER / "prometheus/prometheus.yml").read_text()

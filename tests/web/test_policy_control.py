@@ -93,7 +93,7 @@ def test_refused_parameters_are_shown_at_their_field(page: Page, server: Server,
 def test_a_scheme_offers_the_marking_thresholds_that_it_takes(
     page: Page, server: Server, network: Network
 ) -> None:
-    """K, both ends of a ramp, or none; a threshold that another scheme takes is not sent along."""
+    """The form has K, both ends of a ramp, or none. It does not send a threshold of another scheme."""
     open_dashboard(page, server, f"#token={TOKEN}")
     choose(page, "dctcp")
     page.click("summary")
@@ -120,7 +120,7 @@ def test_a_scheme_offers_the_marking_thresholds_that_it_takes(
 
 
 def test_fields_of_every_kind_reach_the_policy(page: Page, server: Server, network: Network) -> None:
-    """Also as the form shows them: sizes and times with a space before the unit."""
+    """Values also work in the form's own notation: sizes and times with a space before the unit."""
     open_dashboard(page, server, f"#token={TOKEN}")
     choose(page, "fish")
     page.click("summary")

@@ -57,7 +57,7 @@ def test_report__fits_and_is_legible(
 
 
 def contrast(one: str, two: str) -> float:
-    """Contrast of two colours `rgb(r, g, b)`, as WCAG 2 defines it."""
+    """Return the contrast of two colours `rgb(r, g, b)`, as WCAG 2 defines it."""
     light, dark = sorted((luminance(one), luminance(two)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 

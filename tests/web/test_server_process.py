@@ -29,7 +29,7 @@ Listeners: TypeAlias = tuple[list[threading.Thread], list[int]]
 
 @pytest.fixture
 def listeners(server: Server) -> Listeners:
-    """Threads that read the live stream as dashboards do, and how many frames each has read."""
+    """Start threads that read the live stream as dashboards do. Returns how many frames each has read."""
     frames = [0] * CLIENTS
 
     def listen(number: int) -> None:
@@ -66,7 +66,7 @@ def test_sigterm__ends_in_order_though_dashboards_listen(server: Server, listene
     os.kill(server.process.pid, signal.SIGTERM)
     assert server.process.wait(20) == 0
     took_s = time.monotonic() - began
-    # The process needs two seconds; the rest is for a busy machine.
+    # The process needs two seconds. The rest is for a busy machine.
     assert took_s < 5, f"took {took_s:.1f} s"
     for thread in threads:
         thread.join(20)
@@ -74,7 +74,7 @@ def test_sigterm__ends_in_order_though_dashboards_listen(server: Server, listene
 
 
 def deliver(client: HttpClient, batch: list[dict[str, Any]], until: float) -> None:
-    """Delivers a batch as an agent does: again and again until the server acknowledges it."""
+    """Deliver a batch as an agent does: repeat it until the server acknowledges it."""
     while time.monotonic() < until:
         try:
             answer = client.post("/api/v1/flows", json.dumps(batch).encode())

@@ -26,7 +26,7 @@ The worst file has the most long sentences and listed words."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the mirror. The exit code is 0 whatever it shows; 2 if a file cannot be read."""
+    """Print the mirror. The exit code is 0 for any prose; 2 if a file cannot be read."""
     options = _options(argv)
     try:
         files = {path: passages_of_file(options.root / path) for path in _files(options)}

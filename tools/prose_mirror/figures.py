@@ -16,7 +16,7 @@ from tools.prose_mirror.word_list import Found, listed_words
 
 @dataclass(frozen=True)
 class Reading:
-    """Everything that the mirror sees in a file, or in one kind of passage of many files."""
+    """The sentences and listed words of a file, or of one kind of passage in many files."""
 
     name: str
     sentences: Sequence[Sentence]
@@ -28,7 +28,7 @@ class Reading:
 
     @property
     def findings(self) -> int:
-        """Long sentences and listed words: what a writer would look at."""
+        """The number of long sentences and listed words."""
         return len(self.long_sentences) + len(self.found)
 
     def words_at(self, share: float) -> int:
@@ -42,7 +42,7 @@ class Reading:
 
 
 def read(name: str, passages: Sequence[Passage]) -> Reading:
-    """Return what a file's passages say of it."""
+    """Return the figures of a file's passages."""
     return Reading(name, sentences_of(passages), list(listed_words(passages)))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The passages of Markdown, which docstrings and comments are close enough to."""
+"""The passages of Markdown. Docstrings and comments are parsed as Markdown, too."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ ADDRESS = re.compile(r"https?://\S+")
 
 
 class Kind(enum.StrEnum):
-    """Where a passage stands."""
+    """Where a passage occurs."""
 
     MARKDOWN = "markdown"
     DOCSTRING = "docstring"
@@ -28,14 +28,14 @@ class Passage:
 
     kind: Kind
     first_line: int
-    """In the file, from 1."""
+    """Number of its first line in the file, from 1."""
     text: str
     masked: str
     label: bool = False
     """A heading or a table cell, which is a sentence only if it ends or runs on like one."""
 
     def line_of(self, offset: int) -> int:
-        """Return the line of the file at a place in the text."""
+        """Return the file's line number of a place in the text."""
         return self.first_line + self.text.count("\n", 0, offset)
 
 

@@ -47,8 +47,8 @@ class Sentence:
 def sentences_of(passages: Iterable[Passage]) -> list[Sentence]:
     """Return the sentences of the passages, in order.
 
-    A label (a heading, a table cell) counts if it ends with a full stop or is too long for a sentence: the short
-    ones would make the median look better than what is read.
+    A label (a heading, a table cell) counts only if it ends with a full stop or is too long for a sentence.
+    Otherwise short labels would lower the median.
     """
     return [sentence for passage in passages for sentence in _sentences_of(passage)]
 

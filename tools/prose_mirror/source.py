@@ -44,14 +44,14 @@ class _Comment:
     column: int
     text: str
     alone: bool
-    """Nothing else stands on its first line."""
+    """Whether its first line holds nothing else."""
 
     @property
     def single(self) -> bool:
         return not self.text.startswith("/*")
 
     def continues(self, above: _Comment) -> bool:
-        """Whether it goes on with a line comment right above."""
+        """Whether it continues a line comment right above."""
         same_place = self.line == above.line + 1 and self.column == above.column
         return self.alone and self.single and above.single and same_place
 

@@ -19,7 +19,7 @@ def _cell(text: str) -> str:
 
 
 def page(title: str, readers: str, *parts: str) -> str:
-    """A page with its title, one line that says for whom it is, and its parts."""
+    """Return a page: its title, a line that names its readers, and its parts."""
     return "\n\n".join([f"# {title}", readers, NOTICE, *parts]) + "\n"
 
 

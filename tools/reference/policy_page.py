@@ -35,7 +35,7 @@ port. If several overrides name a port, the last one decides. Only schemes that 
 
 
 _FEW = 5
-"""A longer list of schemes is told by the schemes that are not in it."""
+"""A longer list of schemes is written as the schemes that it lacks."""
 
 _ALLOWED = {"untagged_queue": "from 0 to the last queue"}
 _DEFAULTS = {"untagged_queue": "the last queue"}

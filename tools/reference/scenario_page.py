@@ -9,7 +9,7 @@ from policy.entries import entries
 from policy.explicit import ExplicitFlow
 from policy.links import Links
 from policy.patterns import PATTERNS
-from policy.scenario import Background, FabricKeys, ScenarioKeys, SimulatorSettings, Transport
+from policy.scenario_tables import Background, FabricKeys, ScenarioKeys, SimulatorSettings, Transport
 from policy.workload import Deadlines
 from policy.workload_table import CommonKeys, IncastKeys, MixKeys, RandomKeys, ShiftKeys, TraceKeys
 from sluice.sweep.points import SweepKeys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The REST API, one blueprint a subject."""
+"""The REST API, one blueprint for each subject."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PREFIX = "/api/v1"
 
 
 def blueprint(name: str, import_name: str, description: str) -> APIBlueprint:
-    """A blueprint under /api/v1 whose errors have the one shape."""
+    """Return a blueprint under /api/v1 whose errors have the API's one JSON shape."""
     return APIBlueprint(
         name,
         import_name,

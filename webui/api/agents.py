@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heartbeats of host and port agents; the answer tells them what to set."""
+"""Heartbeats of host agents and port agents. The answer holds the settings to apply."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from store.desired import current_policy
 from store.observed import put_agent
 from webui.api import blueprint
 from webui.bodies import read_json
-from webui.models import AgentPath, AgentSettingsModel, Error
+from webui.models import AgentSettingsModel, Error
+from webui.queries import AgentPath
 from webui.request_schemas import heartbeat_schema, request_body
 from webui.services import services
 
@@ -24,7 +25,7 @@ api = blueprint("agents", __name__, "Heartbeats of the agents on hosts and ports
     openapi_extensions=request_body(heartbeat_schema()),
 )
 def heartbeat(path: AgentPath) -> Response:
-    """Report that an agent is alive and how it fares. The answer is what the current policy wants of it."""
+    """Report an agent's status. The answer holds the settings that the current policy needs from it."""
     beat = heartbeat_from(read_json(MAX_HEARTBEAT_BYTES))
     engine = services().engine
     put_agent(engine, path.name, beat)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow records: taken from agents, listed, and summed up as completion times and deadline misses."""
+"""Flow records: taken from agents, listed, and summarised as completion times and missed deadlines."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from webui.models import (
     DeadlinesAnswer,
     Error,
     FctAnswer,
-    FlowQuery,
     FlowsAccepted,
     FlowsAnswer,
-    WindowQuery,
 )
+from webui.queries import FlowQuery, WindowQuery
 from webui.request_schemas import flows_schema, request_body
 from webui.services import services
 
@@ -41,7 +40,7 @@ MAX_BINS = 5000
     openapi_extensions=request_body(flows_schema()),
 )
 def deliver_flows() -> Response:
-    """Take a batch of records: all of them, or none when one is bad. Delivering a record again changes nothing."""
+    """Store a batch of records: all of them, or none if one is invalid. A repeated record changes nothing."""
     began, found = time.monotonic(), services()
     try:
         records = _records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None))
@@ -56,7 +55,7 @@ def deliver_flows() -> Response:
 
 def _records(body: object) -> list[FlowRecord]:
     if not isinstance(body, list):
-        raise ApiError(422, "invalid-field", "send a list of flow records")
+        raise ApiError(422, "invalid-field", "the body must be a list of flow records")
     records = []
     for index, document in enumerate(body):
         try:
@@ -68,7 +67,7 @@ def _records(body: object) -> list[FlowRecord]:
 
 @api.get("/flows", responses={200: FlowsAnswer})
 def list_flows(query: FlowQuery) -> Response:
-    """Records, newest first; `next` goes on where this page ends."""
+    """Records, newest first. `next` is the start of the following page."""
     asked = query.model_dump(exclude_none=True)
     matching = {name: asked[name] for name in FILTERS if name in asked}
     if query.met is not None:
@@ -79,16 +78,16 @@ def list_flows(query: FlowQuery) -> Response:
 
 @api.get("/connections", responses={200: ConnectionsAnswer})
 def list_connections() -> Response:
-    """TCP connections of programs that are no part of a schedule: those that live, and those that have just ended.
+    """TCP connections that are not part of a schedule: the open ones, and those that ended in the last minute.
 
-    All that have ended are flow records: `/flows?source=watched`.
+    `/flows?source=watched` lists all that have ended.
     """
     return jsonify(connections_document(services().engine, time.time()))
 
 
 @api.get("/fct", responses={200: FctAnswer})
 def fct(query: WindowQuery) -> Response:
-    """Flow completion times in microseconds by size class and scheme, and over time."""
+    """Flow completion times in microseconds, by size class and by scheme, and over time."""
     now, bin_s = time.time(), _checked_bin_s(query)
     since, flows = _covered(now - query.window_s)
     return jsonify(
@@ -103,7 +102,7 @@ def fct(query: WindowQuery) -> Response:
 
 @api.get("/deadlines", responses={200: DeadlinesAnswer})
 def deadlines(query: WindowQuery) -> Response:
-    """How many flows with a deadline missed it, and over time."""
+    """How many flows with a deadline missed it, in total and over time."""
     now, bin_s = time.time(), _checked_bin_s(query)
     since, flows = _covered(now - query.window_s)
     return jsonify(
@@ -115,11 +114,14 @@ def deadlines(query: WindowQuery) -> Response:
 
 
 def _covered(since: float) -> tuple[float, FlowColumns]:
-    """The flows after `since`, or the newest MOST_COLUMNS of them and the time from which those are all."""
+    """Return (start, flows): the flows that finished after the start, which is `since` or later.
+
+    It is later if more than MOST_COLUMNS flows finished after `since`.
+    """
     flows = services().recent.since(since)
     return (float(flows.at.min()) if len(flows) >= MOST_COLUMNS else since), flows
 
 
 def _checked_bin_s(query: WindowQuery) -> float | None:
-    """A bin that keeps the answer within MAX_BINS; wider than asked where the window is long."""
+    """Return the width of a bin: the requested one, or wider if the answer would exceed MAX_BINS."""
     return max(query.bin_s, query.window_s / MAX_BINS) if query.bin_s else None

@@ -19,19 +19,19 @@ api = blueprint("network", __name__, "Health, topology, schemes")
 
 @api.get("/health", responses={200: HealthAnswer})
 def health() -> Response:
-    """Whether the store, the controller, its switches and the agents are there."""
+    """Whether the store, the controller, its switches and the agents work."""
     engine = services().engine
     return jsonify(health_document(engine, time.time(), current_topology(engine)))
 
 
 @api.get("/topology", responses={200: TopologyAnswer})
 def topology() -> Response:
-    """Hosts, switches and ports; null before a network has been started."""
+    """Hosts, switches and ports; null until a network has been started."""
     current = current_topology(services().engine)
     return jsonify(topology=current.to_document() if current else None)
 
 
 @api.get("/schemes", responses={200: SchemesAnswer})
 def schemes() -> Response:
-    """What can be asked for in a policy, with each scheme's defaults and colour."""
+    """The schemes that a policy can name, with their defaults and colours."""
     return jsonify(schemes=[scheme_document(scheme) for scheme in SCHEMES.values()])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ports do: thresholds in force, rates and queues."""
+"""What the controller observed at the ports: thresholds in force, rates and queues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from store.observed import port_history, threshold_history
 from webui import figures
 from webui.api import blueprint
 from webui.documents import ports_now, threshold_document, thresholds_now
-from webui.models import PortQuery, PortsAnswer, ThresholdQuery, ThresholdsAnswer
+from webui.models import PortsAnswer, ThresholdsAnswer
+from webui.queries import PortQuery, ThresholdQuery
 from webui.services import services
 
 api = blueprint("ports", __name__, "Thresholds, rates and queues of the switch ports")
@@ -20,7 +21,7 @@ api = blueprint("ports", __name__, "Thresholds, rates and queues of the switch p
 
 @api.get("/thresholds", responses={200: ThresholdsAnswer})
 def thresholds(query: ThresholdQuery) -> Response:
-    """Demotion thresholds in force by port, and with `since` every change after it."""
+    """The demotion thresholds in force at each port; with `since` also every change after that time."""
     engine = services().engine
     now = {port: row for port, row in thresholds_now(engine).items() if not query.port or port in query.port}
     changes = [] if query.since is None else threshold_history(engine, query.since, query.port)
@@ -30,7 +31,7 @@ def thresholds(query: ThresholdQuery) -> Response:
 
 @api.get("/ports", responses={200: PortsAnswer})
 def ports(query: PortQuery) -> Response:
-    """Rate, load and counters by port; with `since` also the rates of each queue after it."""
+    """Rate, load and counters of each port; with `since` also each queue's rates after that time."""
     engine = services().engine
     now = ports_now(engine, time.time(), current_topology(engine))
     samples = [] if query.since is None else port_history(engine, query.since, query.port)

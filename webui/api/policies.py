@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy: read it, change it."""
+"""The policy: reading and changing it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from webui.api import blueprint
 from webui.auth import require_token
 from webui.bodies import read_json
 from webui.documents import policy_document
-from webui.models import Error, HistoryQuery, PolicyAnswer, PolicyVersionModel, PutPolicyQuery
+from webui.models import Error, PolicyAnswer, PolicyVersionModel
+from webui.queries import HistoryQuery, PutPolicyQuery
 from webui.request_schemas import policy_schema, request_body
 from webui.services import services
 
-api = blueprint("policy", __name__, "What the network is to do")
+api = blueprint("policy", __name__, "The scheme that the network carries out, and its parameters")
 
 _POLL_S = 0.05
 
 
 @api.get("/policy", responses={200: PolicyAnswer})
 def read_policy(query: HistoryQuery) -> Response:
-    """The current policy and the ones before it, newest first."""
+    """The current policy and the earlier ones, newest first."""
     history = policy_history(services().engine, query.limit)
     newest = history[0].version if history else 0
     documents = [policy_document(version, newest) for version in history]
@@ -49,9 +50,10 @@ def read_policy(query: HistoryQuery) -> Response:
     openapi_extensions=request_body(policy_schema()),
 )
 def change_policy(query: PutPolicyQuery) -> Response:
-    """Make this the policy.
+    """Make this document the policy.
 
-    Answers 200 when the controller has applied it, 202 when it has not within `wait_s` (it stays desired).
+    Answers 200 once the controller has applied it. Answers 202 if that takes longer than `wait_s`;
+    the policy remains in the store, and the controller applies it later.
     """
     require_token(services().token)
     policy = Policy.from_document(read_json())
@@ -65,12 +67,12 @@ def change_policy(query: PutPolicyQuery) -> Response:
 
 
 def wait_applied(engine: Engine, version: int, wait_s: float, stopping: threading.Event) -> PolicyVersion:
-    """The version as it stands once it is applied or replaced, or when the time is over or the process stops."""
+    """Return the version once it is applied or replaced, or after `wait_s`, or when the process stops."""
     deadline = time.monotonic() + wait_s
     while True:
         reached = policy_version(engine, version)
         if reached is None:
-            raise LookupError(f"policy {version} has gone from the store")
+            raise LookupError(f"policy version {version} is no longer in the store")
         late = time.monotonic() >= deadline
         if reached.applied_at is not None or late or current_version(engine) != version:
             return reached

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which hosts are demoted."""
+"""The hosts that are demoted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from webui.documents import sanctions_now
 from webui.models import SanctionsAnswer
 from webui.services import services
 
-api = blueprint("sanctions", __name__, "Hosts that are demoted because their tags were not true")
+api = blueprint("sanctions", __name__, "Hosts that are demoted because they sent wrong tags")
 
 
 @api.get("/sanctions", responses={200: SanctionsAnswer})
 def sanctions() -> Response:
-    """Hosts whose packets are background traffic now; what has passed is in the events."""
+    """Hosts whose packets count as background traffic now. The events hold past demotions."""
     return jsonify(sanctions=sanctions_now(services().engine))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A testbed's run beside a simulated one of the same flows: by class, and flow by flow."""
+"""Comparison of a run on the testbed with a simulated run of the same flows: by class, and flow by flow."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ CLASSES = {"small": "10 KB", "medium": "1 MB"}
 FIGURES = ("mean", "p50", "p99", "slowdown")
 
 TOLERANCE = {("small", "mean"): 0.25, ("medium", "mean"): 0.15}
-"""By how much the median over the seeds may differ. Small flows take a millisecond or two, and
-software's part of it varies from hop to hop. Medium flows take what the link and the sharing of
-it take."""
+"""The greatest difference of the median over the seeds. Small flows take a millisecond or two, and
+the software's part of that time varies from hop to hop. The time of medium flows depends on the
+link and on how flows share it."""
 EXPLANATION = "docs/measurements/agreement.md explains what differs"
 
 
 @dataclass(frozen=True)
 class Side:
-    """One run: its flows by number."""
+    """The flows of one run, by number."""
 
     size_class: Column
     fct_ms: Column
@@ -35,12 +35,12 @@ class Side:
     valid: bool
 
     def of(self, size_class: str) -> Column:
-        """FCT of the flows of that class, in milliseconds."""
+        """Return the FCT of that class's flows, in milliseconds."""
         values: Column = self.fct_ms[self.size_class == size_class]
         return values
 
     def figure(self, size_class: str, name: str) -> float:
-        """Milliseconds; the mean slowdown is a number."""
+        """Return a figure in milliseconds; the mean slowdown has no unit."""
         values = self.of(size_class)
         match name:
             case "mean":
@@ -64,40 +64,40 @@ def side_of(run: Run) -> Side:
 
 
 class Pair(NamedTuple):
-    """One seed of a variant."""
+    """The runs of a variant with one seed on both fabrics."""
 
     testbed: Side
     simulator: Side
 
 
 Pairs = Mapping[str, Sequence[Pair]]
-"""By variant, one for each seed."""
+"""Variant → one pair for each seed."""
 
 Settled = tuple[float | None, float | None]
-"""Seconds until the threshold is settled, on the testbed and on the simulator; None: never."""
+"""Seconds until the threshold settles, on the testbed and on the simulator; None: never."""
 
 
 def settled_s(run: Run) -> float | None:
-    """Seconds of the run until the threshold at the receiver's port is at 10 KB for good."""
+    """Return the time in seconds after which the threshold at the receiver's port stays at 10 KB."""
     found = settles(run.thresholds(BOTTLENECK_PORT))
     return None if found is None else round(max(found, 0.0), 2)
 
 
 def settling_claim(variant: str, times: Sequence[Settled], interval_s: float) -> Claim:
-    """Both settle with every seed, at most two adjustments apart."""
+    """Claim that both fabrics settle with every seed, at most two adjustments apart."""
     alike = all(a is not None and b is not None and abs(a - b) <= 2 * interval_s for a, b in times)
     measured = ", ".join(f"{a} s and {b} s" for a, b in times)
-    what = f"{variant}: the threshold is at 10 KB for good, testbed and simulator"
+    what = f"{variant}: the threshold settles at 10 KB, testbed and simulator"
     return Claim(what, f"within {2 * interval_s:g} s", measured, alike, EXPLANATION)
 
 
 def ratios(runs: Sequence[Pair], size_class: str, name: str) -> list[float]:
-    """Simulator over testbed, seed by seed."""
+    """Return simulator over testbed for each seed."""
     return [run.simulator.figure(size_class, name) / run.testbed.figure(size_class, name) for run in runs]
 
 
 def claims_of(runs: Pairs) -> list[Claim]:
-    """The means agree within the tolerance; and the variants come in the same order on both."""
+    """Claim that the means agree within the tolerance, and that both fabrics order the variants alike."""
     made = [
         _agrees(variant, pairs, size_class, name)
         for variant, pairs in runs.items()
@@ -117,7 +117,7 @@ def _agrees(variant: str, pairs: Sequence[Pair], size_class: str, name: str) -> 
 
 
 def _order(runs: Pairs) -> Iterator[Claim]:
-    """Which of two variants is faster, if small flows' means differ by a quarter on the testbed."""
+    """Claim which of two variants is faster, if the testbed's means of small flows differ by a quarter."""
     means = {
         variant: [_median(side, "small", "mean") for side in zip(*pairs, strict=True)]
         for variant, pairs in runs.items()
@@ -130,12 +130,12 @@ def _order(runs: Pairs) -> Iterator[Claim]:
 
 
 def _median(sides: Sequence[Side], size_class: str, name: str) -> float:
-    """Over the seeds."""
+    """Return the median over the seeds."""
     return float(np.median([side.figure(size_class, name) for side in sides]))
 
 
 def table_of(runs: Pairs) -> Iterator[str]:
-    """Markdown: medians over the seeds, testbed / simulator."""
+    """Yield a Markdown table of medians over the seeds: testbed / simulator."""
     yield "| variant | flows | mean ms | p50 ms | p99 ms | slowdown | flow by flow | retransmissions |"
     yield "|---|---|---|---|---|---|---|---|"
     for variant, pairs in runs.items():
@@ -152,5 +152,5 @@ def _cells(pairs: Sequence[Pair], size_class: str) -> Iterator[str]:
 
 
 def flow_ratio(theirs: Side, ours: Side, size_class: str) -> float:
-    """Median over the flows of simulator over testbed."""
+    """Return the median over the flows of simulator over testbed."""
     return float(np.nanmedian(ours.of(size_class) / theirs.of(size_class)))

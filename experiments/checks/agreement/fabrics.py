@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run on both fabrics, the simulator with the testbed's own delay."""
+"""One run on both fabrics. The simulator gets the delay of the testbed's software."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from sluice.sweep.run import is_finished
 
 TINY_BYTES = 64
 CROSSINGS = 6
-"""Of a link, for a one-packet flow on a new connection: SYN, SYN-ACK and data cross two each."""
+"""How often a one-packet flow on a new connection crosses a link: SYN, SYN-ACK and data cross two
+links each."""
 SAME_START_S = 0.02
-"""Senders start late, but never by this much; another schedule differs by more at once."""
+"""Greatest difference of two starts in one schedule: senders start late, but less than this.
+Another schedule differs by more from its first flow on."""
 
 
 def idle_document() -> dict[str, Any]:
-    """One tiny flow at a time on the network of paper-mix: its FCT is the round trip."""
+    """Return a scenario with one tiny flow at a time on the network of paper-mix. Its FCT is the round trip."""
     document = read_document(SCENARIOS / "paper-mix.toml")
     workload = {"mix": [{"bytes": f"{TINY_BYTES}B", "share": 1.0, "from": ["h3"]}], "pattern": "many-to-one"}
     idle = {**workload, "to": "h1", "interarrival": "50ms", "flows": 200}
@@ -40,7 +42,7 @@ def idle_document() -> dict[str, Any]:
 
 
 def fitted_delay_us(out: Path, attempts: int) -> float:
-    """The link delay with which an idle flow takes as long on the simulator as on the testbed."""
+    """Return the link delay with which an idle flow takes as long on the simulator as on the testbed."""
     scenario, resolved = scenario_with(idle_document())
     point = NamedPoint("idle", None, scenario.seed, resolved, "simulator")
     ours = on_simulator(point, out / "idle", 0.0)
@@ -50,14 +52,15 @@ def fitted_delay_us(out: Path, attempts: int) -> float:
 
 
 def on_simulator(point: Point, folder: Path, delay_us: float) -> Run:
-    """A testbed's run on the simulator."""
+    """Run a scenario of the testbed on the simulator."""
     emulated = replace(point, document=as_emulated(point.document, delay_us))
     run_each([emulated], folder, SIMULATOR, 1)
     return read_run(emulated, folder)
 
 
 def on_testbed(point: Point, folder: Path, ours: Run, attempts: int) -> Run:
-    """The same run on the testbed; made when none is there with the very flows of `ours`."""
+    """Return the same run on the testbed. It is made unless a bundle with exactly the flows of
+    `ours` exists."""
     bundle = folder / point.name
     if is_finished(folder, point) and not same_flows(bundle, ours.bundle):
         (bundle / "summary.json").unlink()
@@ -66,7 +69,7 @@ def on_testbed(point: Point, folder: Path, ours: Run, attempts: int) -> Run:
 
 
 def same_flows(testbed: Path, simulator: Path) -> bool:
-    """Whether both ran one schedule: the same sizes at the same times of the run."""
+    """Whether both bundles have the same schedule: the same sizes at the same times of the run."""
     if not (says_source(testbed) and says_source(simulator)):
         return False
     theirs, ours = (read_flows(bundle).by_number for bundle in (testbed, simulator))

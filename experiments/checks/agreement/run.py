@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Testbed against simulator: the same scenarios and flows, compared by class and flow by flow.
 
-The testbed's runs are those of mismatch_fct. They are made here where they are missing, or have
-another schedule. The simulator repeats them on links as the testbed emulates them. Only the link
-delay is fitted: a testbed's hop takes software's time. So an idle run of 64-byte flows is made on
-both fabrics, and the simulator's links get the difference."""
+The testbed's runs are those of mismatch_fct. Missing ones, and those with another schedule, are
+made here. The simulator repeats them on links like those that the testbed emulates. Only the link
+delay is fitted, because software adds time to each hop of the testbed. An idle run of 64-byte
+flows on both fabrics gives the difference.
+"""
 
 from __future__ import annotations
 
@@ -50,23 +51,23 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "hosts' own ports do not mark": {"simulator": {"uplink": "free"}},
     "hosts' own ports take no time": {"simulator": {"uplink": "unshaped"}},
 }
-"""One thing changed at a time on the simulator, for one variant: what the differences depend on."""
+"""Changes of the simulator, each made alone for one variant. They show what the differences depend on."""
 CHANGED_VARIANT = "dctcp"
 DARK = "0.2"
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """What was measured."""
+    """The results of the comparison."""
 
     delay_us: float
     interval_s: float
-    """Between two adjustments of a threshold."""
+    """Time between two adjustments of a threshold."""
     pairs: Pairs
     settling: Mapping[str, Sequence[Settled]]
-    """Of the variants that adapt, one for each seed."""
+    """For the variants that adapt: one pair of times for each seed."""
     changed: Mapping[str, Any]
-    """Figures of the simulator under CHANGES."""
+    """The simulator's figures under CHANGES."""
 
 
 def measure(given: Given) -> Agreement:
@@ -86,13 +87,13 @@ def measure(given: Given) -> Agreement:
 
 
 def _points(given: Given) -> list[Point]:
-    """The runs of mismatch_fct for the chosen variants."""
+    """Return the runs of mismatch_fct for the chosen variants."""
     points = mismatch_fct.plan(given)[""].points
     return [point for point in points if point.scheme in given["variants"]]
 
 
 def _changed(given: Given, document: Mapping[str, Any], delay_us: float) -> dict[str, Any]:
-    """Figures of the simulator with one thing changed, first seed."""
+    """Return the simulator's figures with one thing changed, for the first seed."""
     found = {}
     for what, tables in CHANGES.items():
         folder = f"{CHANGED_VARIANT}-{what.replace(' ', '-').replace(chr(39), '')}"
@@ -117,7 +118,7 @@ def numbers(found: Agreement) -> dict[str, Any]:
 
 
 def draw(found: Agreement) -> Figure:
-    """FCT of all seeds together: a column for each variant, a row for each class."""
+    """Draw the FCT of all seeds together: a column for each variant, a row for each class."""
     figure, rows = grid(len(CLASSES), len(found.pairs), width=2.6, height=2.5)
     for row, (size_class, title) in zip(rows, CLASSES.items(), strict=True):
         for axes, (variant, pairs) in zip(row, found.pairs.items(), strict=True):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every scheme after the other by PUT /api/v1/policy while flows run.
+"""Applies every scheme, one after the other, by PUT /api/v1/policy while flows run.
 
-Does a flow fail? Does a port with packets ever stand still? How soon does a policy stand
-everywhere?"""
+It checks that no flow fails, that no port with packets stops sending, and how soon every component
+has applied a policy.
+"""
 
 from __future__ import annotations
 
@@ -37,23 +38,23 @@ from store import flows as flow_store
 from topologies import build_topology
 
 BUSY_PORT = "s1-eth1"
-"""To h1: because of two endless flows, something always waits there."""
+"""The port to h1. Two endless flows keep packets waiting there at all times."""
 LEAD_S = 2.0
-"""Under the first scheme, before the first switch."""
+"""Seconds under the first scheme, before the first change."""
 TAKES_S = 5.0
-"""A policy must stand everywhere within this time: agents ask once a second."""
+"""Every component must apply a policy within this time. Agents ask for it once a second."""
 GAP_S = 0.25
-"""What passes for service without a gap: a retransmission timeout of 40 ms, doubled twice."""
+"""The longest accepted gap of service: a retransmission timeout of 40 ms, doubled twice."""
 
 
 @dataclass
 class Switch:
-    """One change of policy; seconds from the PUT on."""
+    """One change of policy. Times are seconds since its PUT."""
 
     scheme: str
     version: int
     at_s: float
-    """Since traffic began."""
+    """Seconds since traffic began."""
     switches_s: float | None = None
     ports_s: float | None = None
     hosts_s: float | None = None
@@ -64,30 +65,30 @@ class Switch:
 
     @property
     def took_s(self) -> float:
-        """Until it stands everywhere; infinite if it never does."""
+        """Seconds until every component has applied it; infinite if that never happens."""
         times = (self.switches_s, self.ports_s, self.hosts_s)
         return max(float("inf") if value is None else value for value in times)
 
 
 @dataclass
 class Outcome:
-    """Of one seed."""
+    """What one seed's run showed."""
 
     switches: list[Switch] = field(default_factory=list)
     records: list[FlowRecord] = field(default_factory=list)
     longest_gap_s: float = 0.0
     blind_s: float = 0.0
-    """The longest time between two looks at the port."""
+    """The longest time between two readings of the port."""
     gaps: list[dict[str, float]] = field(default_factory=list)
-    """The longer ones: when they ended, since traffic began."""
+    """The longer gaps: when they ended, in seconds since traffic began."""
     reasons: list[str] = field(default_factory=list)
-    """What makes the run not valid."""
+    """Why the run is not valid."""
     losses: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Of all seeds."""
+    """What the runs of all seeds showed."""
 
     schemes: Sequence[str]
     by_seed: Mapping[int, Outcome]
@@ -102,7 +103,7 @@ def measure(given: Given) -> Outcomes:
 
 
 def run_seed(given: Given, seed: int) -> Outcome:
-    """Through all schemes in an order that the seed draws."""
+    """Apply all schemes in an order that the seed draws."""
     rng = np.random.default_rng(seed)
     order = [str(scheme) for _ in range(given["rounds"]) for scheme in rng.permutation(given["schemes"])]
     policies = policies_of(given["schemes"])
@@ -130,10 +131,10 @@ def run_seed(given: Given, seed: int) -> Outcome:
 
 
 def _blind(blind_s: float) -> list[str]:
-    """Why the run says nothing about short gaps, if it does not."""
+    """Return why the run cannot show short gaps; empty if it can."""
     if blind_s < GAP_S:
         return []
-    return [f"the port was not watched for {blind_s:.2f} s: the machine stood still"]
+    return [f"the machine was busy: no reading of the port for {blind_s:.2f} s"]
 
 
 def _switch_through(
@@ -143,7 +144,7 @@ def _switch_through(
     start_at: float,
     outcome: Outcome,
 ) -> None:
-    """Make one PUT after the other; note how soon each stands, and the gaps at the busy port."""
+    """Make one PUT after the other. Record when each is applied, and the gaps at the busy port."""
     pid = stack.testbed.pids["ovs-vswitchd"]
     look: partial[None] = partial(_look, stack, outcome.switches, start_at)
     with PortGaps(pid, BUSY_PORT) as port:
@@ -161,7 +162,7 @@ def _switch_through(
 
 
 def _look(stack: Stack, switches: Sequence[Switch], start_at: float) -> None:
-    """Note where the last change of policy stands by now."""
+    """Record which components have applied the last policy by now."""
     if not switches or switches[-1].stands:
         return
     switch = switches[-1]
@@ -192,7 +193,7 @@ def claims(outcomes: Outcomes) -> list[Claim]:
         Claim("schemes switched to", str(len(outcomes.schemes)), f"{len(switches)} switches", all_schemes),
         _none_failed([record for outcome in each for record in outcome.records]),
         Claim(
-            "a policy stands at switches, ports and hosts",
+            "switches, ports and hosts have applied a policy",
             f"within {TAKES_S:g} s",
             f"{slowest_s:.1f} s at most",
             slowest_s <= TAKES_S,
@@ -233,7 +234,7 @@ def _numbers(outcome: Outcome) -> dict[str, Any]:
 QUICK = {"seeds": (1,), "schemes": ["pias", "fish", "dctcp", "sluice", "karuna", "tcp"]}
 EXPERIMENT = Experiment(
     name="live_switch",
-    claim="The scheme changes while flows run: no flow fails, and no port with packets stands still.",
+    claim="The scheme changes while flows run: no flow fails, and no port with packets stops sending.",
     figure="",
     minutes=5,
     about=__doc__,

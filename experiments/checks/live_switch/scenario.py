@@ -18,13 +18,13 @@ SIZES_KB = (10, 50, 200)
 
 
 def policies_of(schemes: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """A policy document for each scheme, with the settings of scheme_tour."""
+    """Return a policy document for each scheme, with the settings of scheme_tour."""
     found = points(read_document(TOUR), schemes=schemes)
     return {point.scheme: scenario_with(point.document)[0].policy.to_document() for point in found}
 
 
 def scenario_of(seed: int, ends_s: float, policy: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-    """Two endless flows to h1, and short ones of all kinds beside them."""
+    """Return a scenario of two endless flows to h1 and short flows of all kinds."""
     endless = [{"from": host, "to": "h1", "until": microseconds(ends_s)} for host in ("h2", "h3")]
     short = [_short(rng, start_s) for start_s in poisson_starts_s(rng, FLOWS_PER_S, ends_s)]
     scheme = {"name" if key == "scheme" else key: value for key, value in policy.items()}
@@ -40,7 +40,7 @@ def scenario_of(seed: int, ends_s: float, policy: dict[str, Any], rng: np.random
 
 
 def _short(rng: np.random.Generator, start_s: float) -> dict[str, Any]:
-    """Of ten flows three have a deadline and three a known size."""
+    """Return a short flow. Of ten flows, three have a deadline and three a known size."""
     flow = short_flow(f"h{rng.integers(2, 5)}", "h1", rng.choice(SIZES_KB), start_s)
     kind = rng.random()
     if kind < 0.3:

@@ -23,12 +23,12 @@ LONG_SETTLED_S = 0.02
 WATCH_EVERY_PS = 20 * 10**6
 LONE_SIZES = ("1KB", "10KB", "100KB", "1MB", "10MB")
 INCAST_WITHIN_US, LONG_WITHIN_US = 10, 100
-"""Senders start within this time, drawn by seed."""
+"""Senders start within this time, at moments that the seed draws."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A scenario, run once for each seed. All flows of a seed are one batch."""
+    """A scenario that is run once for each seed. All flows of a seed are one batch."""
 
     name: str
     document: Mapping[str, Any]
@@ -37,7 +37,7 @@ class Case:
     watch: Watch | None = None
 
     def made(self, seed: int) -> tuple[Scenario, Topology, FlowBatch]:
-        """With its network and flows."""
+        """Return the scenario of a seed with its network and flows."""
         tables = dict(self.document)
         if "to_one" in tables:
             tables["workload"] = {"flow": _to_one(**tables.pop("to_one"), seed=seed)}
@@ -56,7 +56,7 @@ _BASE: dict[str, Any] = {
     "workload": {},
 }
 _UNMARKED = {"name": "dctcp", "mark_at": "10MB"}
-"""Beyond every buffer."""
+"""A marking threshold above every buffer, so that nothing is marked."""
 _EIGHT_HOSTS = {"topology": "single", "hosts": 8}
 _LEAF_SPINE = {"topology": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 4, "core_rate": "10Gbit"}
 
@@ -66,7 +66,7 @@ def _star(senders: int) -> dict[str, Any]:
 
 
 def _to_one(senders: int, size: str, within_us: int, seed: int) -> list[dict[str, Any]]:
-    """A flow from every other host to the first."""
+    """Return a flow from every other host to the first."""
     starts_us = np.random.default_rng(seed).uniform(0, within_us, senders)
     return [
         {"from": f"h{i + 2}", "to": "h1", "bytes": size, "start": f"{round(start * 1000)}ns"}
@@ -81,7 +81,7 @@ def _incast(name: str, senders: int, buffer: str, **tables: Any) -> Case:
 
 
 def _long(senders: int) -> Case:
-    """Flows that never end; when the time is over, what has arrived is counted."""
+    """Return a case of endless flows. At its end, the bytes that arrived are counted."""
     flows = {"senders": senders, "size": "1GB", "within_us": LONG_WITHIN_US}
     document = {"fabric": _star(senders), "to_one": flows}
     watch = Watch("s1:1", WATCH_EVERY_PS)
@@ -89,7 +89,7 @@ def _long(senders: int) -> Case:
 
 
 def _lone(name: str, **tables: Any) -> Case:
-    """One after the other, each alone in the network."""
+    """Return a case of flows that run one after the other, each alone in the network."""
     flows = [
         {"from": "h1", "to": "h2", "bytes": size, "start": f"{i * 100}ms"}
         for i, size in enumerate(LONE_SIZES)
@@ -111,7 +111,7 @@ def long_cases() -> tuple[Case, ...]:
 
 
 def incast_cases() -> tuple[Case, ...]:
-    """Without losses, with losses alone, with both marks and losses."""
+    """Return incasts without losses, with losses but no marks, and with both."""
     return (
         _incast("incast-16", 16, "1MB"),
         _incast("losses-8", 8, "100KB", scheme=_UNMARKED),

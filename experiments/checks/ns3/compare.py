@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of both simulators beside each other, and how close they must be. Pure."""
+"""Figures of both simulators, and the greatest allowed differences. Pure."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from policy.records import SIZE_CLASSES
 Floats = npt.NDArray[np.float64]
 
 EXACT = 0.005
-"""A flow alone in the network."""
+"""For a flow alone in the network."""
 AVERAGE = 0.05
-"""Means and medians."""
+"""For means and medians."""
 TAIL = 0.1
-"""99th percentiles, and counts of what seldom happens."""
+"""For 99th percentiles, and for counts of rare events."""
 FEW = 3
-"""Counts that differ by no more are the same."""
+"""Counts that differ by at most this number are equal."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One number from both, and how far apart they may be."""
+    """One figure from both simulators, and their greatest allowed difference."""
 
     what: str
     unit: str
     ours: float
-    """The median, where there are several runs."""
+    """The median, if there are several runs."""
     ns3: float
     tolerance: float
     few: float = 0
-    """Absolute difference that is none."""
+    """Absolute difference up to which the figures are equal."""
     runs: tuple[float, ...] = ()
-    """Ours in every run with starts moved by some nanoseconds: the effect of chance alone."""
+    """Our figure in every run with starts moved by up to 100 ns. It shows the effect of chance alone."""
 
     @property
     def ratio(self) -> float:
-        """ns-3's over ours."""
+        """ns-3's figure over ours."""
         return self.ns3 / self.ours if self.ours else (1.0 if self.ns3 == self.ours else float("inf"))
 
     @property
@@ -52,15 +52,15 @@ class Figure:
 
     @property
     def is_chance(self) -> bool:
-        """ns-3 is no further from our median than our own runs are."""
+        """Whether ns-3 is at most as far from our median as our own runs are."""
         return bool(self.runs) and min(self.runs) <= self.ns3 <= max(self.runs)
 
     def document(self) -> dict[str, Any]:
-        """For the verdict's numbers."""
+        """Return it for the verdict's numbers."""
         return {**asdict(self), "ratio": self.ratio, "holds": self.holds, "is_chance": self.is_chance}
 
     def claim(self, explanation: str = "") -> Claim:
-        """For the verdict: ns-3's figure takes the place of a paper's."""
+        """Return it as a claim of the verdict. ns-3's figure takes the place of a paper's."""
         chance = "as far apart as our own runs with starts moved by up to 100 ns" if self.is_chance else ""
         explanation = "" if self.holds else (chance or explanation)
         allowed = f"{number(self.ns3)} {self.unit}".strip()
@@ -72,12 +72,12 @@ class Figure:
 
 
 def number(value: float) -> str:
-    """For a reader: thousands with commas, others with four digits."""
+    """Return a number as text: large ones with commas, others with four digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
 
 
 def times_of(fct_us: Floats, ideal_us: Floats) -> dict[str, float]:
-    """Of finished flows: completion times in microseconds, slowdowns."""
+    """Return completion times in microseconds and slowdowns of the finished flows."""
     done = ~np.isnan(fct_us)
     fct_us, slowdown = fct_us[done], (fct_us / ideal_us)[done]
     return {
@@ -90,7 +90,7 @@ def times_of(fct_us: Floats, ideal_us: Floats) -> dict[str, float]:
 
 
 def class_times(sizes_bytes: npt.NDArray[np.int64], fct_us: Floats, ideal_us: Floats) -> dict[str, float]:
-    """The same for each size class that has flows, as "small FCT mean"."""
+    """Return the same for each size class with flows, for example as "small FCT mean"."""
     of_class = size_classes(sizes_bytes)
     return {
         f"{name} {what}": value
@@ -103,7 +103,7 @@ def class_times(sizes_bytes: npt.NDArray[np.int64], fct_us: Floats, ideal_us: Fl
 def figures_of_times(
     name: str, runs: Sequence[Mapping[str, float]], ns3: Mapping[str, float]
 ) -> Iterable[Figure]:
-    """`runs`: ours, one or several."""
+    """Yield the figures. `runs` are ours, one or several."""
     for what, value in ns3.items():
         ours = tuple(run[what] for run in runs)
         yield Figure(
@@ -117,6 +117,6 @@ def figures_of_times(
 
 
 def jain_index(shares: Sequence[float]) -> float:
-    """1: all alike (Jain, Chiu, Hawe, 1984)."""
+    """Return Jain's index (Jain, Chiu, Hawe, 1984): 1 if all shares are equal."""
     values = np.asarray(shares, float)
     return float(values.sum() ** 2 / (len(values) * (values**2).sum()))

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why figures differ, where the reason is known."""
+"""Known reasons for differences between the simulators."""
 
 from __future__ import annotations
 
 from experiments.checks.ns3.compare import Figure
 
 _RECOVERY = (
-    "whether a lost packet's second copy finds room decides, and that hangs on when it is sent: to ns-3 a packet is "
-    "lost when three beyond it were selectively acknowledged, and when one sent again after it has arrived"
+    "the outcome depends on whether a lost packet's second copy finds room, and so on when it is retransmitted. "
+    "To ns-3 a packet is lost when three beyond it were selectively acknowledged, "
+    "and when a packet that was retransmitted after it has arrived"
 )
 _WHILE_MARKED = (
     "a loss does not begin ns-3's recovery while it reduces a window for marks "
@@ -23,9 +24,9 @@ EXPLANATIONS = {
     "web-0.5: dropped": _WHILE_MARKED,
     "web-0.5: retransmissions": _WHILE_MARKED,
 }
-"""Why figures differ whose names begin so."""
+"""Start of a figure's name → why that figure differs."""
 
 
 def explanation_of(figure: Figure) -> str:
-    """Empty where the reason is not known."""
+    """Return the known reason; empty if there is none."""
     return next((why for start, why in EXPLANATIONS.items() if figure.what.startswith(start)), "")

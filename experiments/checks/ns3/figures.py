@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures that are taken from the runs of a case."""
+"""The figures that are computed from the runs of a case."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def lone_figures(case: Case, pairs: list[Pair]) -> Iterator[Figure]:
 
 
 def closed_form(case: Case, pairs: list[Pair]) -> Claim:
-    """A round trip of headers, then the ideal time: no window delays a lone flow on this path."""
+    """Claim the closed form: a round trip of headers, then the ideal time. No window delays a lone
+    flow on this path."""
     (pair,) = pairs
     delay_us = 4 * 1.0 + 4 * 8e6 * HEADER_BYTES / cases.LINK_BPS
     expected_us = pair.flows.ideal_us + delay_us
@@ -45,7 +46,7 @@ def closed_form(case: Case, pairs: list[Pair]) -> Claim:
 
 
 def long_figures(case: Case, pairs: list[Pair]) -> Iterator[Figure]:
-    """Of all seeds together; shares are those of the most uneven run."""
+    """Yield figures of all seeds together. Shares are those of the run with the most uneven ones."""
     ours, ns3 = (_long_numbers(outcomes) for outcomes in sides(pairs))
     tolerance = {"goodput": EXACT, "queue mean": AVERAGE}
     for (what, unit), value in ours.items():
@@ -53,7 +54,7 @@ def long_figures(case: Case, pairs: list[Pair]) -> Iterator[Figure]:
 
 
 def _long_numbers(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], float]:
-    """Name and unit to value. The queue without the first flows' slow start."""
+    """Return (name, unit) → value. Queue figures exclude the first flows' slow start."""
     settled = int(cases.LONG_SETTLED_S * 1e12) // cases.WATCH_EVERY_PS
     packets = np.concatenate([outcome.backlog_bytes[settled:] for outcome in outcomes]) / FRAME_BYTES
     received_bytes = float(np.mean([outcome.received_bytes.sum() for outcome in outcomes]))
@@ -68,7 +69,7 @@ def _long_numbers(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], float]:
 
 
 def incast_figures(case: Case, pairs: list[Pair]) -> Iterator[Figure]:
-    """Of all seeds together."""
+    """Yield figures of all seeds together."""
     ideal = np.concatenate([pair.flows.ideal_us for pair in pairs])
     ours, ns3 = (times_of(times_us(outcomes), ideal) for outcomes in sides(pairs))
     yield from figures_of_times(case.name, [ours], ns3)
@@ -97,7 +98,7 @@ def _sum(outcomes: Sequence[Outcome], what: str) -> float:
 
 
 def web_figures(case: Case, pairs: list[Pair]) -> Iterator[Figure]:
-    """Of all seeds together; ours also with starts moved, to see what chance does."""
+    """Yield figures of all seeds together; ours also with moved starts, which shows the effect of chance."""
     flows = [pair.flows for pair in pairs]
     sizes, ideal = (np.concatenate([getattr(f, name) for f in flows]) for name in ("bytes", "ideal_us"))
     ours, ns3 = sides(pairs)
@@ -108,7 +109,7 @@ def web_figures(case: Case, pairs: list[Pair]) -> Iterator[Figure]:
 
 
 def same_paths(case: Case, pairs: list[Pair]) -> Claim:
-    """Flows take the same paths in both simulators, so that the same ones meet."""
+    """Claim that flows take the same paths in both simulators, so that the same flows meet."""
     ours, ns3 = (
         np.concatenate([o.port_packets for o in outcomes]).astype(float) for outcomes in sides(pairs)
     )
@@ -117,7 +118,7 @@ def same_paths(case: Case, pairs: list[Pair]) -> Claim:
 
 
 def speeds(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
-    """Packets on links for each second of CPU time, of the cases that take some."""
+    """Return packet-hops per second of CPU time, for the cases that last long enough."""
     return {
         name: {
             "ours_hops_per_s": sum(p.ours.packet_hops for p in of_case)
@@ -130,7 +131,7 @@ def speeds(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
 
 
 def shipped(pairs: Mapping[str, list[Pair]]) -> dict[str, dict[str, float]]:
-    """Figures of ns-3 with its mistakes."""
+    """Return the figures of ns-3 with its mistakes."""
     outcomes = {name: [pair.shipped for pair in of_case if pair.shipped] for name, of_case in pairs.items()}
     return {name: _totals(of_case) for name, of_case in outcomes.items() if of_case}
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ns-3: its libraries from PyPI, our driver compiled against them, one scenario through the driver.
+"""ns-3: its libraries from PyPI, our driver compiled with them, and runs of a scenario through the driver.
 
-Only the wheel's C++ headers and libraries are used; its Python module does not load on Python 3.11.
+It uses only the wheel's C++ headers and libraries. The wheel's Python module does not load on
+Python 3.11.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PS_PER_NS, PS_PER_US, PS_PER_S = 10**3, 10**6, 10**12
 
 @dataclass(frozen=True)
 class Watch:
-    """A port whose backlog is noted at equal intervals."""
+    """A port whose backlog is recorded at equal intervals."""
 
     port: str
     every_ps: int
@@ -40,26 +41,27 @@ class Watch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one simulator made of a scenario. Columns are by flow number."""
+    """The results of a scenario on one simulator. Columns are by flow number."""
 
     fct_us: np.ndarray
-    """nan: not finished."""
+    """nan for an unfinished flow."""
     received_bytes: np.ndarray
     retransmissions: np.ndarray
     timeouts: np.ndarray
     packet_hops: int
     seconds: float
-    """Of CPU time that it took."""
+    """CPU time of the run."""
     dropped: int
     marked: int
     backlog_bytes: np.ndarray
-    """Of the watched port."""
+    """Backlog of the watched port."""
     port_packets: np.ndarray
-    """That each port of a switch has sent, in the topology's order."""
+    """Packets that each switch port sent, in the topology's order."""
 
 
 def make_driver() -> Path:
-    """The compiled driver, built if a source is newer. EnvironmentLacking: something is missing."""
+    """Return the compiled driver. It is built if a source is newer. EnvironmentLacking names what
+    is missing."""
     driver = SETUP / "driver"
     newest = max(source.stat().st_mtime for source in SOURCES.iterdir())
     if driver.exists() and driver.stat().st_mtime >= newest:
@@ -74,7 +76,7 @@ def make_driver() -> Path:
 
 
 def _libraries() -> Path:
-    """The unpacked wheel, fetched when it is not there."""
+    """Return the unpacked wheel. It is fetched if it is missing."""
     libraries = SETUP / "wheel" / "ns3"
     if libraries.exists():
         return libraries
@@ -113,9 +115,9 @@ def run_on_ns3(
     *,
     mended: bool = True,
 ) -> Outcome:
-    """Run the same flows on ns-3; its input and output files stay in `folder`.
+    """Run the same flows on ns-3. Its input and output files stay in `folder`.
 
-    `mended`: without two mistakes of its release (driver/mended.hpp).
+    `mended` corrects two mistakes of the release (driver/mended.hpp).
     """
     folder.mkdir(parents=True, exist_ok=True)
     lines = [
@@ -129,12 +131,12 @@ def run_on_ns3(
         (folder / "network.txt").write_text(network)
         (folder / "flows.csv").write_text(rows)
         argv = [str(driver), *(str(folder / name) for name in ("network.txt", "flows.csv", "ns3.csv"))]
-        (folder / "totals.json").write_text(_run(argv, "ns-3 gave up"))
+        (folder / "totals.json").write_text(_run(argv, "ns-3 failed"))
     return _outcome(folder, topology)
 
 
 def _is_done(folder: Path, driver: Path, network: str, flows: str) -> bool:
-    """Whether the results are this driver's, of the same input."""
+    """Whether the results come from this driver and this input."""
     totals = folder / "totals.json"
     return (
         totals.exists()
@@ -162,7 +164,7 @@ def _outcome(folder: Path, topology: Topology) -> Outcome:
 
 
 def links(topology: Topology) -> list[Port]:
-    """One port of each link: the switch's of a host's, the first of two between switches."""
+    """Return one port of each link: the switch's at a host's link, the first of two between switches."""
     seen: set[tuple[str, int]] = set()
     chosen = []
     for port in topology.ports:
@@ -173,7 +175,8 @@ def links(topology: Topology) -> list[Port]:
 
 
 def queue_numbers(topology: Topology) -> list[int]:
-    """Of the switches' ports. A link has two queues; the port that stands for it has the first."""
+    """Return the queue numbers of the switches' ports. A link has two queues; its listed port has
+    the first one."""
     number = {}
     for i, port in enumerate(links(topology)):
         number[port.switch, port.number] = 2 * i
@@ -182,7 +185,7 @@ def queue_numbers(topology: Topology) -> list[int]:
 
 
 def network_lines(topology: Topology) -> Iterator[str]:
-    """Nodes (hosts, then switches), links, routes; equal-cost ports in the simulator's order."""
+    """Yield nodes (hosts, then switches), links and routes. Equal-cost ports are in the simulator's order."""
     nodes = [host.name for host in topology.hosts] + [switch.name for switch in topology.switches]
     number = {name: i for i, name in enumerate(nodes)}
     yield f"nodes {len(topology.hosts)} {len(topology.switches)}"
@@ -199,7 +202,7 @@ def network_lines(topology: Topology) -> Iterator[str]:
 def setting_lines(
     scenario: Scenario, topology: Topology, until_s: float, watch: Watch | None, *, mended: bool
 ) -> Iterator[str]:
-    """What the simulator makes of the same tables (simulator/transport.py, ports.py)."""
+    """Yield the settings that the simulator derives from the same tables (simulator/transport.py, ports.py)."""
     settings = {
         "payload_bytes": MSS_BYTES,
         "header_bytes": FRAME_BYTES - MSS_BYTES,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same scenario on our simulator, with the counters that the comparison needs."""
+"""The same scenario on our simulator, with the counters for the comparison."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ PACKETS, MARKED, BACKLOG = 0, 2, 5
 def run_on_ours(
     scenario: Scenario, topology: Topology, flows: FlowBatch, until_s: float, watch: Watch | None
 ) -> Outcome:
-    """All flows at once, no policy in the loop: until every flow has ended or the time is over.
+    """Run all flows, without a control loop, until every flow has ended or the time is over.
 
-    The simulator is imported here because `simulator.build` may have to compile it first.
+    The function imports the simulator, because `simulator.build` may compile it first.
     """
     from simulator.run import Simulation, fabric_columns
 
@@ -62,7 +62,7 @@ def run_on_ours(
 def _run(
     fabric: _fabric.Fabric, until_ps: int, every_ps: int | None, watched: int, flows: int
 ) -> tuple[list[int], list[dict[str, np.ndarray]]]:
-    """The watched port's backlog at each interval, and the results."""
+    """Return the watched port's backlog at each interval, and the results."""
     backlog: list[int] = []
     results: list[dict[str, np.ndarray]] = []
     ended = 0

@@ -24,17 +24,17 @@ JITTER_S = 100e-9
 
 @dataclass(frozen=True)
 class Pair:
-    """A case with one seed on both."""
+    """A case with one seed on both simulators."""
 
     flows: FlowBatch
     ours: Outcome
     ns3: Outcome
     shipped: Outcome | None
-    """ns-3 with its mistakes."""
+    """ns-3 with its mistakes, if that was run."""
 
 
 def run_pairs(case: Case, out: Path, *, shipped: bool) -> list[Pair]:
-    """For each seed. If nothing has changed, ns-3's results of an earlier call are read again."""
+    """Run the case for each seed. Unchanged results of an earlier call of ns-3 are read again."""
     console.print(f"{case.name}, seeds {', '.join(map(str, case.seeds))}")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda seed: _run_pair(case, seed, out, shipped=shipped), case.seeds))
@@ -53,12 +53,12 @@ def _run_pair(case: Case, seed: int, out: Path, *, shipped: bool) -> Pair:
 
 
 def sides(pairs: list[Pair]) -> tuple[list[Outcome], list[Outcome]]:
-    """Ours, ns-3's."""
+    """Return (our outcomes, ns-3's outcomes)."""
     return [pair.ours for pair in pairs], [pair.ns3 for pair in pairs]
 
 
 def repeats(case: Case) -> list[list[Outcome]]:
-    """What chance does: ours with all seeds, REPEATS times, each start up to JITTER_S later."""
+    """Return our runs that show chance: every seed, REPEATS times, each start up to JITTER_S later."""
     return [[_moved(case, seed, repeat) for seed in case.seeds] for repeat in range(REPEATS)]
 
 
@@ -70,5 +70,5 @@ def _moved(case: Case, seed: int, repeat: int) -> Outcome:
 
 
 def times_us(outcomes: Sequence[Outcome]) -> Floats:
-    """Completion times of several runs in a row."""
+    """Return the completion times of several runs, one after the other."""
     return np.concatenate([outcome.fct_us for outcome in outcomes])

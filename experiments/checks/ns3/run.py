@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same flows on ns-3's TcpDctcp and on our simulator.
 
-Lone flows, long ones, incasts, losses, web search."""
+The cases are lone flows, long flows, incasts, losses and web search.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +45,10 @@ QUICK_SEEDS = 2
 
 @dataclass(frozen=True)
 class Compared:
-    """Every case on both simulators."""
+    """The results of every case on both simulators."""
 
     pairs: Mapping[str, list[Pair]]
-    """By name of the case, one for each seed."""
+    """Name of a case → one pair for each seed."""
     figures: Sequence[Figure]
     web: Sequence[Case]
 
@@ -70,7 +71,7 @@ def measure(given: Given) -> Compared:
 
 
 def _seeds(given: Given, some: Sequence[Case]) -> list[Case]:
-    """Cases with the seeds that there is time for."""
+    """Return the cases with fewer seeds for a quick run."""
     most = QUICK_SEEDS if given.quick else None
     return [replace(case, seeds=case.seeds[:most]) for case in some]
 
@@ -92,13 +93,13 @@ def numbers(found: Compared) -> dict[str, Any]:
 
 
 def table(found: Compared) -> str:
-    """Web search by size class, then all other figures."""
+    """Return web search by size class, then all other figures."""
     documents = [figure.document() for figure in found.figures]
     return "\n".join([*class_rows(documents), "", *rows(documents)]) + "\n"
 
 
 def draw(found: Compared) -> matplotlib.figure.Figure:
-    """Completion times of web search: a row for each case, a column for each class."""
+    """Draw the completion times of web search: a row for each case, a column for each class."""
     picture, panels = grid(len(found.web), len(SIZE_CLASSES), width=4, height=2.6)
     for row, case in zip(panels, found.web, strict=True):
         pairs = found.pairs[case.name]

@@ -14,7 +14,7 @@ Entry = Mapping[str, Any]
 
 
 def class_rows(figures: Sequence[Entry]) -> Iterator[str]:
-    """One for each case and size class: ours / ns-3's."""
+    """Yield a row for each case and size class: ours / ns-3's."""
     by_name = {figure["what"]: figure for figure in figures}
     yield f"| case | flows | {' | '.join(TIMES)} |"
     yield "|---" * (2 + len(TIMES)) + "|"
@@ -31,7 +31,7 @@ def _pair(figure: Entry) -> str:
 
 
 def rows(figures: Sequence[Entry]) -> Iterator[str]:
-    """One for each figure that is not of a size class."""
+    """Yield a row for each figure that is not of a size class."""
     yield "| case | figure | Sluice | its own range | ns-3 | ratio | within |"
     yield "|---|---|---|---|---|---|---|"
     for figure in figures:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of a running Sluice, as actions that can be undone.
 
-A process is killed or stopped, a switch cannot reach its controller, a link has no carrier."""
+A process is killed or stopped, a switch loses its controller, or a link loses its carrier.
+"""
 
 from __future__ import annotations
 
@@ -22,27 +23,28 @@ Undo = Callable[[], None]
 NOWHERE = "tcp:127.0.0.1:1"
 """An address without a controller."""
 KINDS = {"kill": 0.35, "stop": 0.35, "disconnect": 0.2, "link": 0.1}
-"""How often each is drawn."""
+"""The probability of each kind."""
 SECONDS = {"kill": (0.0, 0.0), "stop": (0.2, 5.0), "disconnect": (0.2, 5.0), "link": (0.2, 1.0)}
-"""How long each lasts."""
+"""The shortest and longest duration of each kind."""
 PACKETS_NEED = (("kill", "ovs-vswitchd"), ("stop", "ovs-vswitchd"), ("kill", "ovsdb-server"))
-"""Without ovs-vswitchd no packet moves. Its main thread polls the ports of a userspace datapath,
-and waits while its database is away. Stopping the database does not break the connection."""
+"""Faults that stop packets. Without ovs-vswitchd no packet moves. Its main thread polls the ports
+of a userspace datapath, and waits while its database is away. Stopping the database does not break
+the connection."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault as drawn. Times are epoch seconds."""
+    """A fault that was drawn. Times are epoch seconds."""
 
     kind: str
     target: str
-    """A process, a switch or an interface."""
+    """The name of a process, a switch or an interface."""
     seconds: float
     at: float
 
     @property
     def stops_packets(self) -> bool:
-        """Whether packets stop by the fault itself, whatever the control plane does."""
+        """Whether the fault itself stops packets, independently of the control plane."""
         return self.kind == "link" or (self.kind, self.target) in PACKETS_NEED
 
 
@@ -62,7 +64,7 @@ def _processes(stack: Stack) -> list[str]:
 
 
 def inject(stack: Stack, fault: Fault) -> Undo:
-    """Make the fault happen; returns what ends it, to be called `fault.seconds` later."""
+    """Make the fault happen. Returns the function that ends it, to be called `fault.seconds` later."""
     match fault.kind:
         case "kill":
             _signal([_pid(stack, fault.target)], signal.SIGKILL)
@@ -76,7 +78,7 @@ def inject(stack: Stack, fault: Fault) -> Undo:
 
 
 def _pid(stack: Stack, name: str) -> int:
-    """0 while the process is being restarted."""
+    """Return the process's id; 0 while it restarts."""
     of_testbed = stack.testbed.pids
     if name in of_testbed:
         return of_testbed[name]
@@ -85,7 +87,7 @@ def _pid(stack: Stack, name: str) -> int:
 
 
 def _family(pid: int) -> list[int]:
-    """A process and its children, for example the workers of the web process."""
+    """Return a process and its children, for example the workers of the web process."""
     return [pid, *(processes.children(pid) if pid else [])]
 
 
@@ -101,7 +103,7 @@ def _stop(pids: list[int]) -> Undo:
 
 
 def _disconnect(stack: Stack, switch: str) -> Undo:
-    """The controller lives, but the switch does not reach it."""
+    """Cut the switch off from its controller, which continues to run."""
     row = ["controller", _controller_of(stack, switch)]
     target = stack.testbed.ovs(["ovs-vsctl", "get", *row, "target"]).strip()
     stack.testbed.ovs(["ovs-vsctl", "--no-wait", "set", *row, f'target="{NOWHERE}"'])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traffic under random faults: processes killed, stopped or cut off, and links unplugged.
 
-Then: has every flow exactly one record? Are the rules those that a fresh controller installs on
-empty switches? Did a fault of the control plane ever stop traffic?"""
+It checks three things afterwards. Every flow has exactly one record. The rules are those that a
+fresh controller installs on empty switches. No fault of the control plane stopped traffic.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +36,12 @@ from topologies import build_topology
 FLOWS_PER_S = 6.0
 SIZES_KB = (5, 20, 100, 300)
 PAUSE_S = (0.5, 5.0)
-"""From the end of a fault to the next one, which may come before all is well again."""
+"""Time from the end of a fault to the next one. Components may still be recovering."""
 BUSY_PORT = "s1-eth1"
-"""Of h1, to which iperf sends from the other switch during the whole run."""
+"""The port of h1, to which iperf sends from the other switch during the whole run."""
 GAP_S = 1.0
 EXCUSED_S = 5.0
-"""After a fault that stops packets by itself: a switch restarts, and TCP backs off."""
+"""Time after a fault that stops packets by itself, because a switch restarts and TCP backs off."""
 WELL_S = 60.0
 STILL_S = 2.0
 LEAD_S = 3.0
@@ -48,18 +49,18 @@ LEAD_S = 3.0
 
 @dataclass
 class Outcome:
-    """What was done, and what was found."""
+    """What was done, and what was observed."""
 
     faults: list[Fault] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
-    """In the traffic of the busy port."""
+    """Gaps in the traffic of the busy port."""
     blind_s: float = 0.0
-    """The longest time between two looks at it."""
+    """The longest time between two readings of the busy port."""
     records: list[FlowRecord] = field(default_factory=list)
     scheduled: list[str] = field(default_factory=list)
     """Ids of the flows."""
     rules: dict[str, set[str]] = field(default_factory=dict)
-    """By switch, after all faults."""
+    """Switch → its rules after all faults."""
     fresh: dict[str, set[str]] = field(default_factory=dict)
     """The rules that a new controller installs on empty switches."""
     left: list[str] = field(default_factory=list)
@@ -91,8 +92,8 @@ def run_faults(given: Given) -> Outcome:
         with PortGaps(stack.testbed.pid, BUSY_PORT) as port:
             _disturb(stack, start_at + given["seconds"], rng, outcome)
         outcome.gaps, outcome.blind_s = port.gaps, port.looks.longest_without_s
-        wait_until(stack.is_well, "all is well after the faults", timeout_s=WELL_S)
-        # A killed agent delivers some records only when it stops: not all need to come here.
+        wait_until(stack.is_well, "all components work again after the faults", timeout_s=WELL_S)
+        # A killed agent delivers some records only when it stops, so some may be missing here.
         wait_for_records(stack, len(flows), start_at + flows[-1].start_s + stack.scenario.grace_s)
         stack.stop_agents()
         outcome.records = flow_store.all_flows(stack.engine)
@@ -103,7 +104,7 @@ def run_faults(given: Given) -> Outcome:
 
 
 def document_of(seed: int, seconds: float, rng: np.random.Generator) -> dict[str, Any]:
-    """Short flows between all hosts, and iperf through both switches."""
+    """Return a scenario of short flows between all hosts, with iperf through both switches."""
     starts_s = poisson_starts_s(rng, FLOWS_PER_S, seconds)
     return {
         "name": "random-faults",
@@ -123,7 +124,7 @@ def _flow(rng: np.random.Generator, start_s: float) -> dict[str, Any]:
 
 
 def _disturb(stack: Stack, until: float, rng: np.random.Generator, outcome: Outcome) -> None:
-    """Make one fault after the other; each ends before the next one begins."""
+    """Make one fault after the other. Each ends before the next one begins."""
     while time.time() < until:
         fault = draw(stack, rng)
         left_s = until - time.time()
@@ -138,7 +139,7 @@ def _disturb(stack: Stack, until: float, rng: np.random.Generator, outcome: Outc
 
 
 def _rules(stack: Stack) -> dict[str, set[str]]:
-    """By switch; without counters."""
+    """Return the rules by switch, without counters."""
     dump = ["ovs-ofctl", "-O", "OpenFlow13", "--no-stats", "dump-flows"]
     return {
         switch.name: {
@@ -151,7 +152,7 @@ def _rules(stack: Stack) -> dict[str, set[str]]:
 
 
 def _fresh_rules(stack: Stack) -> dict[str, set[str]]:
-    """End the controller, empty the switches, and start a new controller."""
+    """Stop the controller, empty the switches, and start a new controller. Returns its rules."""
     stack.services.stop("controller")
     for switch in stack.topology.switches:
         stack.testbed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "del-flows", switch.name])
@@ -161,14 +162,14 @@ def _fresh_rules(stack: Stack) -> dict[str, set[str]]:
 
 
 def _settled_rules(stack: Stack) -> dict[str, set[str]]:
-    """Of switches without traffic, when no rule has changed for STILL_S."""
+    """Return the rules of idle switches once none has changed for STILL_S."""
 
     def settled() -> dict[str, set[str]] | None:
         first = _rules(stack)
         run_until(stack, time.time() + STILL_S)
         return first if all(first.values()) and _rules(stack) == first else None
 
-    found = wait_until(settled, "the rules stand", timeout_s=WELL_S)
+    found = wait_until(settled, "the rules no longer change", timeout_s=WELL_S)
     assert found is not None
     return found
 
@@ -186,7 +187,7 @@ def claims(outcome: Outcome) -> list[Claim]:
         _one_record_each(outcome),
         _same_rules(outcome),
         Claim(
-            "traffic stands still by a fault of the control plane",
+            "a fault of the control plane stops traffic",
             f"for {GAP_S:g} s at most",
             f"{longest_s * 1000:.0f} ms at most",
             longest_s <= GAP_S,
@@ -212,7 +213,7 @@ def _same_rules(outcome: Outcome) -> Claim:
 
 
 def unexcused(gaps: Sequence[Gap], faults: Sequence[Fault]) -> list[Gap]:
-    """The gaps that begin outside the time of a fault that stops packets by itself."""
+    """Return the gaps that begin outside the time of a fault that stops packets by itself."""
     return [gap for gap in gaps if not any(_excuses(fault, gap) for fault in faults)]
 
 
@@ -235,7 +236,7 @@ def numbers(outcome: Outcome) -> dict[str, Any]:
 
 
 def _described(gap: Gap, faults: Sequence[Fault]) -> dict[str, Any]:
-    """A gap, and the fault before it with the time from the one to the other."""
+    """Return a gap, the fault before it, and the time between the two."""
     began_at = gap.ended_at - gap.length_s
     before = [fault for fault in faults if fault.at <= gap.ended_at]
     described: dict[str, Any] = {"ms": round(gap.length_s * 1000)}
@@ -258,8 +259,8 @@ EXPERIMENT = Experiment(
     runner=Script(measure),
     on=(TESTBED,),
     options=(
-        option("--seconds", type=float, default=600.0, help="of traffic (default: %(default)s)"),
-        option("--seed", type=int, default=1, help="of flows and faults (default: %(default)s)"),
+        option("--seconds", type=float, default=600.0, help="seconds of traffic (default: %(default)s)"),
+        option("--seed", type=int, default=1, help="seed of flows and faults (default: %(default)s)"),
     ),
     quick={"seconds": 120.0},
     claims=claims,

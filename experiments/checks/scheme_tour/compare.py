@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do both fabrics put the schemes into the same order?
+"""Whether both fabrics put the schemes into the same order.
 
-Reads two verdicts of scheme_tour, aemon_mix or fish_burst.
-
-The schemes are compared seed by seed, because both fabrics have the same flows: which long flows
-a seed draws makes more of a difference than any scheme."""
+It reads two verdicts of scheme_tour, aemon_mix or fish_burst. It compares the schemes seed by
+seed, because both fabrics have the same flows. The long flows that a seed draws make more of a
+difference than any scheme.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FIGURES = {
     "miss ratio": "miss_ratio",
 }
 MARGIN = 0.03
-"""Figures that are closer are equal."""
+"""Figures that differ by less are equal."""
 
 Values = Mapping[str, Sequence[float]]
-"""Of each scheme, one a seed."""
+"""Scheme → one value for each seed."""
 Numbers = Mapping[str, Mapping[str, Sequence[float]]]
-"""Of each scheme, the values of each column."""
+"""Scheme → the values of each column."""
 
 
 def measure(given: Given) -> dict[str, Numbers]:
@@ -52,7 +52,7 @@ def claims(found: Mapping[str, Numbers]) -> list[Claim]:
 
 
 def _is_known(numbers: Numbers, column: str) -> bool:
-    """Without deadlines none is missed."""
+    """Whether every scheme has the figure. Without deadlines none can be missed."""
     return all(value is not None for figures in numbers.values() for value in figures[column])
 
 
@@ -61,7 +61,7 @@ def _values(numbers: Numbers, column: str) -> Values:
 
 
 def claim_of(title: str, ours: Values, theirs: Values) -> Claim:
-    """Of all pairs of which both fabrics are sure: how many have the same order, and the others."""
+    """Claim that pairs of which both fabrics are sure have the same order, and name the others."""
     schemes = [scheme for scheme in ours if scheme in theirs]
     same, contrary = 0, []
     for a, b in combinations(schemes, 2):
@@ -69,12 +69,13 @@ def claim_of(title: str, ours: Values, theirs: Values) -> Claim:
         same += product > 0
         contrary += [f"{a} and {b}"] if product < 0 else []
     shown = f"{same} of {same + len(contrary)}" + (f"; not {', '.join(contrary)}" if contrary else "")
-    what = f"order of {len(schemes)} schemes by {title}: pairs of which both are sure"
+    what = f"order of {len(schemes)} schemes by {title}: pairs with a clear order on both fabrics"
     return Claim(what, "all the same", shown, not contrary)
 
 
 def surely_less(these: Sequence[float], those: Sequence[float]) -> int:
-    """1: in every seed, by MARGIN; -1: surely more; 0: neither, or one seed only."""
+    """Return 1 if these are lower in every seed, by MARGIN; -1 if higher; 0 if neither, or with a
+    single seed."""
     pairs = list(zip(these, those, strict=True))
     if len(pairs) < 2:
         return 0

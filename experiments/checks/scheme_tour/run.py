@@ -31,7 +31,8 @@ def plan(given: Given) -> Mapping[str, Planned]:
 
 
 def claims(results: Results) -> list[Claim]:
-    """Validity, and the order of the schemes by each figure, to compare with the other fabric."""
+    """Return the claims of validity, and the order of the schemes by each figure for a comparison
+    of fabrics."""
     orders = [
         noted(f"order of the schemes by {title}", ", ".join(order(results.runs, column)))
         for title, column in FIGURES.items()
@@ -40,7 +41,7 @@ def claims(results: Results) -> list[Claim]:
 
 
 def order(runs: Runs, column: str) -> list[str]:
-    """Best first, by the mean over the seeds."""
+    """Return the schemes by their mean over the seeds, best first."""
     return sorted(runs.variants, key=lambda scheme: fmean(runs.values(column, scheme)))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The soak's scenario: chains of flows of all kinds, so that always as many are under way."""
+"""The soak's scenario: chains of flows of all kinds, so that the number of active flows stays constant."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from experiments.kit.live import microseconds
 
 HOSTS = 6
 RATE = "10Mbit"
-"""With acknowledgements some 6,000 packets a second: a small machine can forward them."""
+"""With acknowledgements this is about 6,000 packets a second, which a small machine can forward."""
 SEGMENT_S = 15.0
-"""A flow lasts about this long; then the next one of its chain takes its place."""
+"""A flow lasts about this long. Then the next one of its chain follows."""
 SCHEMES = ("datcp", "d2tcp", "dctcp", "pias")
 
 
 def document_of(seed: int, seconds: float, concurrent: int, rng: np.random.Generator) -> dict[str, Any]:
-    """As many chains as flows are to be under way."""
+    """Return a scenario with one chain for each concurrent flow."""
     flows = [
         _flow(rng, start_s)
         for _ in range(concurrent)
@@ -35,7 +35,7 @@ def document_of(seed: int, seconds: float, concurrent: int, rng: np.random.Gener
 
 
 def _flow(rng: np.random.Generator, start_s: float) -> dict[str, Any]:
-    """Endless, sized, with a deadline, or with importance too."""
+    """Return a flow: endless, sized, with a deadline, or with a deadline and importance."""
     source, to = rng.choice(HOSTS, 2, replace=False) + 1
     flow: dict[str, Any] = {"from": f"h{source}", "to": f"h{to}", "start": microseconds(start_s)}
     kind = rng.random()

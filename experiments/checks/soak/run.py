@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""200 concurrent flows for ten minutes; agents, controller and web process are killed at random.
+"""200 concurrent flows for ten minutes, while agents, controller and web process are killed at random.
 
-Then: has the kernel complained, has anything stayed behind, does socket storage pile up? Before
-that, every BPF program is loaded and unloaded a hundred times."""
+Before that, every BPF program is loaded and unloaded a hundred times. Afterwards it checks that
+the kernel has not complained, that nothing is left behind, and that socket storage does not
+grow.
+"""
 
 from __future__ import annotations
 
@@ -46,20 +48,20 @@ STORAGE = "sluice_flow_1"
 
 @dataclass
 class Outcome:
-    """What was done to the system, and what was seen."""
+    """What was done to the system, and what was observed."""
 
     loads: int = 0
     kills: list[str] = field(default_factory=list)
     schemes: list[str] = field(default_factory=list)
     active: list[int] = field(default_factory=list)
-    """Flows under way, by the schedule, at each look."""
+    """Active flows by the schedule, at each reading."""
     storages: list[int] = field(default_factory=list)
-    """Sockets with storage, at each look."""
+    """Sockets with storage, at each reading."""
     records: list[FlowRecord] = field(default_factory=list)
     storages_after: int = 0
     left: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-    """Of the kernel."""
+    """Complaints in the kernel's log."""
 
 
 def measure(given: Given) -> Outcome:
@@ -73,7 +75,7 @@ def measure(given: Given) -> Outcome:
 
 
 def _load_and_unload(times: int) -> int:
-    """Every BPF program, `times` times; how many loads that were."""
+    """Load and unload every BPF program `times` times. Returns the number of loads."""
     names = build.names()
     for number, name in itertools.product(range(times), names):
         load(name).close()
@@ -86,7 +88,7 @@ def _load_and_unload(times: int) -> int:
 
 
 def _soak(given: Given, outcome: Outcome) -> None:
-    """Run the flows and disturb them; then see what their sockets leave."""
+    """Run the flows and disturb them. Then check what their sockets leave."""
     rng = np.random.default_rng(given["seed"])
     scenario, _ = scenario_with(document_of(given["seed"], given["seconds"], given["concurrent"], rng))
     topology = build_topology(scenario)
@@ -104,7 +106,7 @@ def _soak(given: Given, outcome: Outcome) -> None:
 def _timetable(
     stack: Stack, flows: Sequence[ScheduledFlow], start_at: float, rng: np.random.Generator, outcome: Outcome
 ) -> Callable[[], None]:
-    """Call it often: it does what is due, one action every so many seconds."""
+    """Return a function to call often: each call does the actions that are due."""
     actions: tuple[tuple[float, Callable[[], None]], ...] = (
         (KILL_EVERY_S, partial(_kill_one, stack, rng, outcome)),
         (SCHEME_EVERY_S, partial(_change_scheme, stack, rng, outcome)),
@@ -129,10 +131,10 @@ def _kill_one(stack: Stack, rng: np.random.Generator, outcome: Outcome) -> None:
 
 
 def _change_scheme(stack: Stack, rng: np.random.Generator, outcome: Outcome) -> None:
-    """By the API, as an operator does it; the web process may have been killed a moment ago."""
+    """Change the scheme by the API, as an operator does. The web process may have been killed a moment ago."""
     name = str(rng.choice(SCHEMES))
     document = {"scheme": name, "buffer": 200_000}
-    wait_until(partial(_put, stack, document), f"the web process takes scheme {name}", timeout_s=30)
+    wait_until(partial(_put, stack, document), f"the web process accepts scheme {name}", timeout_s=30)
     outcome.schemes.append(name)
 
 
@@ -157,9 +159,9 @@ def _look(flows: Sequence[ScheduledFlow], start_at: float, outcome: Outcome) -> 
 
 
 def _storages_after() -> int:
-    """Sockets with storage after all have closed. The controls keep the map alive."""
+    """Return the sockets with storage after all have closed. The congestion controls keep the map alive."""
     try:
-        wait_until(lambda: storages(STORAGE) == 0, "all socket storage has gone", timeout_s=20)
+        wait_until(lambda: storages(STORAGE) == 0, "all socket storage is released", timeout_s=20)
     except TimeoutError:
         return storages(STORAGE)
     return 0
@@ -175,7 +177,7 @@ def claims(outcome: Outcome) -> list[Claim]:
     storages_after = outcome.storages_after
     return [
         Claim("programs load and unload", "100 times each", f"{outcome.loads} loads", outcome.loads > 0),
-        Claim("flows under way", "200", f"{min(active)} … {max(active)}", len(active) > 0),
+        Claim("active flows", "200", f"{min(active)} … {max(active)}", len(active) > 0),
         Claim("processes killed", "at random", str(kills), kills > 0),
         Claim(
             "every flow has one record",
@@ -210,16 +212,16 @@ EXPERIMENT = Experiment(
     runner=Script(measure),
     on=(TESTBED,),
     options=(
-        option("--seconds", type=float, default=600.0, help="of traffic (default: %(default)s)"),
+        option("--seconds", type=float, default=600.0, help="seconds of traffic (default: %(default)s)"),
         option("--concurrent", type=int, default=200, help="flows at any time (default: %(default)s)"),
         option(
             "--loads",
             dest="program_loads",
             type=int,
             default=100,
-            help="of each BPF program (default: %(default)s)",
+            help="loads of each BPF program (default: %(default)s)",
         ),
-        option("--seed", type=int, default=1, help="of flows and kills (default: %(default)s)"),
+        option("--seed", type=int, default=1, help="seed of flows and kills (default: %(default)s)"),
     ),
     quick={"seconds": 60.0, "concurrent": 60, "program_loads": 10},
     claims=claims,

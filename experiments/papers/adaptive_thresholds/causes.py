@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures depend on beyond the paper: one thing of the set-up changed at a time.
+"""What the figures depend on beyond the paper: one thing of the set-up is changed at a time.
 
-The table has the change from a static threshold of 1000 KB, and of 1 KB, to 10 KB, at which
-adaptation settles."""
+The table has the change from a static threshold of 1000 KB, and of 1 KB, to 10 KB, where
+adaptation settles.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def plan(given: Given) -> Mapping[str, Planned]:
 
 
 def change(results: Results, cause: str, figure: str, start: str, load: float) -> Difference:
-    """Of the threshold at 10 KB over that at `start`."""
+    """Return the change from the threshold at `start` to the threshold at 10 KB."""
     return results.runs.change(figure, f"{cause}-static-10KB", f"{cause}-static-{start}", load)
 
 
@@ -59,7 +60,7 @@ def claims(results: Results) -> list[Claim]:
 
 
 def rows(results: Results) -> Iterator[str]:
-    """A line for each set-up and load."""
+    """Yield a line for each set-up and load."""
     yield "| set-up | load | " + " | ".join(f"{f.replace('_', ' ')}, {start}" for f, start in COLUMNS) + " |"
     yield "|---|---|" + "---|" * len(COLUMNS)
     for cause in CAUSES:

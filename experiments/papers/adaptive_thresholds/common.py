@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runs of Gutiérrez et al., section 4, and their figures, shared by the experiments.
 
-dyna_fig5 … dyna_fig8 read the same runs: static and dynamic thresholds from 1, 10 and 1000 KB, five
-loads, some seeds (dyna.toml). `CAUSES` changes one thing of the set-up at a time, to find out why
-figures differ from the paper's."""
+dyna_fig5 … dyna_fig8 read the same runs (dyna.toml): static and dynamic thresholds from 1, 10 and
+1000 KB, five loads, several seeds. `CAUSES` changes one thing of the set-up at a time, to explain
+differences from the paper's figures.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
 FLOWS = 10_000
 SHORT_BYTES = 10_000
 SETTLED_S = 0.25
-"""The thresholds have been adjusted once, after 0.2 s, and the flows of that moment have ended."""
+"""By this time the ports have adjusted the thresholds once, at 0.2 s, and the flows of that moment
+have ended."""
 BOTTLENECK_PORT = "s1:1"
 """The switch port of N0, to which all flows go."""
 STATIC_COLOUR, DYNAMIC_COLOUR = SCHEMES["pias"].colour, SCHEMES["mlfq-adaptive"].colour
@@ -46,41 +48,41 @@ SHARED: Mapping[str, Any] = {
     "options": (RUNS,),
     "quick": {"seeds": (1, 2, 3)},
 }
-"""Of dyna_fig5 … dyna_fig8."""
+"""Options of dyna_fig5 … dyna_fig8."""
 
 
 def figures_of(flows: Flows) -> dict[str, float]:
-    """Mean and p99 of short and long flows in microseconds. ValueError: a flow did not finish."""
+    """Return mean and p99 of short and long flows in microseconds. ValueError: a flow did not finish."""
     fct_us, short = flows.need_finished().fct_us, flows.bytes <= SHORT_BYTES
     groups = {"short": fct_us[short], "long": fct_us[~short]}
     return means(groups) | {f"{name}_p99": percentile(values, 99) for name, values in groups.items()}
 
 
 def settled(figure: str) -> str:
-    """Column of the same figure, of the flows that started after the first adjustment."""
+    """Return the column of the same figure for flows that started after the first adjustment."""
     return f"{figure}_settled"
 
 
 def columns(bundle: Path) -> dict[str, float]:
-    """Each of FIGURES, of all flows and of those after the first adjustment."""
+    """Return each of FIGURES, of all flows and of those after the first adjustment."""
     flows = read_flows(bundle)
     after = figures_of(flows.of(flows.started_s >= SETTLED_S))
     return figures_of(flows) | {settled(name): value for name, value in after.items()}
 
 
 def plan(given: Given) -> Mapping[str, Planned]:
-    """Every run of the paper's section 4."""
+    """Return every run of the paper's section 4."""
     return one_group(given, axes(given, SCENARIO), runs_folder(given))
 
 
 def runs_folder(given: Given) -> Path:
-    """Runs with another number of flows stand beside the paper's."""
+    """Return the runs' folder. Runs with another number of flows have a folder of their own."""
     folder: Path = given["runs"]
     return folder if given.flows == FLOWS else folder.with_name(f"{folder.name}-{given.flows}")
 
 
 def settles(series: Series) -> float | None:
-    """When the threshold is at the short flows' size for good, in seconds; None: never."""
+    """Return the time in seconds after which the threshold stays at the short flows' size; None: never."""
     if series[-1][1] != SHORT_BYTES:
         return None
     return next(
@@ -95,7 +97,7 @@ HEADERS_COUNTED = {
     ]
 }
 """1000 KB in packets of 1460 bytes with 40 bytes of header each, all of them counted. So the last
-28 KB lie above a threshold of 1000 KB."""
+28 KB are above a threshold of 1000 KB."""
 
 CAUSES: Mapping[str, Mapping[str, Any]] = {
     "as-is": {},
@@ -110,11 +112,11 @@ CAUSES: Mapping[str, Mapping[str, Any]] = {
         "transport": {"connections": "new", "initial_window": 10},
     },
 }
-"""One thing changed at a time: tables of the scenario."""
+"""Cause → tables of the scenario. Each changes one thing."""
 
 
 def cause_points(given: Given, causes: Sequence[str], variants: Sequence[str]) -> list[Point]:
-    """Variants of dyna.toml under changed set-ups; a point's scheme is `<cause>-<variant>`."""
+    """Return variants of dyna.toml under changed set-ups. A point's scheme is `<cause>-<variant>`."""
     document = read_document(SCENARIO)
     plans, loads = (document["sweep"][key] for key in ("scheme", "loads"))
     made = {

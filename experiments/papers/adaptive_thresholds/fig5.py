@@ -18,7 +18,7 @@ COLOURS = {"1KB": "#4477aa", "10KB": "#228833", "1000KB": "#ee6677"}
 
 
 def _series(results: Results, start: str, load: float | None = None) -> list[Series]:
-    """The threshold at the receiver's port; of all loads, or of one."""
+    """Return the threshold at the receiver's port over time, at one load or at all."""
     return [run.thresholds(BOTTLENECK_PORT) for run in results.runs.at(f"dynamic-{start}", load)]
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long flows, static against dynamic thresholds from 1000 KB, at the paper's rate on the simulator.
 
-Twice: with long flows of exactly the threshold, and with a threshold that also counts the packets'
-headers, so that the last 28 KB of a long flow lie above it. The headers make all the difference
-(docs/measurements/adaptive-thresholds.md)."""
+There are two sets of runs. In one, long flows have exactly the size of the threshold. In the
+other, the threshold also counts the packets' headers, so the last 28 KB of a long flow are above
+it. The headers make all the difference (docs/measurements/adaptive-thresholds.md).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from experiments.papers.adaptive_thresholds.short_flows import changes, numbers,
 
 COUNTED = "headers-counted-"
 SETS = {"": "1000 KB, payload counted", COUNTED: "1000 KB, headers counted"}
-"""Prefix of the variants, and what it means."""
+"""Prefix of the variants → its meaning."""
 FIGURES = {"long_mean": "mean", "long_p99": "p99"}
 PAPER = {"long_mean": "−27.1 … −46.7 %", "long_p99": "−24 … −45.8 %"}
 NO_INCREASE, CLEARLY = 0.02, -0.02
@@ -74,7 +75,7 @@ def all_numbers(results: Results) -> dict[str, Any]:
 
 
 def draw(results: Results) -> Figure:
-    """Static lines are broad: without headers counted the dynamic ones lie on them."""
+    """Draw static lines broadly: without headers counted, the dynamic ones cover them."""
     figure, [panels] = grid(1, len(FIGURES), width=4.4, height=3.8)
     loads = [100 * load for load in results.runs.loads]
     for axes_, (column, name) in zip(panels, FIGURES.items(), strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a mismatched threshold costs, and what adaptation gives back, on real TCP."""
+"""The cost of a mismatched threshold, and the gain from adaptation, on real TCP."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VARIANTS: Mapping[str, dict[str, Any]] = {
     "dctcp": {"name": "dctcp", "mark_at": "20pkt"},
     "tcp": {"name": "tcp"},
 }
-"""Tables [scheme] of the scenario."""
+"""Variant → table [scheme] of the scenario."""
 
 FIGURES = {
     "small_mean": "fct_us_small_mean",
@@ -44,7 +44,7 @@ FIGURES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """A claim of the paper as a ratio: `better` over `worse`, expected to be at most `limit`."""
+    """A claim of the paper as a ratio: `better` over `worse`, which must be at most `limit`."""
 
     what: str
     better: str
@@ -69,8 +69,8 @@ COMPARISONS = (
         "long_mean",
         "0.53 … 0.73",
         0.95,
-        "short flows carry 3.8 % of the bytes, and the queue conserves work: their priority can neither cost nor spare "
-        "the long flows more than that; with either threshold the long flows share one FIFO among themselves",
+        "short flows carry 3.8 % of the bytes, and the queue conserves work: their priority changes the time of "
+        "long flows by at most that share; with either threshold the long flows share one FIFO",
     ),
     Comparison("small mean against the optimal threshold", FROM_1KB, "pias-10KB", "small_mean", "same", 1.15),
     Comparison("small mean against DCTCP", FROM_1KB, "dctcp", "small_mean"),
@@ -107,7 +107,7 @@ def _claim(comparison: Comparison, runs: Runs) -> Claim:
 
 
 def numbers(results: Results) -> dict[str, list[dict[str, Any]]]:
-    """FCT in milliseconds."""
+    """Return the FCTs in milliseconds."""
     return {variant: [_figures(run) for run in results.runs.at(variant)] for variant in VARIANTS}
 
 
@@ -129,7 +129,7 @@ PANELS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 
 
 def draw(results: Results) -> Figure:
-    """Median and range over the seeds."""
+    """Draw median and range over the seeds."""
     figure, [row] = grid(1, len(PANELS), width=4, height=4, sharey=True)
     for axes, (name, title, scale) in zip(row, PANELS, strict=True):
         _draw_panel(axes, results.runs, FIGURES[name])

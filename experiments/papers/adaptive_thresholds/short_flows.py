@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Static against dynamic thresholds: figures 6 and 7 are one figure with two statistics."""
+"""Static against dynamic thresholds. Figures 6 and 7 are one figure with two statistics."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from experiments.papers.adaptive_thresholds.common import DYNAMIC_COLOUR, STARTS
 
 MISMATCHED = ("1KB", "1000KB")
 SAME = 0.02
-"""Two means are called the same when their relative difference is below this."""
+"""Two means with a smaller relative difference count as equal."""
 OPTIMUM = Line("static, 10 KB (the optimum)", "0.75", width=BROAD)
 
 
 def changes(runs: Runs, figure: str, start: str, cause: str = "") -> Changes:
-    """Of the dynamic runs from one start over the static ones, by load."""
+    """Return the change from the static to the dynamic runs of one start, by load."""
     return runs.changes(figure, f"{cause}dynamic-{start}", f"{cause}static-{start}")
 
 
@@ -32,7 +32,7 @@ def same(runs: Runs, figure: str) -> Claim:
 
 
 def numbers(*figures: str) -> Callable[[Results], dict[str, Any]]:
-    """Microseconds by variant and load, one value a seed; and changes by start."""
+    """Return microseconds by variant and load, one value for each seed, and changes by start."""
 
     def found(results: Results) -> dict[str, Any]:
         runs = results.runs
@@ -53,7 +53,7 @@ def _both(runs: Runs, figure: str, start: str) -> dict[str, Any]:
 
 
 def draw(figure: str, ylabel: str, *, after: bool) -> Callable[[Results], Figure]:
-    """A panel for each start; `after`: also the dynamic runs' flows after the first adjustment."""
+    """Return a drawing with a panel for each start. `after` adds the flows after the first adjustment."""
 
     def drawn(results: Results) -> Figure:
         picture, [panels] = grid(1, len(MISMATCHED), width=4.4, height=3.8, sharey=True)
@@ -80,5 +80,5 @@ def draw(figure: str, ylabel: str, *, after: bool) -> Callable[[Results], Figure
 
 
 def seeds_by_load(runs: Runs, variant: str, column: str, factor: float = 1) -> Sequence[list[float]]:
-    """For each load the values of the seeds."""
+    """Return the seeds' values for each load."""
     return [[factor * value for value in runs.values(column, variant, load)] for load in runs.loads]

@@ -2,7 +2,8 @@
 """Convergence of the demotion threshold, and whether it follows a shift, on real TCP.
 
 A threshold can only be an edge of the tag's buckets. 10 KB is one. A flow of 20 KB ends in the
-bucket whose upper edge is 23.7 KB, so the threshold has to arrive there after the shift."""
+bucket whose upper edge is 23.7 KB, so the threshold must arrive there after the shift.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def _point(given: Given, name: str, start: str, workload: Mapping[str, Any]) -> 
 
 
 def numbers(results: Results) -> dict[str, Series]:
-    """(Seconds of the run, bytes) at each change of the threshold, and at the last flow's start."""
+    """Return (seconds of the run, bytes) at each change of the threshold, and at the last flow's start."""
     found = {}
     for variant in results.runs.variants:
         [run] = results.runs.at(variant)

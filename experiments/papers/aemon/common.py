@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemes, figures of a run, and what the slides leave open, shared by the experiments on Aemon."""
+"""Common parts of the experiments on Aemon: schemes, figures of a run, and what the slides leave open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sluice.runs.files import SCENARIOS
 
 LOADS = (0.75, 0.8, 0.85, 0.9)
 AGNOSTIC = ("aemon", "pias", "pias+ucp", "2lps+dctcp")
-"""The slides' schemes that know no size."""
+"""The slides' schemes that do not know flow sizes."""
 SLIDES = ("aemon", "karuna", "pias", "pias+ucp", "2lps+dctcp")
 OURS = "sluice"
 LINES = {
@@ -30,7 +30,7 @@ LINES = {
 ALL, PLAIN, TIMED = "fct_us_all_mean", "fct_us_plain_mean", "fct_us_timed_mean"
 """Columns: mean FCT of all flows, of those without a deadline, of those with one."""
 MISSED, IMPOSSIBLE = "miss_ratio", "impossible"
-"""Columns: deadlines missed; deadlines shorter than the flow's time in an idle network."""
+"""Columns: missed deadlines; deadlines shorter than the flow's time in an idle network."""
 
 VARIED_LOAD = 0.8
 VARIED: Mapping[str, Mapping[str, Any]] = {
@@ -39,7 +39,7 @@ VARIED: Mapping[str, Mapping[str, Any]] = {
     "70 % of the flows have one": {"deadlines.share": 0.7},
     "late flows stay urgent": {"simulator.late": "urgent"},
 }
-"""What the slides leave open, one thing changed at a time."""
+"""What the slides leave open, changed one thing at a time."""
 
 SHARED: Mapping[str, Any] = {
     "loads": LOADS,
@@ -53,11 +53,11 @@ SHARED: Mapping[str, Any] = {
     ),
     "quick": {"seeds": (1,), "loads": (VARIED_LOAD,), "flows": 2000, "no_variants": True},
 }
-"""Of both experiments on 144 hosts."""
+"""Options of both experiments on 144 hosts."""
 
 
 def columns(bundle: Path) -> dict[str, float]:
-    """FCT with and without a deadline, and the share of the deadlines that no scheme can meet."""
+    """Return FCT with and without a deadline, and the share of the deadlines that no scheme can meet."""
     flows = read_flows(bundle)
     timed = ~np.isnan(flows.deadline_us)
     return {
@@ -68,7 +68,7 @@ def columns(bundle: Path) -> dict[str, float]:
 
 
 def plan(scenario: str, schemes: Sequence[str], varied_schemes: Sequence[str]) -> Plan:
-    """Every scheme at every load; and at one load, with one thing changed each."""
+    """Return a plan of every scheme at every load, and at one load with one thing changed in each group."""
     path = SCENARIOS / f"{scenario}.toml"
 
     def planned(given: Given) -> Mapping[str, Planned]:
@@ -83,10 +83,10 @@ def plan(scenario: str, schemes: Sequence[str], varied_schemes: Sequence[str]) -
 
 
 def varied(results: Results) -> dict[str, Runs]:
-    """The groups in which one thing is changed."""
+    """Return the groups in which one thing is changed."""
     return {name: runs for name, runs in results.groups.items() if name != "main"}
 
 
 def numbers(columns: Mapping[str, str]) -> Callable[[Results], dict[str, Any]]:
-    """Every group's figures by scheme and load, under these names."""
+    """Return every group's figures by scheme and load, under these names."""
     return lambda results: {name: runs.by_load(columns) for name, runs in results.groups.items()}

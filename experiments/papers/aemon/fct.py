@@ -29,9 +29,9 @@ from experiments.papers.aemon.common import (
 
 SCHEMES = (*SLIDES, OURS, "pias-optimal", "pfabric")
 AS_CLAIMED = 0.6
-"""Aemon's average over PIAS's that passes for "about -45.1 %"."""
+"""The greatest ratio of Aemon's average to PIAS's that counts as "about -45.1 %"."""
 SAME = (
-    "to a flow without a deadline UCP is DCTCP, and those with one take more than their share near theirs: "
+    "for flows without a deadline UCP is DCTCP, and deadline flows take more than their share near the deadline: "
     "the same within 1 %"
 )
 COLUMNS = {
@@ -62,15 +62,15 @@ def claims(results: Results) -> list[Claim]:
 
 
 def claims_of(runs: Runs) -> list[Claim]:
-    """What the slides say, and what bounds it."""
+    """Return the slides' claims, and the bound on any scheme."""
     overall, bound, best = (
         runs.ratio_by_load(ALL, scheme, "pias") for scheme in ("aemon", "pfabric", "pias-optimal")
     )
     plain = {scheme: runs.ratio_by_load(PLAIN, scheme, "pias") for scheme in SCHEMES}
     why = (
-        f"under this traffic not even the shortest remaining flow first, told every size, has less than "
-        f"{min(bound.values()):.2f} of PIAS's average; Aemon gives to flows without deadlines what it takes from "
-        "the others"
+        f"under this traffic not even shortest-remaining-first with known sizes has less than "
+        f"{min(bound.values()):.2f} of PIAS's average; what Aemon takes from some flows it gives "
+        "to flows without deadlines"
     )
     holds = max(overall.values()) <= AS_CLAIMED
     return [
@@ -86,7 +86,7 @@ def claims_of(runs: Runs) -> list[Claim]:
 
 
 def _varied_claim(name: str, runs: Runs) -> Claim:
-    """Aemon's average over PIAS's in another set-up: all flows, and those without deadlines."""
+    """Claim Aemon's average over PIAS's in another set-up: all flows, and those without deadlines."""
     every, plain = (runs.ratios(column, "aemon", "pias", VARIED_LOAD) for column in (ALL, PLAIN))
     what = f"{name}: average FCT, Aemon/PIAS; without a deadline"
     measured = f"{spread(every)}; {spread(plain)}"

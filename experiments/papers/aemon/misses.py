@@ -31,9 +31,9 @@ from experiments.papers.aemon.common import (
 
 SCHEMES = (*SLIDES, OURS)
 LOW, HIGH = 0.035, 0.065
-"""What passes for the figure's 4 to 6 %."""
+"""The range that counts as the figure's 4 to 6 %."""
 SLIGHTLY = 0.01
-"""Miss ratios that differ by no more than this differ slightly: half of the figure's range."""
+"""Miss ratios with at most this difference differ slightly: it is half of the figure's range."""
 COLUMNS = {
     "miss ratio": MISSED,
     "impossible": IMPOSSIBLE,
@@ -52,7 +52,7 @@ PANELS = (
     Panel("with a deadline", TIMED, "mean FCT (ms)", 1e-3),
 )
 FLOOR = (
-    "more than half of what is missed nobody can meet, nearly all of the rest needs 2 to 10 Gb/s, and the "
+    "more than half of the missed deadlines are impossible, nearly all others need 2 to 10 Gb/s, and the "
     "schemes differ by some ten flows of 9,000. Under web search Aemon misses least (aemon_fct)"
 )
 
@@ -67,7 +67,7 @@ def claims(results: Results) -> list[Claim]:
 
 
 def claims_of(runs: Runs) -> list[Claim]:
-    """What the slides say."""
+    """Return the slides' claims."""
     missed = {scheme: _by_load(runs, MISSED, scheme) for scheme in SCHEMES}
     aemon = missed["aemon"]
     others = [missed[scheme] for scheme in AGNOSTIC if scheme != "aemon"]
@@ -99,20 +99,20 @@ def _by_load(runs: Runs, column: str, scheme: str) -> ByLoad:
 
 
 def _between(who: str, paper: str, these: ByLoad, over: ByLoad, least: float, most: float) -> Claim:
-    """The difference of two miss ratios lies within these bounds at every load."""
+    """Claim that the difference of two miss ratios is within these bounds at every load."""
     differences = {load: these[load] - over[load] for load in these}
     holds = all(least <= difference <= most for difference in differences.values())
-    why = "a point and a hundredth at most, where one passes" if "Karuna" in who else ""
+    why = "the difference is 1.01 points at most, and 1 counts as slight" if "Karuna" in who else ""
     return Claim(f"deadlines missed, {who}", paper, percents(differences, "+.2f"), holds, why)
 
 
 def percents(ratios: ByLoad, shown: str = ".2f") -> str:
-    """For example 4.20, 4.90 % at loads 0.75, 0.8."""
+    """Return for example: 4.20, 4.90 % at loads 0.75, 0.8."""
     return over_loads(ratios, shown, factor=100, unit=" %")
 
 
 def _varied_claim(name: str, runs: Runs) -> Claim:
-    """Who misses how many in another set-up."""
+    """Claim that Aemon misses the fewest deadlines in another set-up."""
     missed = {scheme: runs.median(MISSED, scheme, VARIED_LOAD) for scheme in SCHEMES}
     shown = ", ".join(f"{LINES[scheme].title} {100 * value:.2f}" for scheme, value in missed.items())
     floor = 100 * runs.median(IMPOSSIBLE, "pias", VARIED_LOAD)

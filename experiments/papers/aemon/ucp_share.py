@@ -2,13 +2,13 @@
 """The effect of urgency under UCP: two long flows share a link, measured against the law.
 
 A flow's urgency is s = T_e / (T_d - T_e), the elapsed over the remaining time. A long past and a
-far deadline hold it: 300 s elapsed, 300 s / s to go. It moves by some per cent during the
-measurement, and is s in the middle of it.
+distant deadline keep it nearly constant: 300 s elapsed, 300 s / s left. It changes by some per
+cent during the measurement, and is s in the middle of it.
 
-Each pair runs twice, with its senders swapped. A software switch takes the packets of its ports
-in turn. Those of the later port find the longer queue and are marked more often, so of two equal
-flows one gets two thirds of the link. The odds of the two runs are averaged (geometric mean); the
-controls show how much the place decides."""
+Each pair runs twice, with its senders swapped, because a software switch takes the packets of its
+ports in turn. Packets of the later port find the longer queue and are marked more often. So one of
+two equal flows gets two thirds of the link. The odds of the two runs are averaged (geometric
+mean). The controls show how much the place decides."""
 
 from __future__ import annotations
 
@@ -32,22 +32,25 @@ from experiments.papers.datcp.plot import BACKGROUND, DEADLINE, OTHER
 from policy.fabrics import TESTBED
 
 Pair = tuple[float | None, float | None]
-"""Urgencies of the two flows; None: no deadline."""
+"""Urgencies of the two flows; None means no deadline."""
 
 ELAPSED_S, UNTIL_S = 300.0, 10.0
 SETTLED_S = 2.0
-"""Shares and readings are taken from here to the end."""
+"""Shares and samples count from this time to the end."""
 PLACES = (("h2", "h3"), ("h3", "h2"))
-"""Senders of the two flows."""
+"""Senders of the two flows, in each of the two runs."""
 AGAINST_NONE = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Urgencies of one flow; the other has no deadline, which is s = 1."""
+"""Urgencies of one flow. The other has no deadline, which is s = 1."""
 AGAINST_EACH_OTHER = ((0.5, 2.0), (0.5, 1.5), (1.0, 2.0))
 EQUAL: tuple[Pair, ...] = ((None, None), (1.0, 1.0))
-"""Controls: the law makes no difference between these flows, but their places may."""
+"""Controls: the law gives these flows equal shares, but their places may not."""
 PAIRS: tuple[Pair, ...] = (*EQUAL, *((s, None) for s in AGAINST_NONE), *AGAINST_EACH_OTHER)
 TOLERANCE = 0.1
-"""Of a share."""
-WHY = "the prediction takes both flows to be marked in the same windows; a flow of few packets is marked in fewer"
+"""Greatest difference of a share from the law's."""
+WHY = (
+    "the prediction assumes that both flows are marked in the same windows; "
+    "a flow with few packets is marked in fewer"
+)
 
 
 # -- the runs
@@ -89,20 +92,21 @@ def _urgency(s: float | None) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A pair with one seed, in both places. `share` is the first flow's part of what both had."""
+    """A pair with one seed, in both places. `share` is the first flow's part of the two flows'
+    throughput."""
 
     share: float
     by_place: tuple[float, ...]
-    """The same in each of the two runs; in the second one the senders are swapped."""
+    """The share in each of the two runs. In the second one the senders are swapped."""
     alpha: tuple[tuple[float, float], ...]
     penalty: tuple[tuple[float, float], ...]
-    """Means of alpha^s / 2, the part that a marked window loses; in each run of both flows."""
+    """Means of alpha^s / 2, the part that a marked window loses, of both flows in each run."""
     predicted: float
     valid: bool
 
 
 def outcomes(runs: Runs, pair: Pair) -> list[Outcome]:
-    """One for each seed."""
+    """Return one outcome for each seed."""
     by_place = (runs.at(variant_of(pair, senders)) for senders in PLACES)
     return [_outcome(both) for both in zip(*by_place, strict=True)]
 
@@ -118,7 +122,7 @@ def _outcome(both: Sequence[Run]) -> Outcome:
 
 
 def balanced(shares: Sequence[float]) -> float:
-    """The share whose odds are the geometric mean of the odds of these."""
+    """Return the share whose odds are the geometric mean of the odds of these."""
     odds = float(np.exp(np.mean([np.log(share / (1 - share)) for share in shares])))
     return odds / (1 + odds)
 
@@ -129,12 +133,11 @@ def _mean(run: ListedFlows, index: int, name: str) -> float:
 
 
 def predicted_share(first: float, second: float) -> float:
-    """Share of a flow that loses `first` of its window when marked, beside one that loses
-    `second`.
+    """Return the share of a flow that loses `first` of its window when marked, if the other flow
+    loses `second`.
 
-    Both are marked in the same windows and grow by a packet in the others. So a window W loses
-    what it gains between two marks, W * loss = n for both, and its mean is W * (1 - loss / 2).
-    """
+    Both are marked in the same windows, and grow by a packet in the others. So a window W loses
+    what it gains between two marks, W * loss = n for both, and its mean is W * (1 - loss / 2)."""
     means = [(1 - loss / 2) / loss for loss in (first, second)]
     return means[0] / sum(means)
 
@@ -157,7 +160,7 @@ def _yields(s: float, some: Sequence[Outcome]) -> Claim:
     else:
         what, holds = "takes more", min(shares) > 0.5
     valid = all(outcome.valid for outcome in some)
-    return Claim(f"s = {s:g} {what} beside a flow without deadline", what, spread(shares), holds and valid)
+    return Claim(f"s = {s:g} {what} against a flow without deadline", what, spread(shares), holds and valid)
 
 
 def _as_predicted(pair: Pair, some: Sequence[Outcome]) -> Claim:
@@ -181,7 +184,7 @@ def draw(results: Results) -> Figure:
 
 
 def _draw_penalties(axes: Axes, runs: Runs) -> None:
-    """The slides' "Window Penalty": every sample of the kernel beside the law."""
+    """Draw the slides' "Window Penalty": every sample of the kernel, and the law."""
     s = np.linspace(0.2, 4.2, 100)
     for alpha, style in ((0.2, ":"), (0.4, "--"), (0.6, "-")):
         axes.plot(s, alpha**s / 2, style, color=OTHER, linewidth=1, label=f"law, α = {alpha}")
@@ -200,7 +203,7 @@ def _draw_shares(axes: Axes, found: Mapping[float, Sequence[Outcome]]) -> None:
         shares = [o.share for o in some]
         axes.plot([s] * len(some), shares, "o", color=DEADLINE, fillstyle="none", label=measured)
     axes.axhline(0.5, color=BACKGROUND, linewidth=0.8)
-    axes.set(title="share beside a flow without deadline", xlabel="urgency s", ylim=(0, 1), xscale="log")
+    axes.set(title="share against a flow without deadline", xlabel="urgency s", ylim=(0, 1), xscale="log")
     axes.set_xticks(AGAINST_NONE, [f"{s:g}" for s in AGAINST_NONE])
     axes.minorticks_off()
 

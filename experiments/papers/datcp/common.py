@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the experiments datcp_fig08 … datcp_fig14 share: set-up, scenarios, claims about runs.
+"""Common parts of datcp_fig08 … datcp_fig14: set-up, scenarios, claims about runs.
 
-Zhang et al., section 4.1, table 1: one switch, buffer 200 KB, a variant of RED with 80 KB, 120 KB
-and 1.0 on the instantaneous queue, minimum RTO 10 ms, maximum window 50 packets. On the simulator
-all is as there: 1 Gb/s, 75 µs a link, flows of 100 MB. The testbed has a tenth of the paper's
-rate and sizes, so that the deadlines are the same seconds. It has no propagation delay: the
-queue's 6 to 10 ms dwarf it.
+Zhang et al., section 4.1, table 1, has one switch with a buffer of 200 KB. It marks by a variant
+of RED with 80 KB, 120 KB and 1.0 on the instantaneous queue. The minimum RTO is 10 ms, the maximum
+window 50 packets.
+
+The simulator has the paper's values: 1 Gb/s, 75 µs for each link, flows of 100 MB. The testbed has
+a tenth of the rate and sizes, so that the deadlines are the same seconds. It has no propagation
+delay, because the queue's 6 to 10 ms are much longer.
 """
 
 from __future__ import annotations
@@ -30,21 +32,21 @@ PAPER_MBPS = 1000.0
 SAMPLE_MS = 100
 """The paper computes throughput at intervals of 0.1 s."""
 JITTER_S = 0.02
-"""Flows that start together start within this time, by seed: otherwise all runs begin alike."""
+"""Flows that start together start within this time, by seed. Otherwise all runs would begin alike."""
 GRACE_S = 40
-"""For 400 MB that start at once: the link carries them in 34 s."""
+"""Enough for 400 MB that start at once: the link carries them in 34 s."""
 RECEIVER = "h1"
 
 DATCP: Mapping[str, Any] = {"name": "datcp", "mark_min": "80KB", "mark_max": "120KB"}
 TCP: Mapping[str, Any] = {"name": "tcp"}
 
 Flow = dict[str, Any]
-"""A [[workload.flow]] table; `start_s` (0 by default) is a number, and the jitter comes on top."""
+"""A [[workload.flow]] table. `start_s` (0 by default) is a number, to which the jitter is added."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """The rate of a fabric; sizes are to the paper's as the rate is."""
+    """The rate of a fabric. Sizes have the same ratio to the paper's as the rate."""
 
     link_mbps: float
     links: Mapping[str, Any]
@@ -52,7 +54,7 @@ class Setup:
 
     @property
     def goodput_mbps(self) -> float:
-        """Payload that the link carries when it is full: 95.6 % of its rate."""
+        """Payload rate of a full link: 95.6 % of its rate."""
         return self.link_mbps / WIRE_PER_PAYLOAD
 
     def size_bytes(self, paper_bytes: int) -> int:
@@ -76,11 +78,11 @@ class Case:
 
 
 Cases = Callable[[Given, int], Mapping[str, Case]]
-"""A seed → the figure's variants by name."""
+"""Returns the figure's variants by name for a seed."""
 
 
 def plan(cases: Cases) -> Plan:
-    """Every variant with every seed."""
+    """Return a plan of every variant with every seed."""
 
     def planned(given: Given) -> Mapping[str, Planned]:
         by_seed = {seed: cases(given, seed) for seed in given.seeds}
@@ -106,12 +108,12 @@ def sized(size_bytes: int, label: str, deadline_s: float | None = None, **keys: 
 
 
 def in_time(size_bytes: int, deadline_s: float) -> str:
-    """Label of a flow with a deadline, for example 100 MB in 4 s."""
+    """Return the label of a flow with a deadline, for example 100 MB in 4 s."""
     return f"{format_bytes(size_bytes)} in {deadline_s:g} s"
 
 
 def document(seed: int, case: Case, setup: Setup) -> dict[str, Any]:
-    """A scenario in which all flows go to one host, each from a host of its own or a named one."""
+    """Return a scenario in which all flows go to one host, each from a host of its own or a named one."""
     jitter = np.random.default_rng(seed).uniform(0, JITTER_S, len(case.flows))
     placed = [_placed(i, flow, shift) for i, (flow, shift) in enumerate(zip(case.flows, jitter, strict=True))]
     return {
@@ -137,13 +139,13 @@ def _placed(index: int, flow: Flow, jitter_s: float) -> Flow:
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's fairness index: 1 for equal shares, 1/n when one has all."""
+    """Return Jain's fairness index: 1 for equal shares, 1/n if one flow has all."""
     total, squares = sum(values), sum(v * v for v in values)
     return total * total / (len(values) * squares) if squares else 1.0
 
 
 def per_run(runs: Sequence[Run], figures: Callable[[Run], Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Figures of each run, with its retransmissions and timeouts."""
+    """Return figures of each run, with its retransmissions and timeouts."""
     return [
         {
             **figures(run),
@@ -165,7 +167,7 @@ def experiment(
     quick: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Experiment[Results]:
-    """The experiment for a figure of the paper. Its last claim: all of its runs are valid."""
+    """Return the experiment for a figure of the paper. Its last claim is that all runs are valid."""
     return Experiment(
         name=f"datcp_fig{number:02}",
         claim=claim,

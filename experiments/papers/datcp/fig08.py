@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deadline-awareness: three flows of 100 MB beside three endless ones; no deadline, 4 s, 3 s.
+"""Deadline-awareness: three flows of 100 MB and three endless ones; no deadline, 4 s, 3 s.
 
-On the testbed 10 MB; there a fourth case has the paper's own size, and ten times its 3 s. It
-lasts as many round trips as at the paper's rate, while the others leave the urgency a tenth of
-them to settle."""
+The testbed has 10 MB. There a fourth case has the paper's own size and ten times its 3 s. It lasts
+as many round trips as at the paper's rate. In the other cases the urgency has a tenth of them to
+settle.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +32,9 @@ from experiments.papers.datcp.plot import throughputs
 
 PAPER_BYTES = 100_000_000
 FAIR = 0.95
-"""Jain's index from which shares pass for "almost identical"."""
+"""The least Jain's index that counts as "almost identical" shares."""
 SETTLED_S = 1.0
-"""Shares are compared from here on, until the first flow with a size is done."""
+"""Shares are compared from this time until the first flow with a size is done."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Deadline:
     deadline_s: float | None
     until_s: float
     resolution_s: float = 0.1
-    """DATCP aims at the deadline. The paper's figure, in steps of 0.1 s, shows no smaller delay."""
+    """The tolerance. DATCP aims at the deadline, and the paper's figure, in steps of 0.1 s, shows
+    no smaller delay."""
 
     @property
     def name(self) -> str:
@@ -55,7 +57,7 @@ class Deadline:
 
 
 def deadlines(setup: Setup) -> list[Deadline]:
-    """The paper's three; where its rate is scaled down, a fourth."""
+    """Return the paper's three deadlines, and a fourth if the rate is scaled down."""
     size_bytes, scale = setup.size_bytes(PAPER_BYTES), PAPER_MBPS / setup.link_mbps
     as_there = [Deadline(size_bytes, deadline_s, 7.0) for deadline_s in (None, 4.0, 3.0)]
     stretched = Deadline(PAPER_BYTES, 3.0 * scale, 3.3 * scale, resolution_s=0.1 * scale)
@@ -88,7 +90,7 @@ def _meets(case: Deadline, runs: Sequence[Run]) -> Claim:
 
 
 def _fair(case: Deadline, runs: Sequence[Run]) -> Claim:
-    """Without deadlines all six are of one urgency; otherwise the three of a kind are."""
+    """Claim equal shares: of all six flows without deadlines, otherwise of the three of each kind."""
     groups = [[_shares(case, run, label) for label in ("sized", "background")] for run in runs]
     if case.deadline_s is None:
         groups = [[[share for group in kinds for share in group]] for kinds in groups]
@@ -102,7 +104,7 @@ def _valid(runs: Sequence[Run]) -> bool:
 
 
 def _shares(case: Deadline, run: Run, label: str) -> list[float]:
-    """Mean throughput of the flows of a label while all six are under way, in Mb/s."""
+    """Return the mean throughput of a label's flows while all six are active, in Mb/s."""
     listed = run.listed
     first_end = min(listed.flows[i].end_s or case.until_s for i in listed.labelled("sized"))
     return [listed.mean_rate_mbps(i, SETTLED_S, first_end) for i in listed.labelled(label)]

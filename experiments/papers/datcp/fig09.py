@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convergence: three endless flows, then three with deadlines (100 MB in 4 s) one second apart.
 
-A flow's weighted share is its precedence over the sum of all flows', times what the link carries.
-The precedence swings around what the flow needs, within some tenths of a second: its mean over a
-second counts."""
+A flow's weighted share is its precedence over the sum of all precedences, times the link's payload
+rate. The precedence swings around the flow's need within some tenths of a second, so its mean over
+a second counts.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ PAPER_BYTES = 100_000_000
 LABEL = "deadline 4 s"
 DEADLINE_S, STARTS_S, UNTIL_S = 4.0, (1.0, 2.0, 3.0), 9.0
 NEAR, OVER_S = 0.25, 0.3
-"""A flow has its rate when it is no further from it than this part of it, over this time."""
+"""A flow has its rate if it is within this part of it, over this time."""
 QUICK_S = 1.0
-"""What passes for "quickly"."""
+"""The longest time that counts as "quickly"."""
 DEVIATION = 0.25
-"""Flows have the weighted shares up to this mean distance, as part of a share."""
+"""The greatest mean distance from the weighted shares, as a part of a share."""
 STEP_S, MEAN_S = 0.1, 1.0
-"""Precedences are averaged over MEAN_S: half before, half after the time that is asked for."""
+"""Precedences are averaged over MEAN_S, half before and half after the time in question."""
 
 
 def cases(given: Given, seed: int) -> dict[str, Case]:
@@ -59,7 +60,8 @@ def claims(results: Results) -> list[Claim]:
 
 
 def settling_s(run: ListedFlows) -> list[float | None]:
-    """Of each new flow, from its start to the end of the first OVER_S with the rate it keeps."""
+    """Return for each new flow the time from its start to the end of the first OVER_S with the
+    rate that it keeps."""
     return [_settling_s(run, i) for i in run.labelled(LABEL)]
 
 
@@ -78,7 +80,7 @@ def _deviations(results: Results) -> list[float]:
 
 
 def _deviation(run: ListedFlows, goodput_mbps: float) -> float:
-    """Mean distance from the weighted share, as part of it, while six flows run."""
+    """Return the mean distance from the weighted share, as a part of it, while six flows run."""
     begin_s, end_s = STARTS_S[-1] + QUICK_S, min(flow.end_s or UNTIL_S for flow in run.flows)
     distances = []
     for at_s in np.arange(begin_s, end_s - OVER_S, OVER_S):
@@ -88,7 +90,7 @@ def _deviation(run: ListedFlows, goodput_mbps: float) -> float:
 
 
 def _shares(run: ListedFlows, at_s: float, goodput_mbps: float) -> dict[int, float]:
-    """Weighted share of every flow under way at a time, in Mb/s."""
+    """Return the weighted share of every active flow at a time, in Mb/s."""
     precedences = {}
     for index, flow in enumerate(run.flows):
         if flow.start_s <= at_s < (flow.end_s or np.inf):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Importance and urgency: one of three endless flows has importance 1, 2, 3.
 
-Half of every flow's precedence is its importance."""
+Half of every flow's precedence is its importance.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +37,12 @@ def cases(given: Given, seed: int) -> dict[str, Case]:
 
 
 def _timed(given: Given) -> str:
-    """Label of the flows with a deadline."""
+    """Return the label of the flows with a deadline."""
     return in_time(setup_of(given).size_bytes(PAPER_BYTES), DEADLINE_S)
 
 
 def gain(run: ListedFlows) -> float:
-    """Throughput of the important flow over the other endless ones', after the start-up."""
+    """Return the important flow's throughput over the other endless flows', after the start-up."""
     important, others = (
         mean(run.mean_rate_mbps(i, SETTLED_S, UNTIL_S) for i in run.labelled(label))
         for label in ("important", "background")
@@ -65,7 +66,7 @@ def claims(results: Results) -> list[Claim]:
 
 
 def _as_predicted(importance: int, gains: list[float], valid: bool) -> Claim:
-    """The precedence of the important flow over the others', which is 1."""
+    """Claim that the ratio is the important flow's precedence over the others', which is 1."""
     expected = IMPORTANCE_SHARE * importance + (1 - IMPORTANCE_SHARE)
     holds = abs(median(gains) - expected) <= 0.25 * expected and valid
     what = f"importance {importance}: share over the others' is the precedence (within 25 %)"
@@ -85,7 +86,7 @@ def numbers(results: Results) -> dict[int, Any]:
 
 EXPERIMENT = experiment(
     10,
-    "A more important DATCP flow gets a larger share of the link, beside flows with deadlines.",
+    "A more important DATCP flow gets a larger share of the link, also if other flows have deadlines.",
     minutes=3,
     about=__doc__,
     cases=cases,

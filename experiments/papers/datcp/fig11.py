@@ -17,13 +17,13 @@ DEADLINE_S = 6.0
 FLOWS = 4
 VARIANTS = {"never": "without quenching", "kill": "with quenching"}
 EXPECTED = {"never": 0, "kill": FLOWS - 1}
-"""Flows that meet the deadline."""
+"""Variant → the expected number of flows that meet the deadline."""
 EXPLANATIONS = {
-    "never": "urgencies rise together without end, and shares differ by chance: a flow may come so far ahead that it "
+    "never": "urgencies rise together without end, and shares differ by chance: a flow may get so far ahead that it "
     "needs no more than it gets",
-    "kill": "flows that begin together may be quenched together, before they have seen what the first one left",
+    "kill": "flows that start together may be quenched together, before they notice the share that the first one freed",
 }
-"""Why a run may come out otherwise."""
+"""Why a run may differ from the expectation."""
 
 
 def cases(given: Given, seed: int) -> dict[str, Case]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Priority is no deadline: three flows of fixed precedence 3 beside three and six endless ones."""
+"""A priority is no deadline: three flows of fixed precedence 3, with three and with six endless flows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRIORITY, LABEL = 3, "priority 3"
 UNTIL_S = 7.0
 BACKGROUNDS = (3, 6)
 VARIES = 1.1
-"""Completion times vary when their ratio is at least this."""
+"""Completion times vary if their ratio is at least this."""
 
 
 def cases(given: Given, seed: int) -> dict[str, Case]:
@@ -37,7 +37,7 @@ def claims(results: Results) -> list[Claim]:
     )
     holds = median(many) >= VARIES * median(few) and results.runs.valid()
     measured = f"{spread(few)} s, {spread(many)} s"
-    return [Claim("completion time beside 3, 6 background flows", "varies", measured, holds)]
+    return [Claim("completion time with 3, 6 background flows", "varies", measured, holds)]
 
 
 def numbers(results: Results) -> dict[int, Any]:
@@ -51,7 +51,7 @@ def numbers(results: Results) -> dict[int, Any]:
 
 
 def _predicted_s(count: int, given: Given) -> float:
-    """If shares were exactly as the priorities."""
+    """Return the completion time if shares were exactly proportional to the priorities."""
     setup, share = setup_of(given), PRIORITY / (3 * PRIORITY + count)
     return setup.size_bytes(PAPER_BYTES) * 8e-6 / (share * setup.goodput_mbps)
 

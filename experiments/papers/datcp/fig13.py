@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated traffic: beside three endless flows, three with deadlines every ten seconds.
+"""Generated traffic: three endless flows, and three flows with deadlines every ten seconds.
 
-Sizes are uniform over 10 to 100 MB (a tenth of it on the testbed). The paper does not say its
-deadlines. Here a flow's is its size over the fair rate of the six flows (a sixth of the link),
-times a factor. The factor is uniform over 0.9 … 1.3 (lax), 0.7 … 1.1 (moderate), 0.5 … 0.9
+Sizes are uniform over 10 to 100 MB (a tenth of it on the testbed). The paper does not give its
+deadlines. Here a flow's deadline is its size over the fair rate of the six flows (a sixth of the
+link), times a factor. The factor is uniform over 0.9 … 1.3 (lax), 0.7 … 1.1 (moderate), 0.5 … 0.9
 (tight). Rounds of the three kinds take turns within a run.
 
-DATCP is compared with TCP. On the simulator, which has switches that grant rates, also with D³,
-with the standard ECN flows that DATCP's are when no deadlines are told, and with TCP with a
-priority for each class of sizes (all of these flows are in one class)."""
+DATCP is compared with TCP. The simulator also has D³, because its switches grant rates, and two
+variants of TCP. One has standard ECN flows, which DATCP's are if no deadlines are declared. The
+other has a priority for each class of sizes, and all of these flows are in one class.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +42,14 @@ FACTORS = {"lax": (0.9, 1.3), "moderate": (0.7, 1.1), "tight": (0.5, 0.9)}
 PAPER_BYTES = (10_000_000, 100_000_000)
 ROUND_S, FIRST_S = 10.0, 1.0
 FLOWS = 6
-"""Under way at once: a fair rate is this part of the link's."""
+"""Active flows at once. A fair rate is this part of the link's rate."""
 ABOUT = 0.1
-"""DATCP and D³ meet "similar" shares when they differ by no more."""
+"""The greatest difference at which the shares of DATCP and D³ are "similar"."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A scheme; and whether the kernel is told the deadlines."""
+    """A scheme, and whether the program declares the deadlines to the kernel."""
 
     title: str
     scheme: Mapping[str, Any]
@@ -62,7 +63,7 @@ class Variant:
 VARIANTS = {
     "datcp": Variant("DATCP", DATCP),
     "d3": Variant("D³", {"name": "d3"}),
-    "untold": Variant("ECN, no deadlines told", DATCP, told=False),
+    "untold": Variant("ECN, no deadlines declared", DATCP, told=False),
     "tcp": Variant("TCP", TCP),
     "tcp-priority": Variant("TCP, priority by class", {"name": "tcp-priority"}),
 }
@@ -80,7 +81,7 @@ class Timed:
 
 
 def draw_flows(seed: int, rounds: int, setup: Setup) -> list[Timed]:
-    """The same flows for every variant."""
+    """Return the flows of a seed, which are the same for every variant."""
     rng = np.random.default_rng([seed, rounds])
     kinds = [list(FACTORS)[number % len(FACTORS)] for number in range(rounds)]
     return [
@@ -114,14 +115,14 @@ def _flows(timed: Sequence[Timed], rounds: int, told: bool) -> list[dict[str, An
 
 
 def met(fct_s: Sequence[float | None], timed: Sequence[Timed], kind: str) -> list[bool]:
-    """Whether each flow of a kind was done by its deadline, even if the kernel did not know it."""
+    """Return whether each flow of a kind was done by its deadline, even if the kernel did not know it."""
     flows = [flow for flow in timed if flow.kind == kind]
     pairs = zip(fct_s, flows, strict=True)
     return [time_s is not None and time_s <= flow.deadline_s for time_s, flow in pairs]
 
 
 def _share(results: Results, variant: str, kind: str) -> float:
-    """Of the flows of a kind, those that met their deadlines."""
+    """Return the share of a kind's flows that met their deadlines."""
     given = results.given
     each = [
         one

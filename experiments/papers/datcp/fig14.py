@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """MapReduce: jobs A and B each copy two map outputs of 100 MB to one server.
 
-B's deadline is 2 s, A's 5 s. Together that is 1.12 of the link's 0.96 Gb/s, so some flows must be
-suspended. The program decides whether a flow may be: here job A's may, job B's not; and, beside
-it, all may. Both are compared with TCP (CUBIC, no marks), and with the standard ECN flows that
-DATCP's are when no deadlines are told."""
+B's deadline is 2 s, A's 5 s. Together they need 1.12 of the link's 0.96 Gb/s, so some flows must
+be suspended. The program decides which flows may be. Here job A's may and job B's not; in a second
+variant all may. Both are compared with TCP (CUBIC, no marks), and with the standard ECN flows that
+DATCP's are if no deadlines are declared.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ PAPER_BYTES = 100_000_000
 A, B = "job A", "job B"
 DEADLINES_S = {A: 5.0, B: 2.0}
 ON_TIME = 1.05
-"""B is done "in 2 s" up to this part of its deadline."""
+"""B is done "in 2 s" if it takes at most this multiple of its deadline."""
 UNHARMED = 1.05
-"""A is unharmed when it takes no longer than this part of its time when no deadlines are told."""
+"""A is unharmed if it takes at most this multiple of its time without declared deadlines."""
 
 VARIANTS: Mapping[str, tuple[Mapping[str, Any], tuple[str, ...] | None]] = {
     "datcp": (DATCP, (A,)),
@@ -32,16 +33,16 @@ VARIANTS: Mapping[str, tuple[Mapping[str, Any], tuple[str, ...] | None]] = {
     "tcp": (TCP, None),
     "untold": (DATCP, None),
 }
-"""Scheme, and the jobs whose flows may be suspended; None: no deadlines are declared."""
+"""Variant → scheme, and the jobs whose flows may be suspended; None: no deadlines are declared."""
 TITLES = {
     "datcp": "DATCP, A may be suspended",
     "all-may": "DATCP, all may be suspended",
     "tcp": "TCP",
-    "untold": "ECN, no deadlines told",
+    "untold": "ECN, no deadlines declared",
 }
 B_SUSPENDED = (
-    "A has what it needs, B never does: so it is B's urgency that rises without profit, and B that Algorithm 2 "
-    "suspends, before its precedence is high enough to be spared"
+    "A gets the rate that it needs, B never does. So B's urgency rises without effect, and Algorithm 2 suspends B, "
+    "before its precedence is high enough to protect it"
 )
 
 
@@ -60,7 +61,7 @@ def _flow(size_bytes: int, job: str, may_wait: tuple[str, ...] | None) -> dict[s
 
 
 def done_s(run: Run, job: str) -> float:
-    """A job is done when both its flows are."""
+    """Return when both flows of a job are done."""
     times = run.listed.fct_s(job)
     return float("inf") if None in times else max(time for time in times if time is not None)
 
@@ -81,9 +82,9 @@ def claims(results: Results) -> list[Claim]:
             B_SUSPENDED,
         ),
         Claim("job B under TCP", "3.2", spread(b_tcp), later["tcp"] and valid),
-        Claim("job B when no deadlines are told", "–", spread(b_untold), later["untold"] and valid),
+        Claim("job B when no deadlines are declared", "–", spread(b_untold), later["untold"] and valid),
         Claim(
-            "job A under DATCP; when no deadlines are told; under TCP",
+            "job A under DATCP; when no deadlines are declared; under TCP",
             "unharmed",
             f"{spread(a)}; {spread(a_untold)}; {spread(a_tcp)}",
             median(a) <= UNHARMED * median(a_untold) and valid,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DATCP's evaluation at the paper's own rate: 1 Gb/s, 75 µs a link, flows of 100 MB.
+"""DATCP's evaluation at the paper's own rate: 1 Gb/s, 75 µs for each link, flows of 100 MB.
 
-Runs datcp_fig08 … datcp_fig14 with `--on simulator`. Each has its folder in `--out`, with a
-verdict and a plot; the verdict here has all their claims."""
+It runs datcp_fig08 … datcp_fig14 with `--on simulator`. Each has its folder in `--out`, with a
+verdict and a plot. The verdict here has all their claims.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def measure(given: Given) -> Verdicts:
 
 
 def _figure(figure: Experiment[Any], given: Given) -> Mapping[str, Any]:
-    """Run one figure with its own default seeds, unless the command line has some."""
+    """Run one figure with its own default seeds, unless the command line gives seeds."""
     own = read_command(figure, ["--on", SIMULATOR, *(["--quick"] if given.quick else [])])
     run(figure, replace(own, out=given.out / figure.name, seeds=given.seeds or own.seeds))
     return read_verdict(given.out / figure.name)
@@ -50,13 +51,15 @@ def claims(verdicts: Verdicts) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="datcp_full",
-    claim="At the paper's rate DATCP's deadlines, shares, quenching and jobs come out as in its figures.",
+    claim="At the paper's rate DATCP's deadlines, shares, quenching and jobs agree with its figures.",
     figure="Zhang et al., Figs. 8–14",
     minutes=2,
     about=__doc__,
     runner=Script(measure),
     options=(
-        option("--seeds", type=int, nargs="+", help="one run each (default: as many as the figure has)"),
+        option(
+            "--seeds", type=int, nargs="+", help="seeds; each is one run (default: the figure's own seeds)"
+        ),
         option("--figures", type=int, nargs="+", choices=FIGURES, default=list(FIGURES), help="default: all"),
     ),
     claims=claims,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput over time, as the paper draws it: one line a flow, one colour a kind of flow."""
+"""Throughput over time, as the paper draws it: one line for each flow, one colour for each kind of flow."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MOST_PANELS = 3
 def throughputs(
     titles: Mapping[str, str] | None = None, *, colours: Mapping[str, str] = COLOURS, top: float = 0.6
 ) -> Callable[[Results], Figure]:
-    """A panel for each variant, of its first seed's run.
+    """Return a drawing with a panel for each variant, of its first seed's run.
 
     `titles`: variant → title of its panel; None: the first three variants by their names.
-    `colours`: by label of a flow; others have a deadline's. `top`: end of the axis as a part of
-    the link's rate.
+    `colours`: label of a flow → colour; other flows have that of a deadline. `top`: end of the
+    axis as a part of the link's rate.
     """
 
     def draw(results: Results) -> Figure:
@@ -46,7 +46,7 @@ def throughputs(
 
 
 def _draw_run(axes: Axes, run: Run, colours: Mapping[str, str]) -> None:
-    """Flows of one label share a colour and an entry of the legend."""
+    """Draw a run. Flows of one label share a colour and an entry of the legend."""
     seen: dict[str, int] = {}
     for index, flow in enumerate(run.listed.flows):
         nth = seen[flow.label] = seen.get(flow.label, -1) + 1

@@ -18,17 +18,18 @@ from experiments.kit.verdict import Claim
 
 SCENARIO = Path(__file__).with_name("burst.toml")
 GAPS = ("125ms", "12.5ms", "1.25ms")
-"""The paper's 1, 0.1 and 0.01 ms, at a 125th of its rate."""
+"""The paper's gaps of 1, 0.1 and 0.01 ms, 125 times as long because the rate is a 125th."""
 CLOSE = 0.04
 SMALL = {"small mean": "fct_us_small_mean", "small p99": "fct_us_small_p99"}
 WHY = (
-    "flow queues serve all flows alike, a packet a round, but a FIFO serves a flow by its window. So only "
-    "the shortest flows gain, unless all start at once and large windows fill the queue (docs/measurements/fish.md)"
+    "taking turns serves all flows alike, a packet a round; a FIFO serves a flow by its window. "
+    "Of the small flows only the shortest gain, unless the queue is full of others' large windows, "
+    "for example when all start at once (docs/measurements/fish.md)"
 )
 
 
 def variants(gaps: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Both schemes with the same thresholds and marking, at every gap."""
+    """Return both schemes with the same thresholds and marking, at every gap."""
     return {
         f"{scheme}-{gap}": {"name": scheme, "mark_at": "20pkt", "workload": {"interarrival": gap}}
         for gap in gaps
@@ -42,7 +43,7 @@ def plan(given: Given) -> Mapping[str, Planned]:
 
 
 def claims(results: Results) -> list[Claim]:
-    """Small flows: faster, the more so the denser the burst; large ones: within 4 %."""
+    """Claim that small flows get faster, more so in a denser burst, and that large ones stay within 4 %."""
     made = all_valid(results.runs)
     for gap in results.given["gaps"]:
         for title, column in SMALL.items():

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fish_fig6, fish_fig8 and fish_fig9 share: variants, set-ups, and the figures of a run.
+"""Common parts of fish_fig6, fish_fig8 and fish_fig9: variants, set-ups, and the figures of a run.
 
 FISH is PIAS with two changes: a queue for each flow inside a priority, and a share of the link for
-each priority. `VARIANTS` has each change alone, so that their effects can be told apart."""
+each priority. `VARIANTS` has each change alone, so that their effects can be distinguished.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ RECOVERIES: Mapping[str, Mapping[str, Any]] = {
     "timeouts": {"simulator.duplicate_threshold": 0},
     "linux": {"simulator.recovery": "linux"},
 }
-"""How losses are detected and repaired: as in ns-2; as in PIAS's scripts, where three later packets
-do not yet make a loss; as in Linux."""
+"""Name → how losses are detected and repaired: as in ns-2, as in PIAS's scripts, or as in Linux. In
+PIAS's scripts three later packets do not yet mean a loss."""
 
 FIGURES = {
     "small_mean": "small flows, mean",
@@ -51,7 +52,7 @@ FIGURES = {
     "medium_mean": "medium flows, mean",
     "large_mean": "large flows, mean",
 }
-"""Columns in milliseconds, and their titles."""
+"""Columns in milliseconds → their titles."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Setup:
 
 
 def label(variant: str, setup: Setup, gap: str) -> str:
-    """The scheme of a point."""
+    """Return the scheme of a point."""
     return f"{variant}-{setup.name}-{gap}"
 
 
@@ -88,7 +89,7 @@ def points(
     variants: Sequence[str] = tuple(VARIANTS),
     gaps: Sequence[str] = GAPS,
 ) -> list[Point]:
-    """Every variant in every set-up at every gap."""
+    """Return every variant in every set-up at every gap."""
     document = read_document(scenario)
     return [
         point
@@ -111,7 +112,7 @@ def points(
 
 
 def columns(bundle: Path) -> dict[str, float]:
-    """FIGURES of a run; nan where it has no such flow. ValueError: a flow did not finish."""
+    """Return FIGURES of a run; nan if it has no such flow. ValueError: a flow did not finish."""
     flows = read_flows(bundle).need_finished()
     by_class = {name: flows.fct_us[flows.size_class == name] / 1000 for name in SIZE_CLASSES}
     return {**means(by_class), "small_p99": percentile(by_class["small"], 99)}
@@ -120,18 +121,18 @@ def columns(bundle: Path) -> dict[str, float]:
 def change(
     runs: Runs, figure: str, variant: str, setup: Setup, gap: str, against: Setup | None = None
 ) -> Difference:
-    """Over PIAS in the same set-up, or in `against`."""
+    """Return the difference to PIAS in the same set-up, or in `against`."""
     return runs.change(figure, label(variant, setup, gap), label("pias", against or setup, gap))
 
 
 def fct_ms(runs: Runs, figures: Sequence[str], variant: str, setup: Setup, gap: str) -> dict[str, float]:
-    """Means over the seeds that have such flows."""
+    """Return means over the seeds that have such flows."""
     where = label(variant, setup, gap)
     return {figure: float(np.nanmean(runs.values(figure, where))) for figure in figures}
 
 
 def panels(rows: int, titles: Sequence[str], *, one_scale: bool) -> tuple[Figure, Grid]:
-    """A grid with a line at 0 and titles above; `one_scale`: a row's panels have one axis."""
+    """Return a grid with a line at 0 and titles above. With `one_scale` a row's panels share an axis."""
     sharing = "row" if one_scale else False
     figure, found = grid(rows, len(titles), height=2.7 + 0.5 / rows, sharey=sharing)
     for panel in (panel for row in found for panel in row):

@@ -23,7 +23,7 @@ CAPACITIES = (240, 480, 960)
 SETUPS = {capacity: Setup(capacity) for capacity in CAPACITIES}
 VARIANTS = ("pias", "fish-strict", "fish")
 ORDERLY, ORDERLY_GAP = Setup(960, recovery="timeouts"), "1ms"
-"""Here no packet is lost, and it does no harm that a flow's packets overtake each other."""
+"""In this set-up no packet is lost, and reordering within a flow has no effect."""
 
 
 def plan(given: Given) -> Mapping[str, Planned]:
@@ -45,26 +45,27 @@ SHARED: Mapping[str, Any] = {
         ),
     ),
 }
-"""Of both figures."""
+"""Options of both figures."""
 
 
 def over_pias_240(runs: Runs, figure: str, capacity: int, gap: str, variant: str = "fish") -> Difference:
-    """As the paper compares: FISH's capacity varies, PIAS keeps 240."""
+    """Return the paper's comparison: FISH's capacity varies, PIAS keeps 240."""
     return change(runs, figure, variant, SETUPS[capacity], gap, SETUPS[240])
 
 
 def over_equal(runs: Runs, figure: str, capacity: int, gap: str, variant: str = "fish") -> Difference:
-    """FISH alone: PIAS with the same capacity."""
+    """Return the difference to PIAS with the same capacity."""
     return change(runs, figure, variant, SETUPS[capacity], gap)
 
 
 CHANGES = {"PIAS-240": over_pias_240, "PIAS of the same capacity": over_equal}
 MARKS = {"PIAS-240": (-0.12, "#222222", "s"), "PIAS of the same capacity": (0.12, "#44aa99", "o")}
-"""Place beside the tick, colour, marker."""
+"""(place next to the tick, colour, marker)"""
 
 
 def draw(*figures: str) -> Callable[[Results], Figure]:
-    """A row for each figure, a column for each gap: FISH of each capacity over both PIAS."""
+    """Return a drawing with a row for each figure and a column for each gap: FISH of each capacity
+    over both PIAS."""
 
     def drawn(results: Results) -> Figure:
         titles = [f"Δt {gap.replace('ms', ' ms')}" for gap in GAPS]
@@ -86,7 +87,7 @@ def draw(*figures: str) -> Callable[[Results], Figure]:
 
 
 def numbers(*figures: str) -> Callable[[Results], dict[str, Any]]:
-    """Mean FCT in milliseconds and every difference, by gap and capacity."""
+    """Return mean FCTs in milliseconds and every difference, by gap and capacity."""
 
     def found(results: Results) -> dict[str, Any]:
         return {

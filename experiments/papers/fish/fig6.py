@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FISH against PIAS on one link, 100 flows: many seeds, FISH's two changes apart, five set-ups."""
+"""FISH against PIAS on one link, 100 flows: many seeds, FISH's two changes alone, five set-ups."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ PAPER = {
     ("large_mean", "0.1ms"): 123.287 / 122.966 - 1,
     ("large_mean", "0.01ms"): 128.198 / 128.476 - 1,
 }
-"""Relative differences; medium and large flows' are from tables 1 and 2."""
+"""The paper's relative differences. Those of medium and large flows are from tables 1 and 2."""
 CLOSE = 0.03
-"""For medium and large flows' means; the paper has 0.6 % in its one run of each."""
+"""Limit for the means of medium and large flows. The paper has 0.6 % in its one run of each."""
 SIZES_KB = (0, 10, 20, 40, 60, 100)
-"""Bounds of the small flows' sizes in the table by size."""
+"""Bounds of the small flows' sizes, for the table by size."""
 LINES = {
     "pias-shares": Line("shares alone", "#bbbbbb"),
     "fish-strict": Line("flow queues alone", "#4477aa"),
     "fish": Line("FISH: both", line_of("fish").colour),
 }
 EXPLANATION = (
-    "a FIFO serves a flow by its window: a first window passes in the time that the queue takes, whatever"
+    "a FIFO serves a flow by its window: a first window passes in the time of the queue, whatever"
     " it holds. Taking turns serves every flow alike, a packet a round; with many flows in the first "
     "priority (up to 1.3 MB of each) the longer of the small ones take longer. Turns win where others' "
-    "large windows stand in the queue: all starts at once, room for them"
+    "large windows wait in the queue: if all start at once and the buffer has room"
 )
 
 
@@ -108,7 +108,7 @@ def _numbers(runs: Runs, setup: Setup, gap: str) -> dict[str, Any]:
 
 
 def by_size(runs: Runs, variant: str, setup: Setup, gap: str) -> list[float]:
-    """Mean FCT in ms of small flows by their size, in the steps of SIZES_KB; all seeds together."""
+    """Return the mean FCT in ms of small flows by size, in the steps of SIZES_KB, over all seeds."""
     flows = [run.flows() for run in runs.at(label(variant, setup, gap))]
     sizes_kb = np.concatenate([one.bytes for one in flows]) / 1000
     fct_ms = np.concatenate([one.fct_us for one in flows]) / 1000
@@ -116,7 +116,8 @@ def by_size(runs: Runs, variant: str, setup: Setup, gap: str) -> list[float]:
 
 
 def draw(results: Results) -> Figure:
-    """A row for each set-up, a column for each figure: FISH, its halves, and the paper's values."""
+    """Draw a row for each set-up and a column for each figure: FISH, its two changes, and the
+    paper's values."""
     picture, rows = panels(len(SETUPS), list(FIGURES.values()), one_scale=False)
     for row, (title, setup) in zip(rows, SETUPS.items(), strict=True):
         for axes, figure in zip(row, FIGURES, strict=True):

@@ -2,7 +2,9 @@
 """Small flows under FISH and PIAS on a leaf-spine fabric: three capacities, three gaps.
 
 The paper compares FISH of every capacity with one PIAS. So does the first comparison here. The
-second one gives PIAS the same capacity, so that no effect of the buffer passes for one of FISH."""
+second one gives PIAS the same capacity, so that an effect of the buffer does not count for
+FISH.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from experiments.papers.fish.fabric import CAPACITIES, SHARED, draw, numbers, ov
 FIGURES = ("small_mean", "small_p99")
 BURST = "0.01ms"
 IN_BURST = {240: "worse", 480: "−1.8 %", 960: "−8.2 %"}
-"""What the paper has at each capacity."""
+"""Capacity → the paper's value."""
 EXPLANATION = (
     "taking turns costs the longer of the small flows more than it gives the shortest, and all flows that are open at "
     "once have packets in a port together: more of them find it full (see fish_fig6)"
@@ -49,7 +51,7 @@ def _in_burst(runs: Runs, capacity: int, paper: str) -> Claim:
 def _capacity_helps(runs: Runs) -> Claim:
     changes = [over_pias_240(runs, "small_p99", capacity, BURST).mean for capacity in CAPACITIES]
     measured = signed(" > ".join(f"{change:+.0%}" for change in changes))
-    what = f"Δt {BURST}: the more capacity, the better is FISH"
+    what = f"Δt {BURST}: FISH improves with the capacity"
     return Claim(what, "grows with the capacity", measured, changes[0] > changes[2])
 
 

@@ -21,9 +21,9 @@ from experiments.papers.fish.fabric import (
 FIGURES = ("medium_mean", "large_mean")
 PAPER, LIMIT = "within 3.8 %", 0.038
 EXPLANATION = (
-    "it is the shares: a lower priority's share lets a flow's later packets overtake its earlier ones "
+    "the shares cause it: a lower priority's share lets a flow's later packets overtake its earlier ones "
     "above, three of which count as a loss: 600 needless retransmissions in 800 flows. With strict "
-    "priorities, or when only timeouts tell of losses (as in PIAS's scripts), the difference is gone"
+    "priorities, or if only timeouts show losses (as in PIAS's scripts), the difference is gone"
 )
 
 

@@ -18,20 +18,22 @@ from sluice.runs.files import SCENARIOS
 WORKLOADS = {"web search": "pias-144", "data mining": "pias-144-data-mining"}
 SCHEMES = ("dctcp", "pias", "pfabric")
 HALF = {"web search": 0.6, "data mining": 1.0}
-"""Of DCTCP's FCT: what passes for "up to half" at some load."""
+"""The greatest ratio to DCTCP's FCT that counts as "up to half" at some load."""
 NO_WORSE, NOT_MUCH_WORSE = 1.05, 1.1
-"""Of DCTCP's FCT; the authors' own testbed has 1.04 to 1.12 for large flows under web search."""
+"""Limits of the ratio to DCTCP's FCT. The authors' own testbed has 1.04 to 1.12 for large flows
+under web search."""
 CLOSE = 1.1
-"""Of pFabric's FCT: what passes for "within a few per cent"."""
+"""The greatest ratio to pFabric's FCT that counts as "within a few per cent"."""
 TESTBED = {
     "web search": ("0.48 … 0.64", "0.45 … 0.62", "0.87 … 0.92", "1.04 … 1.12"),
     "data mining": ("0.62 … 0.79", "0.85 … 1.02", "0.86 … 1.03", "0.98 … 1.00"),
 }
-"""PIAS over DCTCP in its authors' published runs (16 hosts, 1 Gb/s, loads 0.5 to 0.8;
-github.com/baiwei0427/PIAS): small flows' mean and p99, medium and large flows' means."""
+"""PIAS over DCTCP in its authors' published runs: small flows' mean and p99, medium and large flows'
+means. The runs have 16 hosts, 1 Gb/s and loads 0.5 to 0.8 (github.com/baiwei0427/PIAS)."""
 TOP_QUEUE = (
     "the scripts' first threshold is 1.1 to 1.5 MB: small flows share the top queue with the first megabyte of all "
-    "others. With the older list that has 46 packets there (scheme pias-46 of the scenario) half of the distance goes"
+    "others. With the older list that has 46 packets there (scheme pias-46 of the scenario) "
+    "half of the distance disappears"
 )
 SMALL, TAIL = "fct_us_small_mean", "fct_us_small_p99"
 MEDIUM, LARGE = "fct_us_medium_mean", "fct_us_large_mean"
@@ -66,7 +68,7 @@ def claims(results: Results) -> list[Claim]:
 
 
 def claims_of(name: str, runs: Runs) -> list[Claim]:
-    """What the paper says, for one workload."""
+    """Return the paper's claims for one workload."""
     small, tail, medium, large = (
         runs.ratio_by_load(column, "pias", "dctcp") for column in (SMALL, TAIL, MEDIUM, LARGE)
     )

@@ -22,7 +22,7 @@ class Link
 		packets_.push(packet);
 	}
 
-	// The first packet. Meanwhile the memory fetches the second packet after it.
+	// Takes the first packet, and prefetches the second packet after it.
 	Packet *pop()
 	{
 		Packet *packet = packets_.pop();

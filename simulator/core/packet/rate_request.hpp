@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header in which a D3 sender asks every port on its path for a rate (Wilson et al., "Better
-// never than late", SIGCOMM 2011, section 4.1). Rates in bit/s.
+// The header in which a D3 sender asks every port on its path for a rate. Rates are in bit/s.
+// Source: Wilson et al., "Better never than late", SIGCOMM 2011, section 4.1.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace sluice
 
 constexpr unsigned D3_MAX_HOPS = 8;
 
-// A flow has one request under way at a time.
+// A flow has one request in flight at a time.
 struct RateRequest {
 	double wanted = 0;	  // bytes left over the time left; 0 for a flow without a deadline
 	double wanted_before = 0; // `wanted` of the previous request

@@ -6,7 +6,7 @@
 // but the bucket must have tokens. Bytes that were sent on credit count as backlog until the rate
 // has caught up, as in the virtual queue of a testbed's port.
 //
-// No event tells that a port has sent a packet. The port catches up with its departures when
+// No event marks the moment when a port has sent a packet. The port catches up with its departures when
 // someone reads it: when a packet arrives, and when the link runs empty. The outcome is the same,
 // because the next packet to leave depends only on the packets that have arrived by then.
 #pragma once
@@ -30,7 +30,7 @@
 namespace sluice
 {
 
-// As an event, a port is the arrival of the first packet on its link; it is on the calendar while
+// As an event, a port is the arrival of the first packet on its link. It is on the calendar while
 // the link holds a packet. On an emulated link that is empty while packets wait, it is the moment
 // at which the bucket has tokens again.
 class alignas(64) Port : public Event

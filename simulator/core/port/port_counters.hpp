@@ -10,7 +10,7 @@
 namespace sluice
 {
 
-// Counters of one tag: what a controller reads from a switch by OpenFlow. Aligned to lie in one
+// Counters of one tag: what a controller reads from a switch by OpenFlow. Aligned to fit one
 // cache line.
 struct alignas(32) TagCount {
 	std::uint64_t packets = 0;

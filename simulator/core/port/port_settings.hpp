@@ -12,14 +12,14 @@
 namespace sluice
 {
 
-// The backlog by which a packet is marked: the whole port's, that of the packet's own queue, or
-// that of all queues that are served no later than its own.
+// The backlog that decides whether to mark a packet. Port: of the whole port. Queue: of the
+// packet's own queue. Ahead: of all queues that the port serves no later than the packet's.
 enum class MarkBy : std::uint8_t { Port, Queue, Ahead };
 
 struct PortSettings {
 	std::uint64_t bps = 0;
 	Time delay = 0;
-	std::uint64_t burst_bytes = 0;	// 0: a real link; else a token bucket as in HTB
+	std::uint64_t burst_bytes = 0;	// 0: a real link; otherwise a token bucket as in HTB
 	std::uint64_t buffer_bytes = 0; // over all queues
 	sl_vq_settings marking = {};
 	MarkBy mark_by = MarkBy::Port;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The port's side of D3 (Wilson et al., "Better never than late", SIGCOMM 2011, section 4.2 and
-// figure 3): every port on the path grants a rate, first come first served. D3 needs sizes,
+// The port's side of D3: every port on the path grants a rate, first come first served. Source:
+// Wilson et al., "Better never than late", SIGCOMM 2011, section 4.2 and figure 3. D3 needs sizes,
 // deadlines and ports that do arithmetic, so it is here for comparison only.
 #pragma once
 

@@ -111,7 +111,7 @@ nb::ndarray<nb::numpy, std::uint64_t> port_statistics(Fabric &fabric)
 	return array(all, {fabric.ports(), 6});
 }
 
-// Each connection under way: its flow, its window in packets, and the law's last answer.
+// Each active connection: its flow, its window in packets, and the law's last answer.
 nb::dict senders(const Fabric &fabric)
 {
 	std::vector<std::uint64_t> id, acked, rate;

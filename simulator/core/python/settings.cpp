@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings as Python sees them: flat, whatever group a field belongs to here.
+// Settings as Python sees them: one flat object, without the groups that they have here.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 

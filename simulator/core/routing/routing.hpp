@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The port by which a switch sends a packet: among equal-cost ports the one that a hash of the
-// flow names, or each in turn (packet spraying).
+// The port by which a switch sends a packet. Among equal-cost ports, a hash of the flow chooses
+// one, or packets take them in turn (packet spraying).
 #pragma once
 
 #include <cstddef>

@@ -52,7 +52,7 @@ void Connection::establish()
 	pacing_->begin(*this);
 }
 
-// It may also answer a starved connection, which goes on at once.
+// It may also answer a starved connection, which continues at once.
 void Connection::on_syn_ack(const Packet &packet)
 {
 	if (!connected_) {
@@ -105,8 +105,8 @@ void Connection::on_ack(const Packet &ack)
 	release();
 }
 
-// If a window of data has ended, the law decides how the next cut goes, and whether the flow goes
-// on.
+// If a window of data has ended, the law decides how large the next cut is, and whether the
+// flow continues.
 void Connection::end_window(const Progress &progress)
 {
 	std::optional<sl_window_sum> sum = window_.ended(progress, rtt_);
@@ -244,7 +244,7 @@ void Connection::on_retransmission_timer()
 	}
 }
 
-// Sends a new packet, whatever the window is, or the last one again.
+// Sends a new packet, even beyond the window, or retransmits the last one.
 void Connection::probe()
 {
 	std::uint32_t number = recovery_.probe(may_send_new(), now());

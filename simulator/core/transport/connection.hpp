@@ -2,7 +2,7 @@
 // The sending end of a TCP connection that carries one flow, in packets. It opens the connection,
 // counts ACKs, sends packets and keeps the retransmission timer. Four policies decide the rest:
 //
-//   Window, with its CongestionControl   how many packets may be under way (window.hpp, control/)
+//   Window, with its CongestionControl   how many packets may be in flight (window.hpp, control/)
 //   LossRecovery                         which packets are lost, and the reaction to it (recovery/)
 //   TimeoutPolicy                        when to give up waiting for an ACK (timeout/)
 //   Pacing                               when the next packet leaves (pacing/)

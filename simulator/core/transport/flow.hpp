@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flow: what is to be sent, the connection's sending end at one host, and the receiver at
+// A flow: the data to send, the connection's sending end at one host, and the receiver at
 // another.
 #pragma once
 
@@ -57,7 +57,7 @@ class Flow : public CarriedFlow
 		return static_cast<std::uint32_t>(~spec.id * GOLDEN_RATIO >> 32);
 	}
 
-	// The flow may be removed: no packet of it is under way, and none will be.
+	// The flow may be removed: no packet of it is in flight, and none will be.
 	bool is_over() const
 	{
 		return reported && !packets_under_way && connection.is_over() && receiver.is_over();

@@ -25,10 +25,10 @@ struct WindowSettings {
 
 struct RecoverySettings {
 	// A packet counts as lost once so many later packets have arrived. 0: only a timeout
-	// tells of a loss.
+	// shows a loss.
 	std::uint32_t duplicate_threshold = 3;
-	// RACK-TLP, undoing of needless reductions and Linux's timeout; else RFC 6675 and RFC
-	// 6298 alone.
+	// RACK-TLP, undoing of needless reductions and Linux's timeout. Otherwise only RFC 6675 and
+	// RFC 6298.
 	bool as_linux = false;
 
 	bool uses_rack() const
@@ -61,7 +61,7 @@ struct TransportSettings {
 	AckSettings ack;
 	TagSettings tag;
 	bool handshake = true;	   // a SYN and its SYN-ACK precede the data
-	bool forgets_late = false; // past its deadline a flow goes on as one without a deadline
+	bool forgets_late = false; // past its deadline a flow continues as one without a deadline
 };
 
 } // namespace sluice

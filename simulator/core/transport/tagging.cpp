@@ -9,7 +9,7 @@ namespace sluice
 namespace
 {
 
-// Urgency counts from the beginning of the flow, which may lie before time 0.
+// Urgency counts from the beginning of the flow, which may be before time 0.
 std::uint32_t urgency_q16(const FlowSpec &flow, Time now)
 {
 	return sl_ucp_urgency_q16(0, static_cast<sl_u64>((flow.deadline - flow.began) / NANOSECOND),

@@ -38,7 +38,7 @@ class Window
 		sl_window_begin(&window_, 0, 0, 0);
 	}
 
-	// How many packets may be under way.
+	// How many packets may be in flight.
 	std::uint32_t packets() const
 	{
 		return cwnd_;
@@ -47,7 +47,7 @@ class Window
 	// An ACK whose round trip was `rtt` came: the control may end slow start.
 	void watch_slow_start(const Progress &progress, Time rtt, const RttEstimator &estimator);
 
-	// An ACK tells of so many packets that arrived.
+	// An ACK reports the arrival of this many packets.
 	void on_delivered(std::uint32_t packets, bool echo)
 	{
 		delivered_before_ = delivered_;

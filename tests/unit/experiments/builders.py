@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finished runs without bundles, for tests of what is made of them."""
+"""Finished runs without bundles, for tests of the code that reads them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ NOWHERE = Path("nowhere")
 
 
 def run_of(variant: str, load: float | None = None, seed: int = 1, **row: Any) -> Run:
-    """A valid run with all flows finished, unless `row` says something else."""
+    """Return a valid run with all flows finished, unless `row` sets something else."""
     return Run(variant, load, seed, NOWHERE, {"valid": True, "unfinished": 0, **row})
 
 
 def runs_of(values: Mapping[tuple[str, float, int], float]) -> Runs:
-    """Runs with one column "x", from {(variant, load, seed): value}."""
+    """Return runs with one column "x", from {(variant, load, seed): value}."""
     return Runs([run_of(*where, x=value) for where, value in values.items()])
 
 
 def sweep_of(
     schemes: Iterable[str], loads: Sequence[float], columns: Iterable[str], value: Callable[[str], Any]
 ) -> Runs:
-    """Three seeds of each scheme and load; a scheme has the same value in all these columns."""
+    """Return three seeds of each scheme and load. A scheme has the same value in all these columns."""
     names = list(columns)
     return Runs(
         [
@@ -42,23 +42,23 @@ def sweep_of(
 
 
 def given(experiment: Experiment[Any], *words: str) -> Given:
-    """What a command line asks of an experiment."""
+    """Return the values of a command line."""
     return read_command(experiment, words)
 
 
 def claim(claims: Iterable[Claim], start: str) -> Claim:
-    """The only claim whose text starts so."""
+    """Return the only claim whose text starts with this."""
     (found,) = [c for c in claims if c.what.startswith(start)]
     return found
 
 
 def flow(label: str, **values: Any) -> ListedFlow:
-    """A flow of 1 MB that starts at 1 s and takes 0.5 s."""
+    """Return a flow of 1 MB that starts at 1 s and takes 0.5 s."""
     usual: dict[str, Any] = {"bytes": 1_000_000, "start_s": 1.0, "fct_s": 0.5}
     return ListedFlow(**{"label": label, **usual, "deadline_s": None, "met": None, "reason": "", **values})
 
 
 def sampled(*samples: tuple[float, int]) -> ListedFlows:
-    """One flow that began at 1 s; samples are (seconds, acknowledged bytes)."""
+    """Return one flow that began at 1 s. Samples are (seconds, acknowledged bytes)."""
     taken = [{"at_s": at_s, "acked_bytes": acked, "precedence": None} for at_s, acked in samples]
     return ListedFlows([flow("x")], [taken], 0, 0)

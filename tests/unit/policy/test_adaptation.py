@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from policy import tags
 from policy.adaptation import Adaptation, PortCounters
 from policy.desired import Policy
 from policy.online_thresholds import best_thresholds, cost_of
-from policy.sizes import Mix, MixPart, SizeCdf
+from policy.sizes import Mix, MixPart, SizeCdf, Sizes
 from policy.static_thresholds import known_delays
 from policy.thresholds import percentile_thresholds
 from tests.unit.policy.port_counters import counted, nothing, plus
@@ -23,64 +27,64 @@ WEB_SEARCH = SizeCdf(
 )
 
 
-def policy(scheme="sluice", **fields):
+def policy(scheme: str = "sluice", **fields: Any) -> Policy:
     return Policy.from_document({"scheme": scheme, **fields})
 
 
-def two_queues(**fields):
-    """Two levels of demotion, for a clear answer."""
+def two_queues(**fields: Any) -> Policy:
+    """Return a policy with two levels of demotion, so that the answer is clear."""
     return policy(queues=4, thresholds=fields.pop("start", ["100KB"]), **fields)
 
 
-def mix(short_bytes, long_bytes, flows, **how):
+def mix(short_bytes: int, long_bytes: int, flows: int, **how: Any) -> PortCounters:
     return counted([short_bytes] * (flows * 4 // 5) + [long_bytes] * (flows // 5), **how)
 
 
-def span_ns(counters, load):
-    """The time in which the link carries that at this load."""
+def span_ns(counters: PortCounters, load: float) -> int:
+    """Return the time in which the link carries that many bytes at this load."""
     return int(counters.bytes.sum() * 8 / RATE_BPS / load * 1e9)
 
 
 class Port:
-    """A port under traffic: counters grow, time goes by."""
+    """A port under traffic: counters grow, and time passes."""
 
-    def __init__(self, wanted, **how):
+    def __init__(self, wanted: Policy, **how: Any) -> None:
         self.adaptation = Adaptation(wanted, [RATE_BPS], **how)
         self.now_ns = 0
         self.counters = nothing()
         self.adaptation.observe(0, self.counters)
 
-    def carries(self, counters, load=0.8):
+    def carries(self, counters: PortCounters, load: float = 0.8) -> tuple[int, ...] | None:
         self.now_ns += span_ns(counters, load)
         self.counters = plus(self.counters, counters)
         self.adaptation.observe(self.now_ns, self.counters)
         return self.adjusted()
 
-    def adjusted(self):
-        """The thresholds where they have moved; None: they stay."""
+    def adjusted(self) -> tuple[int, ...] | None:
+        """Return the thresholds if they moved; None if they stay."""
         return self.adaptation.thresholds(0) if self.adaptation.adjust()[0] else None
 
     @property
-    def thresholds(self):
+    def thresholds(self) -> tuple[int, ...]:
         return self.adaptation.thresholds(0)
 
 
 # ── Percentiles ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_thresholds__percentiles_of_the_completed_flows():
+def test_thresholds__percentiles_of_the_completed_flows() -> None:
     wanted = policy("mlfq-adaptive", percentiles=[10])
     port = Port(wanted)
     assert port.carries(mix(10_000, 1_000_000, 100)) == (10_000,)
     assert port.adaptation.flows[0] == 100
 
 
-def test_thresholds__fewer_flows_than_the_policy_asks_for_change_nothing():
+def test_thresholds__fewer_flows_than_the_policy_asks_for_change_nothing() -> None:
     port = Port(policy("mlfq-adaptive", percentiles=[10], min_flows=6))
     assert port.carries(counted([10_000] * 5)) is None
 
 
-def test_thresholds__a_port_that_counts_only_fins_gives_the_same_percentiles():
+def test_thresholds__a_port_that_counts_only_fins_gives_the_same_percentiles() -> None:
     wanted = policy("mlfq-adaptive", queues=4, percentiles=[20, 50, 90])
     counters = counted(np.random.default_rng(1).integers(1_000, 10**6, 300))
     attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
@@ -92,11 +96,11 @@ def test_thresholds__a_port_that_counts_only_fins_gives_the_same_percentiles():
 
 
 @pytest.mark.parametrize("scheme", ["dctcp", "pias", "fish", "aemon"])
-def test_thresholds__schemes_that_do_not_adapt_have_no_answer(scheme):
+def test_thresholds__schemes_that_do_not_adapt_have_no_answer(scheme: str) -> None:
     assert Port(policy(scheme)).carries(mix(10_000, 1_000_000, 100)) is None
 
 
-def test_adopt__goes_on_with_what_was_seen():
+def test_adopt__goes_on_with_what_was_seen() -> None:
     port = Port(policy("mlfq-adaptive", percentiles=[10]))
     port.carries(mix(10_000, 1_000_000, 100))
     port.adaptation.adopt(policy("mlfq-adaptive", percentiles=[90]))
@@ -108,14 +112,15 @@ def test_adopt__goes_on_with_what_was_seen():
 
 @pytest.mark.parametrize("start", ["1KB", "10KB", "100KB", "1MB"])
 @pytest.mark.parametrize("fins", [True, False])
-def test_online__finds_the_end_of_the_short_flows_from_wherever_it_starts(start, fins):
-    """The mix of the adaptive-threshold paper, with no percentile to choose; just above where FINs do not tell."""
+def test_online__finds_the_end_of_the_short_flows_from_wherever_it_starts(start: str, fins: bool) -> None:
+    """The mix of the adaptive-threshold paper, without a percentile; just above the size at which
+    FINs no longer suffice."""
     port = Port(two_queues(start=[start]))
     port.carries(mix(10_000, 1_000_000, 200, fins=fins))
     assert port.thresholds in ([(10_000,)] if fins else [(10_000,), (13_335,)])
 
 
-def test_online__a_port_that_counts_only_fins_finds_it_too():
+def test_online__a_port_that_counts_only_fins_finds_it_too() -> None:
     port = Adaptation(two_queues(), [RATE_BPS])
     counters = mix(10_000, 1_000_000, 200)
     attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
@@ -125,7 +130,7 @@ def test_online__a_port_that_counts_only_fins_finds_it_too():
     assert port.thresholds(0) == (10_000,)
 
 
-def test_online__a_port_of_unknown_rate_is_taken_for_loaded():
+def test_online__a_port_of_unknown_rate_is_taken_for_loaded() -> None:
     port = Adaptation(two_queues(), [None])
     port.observe(0, nothing())
     port.observe(MS, mix(10_000, 1_000_000, 200))
@@ -135,28 +140,28 @@ def test_online__a_port_of_unknown_rate_is_taken_for_loaded():
 
 @pytest.mark.parametrize("fins", [True, False])
 @pytest.mark.parametrize("flows", [19, 21])
-def test_online__few_flows_change_nothing(flows, fins):
-    """Of the default, 20, whether FINs tell of them or bytes."""
+def test_online__few_flows_change_nothing(flows: int, fins: bool) -> None:
+    """By default at least 20, counted by FINs or estimated from bytes."""
     found = Port(two_queues()).carries(counted([10_000] * (flows - 4) + [1_000_000] * 4, fins=fins))
     assert (found is None) == (flows < 20)
 
 
-def test_online__nothing_seen_is_no_answer():
+def test_online__nothing_seen_is_no_answer() -> None:
     port = Adaptation(policy(), [RATE_BPS])
-    assert (port.adjust().any(), port.flows.tolist()) == (False, [0])
+    assert (bool(port.adjust().any()), port.flows.tolist()) == (False, [0])
     port.observe(0, mix(10_000, 1_000_000, 200))
-    assert (port.adjust().any(), port.flows.tolist()) == (False, [0])
+    assert (bool(port.adjust().any()), port.flows.tolist()) == (False, [0])
 
 
-def test_online__an_idle_link_keeps_its_thresholds():
-    """Without load nobody waits: there is nothing to gain."""
+def test_online__an_idle_link_keeps_its_thresholds() -> None:
+    """Without load no flow waits, so no threshold gains anything."""
     port = Port(two_queues(start=["32KB"]))
     port.carries(mix(10_000, 1_000_000, 200), load=0.01)
     assert port.thresholds == (31_623,)
 
 
-def test_online__follows_a_shift_of_the_traffic_within_a_window():
-    """The short flows become four times as long: after one window nothing of the earlier ones is left."""
+def test_online__follows_a_shift_of_the_traffic_within_a_window() -> None:
+    """The short flows become four times as long. After one window, nothing of the earlier ones is left."""
     before, after = mix(10_000, 1_000_000, 20), mix(42_170, 1_000_000, 20)
     port = Port(two_queues(window_ms=500))
     for _ in range(20):
@@ -169,7 +174,7 @@ def test_online__follows_a_shift_of_the_traffic_within_a_window():
     assert port.thresholds == (42_170,)
 
 
-def test_online__urgent_traffic_is_no_flow_of_a_level_but_goes_before_the_lower_ones():
+def test_online__urgent_traffic_is_no_flow_of_a_level_but_goes_before_the_lower_ones() -> None:
     flows = mix(10_000, 1_000_000, 200)
     urgent = nothing()
     urgent.bytes[0, tags.URGENCY_LAST] = flows.bytes.sum() // 4
@@ -179,12 +184,12 @@ def test_online__urgent_traffic_is_no_flow_of_a_level_but_goes_before_the_lower_
     assert port.adaptation.flows[0] == 200
 
 
-def regret(thresholds, sizes, load, levels):
-    """By how much these thresholds are worse than the best ones for the true distribution."""
+def regret(thresholds: Sequence[int], sizes: Sizes, load: float, levels: int) -> float:
+    """Return how much worse these thresholds are than the best ones for the true distribution."""
     true = known_delays(sizes, load, levels)
     _, best = best_thresholds(true, levels)
     chosen = np.asarray([[tags.edge_index(t) for t in thresholds]])
-    return cost_of(true, chosen)[0] / best[0] - 1
+    return float(cost_of(true, chosen)[0] / best[0] - 1)
 
 
 @pytest.mark.parametrize("fins", [True, False])
@@ -193,15 +198,17 @@ def regret(thresholds, sizes, load, levels):
     [WEB_SEARCH, Mix((MixPart(10_000, 0.8, ()), MixPart(1_000_000, 0.2, ())))],
     ids=["web-search", "mix"],
 )
-def test_online__comes_to_the_optimum_of_the_true_distribution_as_counts_grow(sizes, fins):
-    def mean_regret(flows):
+def test_online__comes_to_the_optimum_of_the_true_distribution_as_counts_grow(
+    sizes: Sizes, fins: bool
+) -> None:
+    def mean_regret(flows: int) -> float:
         regrets = []
         for seed in range(5):
             drawn = np.rint(sizes.at(np.random.default_rng(seed).random(flows))[0])
             port = Port(policy(window_ms=3_600_000))
             port.carries(counted(drawn, fins=fins))
             regrets.append(regret(port.thresholds, sizes, 0.8, 4))
-        return np.mean(regrets)
+        return float(np.mean(regrets))
 
     few, many = mean_regret(40), mean_regret(4_000)
     assert many < 0.04
@@ -209,7 +216,7 @@ def test_online__comes_to_the_optimum_of_the_true_distribution_as_counts_grow(si
 
 
 @pytest.mark.parametrize("scheme", ["mlfq-adaptive", "sluice"])
-def test_adjust__many_ports_at_once_answer_as_each_alone(scheme):
+def test_adjust__many_ports_at_once_answer_as_each_alone(scheme: str) -> None:
     rng = np.random.default_rng(5)
     drawn = [WEB_SEARCH.at(rng.random(int(n)))[0].astype(int) for n in rng.integers(5, 200, 30)]
     seen = [counted(sizes) for sizes in drawn]
@@ -228,15 +235,15 @@ def test_adjust__many_ports_at_once_answer_as_each_alone(scheme):
         assert one.flows[0] == many.flows[row]
 
 
-def columns(counters):
+def columns(counters: PortCounters) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
     return counters.packets, counters.bytes, counters.completed
 
 
-def test_adjust__no_ports():
+def test_adjust__no_ports() -> None:
     assert Adaptation(policy(), []).adjust().tolist() == []
 
 
-def test_adjust__a_port_that_is_held_stays_and_goes_on_from_what_it_has_seen():
+def test_adjust__a_port_that_is_held_stays_and_goes_on_from_what_it_has_seen() -> None:
     port = Port(policy("mlfq-adaptive", percentiles=[10]))
     port.adaptation.held[0] = True
     before = port.thresholds
@@ -246,7 +253,7 @@ def test_adjust__a_port_that_is_held_stays_and_goes_on_from_what_it_has_seen():
     assert port.adjusted() == (10_000,)
 
 
-def test_adjust__the_same_question_has_the_same_answer():
+def test_adjust__the_same_question_has_the_same_answer() -> None:
     port = Port(policy())
     first = port.carries(counted(WEB_SEARCH.at(np.random.default_rng(2).random(300))[0].astype(int)))
     assert first is not None

@@ -13,12 +13,12 @@ from policy.schemes import SCHEMES
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_read__survives_json(name):
+def test_read__survives_json(name: str) -> None:
     behaviour = Policy.from_document({"scheme": name}).port_behaviour
     assert read(PortBehaviour, json.loads(json.dumps(write(behaviour)))) == behaviour
 
 
-def test_marking__the_edge_and_the_core():
+def test_marking__the_edge_and_the_core() -> None:
     policy = Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "mark_at_core": "80pkt"})
     behaviour = policy.port_behaviour
     assert behaviour.marking(edge=True) == policy.port_marking == PortMarking(30_000, 360_000)
@@ -26,13 +26,13 @@ def test_marking__the_edge_and_the_core():
 
 
 @pytest.mark.parametrize("name", ["dctcp", "datcp", "hull", "tcp"])
-def test_marking__the_same_everywhere_without_a_threshold_for_the_core(name):
+def test_marking__the_same_everywhere_without_a_threshold_for_the_core(name: str) -> None:
     policy = Policy.from_document({"scheme": name})
     assert policy.port_behaviour.marking(edge=False) == policy.port_behaviour.marking(edge=True)
     assert policy.port_behaviour.marking(edge=False) == policy.core_marking
 
 
-def test_port_behaviour__flow_queues_and_shares():
+def test_port_behaviour__flow_queues_and_shares() -> None:
     fish = Policy.from_document({"scheme": "fish", "queues": 2, "thresholds": ["1MB"], "release": "2ms"})
     assert fish.port_behaviour == PortBehaviour(
         97_500, 360_000, None, None, None, (0.98, 0.02), 32, 2_000_000

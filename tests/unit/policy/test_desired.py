@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,12 +15,12 @@ from policy.schemes import SCHEMES
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_from_document__defaults_are_valid_and_round_trip(name):
+def test_from_document__defaults_are_valid_and_round_trip(name: str) -> None:
     policy = Policy.from_document({"scheme": name})
     assert Policy.from_document(policy.to_document()) == policy
 
 
-def test_from_document__sizes_take_units():
+def test_from_document__sizes_take_units() -> None:
     policy = Policy.from_document(
         {"scheme": "pias", "queues": 3, "thresholds": ["10KB", "1MB"], "mark_at": "65pkt"}
     )
@@ -42,24 +43,24 @@ def test_from_document__sizes_take_units():
         ({"scheme": "hull", "mark_at": "15KB"}, PortMarking(None, 360_000, phantom_mark_bytes=15_000)),
     ],
 )
-def test_port_marking__what_the_ports_are_told(document, marking):
+def test_port_marking__what_the_ports_are_told(document: dict[str, Any], marking: PortMarking) -> None:
     assert Policy.from_document(document).port_marking == marking
 
 
-def test_from_document__a_field_of_another_way_of_marking_is_told_what_the_scheme_takes():
+def test_from_document__a_field_of_another_way_of_marking_is_told_what_the_scheme_takes() -> None:
     with pytest.raises(FieldError, match="datcp marks from mark_min to mark_max; omit mark_at"):
         Policy.from_document({"scheme": "datcp", "mark_at": "65pkt"})
     with pytest.raises(FieldError, match="must be less than buffer, 100000 bytes, not 120000"):
         Policy.from_document({"scheme": "datcp", "buffer": "100KB"})
 
 
-def test_from_document__two_level_schemes_have_a_threshold_fewer_than_pairs():
+def test_from_document__two_level_schemes_have_a_threshold_fewer_than_pairs() -> None:
     policy = Policy.from_document({"scheme": "aemon", "queues": 4, "thresholds": ["100KB"]})
     assert policy.thresholds == (100_000,)
     assert Policy.from_document({"scheme": "aemon", "queues": 2}).thresholds == ()
 
 
-def test_from_document__shares_default_to_what_the_lower_queues_keep():
+def test_from_document__shares_default_to_what_the_lower_queues_keep() -> None:
     fish = Policy.from_document({"scheme": "fish"})
     assert fish.shares is not None
     assert fish.shares[1:] == (0.02,) * 7
@@ -70,20 +71,20 @@ def test_from_document__shares_default_to_what_the_lower_queues_keep():
 
 
 @pytest.mark.parametrize("strict", [None, []])
-def test_from_document__strict_priorities_can_be_asked_for(strict):
+def test_from_document__strict_priorities_can_be_asked_for(strict: list[Any] | None) -> None:
     policy = Policy.from_document({"scheme": "fish", "shares": strict})
     assert policy.shares is None
     assert Policy.from_document(policy.to_document()) == policy
 
 
-def test_from_document__flow_queues_come_with_their_settings():
+def test_from_document__flow_queues_come_with_their_settings() -> None:
     fish = Policy.from_document({"scheme": "fish", "sub_queues": 8, "release": "250us"})
     assert (fish.flow_queues, fish.sub_queues, fish.release) == (True, 8, 250_000)
     pias = Policy.from_document({"scheme": "pias"})
     assert (pias.flow_queues, pias.sub_queues, pias.release) == (False, None, None)
 
 
-def test_core_marking__is_that_of_all_ports_unless_it_has_a_threshold_of_its_own():
+def test_core_marking__is_that_of_all_ports_unless_it_has_a_threshold_of_its_own() -> None:
     same = Policy.from_document({"scheme": "aemon"})
     assert same.core_marking == same.port_marking
     faster = Policy.from_document({"scheme": "aemon", "mark_at_core": "250pkt"})
@@ -155,7 +156,7 @@ def test_core_marking__is_that_of_all_ports_unless_it_has_a_threshold_of_its_own
         ({"scheme": "fish", "release": "1KB"}, "release"),
     ],
 )
-def test_from_document__names_the_bad_field(document, field):
+def test_from_document__names_the_bad_field(document: dict[str, Any], field: str) -> None:
     with pytest.raises(FieldError) as caught:
         Policy.from_document(document)
     assert caught.value.field == field
@@ -193,7 +194,7 @@ json_values = st.recursive(
     ),
     st.sampled_from(list(SCHEMES)),
 )
-def test_from_document__anything_else_is_a_field_error(document, scheme):
+def test_from_document__anything_else_is_a_field_error(document: Any, scheme: str) -> None:
     try:
         policy = Policy.from_document({"scheme": scheme, **document})
     except FieldError:
@@ -207,13 +208,13 @@ FIXED = {"ports": ["s1:1", "s2:*"], "thresholds": ["20KB"]}
 FROZEN = {"ports": ["*"], "freeze": True}
 
 
-def overridden(*overrides, scheme="mlfq-adaptive"):
+def overridden(*overrides: Any, scheme: str = "mlfq-adaptive") -> Policy:
     return Policy.from_document(
         {"scheme": scheme, "queues": 2, "thresholds": ["10KB"], "overrides": list(overrides)}
     )
 
 
-def test_overrides__the_last_one_that_names_a_port_decides():
+def test_overrides__the_last_one_that_names_a_port_decides() -> None:
     policy = overridden(FROZEN, FIXED)
     assert policy.fixed_at("s1:1") == policy.fixed_at("s2:7") == (20_000,)
     assert policy.fixed_at("s1:2") is None
@@ -224,13 +225,13 @@ def test_overrides__the_last_one_that_names_a_port_decides():
     assert other_way_round.is_frozen("s1:1")
 
 
-def test_overrides__a_star_is_no_prefix_of_a_name():
+def test_overrides__a_star_is_no_prefix_of_a_name() -> None:
     policy = overridden({"ports": ["s1:*"], "freeze": True})
     assert policy.is_frozen("s1:10")
     assert not policy.is_frozen("s10:1")
 
 
-def test_overrides__none_by_default_and_they_round_trip():
+def test_overrides__none_by_default_and_they_round_trip() -> None:
     plain = Policy.from_document({"scheme": "pias"})
     assert plain.overrides == ()
     assert plain.override_of("s1:1") is None
@@ -260,7 +261,7 @@ def test_overrides__none_by_default_and_they_round_trip():
         ({**FIXED, "thresholds": [0]}, "overrides[0].thresholds", "from 1"),
     ],
 )
-def test_overrides__name_the_bad_field(override, field, words):
+def test_overrides__name_the_bad_field(override: Any, field: str, words: str) -> None:
     with pytest.raises(FieldError, match=re.escape(words)) as caught:
         overridden(override)
     assert caught.value.field == field
@@ -270,12 +271,12 @@ def test_overrides__name_the_bad_field(override, field, words):
     ("scheme", "overrides", "field"),
     [("pias", [FROZEN], "overrides[0].freeze"), ("mlfq-adaptive", 7, "overrides")],
 )
-def test_overrides__what_a_scheme_cannot_have(scheme, overrides, field):
+def test_overrides__what_a_scheme_cannot_have(scheme: str, overrides: Any, field: str) -> None:
     with pytest.raises(FieldError) as caught:
         Policy.from_document({"scheme": scheme, "overrides": overrides})
     assert caught.value.field == field
 
 
-def test_overrides__a_scheme_without_thresholds_has_none_to_override():
+def test_overrides__a_scheme_without_thresholds_has_none_to_override() -> None:
     with pytest.raises(FieldError, match="has no thresholds"):
         Policy.from_document({"scheme": "dctcp", "overrides": [{"ports": ["*"], "thresholds": [1]}]})

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from policy.errors import FieldError
 from policy.explicit import ExplicitWorkload, explicit_batches, explicit_workload
-from policy.scenario import check_hosts, scenario_from_document, scheduled_flows
+from policy.scenario import Scenario, check_hosts, scenario_from_document, scheduled_flows
+from policy.sizes import SizeCdf
 from policy.workload import flows_of
 from tests.unit.policy.networks import star
 
@@ -25,7 +28,7 @@ URGENT = {
 ENDLESS = {"from": "h3", "to": "h1", "until": "8s"}
 
 
-def document(*flows, **tables):
+def document(*flows: dict[str, Any], **tables: Any) -> dict[str, Any]:
     return {
         "name": "explicit",
         "fabric": {"topology": "single", "hosts": 4, "host_rate": "100Mbit"},
@@ -34,11 +37,15 @@ def document(*flows, **tables):
     } | tables
 
 
-def read(*flows, **tables):
-    return scenario_from_document(document(*flows, **tables), None)
+def no_tables(name: str) -> SizeCdf:
+    raise AssertionError(f"listed flows need no table, but {name} was read")
 
 
-def test_explicit__every_key_reaches_the_schedule():
+def read(*flows: dict[str, Any], **tables: Any) -> Scenario:
+    return scenario_from_document(document(*flows, **tables), no_tables)
+
+
+def test_explicit__every_key_reaches_the_schedule() -> None:
     workload = explicit_workload({"flow": [URGENT, ENDLESS]})
     endless, urgent = flows_of(explicit_batches(workload, star()), star(), "run")
     assert (endless.id, endless.start_s, endless.until_s, endless.label) == ("run/0", 0.0, 8.0, "")
@@ -55,7 +62,7 @@ def test_explicit__every_key_reaches_the_schedule():
     assert urgent.ideal_us == pytest.approx(10**7 * 1514 / 1448 * 8 / 100, rel=1e-3)
 
 
-def test_scenario__explicit_flows_are_drawn_without_chance():
+def test_scenario__explicit_flows_are_drawn_without_chance() -> None:
     scenario = read(URGENT, ENDLESS, sample="100ms", grace="40s", transport={"max_window": 50})
     assert isinstance(scenario.workload, ExplicitWorkload)
     assert (scenario.sample_ms, scenario.grace_s, scenario.transport.max_window) == (100, 40, 50)
@@ -65,7 +72,7 @@ def test_scenario__explicit_flows_are_drawn_without_chance():
     assert [(flow.id, flow.src) for flow in early] == [("run/0", "h3")]
 
 
-def test_explicit__the_same_batches_in_other_sizes():
+def test_explicit__the_same_batches_in_other_sizes() -> None:
     flows = [URGENT | {"start": f"{(7 * i) % 10}s", "label": f"f{i}"} for i in range(20)]
     workload = explicit_workload({"flow": flows})
     whole = flows_of(explicit_batches(workload, star()), star(), "run")
@@ -74,10 +81,12 @@ def test_explicit__the_same_batches_in_other_sizes():
     assert [flow.label for flow in whole[:4]] == ["f0", "f10", "f3", "f13"], "at once: as in the document"
 
 
-def test_explicit__the_size_may_be_told_without_a_deadline():
-    plain = {"from": "h2", "to": "h1", "bytes": "1MB"}
+def test_explicit__the_size_may_be_told_without_a_deadline() -> None:
+    plain: dict[str, Any] = {"from": "h2", "to": "h1", "bytes": "1MB"}
     flows = [plain, plain | {"size_known": True}, plain | {"deadline": "1s"}]
-    assert [flow.size_known for flow in read(*flows).workload.flows] == [False, True, True]
+    workload = read(*flows).workload
+    assert isinstance(workload, ExplicitWorkload)
+    assert [flow.size_known for flow in workload.flows] == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +117,7 @@ def test_explicit__the_size_may_be_told_without_a_deadline():
         ({"bytes": None, "until": "1s"}, "until"),
     ],
 )
-def test_explicit__names_the_bad_key(changes, field):
+def test_explicit__names_the_bad_key(changes: dict[str, Any], field: str) -> None:
     flow = {key: value for key, value in (URGENT | changes).items() if value is not None}
     with pytest.raises(FieldError) as caught:
         read(ENDLESS, flow)
@@ -127,13 +136,13 @@ def test_explicit__names_the_bad_key(changes, field):
         ({"transport": {"max_window": 0}}, "transport.max_window"),
     ],
 )
-def test_scenario__keys_beside_explicit_flows(tables, field):
+def test_scenario__keys_beside_explicit_flows(tables: dict[str, Any], field: str) -> None:
     with pytest.raises(FieldError) as caught:
         read(ENDLESS, **tables)
     assert caught.value.field == field
 
 
-def test_check_hosts__names_the_flow():
+def test_check_hosts__names_the_flow() -> None:
     with pytest.raises(FieldError, match="h9") as caught:
         check_hosts(read(ENDLESS, URGENT | {"from": "h9"}), ["h1", "h2", "h3"])
     assert caught.value.field == "workload.flow[1].from"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from policy.desired import Policy
@@ -10,16 +12,16 @@ from policy.needs import Need
 from policy.schemes import SCHEMES
 
 
-def policy(scheme, **fields):
+def policy(scheme: str, **fields: Any) -> Policy:
     return Policy.from_document({"scheme": scheme, **fields})
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_missing__the_simulator_can_do_everything(name):
+def test_missing__the_simulator_can_do_everything(name: str) -> None:
     assert missing(policy(name), SIMULATOR) == ()
 
 
-def test_missing__on_the_testbed_these_and_no_others():
+def test_missing__on_the_testbed_these_and_no_others() -> None:
     lacking = {name: missing(policy(name), TESTBED) for name in SCHEMES}
     assert {name: set(needs) for name, needs in lacking.items() if needs} == {
         "d3": {Need.EXPLICIT_RATES},
@@ -27,7 +29,7 @@ def test_missing__on_the_testbed_these_and_no_others():
     }
 
 
-def test_refusal__names_the_scheme_what_it_needs_and_the_remedy():
+def test_refusal__names_the_scheme_what_it_needs_and_the_remedy() -> None:
     text = refusal(policy("d3"), TESTBED)
     assert text is not None
     assert text.startswith("d3 needs explicit rates from the switches, which the testbed's ports do not have")
@@ -42,13 +44,13 @@ def test_refusal__names_the_scheme_what_it_needs_and_the_remedy():
         policy("dctcp", mark_at_core="250pkt"),
     ],
 )
-def test_check_fabric__both_fabrics_carry_it_out(asked):
+def test_check_fabric__both_fabrics_carry_it_out(asked: Policy) -> None:
     for fabric in (TESTBED, SIMULATOR):
         check_fabric(asked, fabric)
 
 
 @pytest.mark.parametrize("asked", [policy("d3"), policy("pfabric")])
-def test_check_fabric__the_refusal_is_an_error_about_the_scheme(asked):
+def test_check_fabric__the_refusal_is_an_error_about_the_scheme(asked: Policy) -> None:
     with pytest.raises(FieldError, match=f"scheme: {asked.scheme} needs .*--on simulator") as caught:
         check_fabric(asked, TESTBED)
     assert caught.value.field == "scheme"

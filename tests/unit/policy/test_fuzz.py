@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -66,7 +68,7 @@ SCENARIOS = [read_document(Path(name)) for name in ("demo", "paper-mix")]
 
 @MANY
 @given(st.one_of(POLICIES, VALUES))
-def test_policy__accepted_or_a_field_error(document):
+def test_policy__accepted_or_a_field_error(document: Any) -> None:
     try:
         policy = Policy.from_document(document)
     except FieldError:
@@ -74,8 +76,8 @@ def test_policy__accepted_or_a_field_error(document):
     assert Policy.from_document(policy.to_document()) == policy
 
 
-def places(document, at=()):
-    """The path of every value in a document."""
+def places(document: Mapping[str, Any], at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the path of every value in a document."""
     for key, value in document.items():
         yield (*at, key)
         if isinstance(value, dict):
@@ -83,9 +85,9 @@ def places(document, at=()):
 
 
 @st.composite
-def changed_scenarios(draw):
-    """One that is right, with up to three values replaced, left out or added."""
-    document = copy.deepcopy(draw(st.sampled_from(SCENARIOS)))
+def changed_scenarios(draw: st.DrawFn) -> dict[str, Any]:
+    """Return a valid scenario with up to three values replaced, left out or added."""
+    document: dict[str, Any] = copy.deepcopy(draw(st.sampled_from(SCENARIOS)))
     for _ in range(draw(st.integers(1, 3))):
         *at, key = draw(st.sampled_from(sorted(places(document))))
         table = document
@@ -103,6 +105,6 @@ def changed_scenarios(draw):
 
 @MANY
 @given(st.one_of(changed_scenarios(), VALUES.filter(lambda value: isinstance(value, dict))))
-def test_scenario__accepted_or_a_field_error(document):
+def test_scenario__accepted_or_a_field_error(document: dict[str, Any]) -> None:
     with suppress(FieldError):
         scenario_from_document(document, load_cdf, load_trace)

@@ -11,8 +11,8 @@ RATE = 100_000_000
 
 
 @pytest.fixture
-def two_leaves():
-    """h1 - s1 = (s3, s4) = s2 - h2: two leaves, two spines."""
+def two_leaves() -> Topology:
+    """Return h1 - s1 = (s3, s4) = s2 - h2: two leaves, two spines."""
     links = [("s1", 2, "s3", 1), ("s1", 3, "s4", 1), ("s2", 2, "s3", 2), ("s2", 3, "s4", 2)]
     ports = [Port("s1", 1, "h1", 0, RATE, edge=True), Port("s2", 1, "h2", 0, RATE, edge=True)]
     for a, a_port, b, b_port in links:
@@ -20,17 +20,17 @@ def two_leaves():
     return Topology("leaf-spine", (host(1), host(2)), tuple(switch(i) for i in range(1, 5)), tuple(ports))
 
 
-def test_next_ports__equal_costs_up_then_down(two_leaves):
+def test_next_ports__equal_costs_up_then_down(two_leaves: Topology) -> None:
     assert [p.peer for p in two_leaves.next_ports("s1", "h2")] == ["s3", "s4"]
     assert [p.id for p in two_leaves.next_ports("s3", "h2")] == ["s3:2"]
     assert [p.id for p in two_leaves.next_ports("s2", "h2")] == ["s2:1"]
 
 
-def test_one_path__ends_at_the_host(two_leaves):
+def test_one_path__ends_at_the_host(two_leaves: Topology) -> None:
     assert [p.id for p in two_leaves.one_path("h1", "h2")] == ["s1:2", "s3:2", "s2:1"]
 
 
-def test_spanning_tree__connects_all_without_a_loop(two_leaves):
+def test_spanning_tree__connects_all_without_a_loop(two_leaves: Topology) -> None:
     tree = two_leaves.spanning_tree_ports()
     between_switches = [
         (name, n)
@@ -42,11 +42,11 @@ def test_spanning_tree__connects_all_without_a_loop(two_leaves):
     assert all(set(tree[port.switch]) >= {port.number} for port in two_leaves.ports if port.edge)
 
 
-def test_document__round_trips_through_json(two_leaves):
+def test_document__round_trips_through_json(two_leaves: Topology) -> None:
     assert Topology.from_document(json.loads(json.dumps(two_leaves.to_document()))) == two_leaves
 
 
-def test_host__addresses_follow_from_the_index():
+def test_host__addresses_follow_from_the_index() -> None:
     assert host(300).ipv4 == "10.0.1.44"
     assert host(300).mac == "02:00:00:00:01:2c"
     assert host(300).interface == "h300-eth0"

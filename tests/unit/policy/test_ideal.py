@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 import topologies
 from policy.framing import FRAME_BYTES, MSS_BYTES
+from policy.graph import Topology
 from policy.ideal import IdealTimes, ideal_fct_us
 from tests.unit.policy.networks import RATE_BPS, star
 
@@ -22,15 +25,16 @@ LEAF_SPINE = {
     "core_rate_bps": 4 * 10**10,
 }
 DELAYS = {"link_delay_ns": 200, "host_delay_ns": 20_000}
-"""PIAS's: a host's link has 20.2 us, a link between switches 0.2."""
+"""PIAS's delays: 20.2 us for a host's link, 0.2 us for a link between switches."""
 
 
-def leaf_spine(**changes):
+def leaf_spine(**changes: Any) -> Topology:
     return topologies.build("leaf-spine", **(LEAF_SPINE | DELAYS | changes))
 
 
-def pipeline_us(rates_bps, delays_ns, size_bytes):
-    """The same by following every segment over every link: a link sends a segment when it has it whole."""
+def pipeline_us(rates_bps: Sequence[float], delays_ns: Sequence[float], size_bytes: int) -> float:
+    """Return the same by following every segment over every link. A link sends a segment once it
+    has all of it."""
     frames = [MSS_BYTES] * (size_bytes // MSS_BYTES) + [size_bytes % MSS_BYTES] * (size_bytes % MSS_BYTES > 0)
     free_us = [0.0] * len(rates_bps)
     done_us = 0.0
@@ -44,14 +48,14 @@ def pipeline_us(rates_bps, delays_ns, size_bytes):
 
 
 @given(size_bytes=st.integers(64, 200_000))
-def test_ideal__equals_every_segment_followed_over_every_link(size_bytes):
+def test_ideal__equals_every_segment_followed_over_every_link(size_bytes: int) -> None:
     same_leaf = pipeline_us([1e10, 1e10], [20_200, 20_200], size_bytes)
     across = pipeline_us([1e10, 4e10, 4e10, 1e10], [20_200, 200, 200, 20_200], size_bytes)
     assert ideal_fct_us(leaf_spine(), "h1", "h2", size_bytes) == pytest.approx(same_leaf, rel=1e-12)
     assert ideal_fct_us(leaf_spine(), "h1", "h6", size_bytes) == pytest.approx(across, rel=1e-12)
 
 
-def test_ideal__a_slow_core_paces():
+def test_ideal__a_slow_core_paces() -> None:
     topology = leaf_spine(core_rate_bps=10**9)
     slow = [
         b - a for a, b in pairwise(ideal_fct_us(topology, "h1", "h6", n * MSS_BYTES) for n in (10, 11, 12))
@@ -59,16 +63,16 @@ def test_ideal__a_slow_core_paces():
     assert slow == pytest.approx([FRAME_BYTES * 8e6 / 1e9] * 2)
 
 
-def test_ideal__one_segment_crosses_two_links():
+def test_ideal__one_segment_crosses_two_links() -> None:
     assert ideal_fct_us(star(), "h2", "h1", MSS_BYTES) == pytest.approx(2 * FRAME_BYTES * 8e6 / RATE_BPS)
 
 
-def test_ideal__the_senders_own_link_has_its_delay():
+def test_ideal__the_senders_own_link_has_its_delay() -> None:
     near = ideal_fct_us(leaf_spine(link_delay_ns=0, host_delay_ns=0), "h1", "h2", 1000)
     assert ideal_fct_us(leaf_spine(link_delay_ns=0), "h1", "h2", 1000) == pytest.approx(near + 2 * 20)
 
 
-def test_ideal_times__columns_equal_single_flows():
+def test_ideal_times__columns_equal_single_flows() -> None:
     topology, rng = leaf_spine(), np.random.default_rng(1)
     src, size_bytes = rng.integers(6, size=50), rng.integers(64, 10**7, size=50)
     dst = (src + rng.integers(1, 6, size=50)) % 6
@@ -80,7 +84,7 @@ def test_ideal_times__columns_equal_single_flows():
     assert many.tolist() == one
 
 
-def test_ideal_times__a_thousand_hosts_take_no_time():
+def test_ideal_times__a_thousand_hosts_take_no_time() -> None:
     topology = leaf_spine(leaves=32, spines=16, hosts_per_leaf=32)
     began = time.process_time()
     IdealTimes(topology)

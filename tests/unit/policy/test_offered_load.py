@@ -9,6 +9,7 @@ import pytest
 import topologies
 from policy.columns import wire_bytes
 from policy.errors import FieldError
+from policy.graph import Topology
 from policy.offered_load import check_offered_load, offered_loads
 from policy.random_flows import random_batches
 from policy.sizes import Mix, MixPart
@@ -19,7 +20,7 @@ SIZES = Mix((MixPart(10_000, 0.75, ()), MixPart(100_000, 0.25, ())))
 EVERYWHERE = Workload(SIZES, "all-to-all", None, 0.8, 20_000)
 
 
-def leaf_spine(core_gbps):
+def leaf_spine(core_gbps: int) -> Topology:
     return topologies.build(
         "leaf-spine",
         leaves=3,
@@ -30,18 +31,18 @@ def leaf_spine(core_gbps):
     )
 
 
-def loads(workload, topology):
+def loads(workload: Workload, topology: Topology) -> dict[str, float]:
     return offered_loads(workload, topology, workload.sizes)
 
 
-def test_offered_loads__of_the_edge_are_the_load():
+def test_offered_loads__of_the_edge_are_the_load() -> None:
     found = loads(EVERYWHERE, leaf_spine(20))
     edge = [load for link, load in found.items() if "uplink" in link]
     assert edge == pytest.approx([0.8] * 12)
 
 
-def test_offered_loads__of_the_core_follow_from_its_share_of_the_traffic():
-    """Of a host's 11 partners 8 are in other racks; 4 hosts share 2 uplinks of 20 Gb/s."""
+def test_offered_loads__of_the_core_follow_from_its_share_of_the_traffic() -> None:
+    """Of a host's 11 partners, 8 are in other racks. 4 hosts share 2 uplinks of 20 Gb/s."""
     topology = leaf_spine(20)
     found = loads(EVERYWHERE, topology)
     core = [found[port.id] for port in topology.ports if not port.edge]
@@ -49,7 +50,7 @@ def test_offered_loads__of_the_core_follow_from_its_share_of_the_traffic():
 
 
 @pytest.mark.parametrize("pattern", ["all-to-all", "many-to-one", "incast"])
-def test_offered_loads__are_what_drawn_flows_carry(pattern):
+def test_offered_loads__are_what_drawn_flows_carry(pattern: str) -> None:
     workload = replace(EVERYWHERE, pattern=pattern, flows=60_000)
     if pattern == "many-to-one":
         workload = replace(workload, to="h2")
@@ -65,7 +66,7 @@ def test_offered_loads__are_what_drawn_flows_carry(pattern):
         assert loads(workload, topology)[f"h{i + 1}'s uplink"] == pytest.approx(share[i].sum(), rel=0.05)
 
 
-def test_check_offered__a_core_that_is_too_slow_is_named_with_the_load_that_would_do():
+def test_check_offered__a_core_that_is_too_slow_is_named_with_the_load_that_would_do() -> None:
     with pytest.raises(FieldError, match=r"offers s\d:\d 1\.16 times .* at most 0\.681") as caught:
         check_offered_load(EVERYWHERE, leaf_spine(10))
     assert caught.value.field == "workload.load"
@@ -73,13 +74,13 @@ def test_check_offered__a_core_that_is_too_slow_is_named_with_the_load_that_woul
     check_offered_load(replace(EVERYWHERE, load=None, interarrival_s=1e-9), leaf_spine(10))
 
 
-def test_check_offered__one_host_that_sends_for_all():
+def test_check_offered__one_host_that_sends_for_all() -> None:
     one = replace(EVERYWHERE, sizes=Mix((MixPart(10_000, 1.0, ("h3",)),)))
     with pytest.raises(FieldError, match="h3's uplink 4 times"):
         check_offered_load(one, star(5))
 
 
-def test_check_offered__sizes_after_a_shift_count():
+def test_check_offered__sizes_after_a_shift_count() -> None:
     one = Mix((MixPart(10_000, 1.0, ("h3",)),))
     with pytest.raises(FieldError, match="h3's uplink"):
         check_offered_load(replace(EVERYWHERE, shift_at=0.5, shifted=one), star(5))

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations_with_replacement, pairwise
+from random import Random
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +17,7 @@ from policy.online_thresholds import (
     FLOOR_BYTES,
     MAX_LOAD,
     MIN_GAIN,
+    DelayModel,
     best_thresholds,
     cost_of,
     delay_model,
@@ -22,17 +27,23 @@ from policy.port_traffic import BUCKETS, EDGES, FlowSizes
 from tests.unit.policy import mlps
 
 
-def model_of(sizes_bytes, shares, load, levels, above=None):
-    """The delay model of one port, of flows whose sizes are edges."""
+def model_of(
+    sizes_bytes: npt.ArrayLike,
+    shares: npt.ArrayLike,
+    load: float,
+    levels: int,
+    above: Sequence[float] | None = None,
+) -> DelayModel:
+    """Return the delay model of one port, for flows whose sizes are edges."""
     sizes, shares = np.asarray(sizes_bytes, float), np.asarray(shares, float)
     ends = np.zeros((1, BUCKETS))
     np.add.at(ends[0], np.searchsorted(EDGES, sizes), shares)
     up_to = np.minimum(sizes[:, None], EDGES[None]).T @ shares
-    above = np.zeros((1, levels)) if above is None else np.asarray([above])
-    return delay_model(FlowSizes(ends, EDGES[None]), load * up_to[None] / up_to[-1], above)
+    other = np.zeros((1, levels)) if above is None else np.asarray([above])
+    return delay_model(FlowSizes(ends, EDGES[None]), load * up_to[None] / up_to[-1], other)
 
 
-def edge(size_bytes):
+def edge(size_bytes: int) -> int:
     return tags.edge_index(size_bytes)
 
 
@@ -40,13 +51,13 @@ PAPER_MIX = ([10_000, 1_000_000], [0.8, 0.2])
 
 
 @pytest.mark.parametrize("load", [0.3, 0.5, 0.8, 0.9])
-def test_best_thresholds__short_and_long_flows_are_parted_at_the_short_ones_size(load):
+def test_best_thresholds__short_and_long_flows_are_parted_at_the_short_ones_size(load: float) -> None:
     best, _ = best_thresholds(model_of(*PAPER_MIX, load, 2), 2)
     assert best.tolist() == [[edge(10_000)]]
 
 
-def test_best_thresholds__flows_of_one_size_share_one_level():
-    """Nothing is gained by treating equal flows unequally."""
+def test_best_thresholds__flows_of_one_size_share_one_level() -> None:
+    """Unequal treatment of equal flows gains nothing."""
     best, cost = best_thresholds(model_of([1_000_000], [1.0], 0.8, 2), 2)
     assert best[0, 0] >= edge(1_000_000)
     assert cost[0] == pytest.approx(1_000_000 / 0.2 / (1_000_000 + FLOOR_BYTES))
@@ -57,8 +68,10 @@ sizes = st.lists(st.sampled_from(tags.EDGES_BYTES), min_size=1, max_size=8, uniq
 
 @settings(deadline=None, max_examples=30)
 @given(sizes, st.randoms(use_true_random=False), st.floats(0.05, 1.2), st.integers(2, 4))
-def test_best_thresholds__nothing_is_better(sizes_bytes, random, load, levels):
-    """By all thresholds on a part of the edges, and by chance on all of them."""
+def test_best_thresholds__nothing_is_better(
+    sizes_bytes: list[int], random: Random, load: float, levels: int
+) -> None:
+    """Compared with all thresholds on some of the edges, and with random ones on all of them."""
     model = model_of(sizes_bytes, [random.random() + 0.01 for _ in sizes_bytes], load, levels)
     best, cost = best_thresholds(model, levels)
     assert cost_of(model, best) == pytest.approx(cost)
@@ -70,7 +83,7 @@ def test_best_thresholds__nothing_is_better(sizes_bytes, random, load, levels):
 
 @settings(deadline=None, max_examples=20)
 @given(st.lists(sizes, min_size=2, max_size=4), st.floats(0.1, 0.9))
-def test_best_thresholds__many_ports_at_once_are_each_as_alone(several, load):
+def test_best_thresholds__many_ports_at_once_are_each_as_alone(several: list[list[int]], load: float) -> None:
     alone = [model_of(s, [1 / len(s)] * len(s), load, 3) for s in several]
     together = type(alone[0])(*(np.concatenate(parts) for parts in zip(*map(_arrays, alone), strict=True)))
     best, cost = best_thresholds(together, 3)
@@ -80,31 +93,31 @@ def test_best_thresholds__many_ports_at_once_are_each_as_alone(several, load):
         assert best[i].tolist() == one_best[0].tolist()
 
 
-def _arrays(model):
+def _arrays(model: DelayModel) -> list[npt.NDArray[Any]]:
     return [model.load, model.area, model.weight, model.weighted_bytes, model.weighted_load, model.above]
 
 
-def test_best_thresholds__more_levels_never_cost_more():
+def test_best_thresholds__more_levels_never_cost_more() -> None:
     heavy = np.asarray(tags.EDGES_BYTES, float)
     costs = [best_thresholds(model_of(heavy, heavy**-0.8, 0.8, k), k)[1][0] for k in range(1, 9)]
     assert all(later <= earlier + 1e-12 for earlier, later in pairwise(costs))
     assert costs[3] < 0.5 * costs[0]
 
 
-def test_cost_of__one_level_is_processor_sharing():
-    """Slowdown 1 / (1 - load), whatever the sizes."""
+def test_cost_of__one_level_is_processor_sharing() -> None:
+    """The slowdown is 1 / (1 - load) for any sizes."""
     model = model_of(*PAPER_MIX, 0.8, 1)
     expected = sum(p * s / 0.2 / (s + FLOOR_BYTES) for s, p in zip(*PAPER_MIX, strict=True))
     assert cost_of(model, np.zeros((1, 0), np.int64))[0] == pytest.approx(expected)
 
 
-def test_cost_of__beyond_full_load_stays_finite_and_comparable():
+def test_cost_of__beyond_full_load_stays_finite_and_comparable() -> None:
     busy, full = model_of(*PAPER_MIX, 3.0, 2), model_of(*PAPER_MIX, MAX_LOAD, 2)
     choice = np.asarray([[edge(10_000)]])
     assert cost_of(busy, choice) == pytest.approx(cost_of(full, choice))
 
 
-def test_cost_of__traffic_that_goes_before_a_level_slows_it():
+def test_cost_of__traffic_that_goes_before_a_level_slows_it() -> None:
     choice = np.asarray([[edge(10_000)]])
     alone = cost_of(model_of(*PAPER_MIX, 0.5, 2), choice)[0]
     assert cost_of(model_of(*PAPER_MIX, 0.5, 2, above=[0.0, 0.3]), choice)[0] > alone * 1.02
@@ -112,7 +125,9 @@ def test_cost_of__traffic_that_goes_before_a_level_slows_it():
 
 @pytest.mark.parametrize("threshold", [10_000, 100_000, 316_228, 562_341])
 @pytest.mark.parametrize(("sizes_bytes", "shares"), [PAPER_MIX, ([1_000_000], [1.0])])
-def test_cost_of__agrees_with_an_event_simulation(threshold, sizes_bytes, shares):
+def test_cost_of__agrees_with_an_event_simulation(
+    threshold: int, sizes_bytes: list[int], shares: list[float]
+) -> None:
     """Mean slowdown of 20,000 flows under multi-level processor sharing at load 0.7, within a tenth."""
     rng = np.random.default_rng(3)
     drawn = rng.choice(np.asarray(sizes_bytes, float), 20_000, p=shares)
@@ -123,7 +138,7 @@ def test_cost_of__agrees_with_an_event_simulation(threshold, sizes_bytes, shares
     assert cost_of(model, np.asarray([[edge(threshold)]]))[0] == pytest.approx(measured, rel=0.1)
 
 
-def test_worthwhile_thresholds__a_small_gain_changes_nothing():
+def test_worthwhile_thresholds__a_small_gain_changes_nothing() -> None:
     model = model_of(*PAPER_MIX, 0.3, 2)
     best, cost = best_thresholds(model, 2)
     near = best + 1
@@ -131,7 +146,7 @@ def test_worthwhile_thresholds__a_small_gain_changes_nothing():
     assert worthwhile_thresholds(model, near).tolist() == near.tolist()
 
 
-def test_worthwhile_thresholds__a_large_gain_is_taken():
+def test_worthwhile_thresholds__a_large_gain_is_taken() -> None:
     model = model_of(*PAPER_MIX, 0.8, 2)
     best, _ = best_thresholds(model, 2)
     for wrong in (edge(1_000), edge(1_000_000)):

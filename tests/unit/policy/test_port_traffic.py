@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from policy import tags
+from policy.adaptation import PortCounters
 from policy.port_traffic import EDGES, PortTraffic, flow_sizes, load_of_tags, load_up_to, payload_up_to
 from tests.unit.policy.port_counters import counted
 
 RATE_BPS = 10**9
 
 
-def traffic(counters, seconds=1.0):
+def traffic(counters: PortCounters, seconds: float = 1.0) -> PortTraffic:
     return PortTraffic(
         counters.packets,
         counters.bytes,
@@ -21,13 +25,13 @@ def traffic(counters, seconds=1.0):
     )
 
 
-def heavy_tailed(n, seed=1):
-    """Bounded Pareto, 1 KB to 50 MB."""
+def heavy_tailed(n: int, seed: int = 1) -> npt.NDArray[Any]:
+    """Return a bounded Pareto distribution, 1 KB to 50 MB."""
     uniform = np.random.default_rng(seed).random(n)
-    return (1_000 * (1 - uniform * (1 - (1 / 50_000) ** 1.1)) ** (-1 / 1.1)).astype(int)
+    return np.asarray(1_000 * (1 - uniform * (1 - (1 / 50_000) ** 1.1)) ** (-1 / 1.1), int)
 
 
-def test_payload_up_to__is_the_sum_of_what_each_flow_sent_up_to_the_edge():
+def test_payload_up_to__is_the_sum_of_what_each_flow_sent_up_to_the_edge() -> None:
     sizes = heavy_tailed(3_000)
     measured = payload_up_to(traffic(counted(sizes)))[0]
     expected = np.minimum(sizes[:, None], EDGES[None, :]).sum(axis=0)
@@ -37,21 +41,21 @@ def test_payload_up_to__is_the_sum_of_what_each_flow_sent_up_to_the_edge():
     assert measured[~wide] == pytest.approx(expected[~wide], rel=0.15)
 
 
-def test_payload_up_to__acks_of_the_other_direction_are_none():
+def test_payload_up_to__acks_of_the_other_direction_are_none() -> None:
     sizes = heavy_tailed(1_000)
     without = payload_up_to(traffic(counted(sizes)))
     assert payload_up_to(traffic(counted(sizes, acks=100_000))) == pytest.approx(without)
 
 
-def test_flow_sizes__by_fins_they_are_the_histogram():
+def test_flow_sizes__by_fins_they_are_the_histogram() -> None:
     sizes = heavy_tailed(2_000)
     counters = counted(sizes)
     attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
     assert (flow_sizes(traffic(counters)).ends[0] == counters.completed[0, attained]).all()
 
 
-def test_flow_sizes__without_fins_the_bytes_tell_how_many_are_longer():
-    """Those counted at an edge end around it, on both sides. A flow below a packet counts in part."""
+def test_flow_sizes__without_fins_the_bytes_tell_how_many_are_longer() -> None:
+    """Flows counted at an edge end around it, on both sides. A flow below a packet counts in part."""
     sizes = heavy_tailed(20_000)
     found = flow_sizes(traffic(counted(sizes, fins=False)))
     assert found.flows[0] == pytest.approx(np.minimum(sizes, 1448).sum() / 1448, rel=0.01)
@@ -61,14 +65,14 @@ def test_flow_sizes__without_fins_the_bytes_tell_how_many_are_longer():
         assert longer == pytest.approx((sizes > edge).sum(), rel=0.15)
 
 
-def test_flow_sizes__a_few_fins_among_many_flows_without_are_not_believed():
-    """Persistent connections, and one that is closed."""
+def test_flow_sizes__a_few_fins_among_many_flows_without_are_not_believed() -> None:
+    """Persistent connections, of which one is closed."""
     mixed = counted([10_000] * 500, fins=False)
     mixed.completed[0, tags.attained_tag(10_000)] = 3
     assert flow_sizes(traffic(mixed)).flows[0] == pytest.approx(500, rel=0.05)
 
 
-def test_flow_sizes__two_sizes_without_fins():
+def test_flow_sizes__two_sizes_without_fins() -> None:
     found = flow_sizes(traffic(counted([10_000] * 80 + [1_000_000] * 20, fins=False)))
     big = found.size_bytes[0] >= 500_000
     assert found.ends[0][big].sum() == pytest.approx(20, rel=0.03)
@@ -76,14 +80,14 @@ def test_flow_sizes__two_sizes_without_fins():
     assert found.ends[0][small].sum() == pytest.approx(80, rel=0.1)
 
 
-def test_load_up_to__the_whole_load_counts_headers_and_acks():
+def test_load_up_to__the_whole_load_counts_headers_and_acks() -> None:
     counters = counted(heavy_tailed(500), acks=1_000)
     load = load_up_to(traffic(counters, seconds=2.0))[0]
     assert load[-1] == pytest.approx(counters.bytes.sum() * 8 / 2 / RATE_BPS)
     assert (np.diff(load) >= 0).all()
 
 
-def test_load_up_to__a_port_that_counts_only_fins_has_the_load_of_the_sizes():
+def test_load_up_to__a_port_that_counts_only_fins_has_the_load_of_the_sizes() -> None:
     sizes = heavy_tailed(5_000)
     counters = counted(sizes)
     whole = load_up_to(traffic(counters))[0]
@@ -92,7 +96,7 @@ def test_load_up_to__a_port_that_counts_only_fins_has_the_load_of_the_sizes():
     assert by_fins[EDGES >= 10_000] == pytest.approx(whole[EDGES >= 10_000], rel=0.2)
 
 
-def test_load_of_tags__a_second_at_half_the_rate():
+def test_load_of_tags__a_second_at_half_the_rate() -> None:
     counters = counted([])
     counters.bytes[0, tags.URGENCY_FIRST] = RATE_BPS // 16
     load = load_of_tags(traffic(counters))[0]

@@ -22,7 +22,7 @@ KNOWN = slice(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1)
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_queue_map__every_tag_has_a_queue_of_the_policy(name):
+def test_queue_map__every_tag_has_a_queue_of_the_policy(name: str) -> None:
     policy = Policy.from_document({"scheme": name})
     queues = queue_map(policy, policy.thresholds)
     assert len(queues) == tags.TAG_COUNT
@@ -30,14 +30,14 @@ def test_queue_map__every_tag_has_a_queue_of_the_policy(name):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_queue_map__background_and_untagged_traffic_are_last(name):
+def test_queue_map__background_and_untagged_traffic_are_last(name: str) -> None:
     policy = Policy.from_document({"scheme": name})
     queues = queue_map(policy, policy.thresholds)
     assert queues[tags.BACKGROUND] == queues[tags.UNTAGGED] == policy.queues - 1
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_queue_map__a_flow_never_rises_by_sending_and_never_falls_by_urgency(name):
+def test_queue_map__a_flow_never_rises_by_sending_and_never_falls_by_urgency(name: str) -> None:
     policy = Policy.from_document({"scheme": name})
     queues = queue_map(policy, policy.thresholds)
     assert list(queues[ATTAINED]) == sorted(queues[ATTAINED])
@@ -46,7 +46,7 @@ def test_queue_map__a_flow_never_rises_by_sending_and_never_falls_by_urgency(nam
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_queue_of_level__is_where_the_map_puts_flows_that_have_passed_so_many_thresholds(name):
+def test_queue_of_level__is_where_the_map_puts_flows_that_have_passed_so_many_thresholds(name: str) -> None:
     policy = Policy.from_document({"scheme": name})
     if policy.thresholds:
         queues = queue_map(policy, tags.EDGES_BYTES[3::4][: len(policy.thresholds)])
@@ -57,11 +57,11 @@ def test_queue_of_level__is_where_the_map_puts_flows_that_have_passed_so_many_th
         ]
 
 
-def test_queue_map__one_queue_for_schemes_without_thresholds():
+def test_queue_map__one_queue_for_schemes_without_thresholds() -> None:
     assert set(queue_map(Policy.from_document({"scheme": "dctcp"}), ())) == {0}
 
 
-def test_queue_map__untagged_goes_where_the_policy_says():
+def test_queue_map__untagged_goes_where_the_policy_says() -> None:
     policy = Policy.from_document(
         {"scheme": "pias", "queues": 2, "thresholds": ["10KB"], "untagged_queue": 0}
     )
@@ -69,7 +69,9 @@ def test_queue_map__untagged_goes_where_the_policy_says():
 
 
 @given(thresholds, st.integers(0, 10**9))
-def test_mlfq_map__a_flow_is_in_queue_i_while_it_has_sent_at_most_threshold_i(limits, attained):
+def test_mlfq_map__a_flow_is_in_queue_i_while_it_has_sent_at_most_threshold_i(
+    limits: list[int], attained: int
+) -> None:
     queues = len(limits) + 1
     queue_of = mlfq_map(limits, queues=queues, untagged_queue=0)
     bucket_top = tags.EDGES_BYTES[tags.attained_tag(attained) - tags.ATTAINED_FIRST]
@@ -78,13 +80,13 @@ def test_mlfq_map__a_flow_is_in_queue_i_while_it_has_sent_at_most_threshold_i(li
 
 
 @given(thresholds)
-def test_mlfq_map__never_promotes_as_bytes_are_sent(limits):
+def test_mlfq_map__never_promotes_as_bytes_are_sent(limits: list[int]) -> None:
     queue_of = mlfq_map(limits, queues=len(limits) + 1, untagged_queue=0)
     assert list(queue_of[ATTAINED]) == sorted(queue_of[ATTAINED])
 
 
 @given(few_thresholds)
-def test_two_level_map__flows_without_deadline_have_the_first_queue_of_every_pair(limits):
+def test_two_level_map__flows_without_deadline_have_the_first_queue_of_every_pair(limits: list[int]) -> None:
     levels = len(limits) + 1
     queue_of = two_level_map(limits, queues=2 * levels, untagged_queue=0)
     alone = mlfq_map(limits, queues=levels, untagged_queue=0)
@@ -94,14 +96,14 @@ def test_two_level_map__flows_without_deadline_have_the_first_queue_of_every_pai
 
 
 @given(few_thresholds)
-def test_two_level_map__more_bytes_never_rise_and_more_urgency_never_falls(limits):
+def test_two_level_map__more_bytes_never_rise_and_more_urgency_never_falls(limits: list[int]) -> None:
     queue_of = two_level_map(limits, queues=2 * len(limits) + 2, untagged_queue=0)
     assert all(lower <= upper for lower, upper in pairwise(queue_of[ATTAINED]))
     assert all(less >= more for less, more in pairwise(queue_of[URGENCY]))
 
 
-def test_two_level_map__the_slides_eight_queues():
-    """Four levels: Prio 1, 3, 5, 7 by bytes sent, Prio 2, 4, 6, 8 by urgency, most urgent on top."""
+def test_two_level_map__the_slides_eight_queues() -> None:
+    """Four levels: priorities 1, 3, 5, 7 by bytes sent, and 2, 4, 6, 8 by urgency, the most urgent first."""
     queue_of = two_level_map([10_000, 100_000, 1_000_000], queues=8, untagged_queue=7)
     assert [queue_of[tags.attained_tag(sent)] for sent in (0, 10_000, 10_001, 100_001, 10**7)] == [
         0,
@@ -116,7 +118,7 @@ def test_two_level_map__the_slides_eight_queues():
 
 
 @pytest.mark.parametrize("levels", [2, 4, 8])
-def test_urgency_levels__urgency_one_parts_the_upper_half_from_the_lower(levels):
+def test_urgency_levels__urgency_one_parts_the_upper_half_from_the_lower(levels: int) -> None:
     steps = urgency_levels(levels)
     at_one = tags.urgency_tag(tags.URGENCY_ONE) - tags.URGENCY_FIRST
     assert steps[at_one] == levels // 2
@@ -124,7 +126,7 @@ def test_urgency_levels__urgency_one_parts_the_upper_half_from_the_lower(levels)
 
 
 @pytest.mark.parametrize("levels", range(1, 9))
-def test_urgency_levels__every_level_has_its_part_of_the_steps(levels):
+def test_urgency_levels__every_level_has_its_part_of_the_steps(levels: int) -> None:
     steps = urgency_levels(levels)
     assert steps[0] == levels - 1
     assert steps[-1] == 0
@@ -132,14 +134,16 @@ def test_urgency_levels__every_level_has_its_part_of_the_steps(levels):
     assert max(counts) - min(counts) <= 1
 
 
-def test_sieve_map__deadline_flows_have_the_first_queue_with_acks_and_first_packets_alone():
+def test_sieve_map__deadline_flows_have_the_first_queue_with_acks_and_first_packets_alone() -> None:
     queue_of = sieve_map([10_000, 1_000_000], queues=4, untagged_queue=3)
     assert set(queue_of[URGENCY]) == {0}
     assert [tag for tag, queue in enumerate(queue_of) if queue == 0] == [1, *range(41, 57)]
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=0, max_size=6).map(sorted), st.integers(1, 10**9))
-def test_sieve_map__a_known_size_is_where_the_largest_of_its_class_would_end(limits, size):
+def test_sieve_map__a_known_size_is_where_the_largest_of_its_class_would_end(
+    limits: list[int], size: int
+) -> None:
     queue_of = sieve_map(limits, queues=len(limits) + 2, untagged_queue=0)
     tag = tags.known_size_tag(size)
     if tag == tags.KNOWN_SIZE_LAST:
@@ -150,14 +154,16 @@ def test_sieve_map__a_known_size_is_where_the_largest_of_its_class_would_end(lim
         assert queue_of[tag] >= queue_of[tags.attained_tag(size - 1)]
 
 
-def test_by_size_map__a_class_a_queue_and_who_says_nothing_is_last():
+def test_by_size_map__a_class_a_queue_and_who_says_nothing_is_last() -> None:
     queue_of = by_size_map((), queues=4, untagged_queue=3)
     assert queue_of[KNOWN] == (0, 1, 2, 3)
     assert set(queue_of[ATTAINED]) == set(queue_of[URGENCY]) == {3}
 
 
 @given(thresholds, thresholds)
-def test_changed__applied_to_the_installed_map_gives_the_wanted_one(before, after):
+def test_changed__applied_to_the_installed_map_gives_the_wanted_one(
+    before: list[int], after: list[int]
+) -> None:
     installed = mlfq_map(before, queues=8, untagged_queue=7)
     wanted = mlfq_map(after, queues=8, untagged_queue=7)
     result = list(installed)
@@ -167,6 +173,6 @@ def test_changed__applied_to_the_installed_map_gives_the_wanted_one(before, afte
     assert tuple(result) == wanted
 
 
-def test_changed__from_nothing_is_everything():
+def test_changed__from_nothing_is_everything() -> None:
     wanted = mlfq_map([10_000], queues=2, untagged_queue=1)
     assert changed(None, wanted) == dict(enumerate(wanted))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from policy.errors import FieldError
@@ -25,11 +27,11 @@ RECORD = {
 }
 
 
-def record(**changes):
+def record(**changes: Any) -> FlowRecord:
     return FlowRecord.from_document(RECORD | changes)
 
 
-def test_from_document__round_trips():
+def test_from_document__round_trips() -> None:
     assert FlowRecord.from_document(record().to_document()) == record()
 
 
@@ -62,7 +64,7 @@ def test_from_document__round_trips():
         ({"src": "fd09::1 "}, "src"),
     ],
 )
-def test_from_document__names_the_bad_field(change, field):
+def test_from_document__names_the_bad_field(change: dict[str, Any], field: str) -> None:
     with pytest.raises(FieldError) as caught:
         record(**change)
     assert caught.value.field == field
@@ -78,20 +80,20 @@ WATCHED = {
 }
 
 
-def test_from_document__a_watched_flow_has_addresses_and_no_ideal():
+def test_from_document__a_watched_flow_has_addresses_and_no_ideal() -> None:
     watched = record(**WATCHED, lasted_us=9e6, timeouts=1, srtt_us=215.0)
     assert FlowRecord.from_document(watched.to_document()) == watched
     assert watched.slowdown is None
 
 
-def test_size_class__limits_belong_to_the_class_below():
+def test_size_class__limits_belong_to_the_class_below() -> None:
     assert size_class(100_000) == "small"
     assert size_class(100_001) == "medium"
     assert size_class(10_000_001) == "large"
     assert size_class(10_001, scale=0.1) == "medium"
 
 
-def test_summarise__counts_unfinished_flows_and_misses_and_drops_nothing():
+def test_summarise__counts_unfinished_flows_and_misses_and_drops_nothing() -> None:
     late = {"deadline_us": 1000.0, "met": False}
     records = [
         record(),
@@ -107,7 +109,7 @@ def test_summarise__counts_unfinished_flows_and_misses_and_drops_nothing():
     assert summary["fct_us"]["large"]["mean"] is None
 
 
-def test_summarise__watched_flows_are_told_apart():
+def test_summarise__watched_flows_are_told_apart() -> None:
     missed = {"deadline_us": 1000.0, "met": False}
     watched = [record(id="w/1", **WATCHED, **missed, retransmissions=2), record(id="w/2", **WATCHED)]
     assert summarise([record(), *watched]) == summarise([record()])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a sanction, told the time."""
+"""The states of a sanction over time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from policy.sanctions import (
 S = 1_000_000_000
 
 
-def test_suspicion_has_a_port_watched_and_goes_by():
+def test_suspicion_has_a_port_watched_and_goes_by() -> None:
     watched = Conduct().suspected(10 * S)
     assert watched.treatment is Treatment.WATCHED
     assert watched.after(10 * S + WATCH_NS - 1) == watched
@@ -26,7 +26,7 @@ def test_suspicion_has_a_port_watched_and_goes_by():
     assert watched.after(10 * S + WATCH_NS).treatment is Treatment.FREE
 
 
-def test_proof_demotes_for_as_long_as_it_is_renewed_and_a_term():
+def test_proof_demotes_for_as_long_as_it_is_renewed_and_a_term() -> None:
     demoted = Conduct().suspected(0).proven(S)
     assert (demoted.treatment, demoted.offences) == (Treatment.DEMOTED, 1)
     renewed = demoted.proven(4 * S)
@@ -35,12 +35,12 @@ def test_proof_demotes_for_as_long_as_it_is_renewed_and_a_term():
     assert renewed.after(4 * S + FIRST_TERM_NS).treatment is Treatment.WATCHED
 
 
-def test_suspicion_alone_changes_nothing_for_who_is_demoted():
+def test_suspicion_alone_changes_nothing_for_who_is_demoted() -> None:
     demoted = Conduct().proven(S)
     assert demoted.suspected(2 * S) == demoted
 
 
-def test_each_offence_doubles_the_term_up_to_the_longest():
+def test_each_offence_doubles_the_term_up_to_the_longest() -> None:
     conduct, now, terms = Conduct(), 0, []
     for _ in range(10):
         conduct = conduct.proven(now)
@@ -52,21 +52,21 @@ def test_each_offence_doubles_the_term_up_to_the_longest():
     assert terms[-1] == LONGEST_TERM_NS
 
 
-def test_offences_are_forgotten_after_long_good_conduct():
+def test_offences_are_forgotten_after_long_good_conduct() -> None:
     conduct = Conduct().proven(0).after(FIRST_TERM_NS)
     free = conduct.after(FIRST_TERM_NS + WATCH_NS)
     assert (free.treatment, free.offences) == (Treatment.FREE, 1)
     assert free.after(FIRST_TERM_NS + WATCH_NS + FORGET_NS) == Conduct()
 
 
-def test_resumed__a_term_begins_anew():
+def test_resumed__a_term_begins_anew() -> None:
     demoted = Conduct(Treatment.DEMOTED, 0, 2).resumed(100 * S)
     assert demoted.after(100 * S + 2 * FIRST_TERM_NS - 1).treatment is Treatment.DEMOTED
     assert demoted.after(100 * S + 2 * FIRST_TERM_NS).treatment is Treatment.WATCHED
 
 
 @given(st.lists(st.tuples(st.sampled_from(["suspected", "after", "resumed"]), st.integers(0, 20 * S))))
-def test_nothing_but_proof_demotes(script):
+def test_nothing_but_proof_demotes(script: list[tuple[str, int]]) -> None:
     conduct, now = Conduct(), 0
     for method, passed in script:
         now += passed
@@ -75,8 +75,8 @@ def test_nothing_but_proof_demotes(script):
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5 * S)), min_size=1))
-def test_who_lies_again_and_again_is_demoted_most_of_the_time(script):
-    """However the lies are spread: between two of them the host is free at most until it is found out again."""
+def test_who_lies_again_and_again_is_demoted_most_of_the_time(script: list[tuple[bool, int]]) -> None:
+    """The host may send wrong tags at any times. Between two offences it is free only until the next proof."""
     conduct, now = Conduct(), 0
     for lies, passed in script:
         now += passed

@@ -3,14 +3,19 @@ from __future__ import annotations
 
 import copy
 import tomllib
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from policy.errors import FieldError
 from policy.marking import PortMarking
-from policy.scenario import SimulatorSettings, check_topology, scenario_from_document
-from policy.sizes import Mix, parse_cdf
-from policy.traces import parse_trace
+from policy.scenario import Scenario, check_topology, scenario_from_document
+from policy.scenario_tables import SimulatorSettings
+from policy.sizes import Mix, SizeCdf, parse_cdf
+from policy.traces import Trace, parse_trace
+from policy.workload import TraceWorkload, Workload
+from tests.kit.known import known
 from tests.unit.policy.networks import star
 
 TEXT = """
@@ -42,20 +47,20 @@ max = "25ms"
 """
 
 
-def load_cdf(name):
+def load_cdf(name: str) -> SizeCdf:
     return parse_cdf(name, "1 0\n10 1")
 
 
-def load_trace(name):
+def load_trace(name: str) -> Trace:
     return parse_trace(name, "1 10 0\n2 20 1")
 
 
-def read(document):
+def read(document: Mapping[str, Any]) -> Scenario:
     return scenario_from_document(document, load_cdf, load_trace)
 
 
-def changed(**tables):
-    """The document with keys set, or taken out where they are None."""
+def changed(**tables: Any) -> dict[str, Any]:
+    """Return the document with keys set, or removed if their value is None."""
     document = copy.deepcopy(tomllib.loads(TEXT))
     for name, values in tables.items():
         table = document.setdefault(name, {})
@@ -64,21 +69,28 @@ def changed(**tables):
     return document
 
 
+def random_workload(scenario: Scenario) -> Workload:
+    """Return the scenario's workload, which is random flows."""
+    assert isinstance(scenario.workload, Workload)
+    return scenario.workload
+
+
 INCAST = {"pattern": "incast", "mix": None, "to": None, "fanin": 3, "bytes": "20KB"}
 TRACE = {"trace": "t.txt", "mix": None, "pattern": None, "load": None, "flows": None}
 
 
-def test_scenario__reads_every_table():
+def test_scenario__reads_every_table() -> None:
     scenario = read(tomllib.loads(TEXT))
     assert scenario.seed == 3
     assert scenario.fabric.parameters == {"hosts": 4, "host_rate_bps": 10**8, "link_delay_ns": 20_000}
     assert scenario.policy.mark_at == 30_000
     assert scenario.policy.buffer == 360_000
     assert scenario.policy.thresholds == (1000,)
-    assert isinstance(scenario.workload.sizes, Mix)
-    assert scenario.workload.deadlines.min_us == 5000
+    workload = random_workload(scenario)
+    assert isinstance(workload.sizes, Mix)
+    assert known(workload.deadlines).min_us == 5000
     assert scenario.transport.rto_min_us == 10_000
-    assert (scenario.workload.load, scenario.workload.interarrival_s, scenario.workload.size_known) == (
+    assert (workload.load, workload.interarrival_s, workload.size_known) == (
         0.8,
         None,
         0,
@@ -86,29 +98,32 @@ def test_scenario__reads_every_table():
     assert scenario.size_scale == 1.0
 
 
-def test_scenario__a_time_between_starts_instead_of_a_load():
-    workload = read(changed(workload={"load": None, "interarrival": "0.01ms", "size_known": 0.5})).workload
+def test_scenario__a_time_between_starts_instead_of_a_load() -> None:
+    keys = {"load": None, "interarrival": "0.01ms", "size_known": 0.5}
+    workload = random_workload(read(changed(workload=keys)))
     assert (workload.load, workload.interarrival_s, workload.size_known) == (None, 1e-5, 0.5)
 
 
 @pytest.mark.parametrize(
     ("keys", "size_bytes"), [({"bytes": "20KB"}, 20_000), ({"bytes": None, "total": "1MB"}, 333_334)]
 )
-def test_scenario__incast(keys, size_bytes):
-    workload = read(changed(workload=INCAST | keys)).workload
+def test_scenario__incast(keys: dict[str, Any], size_bytes: int) -> None:
+    workload = random_workload(read(changed(workload=INCAST | keys)))
     assert (workload.pattern, workload.fanin, workload.to) == ("incast", 3, None)
+    assert isinstance(workload.sizes, Mix)
     assert [part.bytes for part in workload.sizes.parts] == [size_bytes]
-    assert read(changed(workload=INCAST | {"to": "h2"})).workload.to == "h2"
+    assert random_workload(read(changed(workload=INCAST | {"to": "h2"}))).to == "h2"
 
 
-def test_scenario__a_trace():
+def test_scenario__a_trace() -> None:
     scenario = read(changed(workload=TRACE | {"scale": 0.5}))
+    assert isinstance(scenario.workload, TraceWorkload)
     assert (scenario.workload.to, scenario.workload.flows, scenario.size_scale) == ("h1", 2, 0.5)
-    assert scenario.workload.deadlines.share == 0.3
+    assert known(scenario.workload.deadlines).share == 0.3
     assert read(changed(workload=TRACE | {"flows": 1})).workload.flows == 1
 
 
-def test_scenario__what_only_the_simulator_needs():
+def test_scenario__what_only_the_simulator_needs() -> None:
     assert read(changed()).simulator == SimulatorSettings(
         "per-flow", 3, "linux", 1, 500_000, 1_000_000, "fabric", "real", "urgent", "port"
     )
@@ -128,13 +143,13 @@ def test_scenario__what_only_the_simulator_needs():
     )
 
 
-def test_scenario__a_persistent_connection_starts_with_the_least_timeout():
+def test_scenario__a_persistent_connection_starts_with_the_least_timeout() -> None:
     scenario = read(changed(transport={"connections": "persistent", "rto_min": "250us"}))
     assert (scenario.transport.rto_min_us, scenario.simulator.rto_initial_us) == (250, 250)
 
 
 @pytest.mark.parametrize(("rto_min", "milliseconds"), [("2ms", 2), ("250us", None), ("2.5ms", None)])
-def test_transport__a_kernels_timeout_is_whole_milliseconds(rto_min, milliseconds):
+def test_transport__a_kernels_timeout_is_whole_milliseconds(rto_min: str, milliseconds: int | None) -> None:
     transport = read(changed(transport={"rto_min": rto_min})).transport
     if milliseconds:
         assert transport.rto_min_ms == milliseconds
@@ -179,7 +194,7 @@ def test_transport__a_kernels_timeout_is_whole_milliseconds(rto_min, millisecond
         ({"transport": {"rto_min": "10min"}}, "transport.rto_min"),
     ],
 )
-def test_scenario__names_the_bad_key_of_a_combination(tables, field):
+def test_scenario__names_the_bad_key_of_a_combination(tables: dict[str, Any], field: str) -> None:
     with pytest.raises(FieldError) as caught:
         read(changed(**tables))
     assert caught.value.field == field
@@ -196,8 +211,8 @@ def test_scenario__names_the_bad_key_of_a_combination(tables, field):
         ({"pattern": "all-to-all", "to": None}, 4, "workload.load"),
     ],
 )
-def test_check_topology__names_what_does_not_fit(workload, hosts, field):
-    """The last one: h3 sends what four hosts should."""
+def test_check_topology__names_what_does_not_fit(workload: dict[str, Any], hosts: int, field: str) -> None:
+    """In the last case h3 sends what four hosts should send."""
     document = changed(workload=workload)
     if field == "workload.load":
         document["workload"]["mix"] = [{"bytes": "1KB", "share": 1.0, "from": ["h3"]}]
@@ -206,12 +221,12 @@ def test_check_topology__names_what_does_not_fit(workload, hosts, field):
     assert caught.value.field == field
 
 
-def test_check_topology__what_fits():
+def test_check_topology__what_fits() -> None:
     for workload in ({}, INCAST, TRACE, {"load": None, "interarrival": "1us"}):
         check_topology(read(changed(workload=workload)), star())
 
 
-def test_scenario__a_ramp_with_units_below_the_fabrics_buffer():
+def test_scenario__a_ramp_with_units_below_the_fabrics_buffer() -> None:
     document = tomllib.loads(TEXT)
     document["scheme"] = {"name": "datcp", "mark_min": "40KB", "mark_max": "60KB"}
     assert read(document).policy.port_marking == PortMarking(40_000, 360_000, mark_max_bytes=60_000)
@@ -221,7 +236,7 @@ def test_scenario__a_ramp_with_units_below_the_fabrics_buffer():
     assert error.value.field == "scheme.mark_max"
 
 
-def test_scenario__optimal_thresholds_are_those_of_the_workload():
+def test_scenario__optimal_thresholds_are_those_of_the_workload() -> None:
     document = tomllib.loads(TEXT)
     document["scheme"] = {"name": "pias", "queues": 2, "thresholds": "optimal"}
     assert read(document).policy.thresholds == (10_000,)
@@ -257,7 +272,7 @@ def test_scenario__optimal_thresholds_are_those_of_the_workload():
         ("deadlines.min", "50ms", "deadlines.min"),
     ],
 )
-def test_scenario__names_the_bad_key(path, value, field):
+def test_scenario__names_the_bad_key(path: str, value: Any, field: str) -> None:
     document = copy.deepcopy(tomllib.loads(TEXT))
     *tables, key = path.split(".")
     table = document
@@ -273,7 +288,7 @@ def test_scenario__names_the_bad_key(path, value, field):
 
 
 @pytest.mark.parametrize("missing", ["name", "fabric", "scheme", "workload"])
-def test_scenario__names_what_is_missing(missing):
+def test_scenario__names_what_is_missing(missing: str) -> None:
     document = tomllib.loads(TEXT)
     del document[missing]
     with pytest.raises(FieldError, match=missing):

@@ -22,20 +22,20 @@ PUBLISHED_MEANS = {
     "cache-follower": 624 * PACKET,
     "hadoop": 2832 * PACKET,
 }
-"""Interpolated means that are known from elsewhere, in bytes."""
+"""Interpolated means from other sources, in bytes."""
 
 
-def table(name):
+def table(name: str) -> SizeCdf:
     return parse_cdf(name, (WORKLOADS / f"{name}.cdf").read_text())
 
 
 @pytest.mark.parametrize("name", PUBLISHED_MEANS)
-def test_parse_cdf__published_means(name):
+def test_parse_cdf__published_means(name: str) -> None:
     assert table(name).mean_bytes == pytest.approx(PUBLISHED_MEANS[name], rel=1e-3)
 
 
 @pytest.mark.parametrize("path", sorted(WORKLOADS.glob("*.cdf")), ids=lambda path: path.stem)
-def test_tables__say_where_they_are_from_and_draw_what_they_say(path):
+def test_tables__say_where_they_are_from_and_draw_what_they_say(path: Path) -> None:
     assert path.read_text().startswith("# ")
     cdf = table(path.stem)
     uniform = (np.arange(200_000) + 0.5) / 200_000
@@ -51,18 +51,18 @@ def test_tables__say_where_they_are_from_and_draw_what_they_say(path):
         assert (sizes % cdf.packet_bytes == 0).all()
 
 
-def test_parse_cdf__percent_equals_fractions():
+def test_parse_cdf__percent_equals_fractions() -> None:
     assert parse_cdf("x", "1 0\n5 50\n9 100").cumulative == parse_cdf("x", "1 0\n5 .5\n9 1").cumulative
 
 
-def test_parse_cdf__a_head_above_zero_and_steps_are_single_sizes():
+def test_parse_cdf__a_head_above_zero_and_steps_are_single_sizes() -> None:
     cdf = parse_cdf("x", "6 0.25\n6 0.5\n10 0.5\n10 1")
     sizes, _ = cdf.at(np.asarray([0.0, 0.1, 0.3, 0.499, 0.501, 0.9]))
     assert sizes.tolist() == [6, 6, 6, 6, 10, 10]
     assert cdf.mean_bytes == 8
 
 
-def test_parse_cdf__packets_are_rounded_up():
+def test_parse_cdf__packets_are_rounded_up() -> None:
     cdf = parse_cdf("x", "# table\npacket_bytes 1000\n1 0\n1 0.5\n3 1")
     sizes, _ = cdf.at(np.asarray([0.0, 0.4999, 0.5001, 0.75, 0.7501, 0.9999]))
     assert sizes.tolist() == [1000, 1000, 2000, 2000, 3000, 3000]
@@ -89,13 +89,13 @@ def test_parse_cdf__packets_are_rounded_up():
         ("packet_bytes\n1 0\n2 1", "line 1"),
     ],
 )
-def test_parse_cdf__bad_tables_name_file_and_line(text, says):
+def test_parse_cdf__bad_tables_name_file_and_line(text: str, says: str) -> None:
     with pytest.raises(FieldError, match=says) as caught:
         parse_cdf("bad.cdf", text)
     assert caught.value.field == "bad.cdf"
 
 
-def test_mix__shares_and_parts():
+def test_mix__shares_and_parts() -> None:
     mix = Mix((MixPart(10_000, 0.8, ()), MixPart(1_000_000, 0.2, ())))
     sizes, parts = mix.at(np.asarray([0.0, 0.7999, 0.8001, 0.9999]))
     assert sizes.tolist() == [10_000, 10_000, 1_000_000, 1_000_000]
@@ -103,7 +103,7 @@ def test_mix__shares_and_parts():
     assert mix.mean_bytes == pytest.approx(208_000)
 
 
-def test_mix__of_tables():
+def test_mix__of_tables() -> None:
     tables = parse_cdf("a", "0 0\n100 1"), parse_cdf("b", "packet_bytes 1000\n1 0\n2 1")
     mix = Mix((MixPart(None, 0.5, (), tables[0]), MixPart(None, 0.25, (), tables[1]), MixPart(7, 0.25, ())))
     sizes, parts = mix.at(np.asarray([0.0, 0.25, 0.4999, 0.5, 0.51, 0.7499, 0.75, 0.99]))
@@ -115,7 +115,7 @@ def test_mix__of_tables():
     assert mix.mean_bytes == pytest.approx(0.5 * 50 + 0.25 * 1500 + 0.25 * 7)
 
 
-def test_mix__a_part_without_share_is_never_drawn():
+def test_mix__a_part_without_share_is_never_drawn() -> None:
     mix = Mix((MixPart(100, 0.0, ()), MixPart(200, 1.0, ()), MixPart(300, 0.0, ())))
     assert set(mix.at(np.random.default_rng(1).random(1000))[0]) == {200}
 
@@ -124,20 +124,20 @@ def test_mix__a_part_without_share_is_never_drawn():
     sizes=st.lists(st.integers(0, 10**7), min_size=2, max_size=8).map(sorted).filter(lambda s: s[-1] > 0),
     seed=st.integers(0, 2**32),
 )
-def test_mean_by_part__is_the_mean_of_the_table(sizes, seed):
+def test_mean_by_part__is_the_mean_of_the_table(sizes: list[int], seed: int) -> None:
     steps = np.sort(np.random.default_rng(seed).random(len(sizes)))
     cdf = SizeCdf("x", tuple(sizes), (*steps[:-1], 1.0))
     assert mean_by_part(cdf, lambda size: size).sum() == pytest.approx(cdf.mean_bytes, rel=1e-9, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["web-search", "facebook-key-value", "alibaba-storage"])
-def test_mean_wire_bytes__is_what_drawn_flows_come_to(name):
+def test_mean_wire_bytes__is_what_drawn_flows_come_to(name: str) -> None:
     cdf = table(name)
     sizes = scaled_bytes(cdf.draw(np.random.default_rng(3), 2_000_000), 0.5)
     wire = sizes + 66 * -(-sizes // 1448)
     assert mean_wire_bytes(cdf, 0.5).sum() == pytest.approx(wire.mean(), rel=0.01)
 
 
-def test_scaled_bytes__none_below_the_header():
+def test_scaled_bytes__none_below_the_header() -> None:
     assert scaled_bytes(np.asarray([0.0, 3.0, 100.4, 1e6]), 1.0).tolist() == [64, 64, 100, 10**6]
     assert scaled_bytes(np.asarray([1000.0]), 0.1).tolist() == [100]

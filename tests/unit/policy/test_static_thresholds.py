@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from policy.desired import Policy
 from policy.errors import FieldError
 from policy.online_thresholds import cost_of
 from policy.schemes import SCHEMES
-from policy.sizes import Mix, MixPart, SizeCdf
+from policy.sizes import Mix, MixPart, SizeCdf, Sizes
 from policy.static_thresholds import (
     known_delays,
     optimal_thresholds,
@@ -23,7 +25,7 @@ from policy.static_thresholds import (
 PACKET_BYTES = 1460
 
 
-def cdf(name, packets, cumulative):
+def cdf(name: str, packets: Sequence[int], cumulative: tuple[float, ...]) -> SizeCdf:
     return SizeCdf(name, tuple(float(PACKET_BYTES * p) for p in packets), cumulative)
 
 
@@ -39,7 +41,7 @@ DATA_MINING = cdf(
 )
 MIX = Mix((MixPart(10_000, 0.8, ()), MixPart(1_000_000, 0.2, ())))
 
-PUBLISHED = {  # in packets; the scripts of PIAS's ns-2 evaluation
+PUBLISHED = {  # in packets, from the scripts of PIAS's ns-2 evaluation
     ("web-search", 0.9): (759, 1132, 1456, 1737, 2010, 2199, 2325),
     ("web-search", 0.8): (909, 1329, 1648, 1960, 2143, 2337, 2484),
     ("web-search", 0.7): (999, 1305, 1564, 1763, 1956, 2149, 2309),
@@ -55,21 +57,23 @@ DISTRIBUTIONS = {"web-search": WEB_SEARCH, "data-mining": DATA_MINING}
 
 
 @pytest.mark.parametrize(("name", "load"), PUBLISHED)
-def test_pias_thresholds__are_at_least_as_good_as_the_published_ones(name, load):
+def test_pias_thresholds__are_at_least_as_good_as_the_published_ones(name: str, load: float) -> None:
     sizes = DISTRIBUTIONS[name]
     ours = pias_objective(sizes, load, pias_thresholds(sizes, load, 8))
     published = pias_objective(sizes, load, [p * PACKET_BYTES for p in PUBLISHED[name, load]])
     assert ours <= published
-    assert published < 1 / (1 - load) * 2  # or the objective were not theirs at all
+    assert published < 1 / (1 - load) * 2  # otherwise the objective would not be theirs
 
 
 @pytest.mark.parametrize(("name", "load"), PUBLISHED)
-def test_optimal_thresholds__are_better_than_the_published_ones_and_those_than_one_queue(name, load):
+def test_optimal_thresholds__are_better_than_the_published_ones_and_those_than_one_queue(
+    name: str, load: float
+) -> None:
     sizes = DISTRIBUTIONS[name]
     delays = known_delays(sizes, load, 8)
 
-    def slowdown(thresholds):
-        return cost_of(delays, np.asarray([[tags.edge_index(t) for t in thresholds]]))[0]
+    def slowdown(thresholds: Sequence[int]) -> float:
+        return float(cost_of(delays, np.asarray([[tags.edge_index(t) for t in thresholds]]))[0])
 
     published = slowdown([p * PACKET_BYTES for p in PUBLISHED[name, load]])
     assert slowdown(optimal_thresholds(sizes, load, 8)) <= published
@@ -78,64 +82,68 @@ def test_optimal_thresholds__are_better_than_the_published_ones_and_those_than_o
 
 @pytest.mark.parametrize("queues", [2, 3, 8])
 @pytest.mark.parametrize("sizes", [WEB_SEARCH, DATA_MINING, MIX], ids=["web", "mining", "mix"])
-def test_pias_thresholds__nothing_near_or_far_is_better(sizes, queues):
+def test_pias_thresholds__nothing_near_or_far_is_better(sizes: Sizes, queues: int) -> None:
     found = np.asarray(pias_thresholds(sizes, 0.8, queues), float)
-    least = pias_objective(sizes, 0.8, found)
+    least = pias_objective(sizes, 0.8, found.tolist())
     rng = np.random.default_rng(7)
     for _ in range(200):
         near = np.sort(found * rng.uniform(0.9, 1.1, len(found)))
         far = np.sort(10 ** rng.uniform(3, 8.5, len(found)))
         for other in (near, far):
-            assert pias_objective(sizes, 0.8, other) >= least * (1 - 1e-6)
+            assert pias_objective(sizes, 0.8, other.tolist()) >= least * (1 - 1e-6)
 
 
 @pytest.mark.parametrize("queues", range(1, 9))
 @pytest.mark.parametrize("load", [0.01, 0.5, 0.99])
-def test_pias_thresholds__increase_and_are_a_policys(queues, load):
+def test_pias_thresholds__increase_and_are_a_policys(queues: int, load: float) -> None:
     found = pias_thresholds(DATA_MINING, load, queues, scale=2.0)
     assert len(found) == queues - 1
     assert all(1 <= lower < upper <= 10**9 for lower, upper in pairwise(found))
 
 
-def test_pias_thresholds__two_sizes_are_parted_at_the_smaller():
+def test_pias_thresholds__two_sizes_are_parted_at_the_smaller() -> None:
     assert pias_thresholds(MIX, 0.8, 2) == (10_000,)
 
 
-def test_pias_thresholds__scale_with_the_sizes():
+def test_pias_thresholds__scale_with_the_sizes() -> None:
     tenth = pias_thresholds(WEB_SEARCH, 0.8, 3, scale=0.1)
     assert tenth == pytest.approx([t / 10 for t in pias_thresholds(WEB_SEARCH, 0.8, 3)], rel=0.02)
 
 
-def test_pias_objective__one_threshold_by_hand():
+def test_pias_objective__one_threshold_by_hand() -> None:
     """80 % of 10 KB, 20 % of 1 MB, load 0.8, threshold 10 KB: 1 / (1 - 0.8 * 10/208) + 0.2 / (1 - 0.8)."""
     assert pias_objective(MIX, 0.8, [10_000]) == pytest.approx(1 / (1 - 0.8 * 10 / 208) + 1)
 
 
 @pytest.mark.parametrize("load", [0, 1, -0.1, 1.5])
 @pytest.mark.parametrize("solve", [pias_thresholds, optimal_thresholds])
-def test_thresholds__are_refused_without_load_or_beyond_the_link(solve, load):
+def test_thresholds__are_refused_without_load_or_beyond_the_link(
+    solve: Callable[..., Any], load: float
+) -> None:
     with pytest.raises(FieldError, match="load"):
         solve(MIX, load, 8)
 
 
-def test_optimal_thresholds__are_the_defaults_of_two_level_schemes():
+def test_optimal_thresholds__are_the_defaults_of_two_level_schemes() -> None:
     expected = optimal_thresholds(WEB_SEARCH, 0.8, 4)
     assert SCHEMES["aemon"].thresholds_bytes == SCHEMES["2lps+dctcp"].thresholds_bytes == expected
 
 
-def test_optimal_thresholds__one_level_has_none():
+def test_optimal_thresholds__one_level_has_none() -> None:
     assert optimal_thresholds(MIX, 0.8, 1) == ()
 
 
 @pytest.mark.parametrize(("word", "solve"), [("optimal", optimal_thresholds), ("pias", pias_thresholds)])
 @pytest.mark.parametrize(("scheme", "queues", "levels"), [("pias", 4, 4), ("aemon", 6, 3), ("karuna", 8, 7)])
-def test_solved__a_word_becomes_as_many_thresholds_as_the_scheme_has(word, solve, scheme, queues, levels):
+def test_solved__a_word_becomes_as_many_thresholds_as_the_scheme_has(
+    word: str, solve: Callable[..., Any], scheme: str, queues: int, levels: int
+) -> None:
     document = solved({"scheme": scheme, "queues": queues, "thresholds": word}, WEB_SEARCH, 0.7, 0.1)
     assert tuple(document["thresholds"]) == solve(WEB_SEARCH, 0.7, levels, 0.1)
     assert Policy.from_document(document).thresholds == tuple(document["thresholds"])
 
 
-def test_solved__a_list_stays_as_it_is():
+def test_solved__a_list_stays_as_it_is() -> None:
     document = {"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}
     assert solved(document, None, None, 1.0) == document
 
@@ -148,7 +156,9 @@ def test_solved__a_list_stays_as_it_is():
         ("optimal", MIX, None, "needs a workload with a distribution of sizes and a load"),
     ],
 )
-def test_solved__says_what_is_missing(word, sizes, load, problem):
+def test_solved__says_what_is_missing(
+    word: str, sizes: Sizes | None, load: float | None, problem: str
+) -> None:
     with pytest.raises(FieldError, match=problem) as caught:
         solved({"scheme": "pias", "thresholds": word}, sizes, load, 1.0)
     assert caught.value.field == "thresholds"

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Honest hosts are never accused, whatever their traffic; liars are, once their lie pays."""
+"""Hosts with correct tags are never accused, for any traffic. Others are, once their wrong tags
+gain something."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,26 +15,28 @@ from dataplane import laws_cffi
 from policy import tags
 from policy.framing import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
 from policy.tag_limits import breach, limits_bytes, payload_bytes, suspicion
+from tests.kit.known import known
 
 GAP_MS = 10
 MS = 1_000_000
 
 
 @pytest.fixture(scope="module")
-def laws():
+def laws() -> Any:
     return laws_cffi.load()
 
 
-def test_payload__acknowledgements_have_none_and_full_frames_most_of_theirs():
+def test_payload__acknowledgements_have_none_and_full_frames_most_of_theirs() -> None:
     found = payload_bytes([1000, 10], [1000 * (HEADER_BYTES + 28), 10 * FRAME_BYTES])
     assert found[0] == 0
     assert 0.95 * 10 * MSS_BYTES < found[1] <= 10 * MSS_BYTES
 
 
 class Connection:
-    """An honest sender: messages on one connection, tagged by the law, some segments sent twice."""
+    """A sender with correct tags: messages on one connection, tagged by the law, some segments
+    retransmitted."""
 
-    def __init__(self, laws, start_ns):
+    def __init__(self, laws: Any, start_ns: int) -> None:
         self.laws, self.state, self.now_ns, self.sent = (
             laws,
             laws.ffi.new("struct sl_tag_state *"),
@@ -41,7 +46,7 @@ class Connection:
         self.by_tag: list[tuple[int, int, int]] = []
         """(ns, tag, payload)."""
 
-    def segment(self, at, size, *, outstanding):
+    def segment(self, at: int, size: int, *, outstanding: bool) -> None:
         acked = self.sent - MSS_BYTES if outstanding else self.sent
         attained = self.laws.lib.sl_tag_segment(
             self.state, at % 2**32, size, acked % 2**32, self.now_ns, GAP_MS * MS
@@ -49,7 +54,7 @@ class Connection:
         self.by_tag.append((self.now_ns, tags.attained_tag(attained), size))
         self.sent = max(self.sent, at + size)
 
-    def message(self, size, per_segment_ns, twice):
+    def message(self, size: int, per_segment_ns: int, twice: bool) -> None:
         first, begun = self.sent, self.sent
         while begun < first + size:
             piece = min(MSS_BYTES, first + size - begun)
@@ -63,8 +68,8 @@ class Connection:
 messages = st.lists(
     st.tuples(
         st.one_of(st.integers(1, 3000), st.integers(1, 300_000)),
-        st.one_of(st.just(0), st.integers(0, 3 * MS)),  # per segment: a burst, or slowly
-        st.booleans(),  # everything twice
+        st.one_of(st.just(0), st.integers(0, 3 * MS)),  # pause per segment: none in a burst, or some
+        st.booleans(),  # whether everything is sent twice
         st.one_of(st.integers(GAP_MS * MS + 1, GAP_MS * MS + 1000), st.integers(0, 50 * MS)),  # pause
     ),
     min_size=1,
@@ -73,7 +78,9 @@ messages = st.lists(
 
 
 @given(messages, st.integers(1, 200), st.integers(0, 10**6))
-def test_an_honest_connection_breaks_no_limit_in_any_window(laws, script, window_ms, start_ns):
+def test_an_honest_connection_breaks_no_limit_in_any_window(
+    laws: Any, script: list[tuple[int, int, bool, int]], window_ms: int, start_ns: int
+) -> None:
     connection = Connection(laws, start_ns)
     for size, per_segment_ns, twice, pause_ns in script:
         connection.message(size, per_segment_ns, twice)
@@ -81,12 +88,14 @@ def test_an_honest_connection_breaks_no_limit_in_any_window(laws, script, window
     times, found, sizes = (np.array(column) for column in zip(*connection.by_tag, strict=True))
     for begin_ns in range(start_ns, connection.now_ns, max(window_ms * MS // 2, connection.now_ns // 20)):
         inside = (times >= begin_ns) & (times < begin_ns + window_ms * MS)
-        payload = np.bincount(found[inside], weights=sizes[inside], minlength=tags.TAG_COUNT)
+        payload = np.bincount(found[inside], weights=sizes[inside], minlength=tags.TAG_COUNT).astype(float)
         assert breach(payload, window_ms / 1000, GAP_MS) is None
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=40), st.integers(1, 500))
-def test_suspicion__a_port_with_one_liar_is_one_whatever_else_is_sent_there(sizes, window_ms):
+def test_suspicion__a_port_with_one_liar_is_one_whatever_else_is_sent_there(
+    sizes: list[int], window_ms: int
+) -> None:
     payload = np.zeros((2, tags.TAG_COUNT))
     for size in sizes:
         for at in range(0, size, MSS_BYTES):
@@ -98,7 +107,7 @@ def test_suspicion__a_port_with_one_liar_is_one_whatever_else_is_sent_there(size
     assert (suspicion(payload, np.full(2, 1e13), window_ms / 1000, GAP_MS) <= 1).all(), "a trifle there"
 
 
-def test_a_burst_under_one_tag_is_allowed_for():
+def test_a_burst_under_one_tag_is_allowed_for() -> None:
     payload = np.zeros(tags.TAG_COUNT)
     payload[1] = limits_bytes(0.5, GAP_MS)[1] + 1
     assert breach(payload, 0.5, GAP_MS) is not None
@@ -106,21 +115,21 @@ def test_a_burst_under_one_tag_is_allowed_for():
 
 
 @pytest.mark.parametrize("tag", [1, 5, 9, 57])
-def test_whoever_always_says_the_same_small_tag_is_found_out(tag):
+def test_whoever_always_says_the_same_small_tag_is_found_out(tag: int) -> None:
     limit = limits_bytes(0.5, GAP_MS)[tag]
     payload = np.zeros(tags.TAG_COUNT)
     payload[tag] = limit
     assert breach(payload, 0.5, GAP_MS) is None
     payload[tag] = limit + 1
-    found = breach(payload, 0.5, GAP_MS)
+    found = known(breach(payload, 0.5, GAP_MS))
     assert (found.tag, found.sent_bytes, found.limit_bytes) == (tag, limit + 1, limit)
 
 
-def test_a_lie_below_the_limit_gains_a_connection_less_than_a_thousandth_of_a_fast_link():
+def test_a_lie_below_the_limit_gains_a_connection_less_than_a_thousandth_of_a_fast_link() -> None:
     assert limits_bytes(1.0, GAP_MS)[tags.ATTAINED_FIRST] * 8 < 0.001 * 10e9
 
 
-def test_no_limit_for_what_promises_nothing():
+def test_no_limit_for_what_promises_nothing() -> None:
     payload = np.zeros(tags.TAG_COUNT)
     for tag in (tags.UNTAGGED, tags.ATTAINED_LAST, tags.URGENCY_LAST, tags.KNOWN_SIZE_LAST, tags.BACKGROUND):
         payload[tag] = 1e12

@@ -7,7 +7,7 @@ from policy.errors import FieldError
 from policy.traces import parse_trace
 
 
-def test_parse_trace__ms_kb_sender():
+def test_parse_trace__ms_kb_sender() -> None:
     trace = parse_trace("t", "# PIAS\n5.0 8731 2\n\n48.0 8 14 # the second\n")
     assert trace.gap_s.tolist() == [0.005, 0.048]
     assert trace.size_bytes.tolist() == [8731 * 1024, 8 * 1024]
@@ -32,7 +32,7 @@ def test_parse_trace__ms_kb_sender():
         ("1 8 70000", "line 1"),
     ],
 )
-def test_parse_trace__bad_lines_are_named(text, says):
+def test_parse_trace__bad_lines_are_named(text: str, says: str) -> None:
     with pytest.raises(FieldError, match=says) as caught:
         parse_trace("bad.txt", text)
     assert caught.value.field == "bad.txt"

@@ -6,7 +6,7 @@ import numpy as np
 from policy.random_flows import random_batches
 from policy.schedule import by_source
 from policy.sizes import Mix, MixPart
-from policy.workload import Deadlines, Workload, flows_of
+from policy.workload import Deadlines, FlowBatch, Workload, flows_of
 from tests.unit.policy.networks import star
 
 WORKLOAD = Workload(
@@ -19,11 +19,11 @@ WORKLOAD = Workload(
 )
 
 
-def batch():
+def batch() -> FlowBatch:
     return next(random_batches(WORKLOAD, star(), np.random.default_rng(1)))
 
 
-def test_flow_batch__a_part_of_it_keeps_the_numbers():
+def test_flow_batch__a_part_of_it_keeps_the_numbers() -> None:
     whole = batch()
     part = whole[100:250]
     assert (len(whole), len(part), part.first) == (500, 150, 100)
@@ -32,7 +32,7 @@ def test_flow_batch__a_part_of_it_keeps_the_numbers():
     assert flows_of([part], star(), "run") == flows_of([whole], star(), "run")[100:250]
 
 
-def test_by_source__partitions_the_schedule():
+def test_by_source__partitions_the_schedule() -> None:
     flows = flows_of([batch()], star(), "run")
     grouped = by_source(flows)
     assert sorted(f.id for part in grouped.values() for f in part) == sorted(f.id for f in flows)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles with known flows, for tests of what reads them."""
+"""Bundles with known flows, for tests of the code that reads them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DOCUMENT: dict[str, Any] = {
 def document(
     scheme: str | dict[str, Any] = "dctcp", seed: int = 1, load: float = 0.5, **tables: Any
 ) -> dict[str, Any]:
-    """A resolved scenario."""
+    """Return a resolved scenario."""
     merged = {
         **DOCUMENT,
         "seed": seed,
@@ -40,7 +40,7 @@ def flow(
     scheme: str = "dctcp",
     deadline_us: float | None = None,
 ) -> FlowRecord:
-    """Finished, unless it has no FCT. Alone it would take 10 ns a byte."""
+    """Return a flow that finished, unless it has no FCT. Alone it would take 10 ns a byte."""
     met = None if deadline_us is None else fct_us is not None and fct_us <= deadline_us
     return FlowRecord(
         id=f"r/{number}",
@@ -61,7 +61,7 @@ def flow(
 
 
 def random_flows(seed: int, slower: float = 1.0, flows: int = 300, **fixed: Any) -> list[FlowRecord]:
-    """Sizes over five decades, each flow up to ten times as slow as alone."""
+    """Return flows with sizes over five decades, each up to ten times as slow as alone."""
     rng = np.random.default_rng(seed)
     sizes = (10 ** rng.uniform(3, 8, flows)).astype(int)
     delays = sizes / 100 * (1 + rng.exponential(2.0, flows)) * slower
@@ -85,7 +85,7 @@ def bundle(
 
 
 def sweep(folder: Path, schemes: Sequence[str], loads: Sequence[float], seeds: Sequence[int]) -> Path:
-    """A sweep's folder; later schemes are twice as slow as the one before."""
+    """Write a sweep's folder. Each later scheme is twice as slow as the one before."""
     for order, scheme in enumerate(schemes):
         for load in loads:
             for seed in seeds:

@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
+from sqlalchemy import Engine
 
 from policy.records import FlowRecord
 from store.flows import (
@@ -20,11 +22,11 @@ from store.flows import (
 from tests.unit.webui.records import record
 
 
-def flow(identity, **changes):
+def flow(identity: str, **changes: Any) -> FlowRecord:
     return FlowRecord.from_document(record(identity, **changes))
 
 
-def test_add_flows__at_least_once_delivery_is_kept_exactly_once(engine):
+def test_add_flows__at_least_once_delivery_is_kept_exactly_once(engine: Engine) -> None:
     assert add_flows(engine, [flow("a"), flow("b")]) == 2
     assert add_flows(engine, [flow("b"), flow("c"), flow("c")]) == 1
     assert add_flows(engine, []) == 0
@@ -33,12 +35,12 @@ def test_add_flows__at_least_once_delivery_is_kept_exactly_once(engine):
     assert [f.id for f in recent_flows(engine, limit=2)] == ["c", "b"]
 
 
-def test_add_flows__many_at_once(engine):
+def test_add_flows__many_at_once(engine: Engine) -> None:
     assert add_flows(engine, [flow(f"f{i}") for i in range(5000)]) == 5000
     assert add_flows(engine, [flow(f"f{i}") for i in range(4990, 5010)]) == 10
 
 
-def test_flow_columns__in_the_window_by_the_time_a_flow_finished(engine):
+def test_flow_columns__in_the_window_by_the_time_a_flow_finished(engine: Engine) -> None:
     now = time.time()
     add_flows(
         engine,
@@ -59,7 +61,7 @@ def test_flow_columns__in_the_window_by_the_time_a_flow_finished(engine):
     assert len(flow_columns(engine, now + 100)) == 0
 
 
-def test_find_flows__older_than_a_sequence(engine):
+def test_find_flows__older_than_a_sequence(engine: Engine) -> None:
     add_flows(engine, [flow(f"f{i}") for i in range(4)])
     rows = find_flows(engine, {}, limit=2)
     assert [row["id"] for row in rows] == ["f3", "f2"]
@@ -67,7 +69,7 @@ def test_find_flows__older_than_a_sequence(engine):
     assert find_flows(engine, {"src": "h2"}) == []
 
 
-def test_add_batches__how_many_of_each_were_new(engine):
+def test_add_batches__how_many_of_each_were_new(engine: Engine) -> None:
     add_flows(engine, [flow("a")])
     batches = [[flow("a"), flow("b")], [], [flow("b"), flow("c"), flow("c")], [flow("d")]]
     assert add_batches(engine, batches) == [1, 0, 1, 1]
@@ -75,7 +77,7 @@ def test_add_batches__how_many_of_each_were_new(engine):
     assert add_batches(engine, [[], []]) == [0, 0]
 
 
-def test_flow_columns__the_newest_when_there_are_too_many(engine):
+def test_flow_columns__the_newest_when_there_are_too_many(engine: Engine) -> None:
     add_flows(engine, [flow(f"f{i}", fct_us=1000.0 + i) for i in range(10)])
     assert sorted(flow_columns(engine, 0.0, limit=3).fct_us) == [1007, 1008, 1009]
     columns, last = flow_columns_after(engine, 2, 0.0, limit=4)
@@ -84,7 +86,7 @@ def test_flow_columns__the_newest_when_there_are_too_many(engine):
     assert flow_columns_after(engine, last, 0.0)[1] == last
 
 
-def test_flows_of_a_run__are_those_after_a_sequence_number(engine):
+def test_flows_of_a_run__are_those_after_a_sequence_number(engine: Engine) -> None:
     add_flows(engine, [flow("a"), flow("b")])
     before = last_sequence(engine)
     add_flows(engine, [flow("c"), flow("w", source="watched")])

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -42,8 +43,8 @@ ROW = (
 
 
 @pytest.fixture
-def old(tmp_path):
-    """The file of a store as an earlier version made it, with one flow."""
+def old(tmp_path: Path) -> Path:
+    """Return the file of a store as an earlier version made it, with one flow."""
     path = tmp_path / "store.db"
     with sqlite3.connect(path) as connection:
         connection.executescript(OLD_FLOWS)
@@ -51,13 +52,13 @@ def old(tmp_path):
     return path
 
 
-def columns(path) -> dict[str, bool]:
-    """Name -> may not be null."""
+def columns(path: Path) -> dict[str, bool]:
+    """Return column → whether it must not be null."""
     with sqlite3.connect(path) as connection:
         return {row[1]: bool(row[3]) for row in connection.execute("PRAGMA table_info(flows)")}
 
 
-def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(old, tmp_path):
+def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(old: Path, tmp_path: Path) -> None:
     engine = open_store(f"sqlite:///{old}")
     (kept,) = all_flows(engine)
     assert (kept.id, kept.retransmissions, kept.ideal_us, kept.source) == ("run/1", 3, 1000.0, SCHEDULED)
@@ -75,7 +76,7 @@ def test_a_store_of_an_earlier_version_keeps_its_flows_and_takes_new_ones(old, t
         assert connection.execute("SELECT max(sequence) FROM flows").fetchone() == (8,)
 
 
-def test_several_processes_may_open_it_at_once(old):
+def test_several_processes_may_open_it_at_once(old: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         engines = list(pool.map(open_store, [f"sqlite:///{old}"] * 8))
     assert [len(all_flows(engine)) for engine in engines] == [1] * 8

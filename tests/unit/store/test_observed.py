@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import time
 
-from sqlalchemy import update
+from sqlalchemy import Engine, update
 
 from store.observed import (
     PortSample,
@@ -30,7 +30,7 @@ from store.schema import agents
 from tests.kit.heartbeats import host_heartbeat, port_heartbeat
 
 
-def test_put__one_row_a_switch_and_an_agent(engine):
+def test_put__one_row_a_switch_and_an_agent(engine: Engine) -> None:
     for connected in (True, False):
         put_switch(engine, 2**63 - 1, "s1", connected=connected, policy_version=None)
         put_agent(engine, "h1", host_heartbeat(flows_active=int(connected)))
@@ -40,7 +40,7 @@ def test_put__one_row_a_switch_and_an_agent(engine):
     ]
 
 
-def test_all_agents__a_row_of_another_version_is_left_out(engine):
+def test_all_agents__a_row_of_another_version_is_left_out(engine: Engine) -> None:
     put_agent(engine, "h1", host_heartbeat())
     put_agent(engine, "ports", port_heartbeat())
     with engine.begin() as connection:
@@ -49,7 +49,7 @@ def test_all_agents__a_row_of_another_version_is_left_out(engine):
     assert host_heartbeats(engine) == {}
 
 
-def test_events__by_id_in_order(engine):
+def test_events__by_id_in_order(engine: Engine) -> None:
     for number in range(5):
         add_event(engine, "tick", number=number)
     assert [row["document"]["number"] for row in newest_events(engine, 2)] == [3, 4]
@@ -61,11 +61,11 @@ def test_events__by_id_in_order(engine):
     assert recent_events(engine, time.time() + 60) == []
 
 
-def change(at, port, *edges):
+def change(at: float, port: str, *edges: int) -> ThresholdChange:
     return ThresholdChange(at, port, 1, edges, 7)
 
 
-def test_thresholds__history_oldest_first_and_the_newest_when_there_are_too_many(engine):
+def test_thresholds__history_oldest_first_and_the_newest_when_there_are_too_many(engine: Engine) -> None:
     changes = [change(float(at), f"s1:{1 + at % 2}", 1000 + at) for at in range(1, 9)]
     add_thresholds(engine, changes)
     assert threshold_history(engine, 0) == changes
@@ -74,7 +74,7 @@ def test_thresholds__history_oldest_first_and_the_newest_when_there_are_too_many
     assert latest_thresholds(engine) == {"s1:1": changes[7], "s1:2": changes[6]}
 
 
-def test_port_samples__history_and_the_newest_of_each_port(engine):
+def test_port_samples__history_and_the_newest_of_each_port(engine: Engine) -> None:
     assert last_sample_at(engine) == 0
     samples = [PortSample(float(at), f"s1:{1 + at % 2}", (at, 0), (1, 0)) for at in range(1, 7)]
     add_port_samples(engine, samples)
@@ -84,8 +84,9 @@ def test_port_samples__history_and_the_newest_of_each_port(engine):
     assert last_sample_at(engine) == 6
 
 
-def test_forget_processes__switches_and_agents_of_an_earlier_run(engine):
+def test_forget_processes__switches_and_agents_of_an_earlier_run(engine: Engine) -> None:
     put_switch(engine, 1, "s1", connected=True, policy_version=1)
     put_agent(engine, "h1", host_heartbeat())
     forget_processes(engine)
-    assert all_switches(engine) == all_agents(engine) == []
+    assert all_switches(engine) == []
+    assert all_agents(engine) == []

@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import Engine, insert, update
 
 from policy.records import FlowRecord
 from store import schema
@@ -27,8 +29,8 @@ NOW = 1_000_000.0
 HOUR = Retention(flows_s=3600, samples_s=3600, events_s=3600, most_flows=None)
 
 
-def add_aged_flows(engine, ages_s):
-    """Records that came so many seconds before NOW."""
+def add_aged_flows(engine: Engine, ages_s: Iterable[float]) -> None:
+    """Add records that arrived this many seconds before NOW."""
     for age_s in ages_s:
         add_flows(engine, [FlowRecord.from_document(record(f"age-{age_s}"))])
         newest = update(schema.flows).where(schema.flows.c.sequence == last_sequence(engine))
@@ -36,12 +38,12 @@ def add_aged_flows(engine, ages_s):
             connection.execute(newest.values(received_at=NOW - age_s))
 
 
-def forget_all(engine, retention, rows=2):
+def forget_all(engine: Engine, retention: Retention, rows: int = 2) -> None:
     while forget_some(engine, retention, NOW, rows):
         pass
 
 
-def test_forget__what_is_older_than_its_time_goes_and_the_rest_stays(engine):
+def test_forget__what_is_older_than_its_time_goes_and_the_rest_stays(engine: Engine) -> None:
     add_aged_flows(engine, [9000, 4000, 3601, 3599, 5])
     for age_s in (9000, 3599):
         add_port_samples(engine, [PortSample(NOW - age_s, "s1:1", (1,), (1,))])
@@ -50,8 +52,8 @@ def test_forget__what_is_older_than_its_time_goes_and_the_rest_stays(engine):
     assert [sample.at for sample in port_history(engine, 0)] == [NOW - 3599]
 
 
-def test_forget__the_newest_row_of_each_table_stays_however_old(engine):
-    """Readers go on from its number; a number must not be given twice."""
+def test_forget__the_newest_row_of_each_table_stays_however_old(engine: Engine) -> None:
+    """Readers continue after its number, and the store must not give a number twice."""
     add_aged_flows(engine, [9000, 8000])
     for at in (1.0, 2.0):
         add_thresholds(engine, [ThresholdChange(at, p, 1, (int(at),), 7) for p in ("s1:1", "s1:2")])
@@ -73,26 +75,28 @@ def test_forget__the_newest_row_of_each_table_stays_however_old(engine):
     assert last_sequence(engine) == before + 1
 
 
-def test_forget__too_many_flows_however_young(engine):
+def test_forget__too_many_flows_however_young(engine: Engine) -> None:
     add_aged_flows(engine, range(20, 0, -1))
     forget_all(engine, Retention(None, None, None, most_flows=7))
     assert [flow.id for flow in all_flows(engine)] == [f"age-{age_s}" for age_s in range(7, 0, -1)]
 
 
-def test_forget__nothing_without_a_limit(engine):
+def test_forget__nothing_without_a_limit(engine: Engine) -> None:
     add_aged_flows(engine, [1e5, 1])
     add_event(engine, "tick")
     assert forget_some(engine, FOR_EVER, time.time() + 1e9) == 0
 
 
-def test_forget__no_more_rows_at_once_than_asked(engine):
+def test_forget__no_more_rows_at_once_than_asked(engine: Engine) -> None:
     add_aged_flows(engine, range(5000, 5011))
     assert [forget_some(engine, HOUR, NOW, rows=4) for _ in range(4)] == [4, 4, 2, 0]
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
-def test_sqlite__the_file_does_not_grow_once_as_much_is_forgotten_as_comes(engine, tmp_path):
-    """A month of records at a hundredth of its length: 30 times what is kept goes through the file."""
+def test_sqlite__the_file_does_not_grow_once_as_much_is_forgotten_as_comes(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """A month of records at a hundredth of its length: the file takes in 30 times what it keeps."""
     keep, sizes = 1_000, []
     for day in range(30):
         for batch in range(4):

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sqlalchemy import Engine
+
 from store.observed import forget_processes
 from store.sanctions import Sanction, all_sanctions, lift_all_but, lift_sanction, put_sanction
 
@@ -10,21 +12,21 @@ FIRST = Sanction("s1:2", "h2", "TCP a > b", 1, 2_000_000, 500_000, 0.95, 1, 5.0,
 SECOND = replace(FIRST, port="s2:1", host="h9", since=101.0)
 
 
-def test_put__one_row_a_port(engine):
+def test_put__one_row_a_port(engine: Engine) -> None:
     put_sanction(engine, SECOND)
     put_sanction(engine, FIRST)
     put_sanction(engine, replace(FIRST, offences=2))
     assert all_sanctions(engine) == [replace(FIRST, offences=2), SECOND]
 
 
-def test_lift__is_final_and_may_be_said_twice(engine):
+def test_lift__is_final_and_may_be_said_twice(engine: Engine) -> None:
     put_sanction(engine, FIRST)
     lift_sanction(engine, "s1:2")
     lift_sanction(engine, "s1:2")
     assert all_sanctions(engine) == []
 
 
-def test_lift_all_but__ports_that_are_demoted_stay(engine):
+def test_lift_all_but__ports_that_are_demoted_stay(engine: Engine) -> None:
     put_sanction(engine, FIRST)
     put_sanction(engine, SECOND)
     lift_all_but(engine, ["s2:1"])
@@ -33,7 +35,7 @@ def test_lift_all_but__ports_that_are_demoted_stay(engine):
     assert all_sanctions(engine) == []
 
 
-def test_an_earlier_runs_are_forgotten_with_its_processes(engine):
+def test_an_earlier_runs_are_forgotten_with_its_processes(engine: Engine) -> None:
     put_sanction(engine, FIRST)
     forget_processes(engine)
     assert all_sanctions(engine) == []

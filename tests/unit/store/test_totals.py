@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from policy.records import FlowRecord
@@ -17,6 +19,7 @@ from store.totals import (
     RETRANSMISSIONS,
     RULES_CHANGED,
     SWITCH_CONNECTS,
+    Metric,
     Tally,
     add_totals,
     all_totals,
@@ -26,16 +29,16 @@ from store.totals import (
 from tests.unit.webui.records import record
 
 
-def flow(identity, **changes):
+def flow(identity: str, **changes: Any) -> FlowRecord:
     return FlowRecord.from_document(record(identity, **changes))
 
 
-def values(engine, metric):
-    """What is not zero."""
+def values(engine: Engine, metric: Metric) -> dict[tuple[str, ...], float]:
+    """Return the values that are not zero."""
     return {total.labels: total.value for total in all_totals(engine).get(metric.name, []) if total.value}
 
 
-def test_totals__grow_by_what_was_counted(engine):
+def test_totals__grow_by_what_was_counted(engine: Engine) -> None:
     tally = Tally()
     for _ in range(3):
         tally.count(RULES_CHANGED, 5)
@@ -46,7 +49,7 @@ def test_totals__grow_by_what_was_counted(engine):
     assert values(engine, SWITCH_CONNECTS) == {("s1",): 3}
 
 
-def test_observe__a_value_on_a_bound_is_in_the_bucket_of_that_bound(engine):
+def test_observe__a_value_on_a_bound_is_in_the_bucket_of_that_bound(engine: Engine) -> None:
     tally = Tally()
     edge = FLOW_SECONDS.buckets[3]
     seconds = [edge, edge * 1.001, 0.0, 1e9]
@@ -63,20 +66,20 @@ def test_observe__a_value_on_a_bound_is_in_the_bucket_of_that_bound(engine):
     assert total.sum == pytest.approx(sum(seconds))
 
 
-def test_a_series_begins_with_zero(engine):
-    """Of one that began with its first event, Prometheus would not see that event as growth."""
+def test_a_series_begins_with_zero(engine: Engine) -> None:
+    """If a series began with its first event, Prometheus would not count that event as growth."""
     add_flows(engine, [flow("a")])
     assert [(total.labels, total.value) for total in all_totals(engine)[RETRANSMISSIONS.name]] == [
         (("pias",), 0)
     ]
 
 
-def test_count__wrong_labels_are_a_bug():
+def test_count__wrong_labels_are_a_bug() -> None:
     with pytest.raises(ValueError, match="switch"):
         Tally().count(SWITCH_CONNECTS, port="s1:1")
 
 
-def test_flush__a_store_that_fails_loses_no_count(engine):
+def test_flush__a_store_that_fails_loses_no_count(engine: Engine) -> None:
     tally = Tally()
     tally.count(RULES_CHANGED, 5)
     with engine.begin() as connection:
@@ -90,8 +93,8 @@ def test_flush__a_store_that_fails_loses_no_count(engine):
     assert values(engine, RULES_CHANGED) == {(): 7}
 
 
-def test_totals__many_writers_at_once_add_up(engine):
-    def write(number):
+def test_totals__many_writers_at_once_add_up(engine: Engine) -> None:
+    def write(number: int) -> None:
         for _ in range(10):
             tally = Tally()
             for metric in (RULES_CHANGED, RECORDS_KNOWN):
@@ -107,7 +110,7 @@ def test_totals__many_writers_at_once_add_up(engine):
     assert values(engine, SWITCH_CONNECTS)["s1",] == 70
 
 
-def test_add_flows__counts_a_record_once_however_often_it_comes(engine):
+def test_add_flows__counts_a_record_once_however_often_it_comes(engine: Engine) -> None:
     batch = [flow("a", fct_us=1500.0), flow("b", scheme="tcp"), flow("c", status="unfinished", fct_us=None)]
     add_flows(engine, batch)
     add_flows(engine, [*batch, flow("d"), flow("d")])
@@ -121,7 +124,7 @@ def test_add_flows__counts_a_record_once_however_often_it_comes(engine):
     assert small == {("pias", "small"): 2, ("tcp", "small"): 1}
 
 
-def test_add_flows__deadlines_and_sources(engine):
+def test_add_flows__deadlines_and_sources(engine: Engine) -> None:
     late = {"deadline_us": 1000.0, "met": False}
     add_flows(
         engine,
@@ -135,12 +138,12 @@ def test_add_flows__deadlines_and_sources(engine):
     assert values(engine, FLOWS)["watched", "pias", "finished"] == 1
 
 
-def test_add_flows__schemes_that_nobody_knows_are_one(engine):
+def test_add_flows__schemes_that_nobody_knows_are_one(engine: Engine) -> None:
     add_flows(engine, [flow(f"f{i}", scheme=f"invented-{i}") for i in range(50)])
     assert values(engine, FLOWS) == {("scheduled", OTHER_SCHEME, "finished"): 50}
 
 
-def test_metrics__names_are_unique_and_buckets_increase():
+def test_metrics__names_are_unique_and_buckets_increase() -> None:
     assert len({metric.name for metric in METRICS}) == len(METRICS)
     for metric in METRICS:
         assert list(metric.buckets) == sorted(set(metric.buckets))

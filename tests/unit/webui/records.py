@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A valid flow record as a document, to be varied."""
+"""A valid flow record as a document. Tests change its fields."""
 
 from __future__ import annotations
 

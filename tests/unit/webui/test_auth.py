@@ -2,27 +2,29 @@
 from __future__ import annotations
 
 import stat
+from pathlib import Path
 
 import pytest
 
 from policy.errors import EnvironmentLacking
+from tests.unit.webui.conftest import Client
 from webui.auth import default_token_path, find_token
 
 
 @pytest.fixture(autouse=True)
-def own_state(monkeypatch, tmp_path):
+def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("SLUICE_TOKEN", raising=False)
 
 
-def test_find_token__the_file_comes_first(monkeypatch, tmp_path):
+def test_find_token__the_file_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-file\n")
     monkeypatch.setenv("SLUICE_TOKEN", "from-environment")
     assert find_token(tmp_path / "token")[0] == "from-file"
     assert find_token(None)[0] == "from-environment"
 
 
-def test_find_token__generated_once_for_its_owner_alone():
+def test_find_token__generated_once_for_its_owner_alone() -> None:
     token, source = find_token(None)
     assert len(token) >= 24
     assert source == str(default_token_path())
@@ -31,7 +33,9 @@ def test_find_token__generated_once_for_its_owner_alone():
 
 
 @pytest.mark.parametrize("content", [None, "", " \n"])
-def test_find_token__a_file_without_a_token_is_an_error_with_its_remedy(tmp_path, content):
+def test_find_token__a_file_without_a_token_is_an_error_with_its_remedy(
+    tmp_path: Path, content: str | None
+) -> None:
     if content is not None:
         (tmp_path / "token").write_text(content)
     with pytest.raises(EnvironmentLacking, match="write a token into it"):
@@ -52,7 +56,9 @@ def test_find_token__a_file_without_a_token_is_an_error_with_its_remedy(tmp_path
         "Bearer \xe4",
     ],
 )
-def test_changing_the_policy_without_the_token_is_a_401_and_changes_nothing(client, header):
+def test_changing_the_policy_without_the_token_is_a_401_and_changes_nothing(
+    client: Client, header: str | None
+) -> None:
     headers = {} if header is None else {"Authorization": header}
     answer = client.put("/api/v1/policy", json={"scheme": "tcp"}, headers=headers)
     assert answer.status_code == 401

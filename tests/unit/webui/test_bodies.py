@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 
 from policy.agents import MAX_HEARTBEAT_BYTES
+from tests.unit.webui.conftest import Client
 from webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES, parse_json
 from webui.errors import ApiError
 
@@ -30,13 +32,13 @@ JSON = {"content_type": "application/json"}
         b"[1] [2]",
     ],
 )
-def test_parse_json__what_is_no_json_is_a_400(raw):
+def test_parse_json__what_is_no_json_is_a_400(raw: bytes) -> None:
     with pytest.raises(ApiError) as caught:
         parse_json(raw)
     assert (caught.value.status, caught.value.code) == (400, "malformed-json")
 
 
-def test_parse_json__a_whole_number_is_whole_however_it_is_written():
+def test_parse_json__a_whole_number_is_whole_however_it_is_written() -> None:
     value = parse_json(b'[3.0, 3, 1e2, 2.5, "\\ud83d\\ude00"]')
     assert value == [3, 3, 100, 2.5, "😀"]
     assert [type(x) for x in value] == [int, int, int, float, str]
@@ -45,13 +47,13 @@ def test_parse_json__a_whole_number_is_whole_however_it_is_written():
 @pytest.mark.parametrize(
     "content_type", ["text/plain", "", "application/x-www-form-urlencoded", "multipart/form-data"]
 )
-def test_other_content_types_are_a_415(client, content_type):
+def test_other_content_types_are_a_415(client: Client, content_type: str) -> None:
     answer = client.post("/api/v1/flows", data=b"[]", content_type=content_type)
     assert answer.status_code == 415
     assert answer.json["error"]["code"] == "unsupported-media-type"
 
 
-def test_compressed_bodies_are_a_415(client):
+def test_compressed_bodies_are_a_415(client: Client) -> None:
     assert (
         client.post("/api/v1/flows", data=b"[]", headers={"Content-Encoding": "gzip"}, **JSON).status_code
         == 415
@@ -59,15 +61,15 @@ def test_compressed_bodies_are_a_415(client):
 
 
 class Unread(io.RawIOBase):
-    """A body that says how much of it was asked for at once."""
+    """A body that records how many bytes a reader requests at once."""
 
-    def __init__(self, size):
+    def __init__(self, size: int) -> None:
         self.left, self.largest = size, 0
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer):
+    def readinto(self, buffer: Any) -> int:
         self.largest = max(self.largest, len(buffer))
         count = min(len(buffer), self.left)
         self.left -= count
@@ -83,7 +85,9 @@ class Unread(io.RawIOBase):
         ("POST", "/api/v1/flows", MAX_FLOWS_BODY_BYTES),
     ],
 )
-def test_a_body_over_the_limit_is_a_413_and_never_in_memory(client, bearer, method, path, limit):
+def test_a_body_over_the_limit_is_a_413_and_never_in_memory(
+    client: Client, bearer: dict[str, str], method: str, path: str, limit: int
+) -> None:
     body = Unread(10_000_000)
     environ = {"wsgi.input": body, "CONTENT_LENGTH": "10000000"}
     answer = client.open(path, method=method, headers=bearer, environ_overrides=environ, **JSON)
@@ -95,12 +99,12 @@ def test_a_body_over_the_limit_is_a_413_and_never_in_memory(client, bearer, meth
     assert fits.status_code == 400
 
 
-def test_a_streamed_body_over_the_limit_is_a_413(client):
+def test_a_streamed_body_over_the_limit_is_a_413(client: Client) -> None:
     environ = {"wsgi.input": Unread(10_000_000), "wsgi.input_terminated": True}
     answer = client.post("/api/v1/flows", environ_overrides=environ, **JSON)
     assert answer.status_code == 413
 
 
-def test_deep_nesting_is_a_400(client):
+def test_deep_nesting_is_a_400(client: Client) -> None:
     body = b'{"kind":"host","x":' + b"[" * 30 + b"]" * 30 + b"}"
     assert client.post("/api/v1/agents/h1", data=body, **JSON).status_code == 400

@@ -3,25 +3,28 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import Engine, update
 
+from policy.agents import LivingConnection
 from policy.entries import write
 from policy.records import FlowRecord
 from store.flows import add_flows
 from store.schema import agents, flows
 from tests.kit.heartbeats import LIVING, document, host_heartbeat, watching
+from tests.unit.webui.conftest import Answer, Client
 from tests.unit.webui.records import record
 
 WATCHED = {"source": "watched", "ideal_us": None, "src_port": 40_000, "dst_port": 443, "lasted_us": 3e6}
 
 
-def beat(client, name, *connections, lost=0):
+def beat(client: Client, name: str, *connections: LivingConnection, lost: int = 0) -> Answer:
     return client.post(f"/api/v1/agents/{name}", json=document(watching(*connections, lost=lost)))
 
 
-def test_living_connections_of_all_agents__the_fastest_first(client):
+def test_living_connections_of_all_agents__the_fastest_first(client: Client) -> None:
     assert beat(client, "h1", LIVING, lost=2).status_code == 200
     slow = replace(LIVING, id="watched/0123456789ab/8.1", rate_bps=5, retransmissions=None, srtt_us=None)
     fast = replace(LIVING, id="watched/0123456789ab/9.1", rate_bps=10**9, dst="fd00::2")
@@ -34,15 +37,15 @@ def test_living_connections_of_all_agents__the_fastest_first(client):
     assert all(agent["status"]["watch"]["connections"] == [] for agent in agents)
 
 
-def test_the_connections_of_an_agent_that_is_away_are_not_shown(client, engine):
+def test_the_connections_of_an_agent_that_is_away_are_not_shown(client: Client, engine: Engine) -> None:
     beat(client, "h1", LIVING, lost=5)
     with engine.begin() as connection:
         connection.execute(update(agents).values(seen_at=time.time() - 60))
     assert client.get("/api/v1/connections").json == {"living": [], "ended": [], "lost": 0}
 
 
-def beat_with(client, connections):
-    """The status code and the field of a heartbeat with these documents for connections."""
+def beat_with(client: Client, connections: Any) -> tuple[int, str | None]:
+    """Return the status code and the field of a heartbeat with these documents for connections."""
     body = document(host_heartbeat())
     body["watch"]["connections"] = connections
     answer = client.post("/api/v1/agents/h1", json=body)
@@ -62,18 +65,18 @@ def beat_with(client, connections):
         {"started_at": None},
     ],
 )
-def test_a_heartbeat_with_a_bad_connection_is_a_422(client, change):
+def test_a_heartbeat_with_a_bad_connection_is_a_422(client: Client, change: dict[str, Any]) -> None:
     found = beat_with(client, [write(LIVING), write(LIVING) | change])
     assert found == (422, f"watch.connections[1].{next(iter(change))}")
     assert client.get("/api/v1/health").json["agents"] == []
 
 
 @pytest.mark.parametrize("connections", ["x", {"a": 1}, [1], [write(LIVING)] * 101])
-def test_a_heartbeat_with_something_else_for_connections_is_a_422(client, connections):
+def test_a_heartbeat_with_something_else_for_connections_is_a_422(client: Client, connections: Any) -> None:
     assert beat_with(client, connections)[0] == 422
 
 
-def test_what_has_ended_is_a_flow_and_no_part_of_the_figures(client, engine):
+def test_what_has_ended_is_a_flow_and_no_part_of_the_figures(client: Client, engine: Engine) -> None:
     body = [
         record("run/1"),
         record("watched/1", **WATCHED, deadline_us=1e3, met=False),
@@ -94,7 +97,7 @@ def test_what_has_ended_is_a_flow_and_no_part_of_the_figures(client, engine):
     assert [f["id"] for f in client.get("/api/v1/connections").json["ended"]] == ["watched/2", "watched/1"]
 
 
-def test_what_has_ended_long_ago_is_not_shown(client, engine):
+def test_what_has_ended_long_ago_is_not_shown(client: Client, engine: Engine) -> None:
     add_flows(engine, [FlowRecord.from_document(record("watched/1", **WATCHED))])
     with engine.begin() as connection:
         connection.execute(update(flows).values(received_at=time.time() - 3600))

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask.testing import FlaskClient
 from sqlalchemy import Engine
 
 from policy.desired import Policy
@@ -19,6 +18,7 @@ from store.desired import mark_applied, put_policy
 from store.observed import add_event
 from store.sanctions import Sanction, put_sanction
 from tests.kit.heartbeats import LIVING, document, watching
+from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
 from tests.web.synthetic import Network
 
@@ -34,8 +34,8 @@ OVERRIDES = [
 
 
 @pytest.fixture
-def network(engine: Engine, client: FlaskClient) -> Network:
-    """A network with a row of each kind that a document can hold."""
+def network(engine: Engine, client: Client) -> Network:
+    """Write a network with a row of each kind that a document can hold."""
     network = Network(engine)
     put_policy(engine, Policy.from_document({"scheme": "datcp"}), "test")
     policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 4, "overrides": OVERRIDES})
@@ -54,8 +54,8 @@ def network(engine: Engine, client: FlaskClient) -> Network:
     return network
 
 
-def answers(client: FlaskClient, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]:
-    """Each type's name, and a document of it."""
+def answers(client: Client, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    """Return each type's name with a document of that type."""
     for name, path in {
         "SchemesAnswer": "schemes",
         "TopologyAnswer": "topology",
@@ -72,7 +72,7 @@ def answers(client: FlaskClient, bearer: dict[str, str]) -> Iterator[tuple[str, 
     yield from streamed(client)
 
 
-def streamed(client: FlaskClient) -> Iterator[tuple[str, Any]]:
+def streamed(client: Client) -> Iterator[tuple[str, Any]]:
     types = {"snapshot": "Snapshot", "event": "NetworkEvent"}
     for frame in client.get("/api/v1/events?count=1").text.split("\n\n"):
         lines = dict(line.split(": ", 1) for line in frame.splitlines())
@@ -81,9 +81,9 @@ def streamed(client: FlaskClient) -> Iterator[tuple[str, Any]]:
 
 
 def test_every_document_has_the_type_that_the_dashboard_expects(
-    client: FlaskClient, bearer: dict[str, str], network: Network, tmp_path: Path
+    client: Client, bearer: dict[str, str], network: Network, tmp_path: Path
 ) -> None:
-    """An object literal with a key too few or too many is a type error, so one run of tsc finds both."""
+    """An object literal with a missing or an additional key is a type error, so one run of tsc finds both."""
     documents = list(answers(client, bearer))
     names = {name for name, _ in documents}
     assert {"Snapshot", "NetworkEvent"} <= names

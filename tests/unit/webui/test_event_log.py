@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import Engine, delete
 
 from policy.errors import EnvironmentLacking
 from store.engine import open_store
@@ -13,22 +15,22 @@ from store.schema import events
 from webui.event_log import EventLog, event_line
 
 
-def lines(path):
+def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.fixture
-def path(tmp_path):
+def path(tmp_path: Path) -> Path:
     return tmp_path / "logs" / "events.jsonl"
 
 
-def written(engine, path):
+def written(engine: Engine, path: Path) -> None:
     log = EventLog(engine, str(path))
     log.write_new()
     log.close()
 
 
-def test_event_line__keys_in_order_and_no_line_break():
+def test_event_line__keys_in_order_and_no_line_break() -> None:
     row = {"at": 1769860800.25, "id": 17, "kind": "tick", "document": {"text": "a\nb"}}
     line = event_line(row)
     assert line.count(b"\n") == 1
@@ -41,7 +43,7 @@ def test_event_line__keys_in_order_and_no_line_break():
     ]
 
 
-def test_file__each_event_once_over_restarts(engine, path):
+def test_file__each_event_once_over_restarts(engine: Engine, path: Path) -> None:
     for start in range(3):
         add_event(engine, "tick", number=start)
         written(engine, path)
@@ -49,7 +51,7 @@ def test_file__each_event_once_over_restarts(engine, path):
     assert [line["document"]["number"] for line in lines(path)] == [0, 1, 2]
 
 
-def test_file__a_torn_line_is_mended(engine, path):
+def test_file__a_torn_line_is_mended(engine: Engine, path: Path) -> None:
     for number in range(3):
         add_event(engine, "tick", number=number)
     written(engine, path)
@@ -58,7 +60,7 @@ def test_file__a_torn_line_is_mended(engine, path):
     assert [line["id"] for line in lines(path)] == [1, 2, 3]
 
 
-def test_file__another_store_begins_with_its_first_event(engine, path, tmp_path):
+def test_file__another_store_begins_with_its_first_event(engine: Engine, path: Path, tmp_path: Path) -> None:
     for number in range(3):
         add_event(engine, "tick", number=number)
     written(engine, path)
@@ -72,7 +74,7 @@ def test_file__another_store_begins_with_its_first_event(engine, path, tmp_path)
     assert [line["kind"] for line in lines(path)] == ["tick"] * 3 + ["tock"] * 6
 
 
-def test_file__goes_on_where_the_last_event_has_been_forgotten(engine, path):
+def test_file__goes_on_where_the_last_event_has_been_forgotten(engine: Engine, path: Path) -> None:
     for _ in range(3):
         add_event(engine, "tick")
     written(engine, path)
@@ -83,7 +85,7 @@ def test_file__goes_on_where_the_last_event_has_been_forgotten(engine, path):
     assert [line["id"] for line in lines(path)] == [1, 2, 3, 4]
 
 
-def test_file__one_of_several_writes_and_another_takes_over(engine, path):
+def test_file__one_of_several_writes_and_another_takes_over(engine: Engine, path: Path) -> None:
     first, second = EventLog(engine, str(path)), EventLog(engine, str(path))
     add_event(engine, "tick")
     for log in (first, second, first):
@@ -96,7 +98,7 @@ def test_file__one_of_several_writes_and_another_takes_over(engine, path):
     second.close()
 
 
-def test_file__that_is_none_is_refused(engine, path, tmp_path):
+def test_file__that_is_none_is_refused(engine: Engine, path: Path, tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text("my novel\n")
     with pytest.raises(EnvironmentLacking, match="another --event-log"):
@@ -106,7 +108,9 @@ def test_file__that_is_none_is_refused(engine, path, tmp_path):
         EventLog(engine, str(tmp_path))
 
 
-def test_standard_error__only_what_comes_from_now_on(engine, capfdbinary):
+def test_standard_error__only_what_comes_from_now_on(
+    engine: Engine, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     add_event(engine, "before")
     log = EventLog(engine, "-")
     log.write_new()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,9 +13,12 @@ from store.flows import FlowColumns
 from store.observed import PortSample, ThresholdChange
 from webui import figures
 
+Row = tuple[float, float | None, str, bool | None]
+"""(at, fct_us or None, size class, met or None)"""
 
-def columns(rows):
-    """Rows of (at, fct_us or None, size class, met or None)."""
+
+def columns(rows: Sequence[Row]) -> FlowColumns:
+    """Return the rows as columns."""
     at, fct, size_class, met = zip(*rows, strict=True) if rows else ((),) * 4
     return FlowColumns(
         at=np.array(at, dtype=float),
@@ -38,7 +43,7 @@ FLOWS = st.lists(
 
 
 @given(FLOWS, st.sampled_from([0.5, 2.0, 7.0]))
-def test_fct_series__each_bin_is_what_numpy_says_of_its_flows(rows, bin_s):
+def test_fct_series__each_bin_is_what_numpy_says_of_its_flows(rows: list[Row], bin_s: float) -> None:
     series = figures.fct_series(columns(rows), 1000, 1060, bin_s)
     for i, start in enumerate(series["at"]):
         inside = [
@@ -56,7 +61,7 @@ def test_fct_series__each_bin_is_what_numpy_says_of_its_flows(rows, bin_s):
 
 
 @given(FLOWS)
-def test_series__no_flow_is_lost_between_bins(rows):
+def test_series__no_flow_is_lost_between_bins(rows: list[Row]) -> None:
     flows = columns(rows)
     assert sum(figures.fct_series(flows, 1000, 1060, 2)["all"]["n"]) == sum(
         f is not None for _, f, _, _ in rows
@@ -66,13 +71,13 @@ def test_series__no_flow_is_lost_between_bins(rows):
     assert (sum(series["n"]), sum(series["missed"])) == (totals["n"], totals["missed"])
 
 
-def test_fct_series__bins_of_two_answers_are_the_same_bins():
+def test_fct_series__bins_of_two_answers_are_the_same_bins() -> None:
     flows = columns([(1003.0, 5.0, "small", None)])
     early, late = figures.fct_series(flows, 1000.3, 1010, 2), figures.fct_series(flows, 1002.1, 1012, 2)
     assert set(early["at"]) & set(late["at"]) == {1002.0, 1004.0, 1006.0, 1008.0, 1010.0}
 
 
-def test_fct_by_class__unfinished_flows_do_not_count():
+def test_fct_by_class__unfinished_flows_do_not_count() -> None:
     summary = figures.fct_by_class(
         columns([(1, 10.0, "small", None), (1, None, "small", False), (1, 30.0, "large", None)])
     )
@@ -81,7 +86,7 @@ def test_fct_by_class__unfinished_flows_do_not_count():
     assert summary["medium"] == {"n": 0, "mean": None, "p50": None, "p95": None, "p99": None}
 
 
-def test_deadline_totals__without_deadline_flows_there_is_no_ratio():
+def test_deadline_totals__without_deadline_flows_there_is_no_ratio() -> None:
     assert figures.deadline_totals(columns([(1, 10.0, "small", None)])) == {
         "n": 0,
         "missed": 0,
@@ -96,29 +101,29 @@ def test_deadline_totals__without_deadline_flows_there_is_no_ratio():
     assert figures.deadline_totals(columns(rows))["miss_ratio"] == 0.25
 
 
-def sample(at, *counts):
+def sample(at: float, *counts: int) -> PortSample:
     return PortSample(at, "s1:1", counts, counts)
 
 
-def test_port_rates__bits_per_second_between_samples():
+def test_port_rates__bits_per_second_between_samples() -> None:
     rates = figures.port_rates([sample(10, 0, 0), sample(12, 250, 1000)])["s1:1"]
     assert rates == [{"at": 12, "rate_bps": 5000, "queue_rates_bps": [1000, 4000]}]
 
 
-def test_port_rates__a_counter_that_went_back_gives_no_rate():
+def test_port_rates__a_counter_that_went_back_gives_no_rate() -> None:
     rates = figures.port_rates([sample(1, 500, 10), sample(2, 0, 0), sample(3, 125, 0), sample(3, 250, 0)])[
         "s1:1"
     ]
     assert [rate["rate_bps"] for rate in rates] == [1000]
 
 
-def test_loads__share_of_the_capacity():
+def test_loads__share_of_the_capacity() -> None:
     rates = figures.port_rates([sample(10, 0), sample(11, 125)])
     assert figures.loads(rates, {"s1:1": 4000})["s1:1"]["load"] == 0.25
     assert figures.loads(rates, {})["s1:1"]["load"] is None
 
 
-def test_thinned__keeps_the_last_of_each_port_and_interval():
+def test_thinned__keeps_the_last_of_each_port_and_interval() -> None:
     changes = [
         ThresholdChange(at, port, 1, (1000,), 9) for at in (0.1, 0.2, 0.9, 1.5) for port in ("s1:1", "s1:2")
     ]

@@ -3,16 +3,19 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
 from store.flows import count_flows
+from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
 
 PATH = "/api/v1/flows"
 
 
-def test_deliver__counts_what_was_new_and_what_was_known(client, engine):
+def test_deliver__counts_what_was_new_and_what_was_known(client: Client, engine: Engine) -> None:
     batch = [record(f"f{i}") for i in range(5)]
     assert client.post(PATH, json=batch).json == {"accepted": 5, "known": 0}
     assert client.post(PATH, json=[*batch, record("f9")]).json == {"accepted": 1, "known": 5}
@@ -20,7 +23,7 @@ def test_deliver__counts_what_was_new_and_what_was_known(client, engine):
     assert count_flows(engine) == 6
 
 
-def test_deliver__twice_in_one_batch_is_once(client):
+def test_deliver__twice_in_one_batch_is_once(client: Client) -> None:
     assert client.post(PATH, json=[record("f1"), record("f1")]).json == {"accepted": 1, "known": 1}
 
 
@@ -46,7 +49,9 @@ def test_deliver__twice_in_one_batch_is_once(client):
         ({"colour": "red"}, "colour"),
     ],
 )
-def test_deliver__one_bad_record_refuses_the_batch_and_is_named(client, engine, changes, field):
+def test_deliver__one_bad_record_refuses_the_batch_and_is_named(
+    client: Client, engine: Engine, changes: dict[str, Any], field: str
+) -> None:
     answer = client.post(PATH, json=[record("f1"), record("f2", **changes)])
     assert answer.status_code == 422
     assert (answer.json["error"]["index"], answer.json["error"]["field"]) == (1, field)
@@ -54,18 +59,18 @@ def test_deliver__one_bad_record_refuses_the_batch_and_is_named(client, engine, 
 
 
 @pytest.mark.parametrize("body", [{}, "x", 1, None, True])
-def test_deliver__anything_but_a_list_is_a_422(client, body):
+def test_deliver__anything_but_a_list_is_a_422(client: Client, body: Any) -> None:
     answer = client.post(PATH, data=json.dumps(body), content_type="application/json")
     assert answer.status_code == 422
 
 
 @pytest.mark.parametrize("element", [None, 1, "x", []])
-def test_deliver__elements_must_be_objects(client, element):
+def test_deliver__elements_must_be_objects(client: Client, element: Any) -> None:
     answer = client.post(PATH, json=[element])
     assert (answer.status_code, answer.json["error"]["index"]) == (422, 0)
 
 
-def test_list__pages_newest_first_without_gap_or_overlap(client):
+def test_list__pages_newest_first_without_gap_or_overlap(client: Client) -> None:
     client.post(PATH, json=[record(f"f{i}") for i in range(25)])
     seen, cursor = [], None
     while True:
@@ -77,7 +82,7 @@ def test_list__pages_newest_first_without_gap_or_overlap(client):
     assert seen == [f"f{i}" for i in reversed(range(25))]
 
 
-def test_list__filters(client):
+def test_list__filters(client: Client) -> None:
     late = {"deadline_us": 1000.0}
     client.post(
         PATH,
@@ -90,7 +95,7 @@ def test_list__filters(client):
         ],
     )
 
-    def ids(**query):
+    def ids(**query: str) -> set[str]:
         return {row["id"] for row in client.get(PATH, query_string=query).json["flows"]}
 
     assert ids(size_class="large") == {"large"}
@@ -105,13 +110,13 @@ def test_list__filters(client):
     "query",
     ["limit=0", "limit=1001", "limit=x", "before=-1", "size_class=tiny", "met=maybe", "src=a%20b", "src="],
 )
-def test_list__bad_queries_are_a_422(client, query):
+def test_list__bad_queries_are_a_422(client: Client, query: str) -> None:
     answer = client.get(f"{PATH}?{query}")
     assert answer.status_code == 422
     assert answer.json["error"]["field"] == query.split("=")[0]
 
 
-def test_fct__by_class_and_scheme(client):
+def test_fct__by_class_and_scheme(client: Client) -> None:
     now = time.time()
     flows = [record(f"p{i}", fct_us=1000.0 * (i + 1), started_at=now - 2) for i in range(9)]
     flows += [record("d1", scheme="dctcp", fct_us=50_000.0, started_at=now - 2)]
@@ -126,7 +131,7 @@ def test_fct__by_class_and_scheme(client):
     assert answer["series"] is None
 
 
-def test_fct__series_holds_each_flow_when_it_finished(client):
+def test_fct__series_holds_each_flow_when_it_finished(client: Client) -> None:
     now = time.time()
     client.post(
         PATH, json=[record("f1", started_at=now - 10, fct_us=3e6), record("old", started_at=now - 100)]
@@ -138,12 +143,12 @@ def test_fct__series_holds_each_flow_when_it_finished(client):
     assert len(series["at"]) in (30, 31, 32)
 
 
-def test_fct__a_long_window_has_no_more_bins_than_allowed(client):
+def test_fct__a_long_window_has_no_more_bins_than_allowed(client: Client) -> None:
     answer = client.get("/api/v1/fct?window_s=86400&bin_s=0.1").json
     assert len(answer["series"]["at"]) <= 5001
 
 
-def test_deadlines(client):
+def test_deadlines(client: Client) -> None:
     flows = [record(f"m{i}", deadline_us=1e4, met=i > 0) for i in range(4)] + [record("none")]
     client.post(PATH, json=flows)
     answer = client.get("/api/v1/deadlines?bin_s=5").json
@@ -153,5 +158,5 @@ def test_deadlines(client):
 
 @pytest.mark.parametrize("path", ["fct", "deadlines"])
 @pytest.mark.parametrize("query", ["window_s=0", "window_s=inf", "bin_s=0", "bin_s=nan", "window_s=1e9"])
-def test_windows__bad_ones_are_a_422(client, path, query):
+def test_windows__bad_ones_are_a_422(client: Client, path: str, query: str) -> None:
     assert client.get(f"/api/v1/{path}?{query}").status_code == 422

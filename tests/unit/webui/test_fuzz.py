@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is sent: a 4xx with the error's shape or a 2xx, never a 5xx, and nothing half done."""
+"""For any input: a 4xx with the error's shape or a 2xx, never a 5xx, and never a partial change."""
 
 from __future__ import annotations
 
 import json
 import tempfile
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -14,13 +15,13 @@ from policy.errors import FieldError
 from policy.records import FlowRecord
 from store.engine import open_store
 from store.flows import all_flows, count_flows
-from tests.unit.webui.conftest import TOKEN
+from tests.unit.webui.conftest import TOKEN, Answer, Client
 from tests.unit.webui.records import record
 from webui.app import create_app
 
 FOLDER = tempfile.TemporaryDirectory(prefix="sluice-fuzz-")
 ENGINE = open_store(f"sqlite:///{FOLDER.name}/store.db")
-CLIENT = create_app(ENGINE, TOKEN).test_client()
+CLIENT = cast(Client, create_app(ENGINE, TOKEN).test_client())
 
 SCALARS = st.one_of(
     st.none(),
@@ -48,8 +49,8 @@ CHANGED = st.builds(
 MANY = settings(max_examples=300, suppress_health_check=list(HealthCheck))
 
 
-def check(answer):
-    """The answer's status, when it is one that a client may get."""
+def check(answer: Answer) -> int:
+    """Return the answer's status, which must be one that a client may get."""
     assert answer.status_code < 500, answer.text
     if answer.status_code >= 400:
         assert set(answer.json["error"]) == {"code", "problem", "field", "index"}
@@ -57,7 +58,7 @@ def check(answer):
     return answer.status_code
 
 
-def send(method, path, body):
+def send(method: str, path: str, body: str | bytes) -> Answer:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     return CLIENT.open(path, method=method, data=body, content_type="application/json", headers=headers)
 
@@ -67,7 +68,7 @@ def send(method, path, body):
 @example(record("f", fct_us=10**400))
 @example(record("f", bytes=1e12))
 @example({**record("f"), "": 1})
-def test_flow_record__a_document_is_one_or_a_field_error(document):
+def test_flow_record__a_document_is_one_or_a_field_error(document: Any) -> None:
     try:
         kept = FlowRecord.from_document(document)
     except FieldError:
@@ -77,7 +78,7 @@ def test_flow_record__a_document_is_one_or_a_field_error(document):
 
 @MANY
 @given(st.lists(st.one_of(CHANGED, JSON), max_size=4))
-def test_deliver__any_json(documents):
+def test_deliver__any_json(documents: list[Any]) -> None:
     before = count_flows(ENGINE)
     try:
         body = json.dumps(documents)
@@ -96,7 +97,7 @@ def test_deliver__any_json(documents):
 @example(b"[" + b"9" * 100_000 + b"]")
 @example(b'["\\ud800"]')
 @example(b"\xff\xfe[\x00]\x00")
-def test_any_bytes__everywhere(body):
+def test_any_bytes__everywhere(body: bytes) -> None:
     for method, path in (
         ("POST", "/api/v1/flows"),
         ("POST", "/api/v1/agents/h1"),
@@ -109,19 +110,19 @@ def test_any_bytes__everywhere(body):
 @given(
     st.dictionaries(st.sampled_from(["kind", "connections", "ports", "spool_depth", "x"]), JSON, max_size=5)
 )
-def test_heartbeat__any_json(document):
+def test_heartbeat__any_json(document: dict[str, Any]) -> None:
     try:
         body = json.dumps({"kind": "port", **document})
     except (ValueError, UnicodeError):
         return
     check(send("POST", "/api/v1/agents/fuzz", body))
-    # What one agent has sent is in what everybody is shown.
+    # What one agent sent is in what every client gets.
     assert check(CLIENT.get("/metrics")) == check(CLIENT.get("/api/v1/health")) == 200
     assert b"snapshot" in CLIENT.get("/api/v1/events?count=1").data
 
 
 @pytest.mark.parametrize("length", ["99999999999999999999", "-1", "x", "8000001"])
-def test_a_length_that_is_none_or_too_much_is_refused_before_it_is_read(length):
+def test_a_length_that_is_none_or_too_much_is_refused_before_it_is_read(length: str) -> None:
     answer = CLIENT.post(
         "/api/v1/flows", data=b"[]", content_type="application/json", headers={"Content-Length": length}
     )

@@ -2,44 +2,55 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
 from policy.records import FlowRecord
 from runtime.wait import wait_until
-from store.flows import all_flows
+from store.flows import add_batches, all_flows
 from tests.unit.webui.records import record
 from webui import ingestion as ingestion_module
 from webui.ingestion import Ingestion
 
 
-def batch(name, count):
+def batch(name: str, count: int) -> list[FlowRecord]:
     return [FlowRecord.from_document(record(f"{name}.{i}")) for i in range(count)]
 
 
 class Slow:
-    """Holds the first transaction until it is let go, and notes how many batches each one has."""
+    """Holds the first transaction until it is released, and records how many batches each one has."""
 
-    def __init__(self, monkeypatch, failing=()):
-        self.sizes, self.go, self.failing = [], threading.Event(), failing
-        self.original = ingestion_module.add_batches
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, failing: Sequence[int] = ()) -> None:
+        self.sizes: list[list[int]] = []
+        self.go, self.failing = threading.Event(), failing
         monkeypatch.setattr(ingestion_module, "add_batches", self)
 
-    def __call__(self, engine, batches):
+    def __call__(self, engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list[int]:
         self.sizes.append([len(records) for records in batches])
         if len(self.sizes) == 1:
             assert self.go.wait(20)
         if len(self.sizes) in self.failing:
             raise OperationalError("INSERT", {}, Exception("the disk is full"))
-        return self.original(engine, batches)
+        return add_batches(engine, batches)
 
 
-def deliver(ingestion, batches):
-    """All at once, the first of them before the others; what each call returned or raised, by its name."""
-    results = {}
+def _waiting(ingestion: Ingestion, count: int) -> bool:
+    return len(ingestion._waiting) == count
 
-    def add(name, records):
+
+def deliver(
+    ingestion: Ingestion, batches: Mapping[str, Sequence[FlowRecord]]
+) -> tuple[list[threading.Thread], dict[str, Any]]:
+    """Deliver all at once, the first before the others. Returns what each call returned or raised,
+    by its name."""
+    results: dict[str, Any] = {}
+
+    def add(name: str, records: Sequence[FlowRecord]) -> None:
         try:
             results[name] = ingestion.add(records)
         except OperationalError as error:
@@ -48,12 +59,14 @@ def deliver(ingestion, batches):
     threads = [threading.Thread(target=add, args=item) for item in batches.items()]
     for number, thread in enumerate(threads):
         thread.start()
-        # The first is being written, each later one waits.
-        wait_until(lambda number=number: len(ingestion._waiting) == number, "the delivery waits")
+        # The first one is being written; each later one waits.
+        wait_until(partial(_waiting, ingestion, number), "the delivery waits")
     return threads, results
 
 
-def test_add__what_came_while_another_was_written_is_written_together(engine, monkeypatch):
+def test_add__what_came_while_another_was_written_is_written_together(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slow, ingestion = Slow(monkeypatch), Ingestion(engine)
     deliveries = {
         "a": batch("a", 2),
@@ -70,7 +83,7 @@ def test_add__what_came_while_another_was_written_is_written_together(engine, mo
     assert len(all_flows(engine)) == 6
 
 
-def test_add__so_many_go_together_and_no_more(engine, monkeypatch):
+def test_add__so_many_go_together_and_no_more(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingestion_module, "MOST_TOGETHER", 5)
     slow, ingestion = Slow(monkeypatch), Ingestion(engine)
     deliveries = {
@@ -84,7 +97,9 @@ def test_add__so_many_go_together_and_no_more(engine, monkeypatch):
     assert sum(results.values()) == 17
 
 
-def test_add__a_store_that_fails_is_told_to_those_whose_records_it_did_not_take(engine, monkeypatch):
+def test_add__a_store_that_fails_is_told_to_those_whose_records_it_did_not_take(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slow, ingestion = Slow(monkeypatch, failing=(2,)), Ingestion(engine)
     threads, results = deliver(ingestion, {name: batch(name, 1) for name in "abc"})
     slow.go.set()
@@ -96,12 +111,14 @@ def test_add__a_store_that_fails_is_told_to_those_whose_records_it_did_not_take(
     assert ingestion.add(batch("b", 1)) == 1
 
 
-def test_add__nothing(engine):
+def test_add__nothing(engine: Engine) -> None:
     assert Ingestion(engine).add([]) == 0
 
 
 @pytest.mark.parametrize("failing", [(), (1,)])
-def test_add__leaves_the_way_free(engine, monkeypatch, failing):
+def test_add__leaves_the_way_free(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, failing: Sequence[int]
+) -> None:
     slow, ingestion = Slow(monkeypatch, failing), Ingestion(engine)
     slow.go.set()
     try:

@@ -4,20 +4,24 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 
 from policy.desired import Policy
 from store.desired import put_policy
 from store.observed import add_event
+from tests.kit.known import known
+from tests.unit.webui.conftest import Client
 from webui import live as live_module
 from webui.live import GREETING_EVENTS, Live, sse_frame
 from webui.recent import RecentFlows
 
 
-def messages(raw: bytes):
-    """(event name, id or None, document) of each message; comments and retry lines left out."""
+def messages(raw: bytes) -> list[tuple[str, str | None, Any]]:
+    """Return (event name, id or None, document) of each message, without comments and retry lines."""
     found = []
     for block in raw.decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines())
@@ -27,17 +31,17 @@ def messages(raw: bytes):
 
 
 @pytest.fixture
-def stopping():
+def stopping() -> Iterator[threading.Event]:
     event = threading.Event()
     yield event
     event.set()
 
 
-def test_sse_frame__one_message():
+def test_sse_frame__one_message() -> None:
     assert sse_frame("event", {"a": "x\ny"}, 7) == b'id: 7\nevent: event\ndata: {"a":"x\\ny"}\n\n'
 
 
-def test_events__a_snapshot_has_every_part(client):
+def test_events__a_snapshot_has_every_part(client: Client) -> None:
     answer = client.get("/api/v1/events?count=1")
     assert answer.mimetype == "text/event-stream"
     [(name, _, snapshot)] = messages(answer.data)
@@ -55,10 +59,13 @@ def test_events__a_snapshot_has_every_part(client):
     }
 
 
-def test_events__start_with_the_past_ones_and_resume_after_the_last_seen(client, engine):
+def test_events__start_with_the_past_ones_and_resume_after_the_last_seen(
+    client: Client, engine: Engine
+) -> None:
     for number in range(GREETING_EVENTS + 5):
         add_event(engine, "tick", number=number)
-    ids = [int(i) for name, i, _ in messages(client.get("/api/v1/events?count=1").data) if name == "event"]
+    past = messages(client.get("/api/v1/events?count=1").data)
+    ids = [int(known(number)) for name, number, _ in past if name == "event"]
     assert ids == list(range(6, GREETING_EVENTS + 6))
     resumed = client.get("/api/v1/events?count=1", headers={"Last-Event-ID": str(GREETING_EVENTS + 3)})
     assert [i for name, i, _ in messages(resumed.data) if name == "event"] == [
@@ -68,7 +75,9 @@ def test_events__start_with_the_past_ones_and_resume_after_the_last_seen(client,
 
 
 @pytest.mark.parametrize("header", ["x", "-1", "1e3", "9" * 400, "²"])
-def test_events__a_strange_last_event_id_counts_as_absent(client, engine, header):
+def test_events__a_strange_last_event_id_counts_as_absent(
+    client: Client, engine: Engine, header: str
+) -> None:
     add_event(engine, "tick")
     answer = client.get(
         "/api/v1/events?count=1", headers={"Last-Event-ID": header.encode("utf-8").decode("latin-1")}
@@ -76,7 +85,9 @@ def test_events__a_strange_last_event_id_counts_as_absent(client, engine, header
     assert [name for name, _, _ in messages(answer.data)] == ["event", "snapshot"]
 
 
-def test_live__an_event_reaches_a_client_once(engine, stopping, monkeypatch):
+def test_live__an_event_reaches_a_client_once(
+    engine: Engine, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(live_module, "INTERVAL_S", 0.05)
     stream = Live(engine, RecentFlows(engine), stopping).stream(count=6)
     seen = []
@@ -89,11 +100,18 @@ def test_live__an_event_reaches_a_client_once(engine, stopping, monkeypatch):
     assert seen[-1][2]["policy"]["policy"]["scheme"] == "tcp"
 
 
-def test_live__many_clients_cost_one_look_a_second(engine, stopping, monkeypatch):
+def test_live__many_clients_cost_one_look_a_second(
+    engine: Engine, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looks = []
     live = Live(engine, RecentFlows(engine), stopping)
     look = live._look
-    monkeypatch.setattr(live, "_look", lambda: looks.append(1) or look())
+
+    def counted() -> Any:
+        looks.append(1)
+        return look()
+
+    monkeypatch.setattr(live, "_look", counted)
     threads = [threading.Thread(target=lambda: list(live.stream(count=3))) for _ in range(25)]
     began = time.monotonic()
     for thread in threads:
@@ -103,7 +121,9 @@ def test_live__many_clients_cost_one_look_a_second(engine, stopping, monkeypatch
     assert len(looks) <= time.monotonic() - began + 3
 
 
-def test_live__a_store_that_fails_is_told_and_survived(engine, stopping, monkeypatch):
+def test_live__a_store_that_fails_is_told_and_survived(
+    engine: Engine, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(live_module, "INTERVAL_S", 0.05)
     stream = Live(engine, RecentFlows(engine), stopping).stream()
     names = []
@@ -121,7 +141,7 @@ def test_live__a_store_that_fails_is_told_and_survived(engine, stopping, monkeyp
     assert "trouble" in names
 
 
-def test_live__ends_when_the_process_stops(engine, stopping):
+def test_live__ends_when_the_process_stops(engine: Engine, stopping: threading.Event) -> None:
     live = Live(engine, RecentFlows(engine), stopping)
     done = []
     thread = threading.Thread(target=lambda: done.append(list(live.stream())))

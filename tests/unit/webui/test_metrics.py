@@ -4,23 +4,26 @@ from __future__ import annotations
 import math
 import time
 
+from flask import Flask
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import Engine
 
 from policy.desired import Policy
 from store.desired import put_policy
 from store.totals import FLOW_SECONDS, METRICS, RULES_CHANGED, Tally, flush
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
+from tests.unit.webui.conftest import Client
 from tests.unit.webui.records import record
 from tests.web.synthetic import Network
 from webui.services import EXTENSION
 
 
-def scrape(client):
-    """Sample name → labels as a sorted tuple → value."""
+def scrape(client: Client) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    """Return sample name → labels as a sorted tuple → value."""
     answer = client.get("/metrics")
     assert answer.status_code == 200
     assert answer.mimetype == "text/plain"
-    found = {}
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for family in text_string_to_metric_families(answer.text):
         for sample in family.samples:
             labels = tuple(sorted(sample.labels.items()))
@@ -29,7 +32,7 @@ def scrape(client):
     return found
 
 
-def test_metrics__an_empty_store(client):
+def test_metrics__an_empty_store(client: Client) -> None:
     found = scrape(client)
     assert found["sluice_controller_up"] == {(): 0.0}
     assert found["sluice_controller_rules_changed_total"] == {(): 0.0}
@@ -37,7 +40,7 @@ def test_metrics__an_empty_store(client):
     assert found["sluice_policy_version"] == {(): 0.0}
 
 
-def test_metrics__flows_by_class_and_scheme(client):
+def test_metrics__flows_by_class_and_scheme(client: Client) -> None:
     client.post("/api/v1/flows", json=[record(f"f{i}", fct_us=1500.0) for i in range(5)])
     late = {"deadline_us": 1.0, "met": False}
     client.post("/api/v1/flows", json=[record("l", size_class="large", scheme="tcp", fct_us=1e9, **late)])
@@ -68,7 +71,7 @@ def test_metrics__flows_by_class_and_scheme(client):
     }
 
 
-def test_metrics__the_network(client, engine):
+def test_metrics__the_network(client: Client, engine: Engine) -> None:
     network = Network(engine)
     policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 4})
     version = put_policy(engine, policy, "test")
@@ -93,19 +96,19 @@ def test_metrics__the_network(client, engine):
     assert found["sluice_queue_marked_packets_total"] == {(("port", "s1:1"), ("queue", "0")): 3.0}
 
 
-def test_metrics__what_other_processes_have_counted(client, engine):
+def test_metrics__what_other_processes_have_counted(client: Client, engine: Engine) -> None:
     tally = Tally()
     tally.count(RULES_CHANGED, 17)
     flush(engine, tally)
     assert scrape(client)["sluice_controller_rules_changed_total"] == {(): 17.0}
 
 
-def test_metrics__what_this_worker_has_counted_is_in_the_answer(client, app):
+def test_metrics__what_this_worker_has_counted_is_in_the_answer(client: Client, app: Flask) -> None:
     app.extensions[EXTENSION].tally.count(RULES_CHANGED, 5)
     assert scrape(client)["sluice_controller_rules_changed_total"] == {(): 5.0}
 
 
-def test_metrics__every_metric_is_announced(client):
+def test_metrics__every_metric_is_announced(client: Client) -> None:
     text = client.get("/metrics").text
     for metric in METRICS:
         assert f"# HELP {metric.name}" in text

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
-from sqlalchemy import text
+from flask import Flask
+from sqlalchemy import Engine, text
 
-from policy.agents import MAX_HEARTBEAT_BYTES
+from policy.agents import MAX_HEARTBEAT_BYTES, Heartbeat
 from policy.desired import Policy
 from policy.entries import write
 from policy.schemes import SCHEMES
@@ -24,10 +26,11 @@ from store.observed import (
     put_switch,
 )
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
+from tests.unit.webui.conftest import Client
 from tests.web.synthetic import leaf_spine
 
 
-def test_health__nobody_is_there_yet(client):
+def test_health__nobody_is_there_yet(client: Client) -> None:
     health = client.get("/api/v1/health").json
     assert health["status"] == "degraded"
     assert health["store"] == {"reachable": True, "kind": "sqlite"}
@@ -35,14 +38,14 @@ def test_health__nobody_is_there_yet(client):
     assert health["agents"] == []
 
 
-def everyone(engine):
+def everyone(engine: Engine) -> None:
     put_topology(engine, leaf_spine())
     for node in leaf_spine().switches:
         put_switch(engine, node.dpid, node.name, connected=True, policy_version=1)
     put_agent(engine, "h1", host_heartbeat(flows_received=3))
 
 
-def test_health__ok_when_all_are_there(client, engine):
+def test_health__ok_when_all_are_there(client: Client, engine: Engine) -> None:
     everyone(engine)
     health = client.get("/api/v1/health").json
     assert health["status"] == "ok"
@@ -51,7 +54,7 @@ def test_health__ok_when_all_are_there(client, engine):
     assert 0 <= health["agents"][0]["age_s"] < 60
 
 
-def test_health__a_silent_agent_is_away(client, engine):
+def test_health__a_silent_agent_is_away(client: Client, engine: Engine) -> None:
     everyone(engine)
     with engine.begin() as connection:
         connection.execute(text("UPDATE agents SET seen_at = seen_at - 60"))
@@ -60,7 +63,9 @@ def test_health__a_silent_agent_is_away(client, engine):
     assert health["agents"][0]["alive"] is False
 
 
-def test_health__the_switches_of_a_silent_controller_are_not_connected(client, engine):
+def test_health__the_switches_of_a_silent_controller_are_not_connected(
+    client: Client, engine: Engine
+) -> None:
     everyone(engine)
     with engine.begin() as connection:
         connection.execute(text("UPDATE switches SET seen_at = seen_at - 60"))
@@ -71,14 +76,14 @@ def test_health__the_switches_of_a_silent_controller_are_not_connected(client, e
     assert (controller["alive"], controller["connected"]) == (True, 6)
 
 
-def test_health__a_store_that_fails_is_a_503(client, engine):
+def test_health__a_store_that_fails_is_a_503(client: Client, engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(text("DROP TABLE switches"))
     answer = client.get("/api/v1/health")
     assert (answer.status_code, answer.json["error"]["code"]) == (503, "store-unavailable")
 
 
-def test_topology(client, engine):
+def test_topology(client: Client, engine: Engine) -> None:
     assert client.get("/api/v1/topology").json == {"topology": None}
     put_topology(engine, leaf_spine())
     document = client.get("/api/v1/topology").json["topology"]
@@ -86,19 +91,19 @@ def test_topology(client, engine):
     assert len(document["hosts"]) == 16
 
 
-def test_schemes__all_of_them_with_their_colours(client):
+def test_schemes__all_of_them_with_their_colours(client: Client) -> None:
     answer = client.get("/api/v1/schemes").json["schemes"]
     assert {row["name"]: row["colour"] for row in answer} == {s.name: s.colour for s in SCHEMES.values()}
 
 
-def test_schemes__say_which_this_network_cannot_carry_out(client):
+def test_schemes__say_which_this_network_cannot_carry_out(client: Client) -> None:
     answer = client.get("/api/v1/schemes").json["schemes"]
     refused = {row["name"]: row["refused"] for row in answer if row["refused"]}
     assert refused.keys() == {"d3", "pfabric"}
     assert "--on simulator" in refused["d3"]
 
 
-def test_thresholds__now_and_since(client, engine):
+def test_thresholds__now_and_since(client: Client, engine: Engine) -> None:
     now = time.time()
     add_thresholds(
         engine,
@@ -123,7 +128,7 @@ def test_thresholds__now_and_since(client, engine):
     assert len(answer["history"]) <= 4
 
 
-def test_ports__rate_load_and_history(client, engine):
+def test_ports__rate_load_and_history(client: Client, engine: Engine) -> None:
     put_topology(engine, leaf_spine())
     now = time.time()
     counts = [(0, 0), (1_250_000, 0), (1_250_000, 2_500_000)]
@@ -143,21 +148,21 @@ def test_ports__rate_load_and_history(client, engine):
 
 @pytest.mark.parametrize("path", ["thresholds", "ports"])
 @pytest.mark.parametrize("query", ["since=-1", "since=x", "since=nan", "port=s1", "port=%27;--", "port=s1:x"])
-def test_ports__bad_queries_are_a_422(client, path, query):
+def test_ports__bad_queries_are_a_422(client: Client, path: str, query: str) -> None:
     assert client.get(f"/api/v1/{path}?{query}").status_code == 422
 
 
-def beat(client, heartbeat, name="h1"):
+def beat(client: Client, heartbeat: Heartbeat, name: str = "h1") -> Any:
     answer = client.post(f"/api/v1/agents/{name}", json=document(heartbeat))
     assert answer.status_code == 200, answer.text
     return answer.json
 
 
-def test_heartbeat__before_the_first_policy_there_is_nothing_to_set(client):
+def test_heartbeat__before_the_first_policy_there_is_nothing_to_set(client: Client) -> None:
     assert beat(client, host_heartbeat()) == {"policy_version": 0, "host": None, "ports": None}
 
 
-def test_heartbeat__answers_what_the_policy_wants(client, engine):
+def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine) -> None:
     put_policy(engine, Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "idle_gap_ms": 5}), "test")
     assert beat(client, host_heartbeat(flows_received=5)) == {
         "policy_version": 1,
@@ -190,14 +195,16 @@ def test_heartbeat__answers_what_the_policy_wants(client, engine):
         ({"scheme": "datcp", "mark_min": "9KB", "mark_max": "15KB"}, "sluice_datcp", (9_000, 15_000)),
     ],
 )
-def test_heartbeat__of_a_port_agent(client, engine, policy, control, marks):
+def test_heartbeat__of_a_port_agent(
+    client: Client, engine: Engine, policy: dict[str, Any], control: str, marks: tuple[int | None, ...]
+) -> None:
     put_policy(engine, Policy.from_document(policy), "test")
     answer = beat(client, port_heartbeat(), "ports")
     assert answer["host"]["congestion_control"] == control
     assert (answer["ports"]["mark_bytes"], answer["ports"]["mark_max_bytes"]) == marks
 
 
-def test_heartbeat__answers_what_ports_do_beyond_marking(client, engine):
+def test_heartbeat__answers_what_ports_do_beyond_marking(client: Client, engine: Engine) -> None:
     fish = {"scheme": "fish", "queues": 2, "thresholds": ["1MB"], "mark_at_core": "250pkt", "sub_queues": 4}
     put_policy(engine, Policy.from_document(fish), "test")
     ports = beat(client, host_heartbeat())["ports"]
@@ -205,7 +212,7 @@ def test_heartbeat__answers_what_ports_do_beyond_marking(client, engine):
     assert (ports["sub_queues"], ports["release_ns"]) == (4, 1_000_000)
 
 
-def test_heartbeat__says_what_the_schemes_tags_carry(client, engine):
+def test_heartbeat__says_what_the_schemes_tags_carry(client: Client, engine: Engine) -> None:
     put_policy(engine, Policy.from_document({"scheme": "aemon", "urgent_after": "50KB"}), "test")
     host = beat(client, host_heartbeat())["host"]
     assert (host["tags_deadlines"], host["urgent_after_bytes"], host["tags_sizes"]) == (True, 50_000, False)
@@ -215,14 +222,16 @@ def test_heartbeat__says_what_the_schemes_tags_carry(client, engine):
     ("key", "value"),
     [("spool_depth", 10**400), ("spool_depth", -1), ("spool_depth", "3"), ("colour", "red"), ("pid", None)],
 )
-def test_heartbeat__a_bad_or_missing_key_is_named(client, engine, key, value):
+def test_heartbeat__a_bad_or_missing_key_is_named(
+    client: Client, engine: Engine, key: str, value: Any
+) -> None:
     body = document(host_heartbeat(), **{key: value})
     answer = client.post("/api/v1/agents/h1", data=json.dumps(body), content_type="application/json")
     assert (answer.status_code, answer.json["error"]["field"]) == (422, key)
     assert all_agents(engine) == []
 
 
-def test_heartbeat__is_bounded(client):
+def test_heartbeat__is_bounded(client: Client) -> None:
     ports = {f"s1:{number}": [queue_counters()] * 8 for number in range(1025)}
     body = json.dumps(document(port_heartbeat(), ports=[write(c) for c in ports["s1:1"]]))
     assert client.post("/api/v1/agents/p", data=body, content_type="application/json").status_code == 422
@@ -231,14 +240,14 @@ def test_heartbeat__is_bounded(client):
 
 
 @pytest.mark.parametrize("body", [{}, {"kind": "router"}, {"kind": ["host"]}, [], None, "host"])
-def test_heartbeat__without_a_kind_is_a_422(client, engine, body):
+def test_heartbeat__without_a_kind_is_a_422(client: Client, engine: Engine, body: Any) -> None:
     answer = client.post("/api/v1/agents/h1", data=json.dumps(body), content_type="application/json")
     assert answer.status_code == 422
     assert all_agents(engine) == []
 
 
 @pytest.mark.parametrize("name", ["a%20b", "x" * 65, "%00", "%F0%9F%98%80"])
-def test_heartbeat__bad_names_are_a_422(client, name):
+def test_heartbeat__bad_names_are_a_422(client: Client, name: str) -> None:
     assert client.post(f"/api/v1/agents/{name}", json=document(host_heartbeat())).status_code == 422
 
 
@@ -252,7 +261,7 @@ def test_heartbeat__bad_names_are_a_422(client, name):
         ("POST", "/api/v1/agents/a/b", 404, "not-found"),
     ],
 )
-def test_errors__one_shape(client, method, path, status, code):
+def test_errors__one_shape(client: Client, method: str, path: str, status: int, code: str) -> None:
     answer = client.open(path, method=method)
     assert answer.status_code == status
     assert answer.json["error"]["code"] == code
@@ -261,14 +270,14 @@ def test_errors__one_shape(client, method, path, status, code):
         assert answer.headers["Allow"]
 
 
-def test_errors__a_bug_is_a_500_that_tells_nothing(app, client):
-    app.add_url_rule("/boom", "boom", lambda: 1 // 0)
+def test_errors__a_bug_is_a_500_that_tells_nothing(app: Flask, client: Client) -> None:
+    app.add_url_rule("/boom", "boom", lambda: str(1 // 0))
     answer = client.get("/boom")
     assert (answer.status_code, answer.json["error"]["code"]) == (500, "internal")
     assert "division" not in answer.text
 
 
-def test_page__is_served_with_no_foreign_sources(client):
+def test_page__is_served_with_no_foreign_sources(client: Client) -> None:
     answer = client.get("/")
     assert answer.status_code == 200
     assert "default-src 'self'" in answer.headers["Content-Security-Policy"]

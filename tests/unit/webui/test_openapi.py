@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenAPI document is true: schemathesis sends what it allows and what it forbids, and checks every answer."""
+"""The OpenAPI document is correct: schemathesis sends what it allows and what it forbids, and
+checks every answer."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ import itertools
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import schemathesis
@@ -14,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from store.desired import current_version, mark_applied
 from store.engine import open_store
+from tests.kit.known import known
 from tests.unit.webui.conftest import TOKEN
 from tests.web.synthetic import Network, fill
 from webui.app import create_app
@@ -21,10 +25,11 @@ from webui.app import create_app
 EXAMPLES = 40
 
 
-def configuration():
-    """All checks, with one thing that JSON Schema cannot say: thresholds increase and are one fewer than the queues.
+def configuration() -> schemathesis.Config:
+    """Return all checks, with one rule that JSON Schema cannot express: thresholds increase, one
+    fewer than the queues.
 
-    So a policy that the schema allows may be refused with a 422, and only there.
+    So only there a policy that the schema allows may be refused with a 422.
     """
     accepted = {"positive_data_acceptance": {"expected-statuses": ["2xx", "422"]}}
     return schemathesis.Config.from_dict(
@@ -35,7 +40,7 @@ def configuration():
     )
 
 
-# The test is collected from the document, so the application stands before any fixture does.
+# The test is collected from the document, so the application exists before any fixture.
 FOLDER = tempfile.TemporaryDirectory(prefix="sluice-openapi-")
 ENGINE = open_store(f"sqlite:///{FOLDER.name}/store.db")
 APP = create_app(ENGINE, TOKEN)
@@ -46,7 +51,7 @@ schema = schemathesis.openapi.from_wsgi("/openapi/openapi.json", APP, config=con
 
 
 @pytest.fixture(scope="module", autouse=True)
-def some_of_everything():
+def some_of_everything() -> Iterator[None]:
     network = Network(ENGINE)
     fill(network, time.time(), 8)
     network.heartbeats(1)
@@ -58,25 +63,25 @@ def some_of_everything():
     controller.join()
 
 
-def apply_at_once(stop):
-    """A controller that is always there: a PUT need not wait for its time to be over."""
+def apply_at_once(stop: threading.Event) -> None:
+    """Play a controller that applies every policy at once, so that no PUT waits."""
     while not stop.wait(0.01):
         mark_applied(ENGINE, current_version(ENGINE))
 
 
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-def test_api(case):
+def test_api(case: schemathesis.Case[Any]) -> None:
     case.call_and_validate()
 
 
-def test_document__describes_every_route():
+def test_document__describes_every_route() -> None:
     described = {(path, method.upper()) for path, item in APP.api_doc["paths"].items() for method in item}
     rules = [rule for rule in APP.url_map.iter_rules() if rule.rule.startswith("/api/")]
     routes = {
         (rule.rule.replace("<", "{").replace(">", "}"), method)
         for rule, method in itertools.chain.from_iterable(
-            [(rule, method) for method in rule.methods - {"HEAD", "OPTIONS"}] for rule in rules
+            [(rule, method) for method in known(rule.methods) - {"HEAD", "OPTIONS"}] for rule in rules
         )
     }
     assert described == routes

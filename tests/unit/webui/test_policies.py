@@ -4,22 +4,27 @@ from __future__ import annotations
 import json
 import threading
 import time
+from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
 from policy.desired import Policy
 from store.desired import current_version, mark_applied, put_policy
 from store.observed import newest_events
+from tests.unit.webui.conftest import Client
 from webui.api.policies import wait_applied
 
 PATH = "/api/v1/policy"
 
 
-def test_read_policy__none_before_the_first(client):
+def test_read_policy__none_before_the_first(client: Client) -> None:
     assert client.get(PATH).json == {"current": None, "history": []}
 
 
-def test_change_policy__pending_until_the_controller_applies_it(client, engine, bearer):
+def test_change_policy__pending_until_the_controller_applies_it(
+    client: Client, engine: Engine, bearer: dict[str, str]
+) -> None:
     answer = client.put(f"{PATH}?wait_s=0", json={"scheme": "pias"}, headers=bearer)
     assert answer.status_code == 202
     assert answer.json["state"] == "pending"
@@ -31,8 +36,10 @@ def test_change_policy__pending_until_the_controller_applies_it(client, engine, 
     assert current["version"] == answer.json["version"]
 
 
-def test_change_policy__answers_200_once_it_is_applied(client, engine, bearer):
-    def controller():
+def test_change_policy__answers_200_once_it_is_applied(
+    client: Client, engine: Engine, bearer: dict[str, str]
+) -> None:
+    def controller() -> None:
         while not current_version(engine):
             time.sleep(0.01)
         mark_applied(engine, current_version(engine))
@@ -46,7 +53,9 @@ def test_change_policy__answers_200_once_it_is_applied(client, engine, bearer):
     assert answer.json["applied_at"] >= answer.json["created_at"]
 
 
-def test_change_policy__versions_count_up_and_old_ones_are_superseded(client, bearer):
+def test_change_policy__versions_count_up_and_old_ones_are_superseded(
+    client: Client, bearer: dict[str, str]
+) -> None:
     for scheme in ("tcp", "dctcp", "mlfq-adaptive"):
         client.put(f"{PATH}?wait_s=0", json={"scheme": scheme}, headers=bearer)
     history = client.get(PATH).json["history"]
@@ -56,8 +65,8 @@ def test_change_policy__versions_count_up_and_old_ones_are_superseded(client, be
     assert len(client.get(f"{PATH}?limit=2").json["history"]) == 2
 
 
-def test_change_policy__the_ramp_and_what_was_before_it(client, bearer):
-    """A policy of before there were ramps has neither end of one in its document."""
+def test_change_policy__the_ramp_and_what_was_before_it(client: Client, bearer: dict[str, str]) -> None:
+    """The document of a policy from before ramps existed has neither end of one."""
     answer = client.put(f"{PATH}?wait_s=0", json={"scheme": "datcp", "mark_min": "40KB"}, headers=bearer)
     policy = answer.json["policy"]
     assert (policy["mark_at"], policy["mark_min"], policy["mark_max"]) == (None, 40_000, 120_000)
@@ -68,7 +77,9 @@ def test_change_policy__the_ramp_and_what_was_before_it(client, bearer):
 
 
 @pytest.mark.parametrize("scheme", ["pfabric", "d3"])
-def test_change_policy__what_the_ports_cannot_do_is_refused_with_the_remedy(client, bearer, scheme):
+def test_change_policy__what_the_ports_cannot_do_is_refused_with_the_remedy(
+    client: Client, bearer: dict[str, str], scheme: str
+) -> None:
     answer = client.put(f"{PATH}?wait_s=0", json={"scheme": scheme}, headers=bearer)
     assert answer.status_code == 422
     assert answer.json["error"]["field"] == "scheme"
@@ -77,26 +88,31 @@ def test_change_policy__what_the_ports_cannot_do_is_refused_with_the_remedy(clie
     assert client.get(PATH).json["current"] is None
 
 
-def test_change_policy__what_does_without_is_taken(client, bearer):
+def test_change_policy__what_does_without_is_taken(client: Client, bearer: dict[str, str]) -> None:
     document = {"scheme": "sluice", "flow_queues": False, "shares": []}
     answer = client.put(f"{PATH}?wait_s=0", json=document, headers=bearer)
     assert answer.status_code == 202
     assert (answer.json["policy"]["shares"], answer.json["policy"]["flow_queues"]) == (None, False)
 
 
-def test_change_policy__overrides_are_part_of_the_document_and_their_bad_fields_are_named(client, bearer):
-    overrides = [{"ports": ["*"], "freeze": True}, {"ports": ["s1:2"], "thresholds": ["10KB"]}]
+def test_change_policy__overrides_are_part_of_the_document_and_their_bad_fields_are_named(
+    client: Client, bearer: dict[str, str]
+) -> None:
+    overrides: list[dict[str, Any]] = [
+        {"ports": ["*"], "freeze": True},
+        {"ports": ["s1:2"], "thresholds": ["10KB"]},
+    ]
     document = {"scheme": "mlfq-adaptive", "queues": 2, "thresholds": ["1MB"], "overrides": overrides}
     answer = client.put(f"{PATH}?wait_s=0", json=document, headers=bearer)
     assert answer.status_code == 202
     assert answer.json["policy"]["overrides"] == [overrides[0], {"ports": ["s1:2"], "thresholds": [10_000]}]
-    document["overrides"][1]["ports"] = ["s1"]
+    overrides[1]["ports"] = ["s1"]
     answer = client.put(f"{PATH}?wait_s=0", json=document, headers=bearer)
     assert answer.status_code == 422
     assert answer.json["error"]["field"] == "overrides[1].ports"
 
 
-def test_change_policy__leaves_an_event(client, engine, bearer):
+def test_change_policy__leaves_an_event(client: Client, engine: Engine, bearer: dict[str, str]) -> None:
     client.put(f"{PATH}?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
     event = newest_events(engine, 1)[0]
     assert (event["kind"], event["document"]) == ("policy-requested", {"version": 1, "scheme": "tcp"})
@@ -129,7 +145,9 @@ def test_change_policy__leaves_an_event(client, engine, bearer):
         ({"scheme": "datcp", "mark_max": "360KB"}, "mark_max"),
     ],
 )
-def test_change_policy__a_bad_document_is_a_422_that_names_the_field(client, bearer, document, field):
+def test_change_policy__a_bad_document_is_a_422_that_names_the_field(
+    client: Client, bearer: dict[str, str], document: Any, field: str
+) -> None:
     answer = client.put(PATH, data=json.dumps(document), content_type="application/json", headers=bearer)
     assert answer.status_code == 422
     assert answer.json["error"]["field"] == field
@@ -138,14 +156,14 @@ def test_change_policy__a_bad_document_is_a_422_that_names_the_field(client, bea
 
 
 @pytest.mark.parametrize("query", ["wait_s=-1", "wait_s=31", "wait_s=nan", "wait_s=x", "wait_s="])
-def test_change_policy__a_bad_wait_is_a_422(client, bearer, query):
+def test_change_policy__a_bad_wait_is_a_422(client: Client, bearer: dict[str, str], query: str) -> None:
     answer = client.put(f"{PATH}?{query}", json={"scheme": "tcp"}, headers=bearer)
     assert answer.status_code == 422
     assert answer.json["error"]["field"] == "wait_s"
     assert client.get(PATH).json["current"] is None
 
 
-def test_wait_applied__ends_when_a_newer_policy_replaces_it(engine):
+def test_wait_applied__ends_when_a_newer_policy_replaces_it(engine: Engine) -> None:
     old = put_policy(engine, Policy.from_document({"scheme": "tcp"}), "test")
     put_policy(engine, Policy.from_document({"scheme": "dctcp"}), "test")
     began = time.monotonic()
@@ -153,7 +171,7 @@ def test_wait_applied__ends_when_a_newer_policy_replaces_it(engine):
     assert time.monotonic() - began < 10
 
 
-def test_wait_applied__ends_when_the_process_stops(engine):
+def test_wait_applied__ends_when_the_process_stops(engine: Engine) -> None:
     version = put_policy(engine, Policy.from_document({"scheme": "tcp"}), "test")
     stopping = threading.Event()
     stopping.set()

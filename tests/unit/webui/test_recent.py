@@ -2,25 +2,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
 from policy.records import FlowRecord
-from store import flows as store_flows
-from store.flows import add_flows, flow_columns
+from store.flows import FlowColumns, add_flows, flow_columns
 from tests.unit.webui.records import record
 from webui import recent as recent_module
 from webui.recent import RecentFlows
 
 
-def add(engine, first, count, **changes):
+def add(engine: Engine, first: int, count: int, **changes: Any) -> None:
     add_flows(
         engine, [FlowRecord.from_document(record(f"f{i}", **changes)) for i in range(first, first + count)]
     )
 
 
-def same(one, other):
-    def rows(columns):
+def same(one: FlowColumns, other: FlowColumns) -> bool:
+    def rows(columns: FlowColumns) -> list[tuple[Any, ...]]:
         schemes = [columns.schemes[place] for place in columns.scheme]
         arrays = (columns.at, columns.size_class, schemes, columns.has_deadline, columns.missed)
         return sorted(zip(*arrays, strict=True))
@@ -28,7 +30,7 @@ def same(one, other):
     return rows(one) == rows(other)
 
 
-def test_since__is_what_the_store_says(engine):
+def test_since__is_what_the_store_says(engine: Engine) -> None:
     recent = RecentFlows(engine)
     assert len(recent.since(time.time() - 60)) == 0
     for turn in range(4):
@@ -39,16 +41,17 @@ def test_since__is_what_the_store_says(engine):
     assert len(recent.since(time.time() - 200)) == 40
 
 
-def test_since__reads_each_record_once(engine, monkeypatch):
+def test_since__reads_each_record_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     recent = RecentFlows(engine)
     add(engine, 0, 50)
-    read = []
-    original = store_flows.FlowColumns.from_rows.__func__
-    monkeypatch.setattr(
-        store_flows.FlowColumns,
-        "from_rows",
-        classmethod(lambda cls, rows: read.append(len(rows)) or original(cls, rows)),
-    )
+    read: list[int] = []
+    original = FlowColumns.from_rows
+
+    def counted(rows: Sequence[tuple[Any, ...]]) -> FlowColumns:
+        read.append(len(rows))
+        return original(rows)
+
+    monkeypatch.setattr(FlowColumns, "from_rows", staticmethod(counted))
     for _ in range(5):
         assert len(recent.since(time.time() - 60)) == 50
     add(engine, 50, 1)
@@ -56,7 +59,9 @@ def test_since__reads_each_record_once(engine, monkeypatch):
     assert sum(read) == 51
 
 
-def test_since__what_is_older_than_the_memory_comes_from_the_store(engine, monkeypatch):
+def test_since__what_is_older_than_the_memory_comes_from_the_store(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recent_module, "SPAN_S", 0.0)
     recent = RecentFlows(engine)
     add(engine, 0, 5)
@@ -64,9 +69,11 @@ def test_since__what_is_older_than_the_memory_comes_from_the_store(engine, monke
 
 
 @pytest.mark.parametrize("turns", [1, 3])
-def test_since__forgets_what_is_older_than_the_span(engine, monkeypatch, turns):
+def test_since__forgets_what_is_older_than_the_span(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
     clock = [time.time()]
-    monkeypatch.setattr(recent_module.time, "time", lambda: clock[0])
+    monkeypatch.setattr(time, "time", lambda: clock[0])
     recent = RecentFlows(engine)
     for turn in range(turns):
         add(engine, turn, 1)
@@ -77,7 +84,9 @@ def test_since__forgets_what_is_older_than_the_span(engine, monkeypatch, turns):
     assert not recent._chunks
 
 
-def test_since__holds_no_more_than_so_many_however_many_come(engine, monkeypatch):
+def test_since__holds_no_more_than_so_many_however_many_come(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recent_module, "MOST_COLUMNS", 50)
     recent = RecentFlows(engine)
     recent.since(time.time() - 60)

@@ -5,20 +5,23 @@ import json
 import threading
 import time
 
+from sqlalchemy import Engine
+
 from runtime.wait import wait_until
 from store.sanctions import Sanction, lift_sanction, put_sanction
+from tests.unit.webui.conftest import Client
 from tests.unit.webui.test_metrics import scrape
 
 SANCTION = Sanction("s1:2", "h2", "TCP a > b", 1, 2_000_000, 500_000, 0.95, 2, 10.0, since=100.0)
 
 
-def test_sanctions__who_is_demoted_now(client, engine):
+def test_sanctions__who_is_demoted_now(client: Client, engine: Engine) -> None:
     assert client.get("/api/v1/sanctions").json == {"sanctions": []}
     put_sanction(engine, SANCTION)
     assert client.get("/api/v1/sanctions").json == {"sanctions": [vars(SANCTION)]}
 
 
-def test_metrics__who_is_demoted_now(client, engine):
+def test_metrics__who_is_demoted_now(client: Client, engine: Engine) -> None:
     assert "sluice_host_demoted" not in scrape(client)
     put_sanction(engine, SANCTION)
     assert scrape(client)["sluice_host_demoted"] == {(("host", "h2"), ("port", "s1:2")): 1.0}
@@ -26,11 +29,11 @@ def test_metrics__who_is_demoted_now(client, engine):
     assert "sluice_host_demoted" not in scrape(client)
 
 
-def test_events__a_sanction_does_not_wait_for_the_next_second(client, engine):
-    """Snapshots come once a second; one that names another host, at once."""
+def test_events__a_sanction_does_not_wait_for_the_next_second(client: Client, engine: Engine) -> None:
+    """Snapshots arrive once a second. A snapshot that names another host arrives at once."""
     seen = []
 
-    def follow():
+    def follow() -> None:
         for chunk in client.get("/api/v1/events?count=4", buffered=False).iter_encoded():
             for line in chunk.decode().splitlines():
                 if line.startswith("data: ") and '"sanctions"' in line:

@@ -43,8 +43,8 @@ export function startLive(handlers) {
     });
     source.addEventListener("event", (message) => handlers.event(JSON.parse(message.data)));
     source.addEventListener("error", () => {
-      // A browser retries a broken stream by itself, but not an answer that is no event stream,
-      // for example a proxy's error page while the server starts.
+      // A browser retries a broken stream by itself. It does not retry an answer that is no event
+      // stream, for example a proxy's error page while the server starts.
       if (source.readyState === EventSource.CLOSED) setTimeout(connect, RETRY_MS);
     });
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts Swagger UI, which a classic script has put into the global scope. No validator: it would be a foreign server.
+// Starts Swagger UI, which a classic script has put into the global scope. Swagger's validator
+// would be a foreign server, so it is off.
 const place = document.getElementById("api");
 globalThis.SwaggerUIBundle({
   url: place.dataset.document,

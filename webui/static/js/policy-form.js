@@ -17,7 +17,7 @@ export class PolicyForm {
   }
 
   /**
-   * Shows these fields, all empty. An empty field stands for the value that its placeholder shows.
+   * Shows these fields, all empty. An empty field means the value that its placeholder shows.
    * @param {PolicyField[]} fields
    * @param {Readonly<Record<string, unknown>> | null} inForce The policy in force, if it is of the same scheme.
    */
@@ -35,7 +35,7 @@ export class PolicyForm {
   }
 
   /**
-   * Marks the field of that name as wrong, and no other. Returns how the form calls it.
+   * Marks the field of that name as wrong, and no other. Returns the field's label in the form.
    * @param {string | null} name
    */
   flag(name) {
@@ -50,7 +50,7 @@ export class PolicyForm {
 
 /**
  * @param {PolicyField} field
- * @param {string} standard What an empty input stands for.
+ * @param {string} standard What an empty input means.
  * @returns {Entry}
  */
 function entry(field, standard) {

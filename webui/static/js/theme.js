@@ -35,7 +35,7 @@ export function onThemeChange(listener) {
   listeners.push(listener);
 }
 
-/** @param {HTMLButtonElement} button Each click goes on to the next choice. */
+/** @param {HTMLButtonElement} button Each click selects the next choice. */
 export function startTheme(button) {
   const { dataset } = document.documentElement;
   const current = () => dataset.theme ?? CHOICES[0];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flow over a TCP connection of its own, as the simulator's: all bytes are there at the start, the time ends with the last byte
-// at the receiver.
+// A flow over a TCP connection of its own, as in the simulator. The sender writes all bytes at the
+// start. The completion time ends when the last byte arrives at the receiver.
 #pragma once
 
 #include "ns3/core-module.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver is told: a network and its settings (one word and its values a line), and flows (CSV).
+// The driver's input: a network and its settings (a word and its values on each line), and flows
+// (CSV).
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,7 @@ struct Input {
 		auto found = settings.find(name);
 
 		if (found == settings.end())
-			throw std::runtime_error("the network file has no setting " + name);
+			throw std::runtime_error("the network file lacks the setting " + name);
 		return found->second;
 	}
 };
@@ -50,7 +51,7 @@ inline std::ifstream opened(const std::string &path)
 	std::ifstream file(path);
 
 	if (!file)
-		throw std::runtime_error(path + " cannot be read");
+		throw std::runtime_error("cannot read " + path);
 	return file;
 }
 
@@ -75,10 +76,10 @@ inline void read_network_line(const std::string &line, Input &input)
 		words >> name;
 		words >> input.settings[name];
 	} else {
-		throw std::runtime_error("unknown line: " + line);
+		throw std::runtime_error("unknown line in the network file:  " + line);
 	}
 	if (!words)
-		throw std::runtime_error("not whole: " + line);
+		throw std::runtime_error("a line of the network file is too short:  " + line);
 }
 
 inline FlowLine flow_of(std::string line)
@@ -89,7 +90,7 @@ inline FlowLine flow_of(std::string line)
 		c = c == ',' ? ' ' : c;
 	std::istringstream numbers(line);
 	if (!(numbers >> flow.id >> flow.start_ps >> flow.source >> flow.sink >> flow.bytes))
-		throw std::runtime_error("not a flow: " + line);
+		throw std::runtime_error("a line of the flow file is no flow:  " + line);
 	return flow;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flows of a file over ns-3's TcpDctcp. driver NETWORK FLOWS RESULTS: writes a line for each flow into RESULTS, totals as
-// JSON to its output.
+// Runs the flows of a file over ns-3's TcpDctcp: driver NETWORK FLOWS RESULTS. It writes a line
+// for each flow into RESULTS, and totals as JSON to its output.
 #include <ctime>
 #include <fstream>
 #include <iostream>
@@ -93,7 +93,8 @@ class Run
 		socket->SetRecvCallback(MakeCallback(&Run::on_data, this).Bind(flow));
 	}
 
-	// Connections are closed once nobody times them: ns-3 looks for a packet's among all of its host's.
+	// A connection is closed once its time is known, because ns-3 searches all connections of a host
+	// for each packet.
 	void on_data(Flow *flow, Ptr<Socket> socket)
 	{
 		while (Ptr<Packet> packet = socket->Recv())
@@ -122,7 +123,8 @@ class Run
 	double seconds_ = 0; // of this process on a CPU
 };
 
-// TCP as the simulator has it. Time stamps are off: ns-3's count milliseconds; without them it times packets exactly.
+// TCP with the simulator's settings. Timestamps are off, because ns-3's count milliseconds;
+// without them it measures exactly.
 void set_defaults(const Input &input)
 {
 	std::uint32_t largest = 1 << 20;

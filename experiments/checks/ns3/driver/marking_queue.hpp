@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A port's queue with the rules of the simulator's: FIFO, bounded in bytes, a data packet marked when more than K bytes wait
-// as it arrives. RedQueueDisc with MinTh = MaxTh = K does nearly that, but counts neither the frame's own header nor the packet that
-// the device holds, and marks acknowledgements.
+// A port's queue with the simulator's rules: FIFO, and bounded in bytes. It marks a data packet
+// that finds more than K bytes waiting. RedQueueDisc with MinTh = MaxTh = K is similar, with two
+// differences. It counts neither the frame's own header nor the packet that the device holds, and
+// it marks acknowledgements.
 //
-// The queue also makes frames as long as the simulator's, `header_bytes` and the payload: it pads, and IP at the other end
-// takes padding away, as it does that of Ethernet.
+// The queue also makes frames as long as the simulator's: `header_bytes` and the payload. It adds
+// padding, and IP at the other end removes the padding, as it does for Ethernet.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,7 @@ class MarkingQueue : public ns3::QueueDisc
 		device_ = device;
 	}
 
-	// Of whole frames, without the one on the link; the device holds one more than that.
+	// Counts whole frames, without the one on the link. The device holds one more.
 	std::uint64_t backlog_bytes() const
 	{
 		return waiting_bytes_ + device_->GetQueue()->GetNBytes();
@@ -77,7 +78,7 @@ class MarkingQueue : public ns3::QueueDisc
 		return GetInternalQueue(0)->Enqueue(item);
 	}
 
-	// Padded as late as this: ns-3 holds that an item keeps its size while it waits.
+	// The padding is added this late because ns-3 assumes that an item keeps its size while it waits.
 	ns3::Ptr<ns3::QueueDiscItem> DoDequeue() override
 	{
 		ns3::Ptr<ns3::QueueDiscItem> item = GetInternalQueue(0)->Dequeue();
@@ -113,7 +114,8 @@ class MarkingQueue : public ns3::QueueDisc
 		return (start[12] >> 4) * 4U;
 	}
 
-	// As long as the simulator's, or longer: SYNs and selective acknowledgements may have more options than it allows for.
+	// At least as long as the simulator's. SYNs and selective acknowledgements may have more options
+	// than it allows for.
 	std::uint32_t frame_size(const ns3::QueueDiscItem &item) const
 	{
 		std::uint32_t headers = LINK_HEADER_BYTES + IP_HEADER_BYTES + tcp_header_bytes(*item.GetPacket());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two mistakes of ns-3.44 that decide what follows on a loss, mended; the comparison is made with and without.
+// Corrects two mistakes of ns-3.44 in its reaction to a loss. The comparison is made with and
+// without the corrections.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +9,10 @@
 
 #include "ns3/internet-module.h"
 
-// Proportional rate reduction (RFC 6937, section 3). TcpPrrRecovery counts what a duplicate acknowledgement selectively acknowledges
-// twice, so that windows shrink half as fast and retransmissions meet a full buffer; and it multiplies windows in 32 bits, which
-// does for those above some 45 packets. Later releases have mended both.
+// Proportional rate reduction (RFC 6937, section 3). TcpPrrRecovery counts the bytes that a
+// duplicate acknowledgement selectively acknowledges twice. So windows shrink half as fast, and
+// retransmissions meet a full buffer. It also multiplies windows in 32 bits, which overflow above
+// about 45 packets. Later releases have corrected both.
 class ExactReduction : public ns3::TcpRecoveryOps
 {
       public:
@@ -74,7 +76,8 @@ class ExactReduction : public ns3::TcpRecoveryOps
 	std::int64_t sent_ = 0;
 };
 
-// A lost packet halves the window (RFC 8257, section 3.5). TcpDctcp takes off what it would for a mark.
+// A lost packet halves the window (RFC 8257, section 3.5). TcpDctcp reduces it only as far as for
+// a mark.
 class HalvingDctcp : public ns3::TcpDctcp
 {
       public:
@@ -85,7 +88,8 @@ class HalvingDctcp : public ns3::TcpDctcp
 		return type;
 	}
 
-	// In recovery the state is set before this is asked; a reduction for marks asks first.
+	// In recovery, ns-3 sets the state before it calls this function. For marks it calls this
+	// function first.
 	std::uint32_t GetSsThresh(ns3::Ptr<const ns3::TcpSocketState> state, std::uint32_t in_flight) override
 	{
 		if (state->m_congState != ns3::TcpSocketState::CA_RECOVERY)

@@ -44,7 +44,7 @@ class Network
 		return queues_;
 	}
 
-	// Of a link, at its first or second end.
+	// The device at the first or second end of a link.
 	const MarkingQueue &queue(std::uint32_t link, bool first) const
 	{
 		return *queues_.at(2 * link + !first);

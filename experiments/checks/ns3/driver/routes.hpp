@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Routes as the simulator chooses them (simulator/core/routing/routing.hpp): among equal-cost links by a hash of the flow, so that every flow
-// has the same path here and there. A flow is told by its sender's TCP port.
+// Routes as in the simulator (simulator/core/routing/routing.hpp): a hash of the flow chooses
+// among equal-cost links. So every flow has the same path in both simulators. The sender's TCP
+// port identifies the flow.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ class HashedRoutes : public ns3::Ipv4RoutingProtocol
 		return type;
 	}
 
-	// `number`: of a switch, counted from 0.
+	// `number` is the switch's, counted from 0.
 	void set_number(std::uint32_t number)
 	{
 		number_ = number;
@@ -45,7 +46,7 @@ class HashedRoutes : public ns3::Ipv4RoutingProtocol
 		devices_[host] = std::move(devices);
 	}
 
-	// At hosts, which have one device for all.
+	// Of hosts, which have one device for all destinations.
 	void set_only(ns3::Ptr<ns3::NetDevice> device)
 	{
 		only_ = device;
@@ -127,7 +128,8 @@ class HashedRoutes : public ns3::Ipv4RoutingProtocol
 		return (z ^ z >> 31) >> 32;
 	}
 
-	// Senders and receivers have paths of their own: the receiver's is hashed from the flow's number inverted.
+	// Data and acknowledgements have separate paths: the receiver's is hashed from the inverted
+	// number of the flow.
 	static std::uint32_t path_of(const ns3::Packet &packet)
 	{
 		std::uint8_t ports[4];

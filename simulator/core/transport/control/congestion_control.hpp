@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one congestion control does differently from others: one object for each connection. The
-// defaults are Reno's and DCTCP's: a cut for marks by the law's penalty, a cut to a half for
-// losses, and growth by one packet a window.
+// defaults are Reno's and DCTCP's. Marks cut the window by the law's penalty, losses cut it to a
+// half, and it grows by one packet a window.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HyStart (Ha, Rhee, "Taming the elephants: New TCP slow start", Computer Networks 55(9), 2011):
 // CUBIC's slow start ends before the buffer overflows. It ends if the ACKs of a round come as one
-// train that is half a round trip long, or if the first ACKs of a round are late. The constants
+// train of half a round trip. It also ends if the first ACKs of a round are late. The constants
 // are those of Linux, where HyStart is on by default (net/ipv4/tcp_cubic.c).
 #pragma once
 
@@ -17,7 +17,7 @@ namespace sluice
 class HyStart
 {
       public:
-	static constexpr std::uint32_t LEAST_WINDOW = 16; // packets; below it, slow start goes on
+	static constexpr std::uint32_t LEAST_WINDOW = 16; // packets; below it, slow start continues
 
 	// Whether slow start must end with this ACK.
 	bool is_enough(const SlowStartAck &ack)

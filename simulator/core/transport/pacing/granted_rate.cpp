@@ -39,7 +39,7 @@ void GrantedRate::on_timer(Connection &connection)
 	release(connection);
 }
 
-// Asks once a round trip, and once more when all data has arrived, to return the granted rate.
+// Asks once a round trip. Asks a last time when all data has arrived, to return the granted rate.
 void GrantedRate::ask(Connection &connection)
 {
 	request_.leaving = connection.is_over();

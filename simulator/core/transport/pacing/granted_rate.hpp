@@ -13,8 +13,8 @@ namespace sluice
 
 class Flow;
 
-// D3's sender (Wilson et al., SIGCOMM 2011): once a round trip it asks every port on the path for
-// a rate, and it sends at the least rate granted.
+// D3's sender (Wilson et al., SIGCOMM 2011). Once a round trip it asks every port on the path for
+// a rate. It sends at the lowest granted rate.
 class GrantedRate final : public Pacing
 {
       public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a sender finds lost packets before the timeout. The base class is forward acknowledgement
-// (Mathis, Mahdavi, SIGCOMM 1996, section 2): a packet is lost once one that was sent
+// (Mathis, Mahdavi, SIGCOMM 1996, section 2). A packet is lost once the packet that was sent
 // `duplicate_threshold` packets later has arrived. RackTlp extends it.
 #pragma once
 
@@ -41,7 +41,7 @@ class LossDetection
 	}
 
 	// An ACK has been counted on the scoreboard. True if packets that were taken for lost
-	// were not: the scoreboard then has them under way again. `recovers`: the sender is in
+	// were not: the scoreboard then has them in flight again. `recovers`: the sender is in
 	// recovery.
 	virtual bool undoes_losses(const Packet & /* ack */, Delivery, bool /* recovers */, Time /* now */)
 	{
@@ -65,7 +65,7 @@ class LossDetection
 	{
 	}
 
-	// What was under way when the losses were found is acknowledged.
+	// Every packet that was in flight when the losses were found is acknowledged.
 	virtual void on_recovery_over()
 	{
 	}
@@ -89,8 +89,8 @@ class LossDetection
 		return false;
 	}
 
-	// The packet to send as a probe: a new one if the connection may send one, else the last
-	// one again.
+	// The packet to send as a probe: a new one if the connection may send one, otherwise the
+	// last one.
 	virtual std::uint32_t probe(bool /* may_send_new */, Time /* now */)
 	{
 		return board_.next();

@@ -44,9 +44,9 @@ void LossRecovery::undo()
 		state_ = State::Open;
 }
 
-// A reaction lasts until everything that was under way at its beginning is acknowledged. A
-// reaction to marks lasts a packet longer, so that the receiver has heard of it. True: the window
-// has reached its target with this ACK.
+// A reaction lasts until everything that was in flight at its beginning is acknowledged. A
+// reaction to marks lasts a packet longer, so that the receiver gets the CWR flag. True: the
+// window has reached its target with this ACK.
 bool LossRecovery::settle()
 {
 	bool over = state_ == State::Reducing ? board_.una() > high_ : board_.una() >= high_;
@@ -63,7 +63,7 @@ bool LossRecovery::settle()
 	return reduced;
 }
 
-// Begins a reaction where one is due. True: a reduction for marks has begun.
+// Begins a reaction if one is due. True: it is a reduction for marks.
 bool LossRecovery::begin_reaction(bool marked)
 {
 	if (board_.lost() && is_open()) {
@@ -108,8 +108,8 @@ void LossRecovery::on_timeout()
 	state_ = State::Loss;
 }
 
-// Slow start's threshold falls once for what was under way, however often that has to be sent
-// again (RFC 5681, section 3.1; the kernel's tcp_enter_loss).
+// Slow start's threshold falls once for all packets in flight, also if they are
+// retransmitted several times (RFC 5681, section 3.1; the kernel's tcp_enter_loss).
 bool LossRecovery::is_new_congestion() const
 {
 	return state_ == State::Open || board_.una() >= high_ ||

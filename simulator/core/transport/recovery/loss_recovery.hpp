@@ -4,9 +4,9 @@
 // falls, the window says (window.hpp).
 //
 //   Open       nothing to react to
-//   Reducing   marks were echoed: the window falls until all that was under way is acknowledged
-//   Recovery   packets are lost: the same, and they are sent again
-//   Loss       the timeout came: everything is sent again, in slow start
+//   Reducing   marks were echoed: the window falls until all packets then in flight are acknowledged
+//   Recovery   packets are lost: the same, and they are retransmitted
+//   Loss       the timeout came: everything is retransmitted, in slow start
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class LossRecovery
 	// What an ACK led to.
 	struct Outcome {
 		bool reached_target; // the window's reduction is complete with this ACK
-		bool cut_for_marks;  // a reduction for marks has begun; CWR announces it
+		bool cut_for_marks;  // a reduction for marks began; CWR announces it
 	};
 
 	LossRecovery(const TransportSettings &settings, Window &window, const RttEstimator &rtt);

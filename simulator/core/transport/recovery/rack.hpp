@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RACK (RFC 8985, section 6.2) for a flow whose packets do not overtake each other: once a
-// retransmission has arrived, the packets that were sent before it and have not arrived are lost.
-// Without RACK these losses would wait for the timeout.
+// RACK (RFC 8985, section 6.2) for a flow whose packets do not overtake each other. Once a
+// retransmission has arrived, every missing packet that was sent before it is lost. Without RACK
+// these losses would wait for the timeout.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class Rack
 		forget();
 	}
 
-	// After a timeout every packet is sent again.
+	// After a timeout every packet is retransmitted.
 	void forget()
 	{
 		sent_.clear();

@@ -30,7 +30,7 @@ bool RackTlp::undoes_losses(const Packet &ack, Delivery delivery, bool recovers,
 	return true;
 }
 
-// The times at which the packets under way left are not known. A packet that was sent before the
+// The times at which the packets in flight left are not known. A packet that was sent before the
 // last one to leave among the arrived left no later than that one. For each other packet the time
 // is at most now.
 void RackTlp::begin_reordering(Time now)
@@ -104,7 +104,7 @@ void RackTlp::on_timeout()
 }
 
 // A probe goes two round trips after an ACK or the first packet, or in place of an earlier
-// timeout. If only one packet is under way, it waits for the longest delay of an ACK, too.
+// timeout. If only one packet is in flight, it waits for the longest delay of an ACK, too.
 Alarm RackTlp::first_alarm(Alarm timeout, bool open, Time now) const
 {
 	Alarm first = timeout;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RACK's reordering window (RFC 8985, section 6.2), for a flow whose packets overtake each other.
-// A packet is lost only if a packet that left later has arrived, and if it does not arrive within
-// the reordering window from then on.
+// The window opens when a packet that left later arrives. A packet is lost only if it does not
+// arrive within that window.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ class Reordering
 		sent_.push_back(sent);
 	}
 
-	// Step 4. An ACK told of a needless retransmission: the window widens by one step, at
+	// Step 4. An ACK reported a needless retransmission: the window widens by one step, at
 	// most once a round trip.
 	void on_duplicate(std::uint32_t una, std::uint32_t next)
 	{
@@ -95,7 +95,7 @@ class Reordering
 		return due_;
 	}
 
-	// After a timeout every packet is sent again.
+	// After a timeout every packet is retransmitted.
 	void forget()
 	{
 		sent_.clear();

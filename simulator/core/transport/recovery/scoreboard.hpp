@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sender's scoreboard (RFC 6675, section 3): which packets are acknowledged, under way, or
-// lost and not sent again yet.
+// The sender's scoreboard (RFC 6675, section 3): which packets are acknowledged, in flight, or
+// lost and not yet retransmitted.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class Scoreboard
 		return in_flight_;
 	}
 
-	// Packets that are lost and have not been sent again.
+	// Packets that are lost and not yet retransmitted.
 	std::uint32_t lost() const
 	{
 		return lost_;
@@ -90,7 +90,7 @@ class Scoreboard
 		return delivery;
 	}
 
-	// A packet under way is lost.
+	// A packet in flight is lost.
 	void lose(std::uint32_t number)
 	{
 		states_.set(number, PacketState::Lost);
@@ -107,7 +107,7 @@ class Scoreboard
 		next_to_resend_ = una_;
 	}
 
-	// No packet was lost after all: each lost one is under way again. Calls `visit(number)`
+	// No packet was lost after all: each lost one is in flight again. Calls `visit(number)`
 	// for each.
 	template <class Visit> void restore_lost(Visit &&visit)
 	{
@@ -121,7 +121,7 @@ class Scoreboard
 		}
 	}
 
-	// The first lost packet. It no longer counts as lost, because it is sent again now.
+	// The first lost packet. It no longer counts as lost, because it is retransmitted now.
 	std::uint32_t take_lost()
 	{
 		while (at(next_to_resend_) != PacketState::Lost)
@@ -130,8 +130,8 @@ class Scoreboard
 		return next_to_resend_++;
 	}
 
-	// The last packet under way. It no longer counts as under way, because it is sent again
-	// now.
+	// The last packet in flight. It no longer counts as in flight, because it is
+	// retransmitted now.
 	std::uint32_t take_last()
 	{
 		std::uint32_t number = next_;

@@ -19,9 +19,9 @@ struct TimeoutSettings {
 	TimeoutRule rule = TimeoutRule::Rfc6298;
 	Time least = 10 * MILLISECOND;
 	Time initial = SECOND; // before the first sample of the round-trip time
-	// After so many timeouts in a row a connection sends only headers until one is answered
-	// (pFabric, SIGCOMM 2013, section 4.2), which spares other flows' queues its packets. 0:
-	// never.
+	// After this many timeouts in a row, a connection sends only headers until one is answered
+	// (pFabric, SIGCOMM 2013, section 4.2). So its packets do not fill the queues of other
+	// flows. 0: never.
 	std::uint32_t starved_after = 0;
 	// The first unacknowledged packet gets a whole timeout when it is retransmitted, as in
 	// Linux.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment agreement: one schedule on both sides, and when the two agree."""
+"""The experiment agreement: one schedule on both fabrics, and when the two agree."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_surely_less__one_seed_proves_nothing_and_a_hairs_breadth_neither() -> N
 
 
 def compared(out: Path, missed: Sequence[float | None]) -> list[dict[str, Any]]:
-    """The claims about two equal verdicts, of which the second has these misses."""
+    """Return the claims about two equal verdicts, of which the second has these misses."""
     for folder in ("ours", "theirs"):
         (out / folder).mkdir()
         numbers: dict[str, dict[str, Sequence[float | None]]] = {

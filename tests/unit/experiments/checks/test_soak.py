@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The soak: its traffic, and what its verdict is made of."""
+"""The soak: its traffic and its verdict."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one after the other: what is not valid is tried again, what is there is not."""
+"""Runs one after the other: a run that is not valid is made again, and an existing one is not."""
 
 from __future__ import annotations
 

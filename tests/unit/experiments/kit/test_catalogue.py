@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of experiments/README.md is the experiments' own, and every name works."""
+"""The table of experiments/README.md agrees with the experiments, and every name works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from policy.errors import SluiceError
 
 ROOT = README.parents[1]
 WORDS = {"scheme_order": ["results/a", "results/b"]}
-"""Arguments that an experiment cannot do without."""
+"""Arguments that an experiment needs."""
 
 
 def test_readme__is_fresh() -> None:
@@ -24,7 +24,7 @@ def test_readme__is_fresh() -> None:
 
 
 def test_with_table__says_where_the_table_goes() -> None:
-    with pytest.raises(SluiceError, match="the table stands between the lines"):
+    with pytest.raises(SluiceError, match="are missing; add them where the table belongs"):
         with_table("# Experiments\n", load_all())
 
 
@@ -76,7 +76,7 @@ def test_main__without_a_name_teaches(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_main__an_unknown_name_is_told_the_known_ones() -> None:
     with pytest.raises(
-        SluiceError, match="there is no experiment fig99: give one of threshold_convergence, "
+        SluiceError, match="there is no experiment fig99; the names are threshold_convergence, "
     ):
         main(["fig99"])
 

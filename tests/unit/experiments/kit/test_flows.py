@@ -16,7 +16,7 @@ from experiments.kit.flows import Flows, means, percentile, read_flows, says_sou
 
 
 def flows(fct_us: Sequence[float], **columns: Sequence[object]) -> Flows:
-    """Small flows of 1 KB that all start at once."""
+    """Return small flows of 1 KB that all start at once."""
     count = len(fct_us)
     usual: dict[str, object] = {
         "id": [f"r/{number}" for number in range(count)],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one command line, and the way from it to a verdict."""
+"""The one command line, and the steps from it to a verdict."""
 
 from __future__ import annotations
 

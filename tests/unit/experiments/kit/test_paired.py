@@ -21,7 +21,7 @@ def test_difference__an_exact_factor_has_no_interval() -> None:
 
 
 def test_difference__covers_the_truth_about_as_often_as_it_says() -> None:
-    """1000 experiments of 20 seeds, ours 10 % above: some 95 % of the intervals hold +10 %."""
+    """1000 experiments of 20 seeds, ours 10 % above: about 95 % of the intervals contain +10 %."""
     rng = np.random.default_rng(1)
     held = 0
     for _ in range(1000):

@@ -48,7 +48,7 @@ def test_read_verdict__of_a_version_that_knew_no_quick_runs(tmp_path: Path) -> N
 
 
 def test_read_verdict__where_there_is_none(tmp_path: Path) -> None:
-    with pytest.raises(SluiceError, match=r"no verdict\.json: give the --out folder"):
+    with pytest.raises(SluiceError, match=r"no verdict\.json; give the --out folder"):
         read_verdict(tmp_path)
 
 

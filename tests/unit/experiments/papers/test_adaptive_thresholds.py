@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiments on adaptive thresholds: the paper's runs, and what is made of them."""
+"""The experiments on adaptive thresholds: the paper's runs, and the claims about them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_settles() -> None:
 
 
 def results(short_us: dict[str, float], asked: Given = GIVEN) -> Results:
-    """Runs whose short flows take so long, a fifth less after the first adjustment."""
+    """Return runs with these times of short flows, a fifth less after the first adjustment."""
     rules = [f"{rule}-{start}" for rule in ("static", "dynamic") for start in ("1KB", "10KB", "1000KB")]
     columns = [*FIGURES, *map(settled, FIGURES)]
     return Results(asked, {"": sweep_of(rules, LOADS, columns, lambda variant: short_us[variant])})

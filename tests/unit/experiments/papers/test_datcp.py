@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiments on DATCP: their scenarios are valid, their series say what happened."""
+"""The experiments on DATCP: their scenarios are valid, and their series show what happened."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIGURES: dict[str, tuple[Experiment[Any], Any]] = {
 
 
 def points_of(name: str, *words: str) -> dict[str, Point]:
-    """Folder → run, with the first seed."""
+    """Return folder → run, with the first seed."""
     experiment, cases = FIGURES[name]
     found = plan(cases)(read_command(experiment, ["--seeds", "1", *words]))[""].points
     return {point.name: point for point in found}

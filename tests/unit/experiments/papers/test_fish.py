@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiments on FISH: set-ups, the two halves of FISH, figures."""
+"""The experiments on FISH: set-ups, FISH's two changes, figures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pias_144: its scenarios are the authors', its claims the paper's."""
+"""pias_144: its scenarios agree with the authors' scripts, its claims with the paper."""
 
 from __future__ import annotations
 

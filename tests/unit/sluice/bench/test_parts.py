@@ -7,7 +7,7 @@ from sluice.bench.parts import PARTS
 from sluice.cli import main
 
 
-def test_help__names_every_part(capsys):
+def test_help__names_every_part(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["bench", "--help"])
     told = capsys.readouterr().out

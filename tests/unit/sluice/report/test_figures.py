@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,45 +23,50 @@ from sluice.report.figures import (
     slowdown_by_size,
 )
 from sluice.report.numbers import PLAIN, Scale, factor_text, percent, size_text, time_scale, time_text
-from sluice.report.runs import Flows, find_runs
+from sluice.report.runs import Flows, Run, find_runs
 from tests.unit.sluice.bundles import bundle, document, flow
 
 
-def runs_with(tmp_path, fct_us_by_seed):
+def runs_with(tmp_path: Path, fct_us_by_seed: Mapping[int, float | None]) -> list[Run]:
     for seed, fct_us in fct_us_by_seed.items():
         bundle(tmp_path / str(seed), document(seed=seed), [flow(1, 1000, fct_us)])
     return find_runs([tmp_path])
 
 
-def mean_fct(runs):
+def about(value: float) -> Any:
+    """Return what equals a value up to rounding errors."""
+    return pytest.approx(value)
+
+
+def mean_fct(runs: Sequence[Run]) -> Estimate | None:
     return of_class(runs, "fct_us", "all", "mean")
 
 
-def test_estimate__mean_and_deviation_of_what_is_known():
-    assert estimate([1.0, None, 3.0]) == Estimate(2.0, pytest.approx(2**0.5), 2)
+def test_estimate__mean_and_deviation_of_what_is_known() -> None:
+    assert estimate([1.0, None, 3.0]) == Estimate(2.0, about(2**0.5), 2)
     assert estimate([5.0]) == Estimate(5.0, None, 1)
     assert estimate([None]) is None
 
 
-def test_ratio__seed_by_seed(tmp_path):
+def test_ratio__seed_by_seed(tmp_path: Path) -> None:
     above = runs_with(tmp_path / "a", {1: 200.0, 2: 900.0})
     below = runs_with(tmp_path / "b", {1: 100.0, 2: 300.0})
-    assert ratio(above, below, mean_fct) == Estimate(2.5, pytest.approx(0.5**0.5), 2)
+    assert ratio(above, below, mean_fct) == Estimate(2.5, about(0.5**0.5), 2)
 
 
-def test_ratio__mean_by_mean_where_the_seeds_differ(tmp_path):
+def test_ratio__mean_by_mean_where_the_seeds_differ(tmp_path: Path) -> None:
     above = runs_with(tmp_path / "a", {1: 200.0, 2: 900.0})
     below = runs_with(tmp_path / "b", {1: 100.0})
     assert ratio(above, below, mean_fct) == Estimate(5.5, None, 2)
 
 
-def test_pooled__finished_flows_of_all_runs(tmp_path):
+def test_pooled__finished_flows_of_all_runs(tmp_path: Path) -> None:
     runs = runs_with(tmp_path, {1: 100.0, 2: None, 3: 50.0})
     assert sorted(pooled(runs).fct_us) == [50.0, 100.0]
 
 
 @given(st.lists(st.floats(1, 1e9), min_size=1, max_size=2000, unique=True))
-def test_cdf__every_point_is_on_the_distribution(values):
+def test_cdf__every_point_is_on_the_distribution(values: list[float]) -> None:
     x, share = cdf(np.array(values))
     assert share == pytest.approx([np.mean(np.array(values) <= value) for value in x])
     assert share[-1] == 1
@@ -65,12 +75,12 @@ def test_cdf__every_point_is_on_the_distribution(values):
     assert (np.diff(x) > 0).all()
 
 
-def of_sizes(sizes, slowdown) -> Flows:
+def of_sizes(sizes: npt.ArrayLike, slowdown: npt.ArrayLike) -> Flows:
     sizes, slowdown = np.array(sizes), np.array(slowdown, float)
     return Flows(sizes, np.full(len(sizes), "small"), slowdown, slowdown)
 
 
-def test_slowdown_by_size__each_bin_has_its_own_figures():
+def test_slowdown_by_size__each_bin_has_its_own_figures() -> None:
     sizes = [1500] * 200 + [150_000] * 50 + [9_000_000] * 3
     slowdown = [*np.linspace(1, 2, 200), *[5.0] * 50, 7, 7, 7]
     bins = slowdown_by_size(of_sizes(sizes, slowdown))
@@ -80,7 +90,7 @@ def test_slowdown_by_size__each_bin_has_its_own_figures():
     assert bins.p99[0] == pytest.approx(np.percentile(slowdown[:200], 99))
 
 
-def test_slowdown_by_size__few_flows_say_nothing():
+def test_slowdown_by_size__few_flows_say_nothing() -> None:
     bins = slowdown_by_size(of_sizes([1500] * (MIN_FOR_MEAN - 1), [1.0] * (MIN_FOR_MEAN - 1)))
     assert np.isnan(bins.mean).all()
     bins = slowdown_by_size(of_sizes([1500] * (MIN_FOR_P99 - 1), [1.0] * (MIN_FOR_P99 - 1)))
@@ -101,7 +111,7 @@ def test_slowdown_by_size__few_flows_say_nothing():
         ([], "µs"),
     ],
 )
-def test_time_scale__the_unit_in_the_middle_of_what_is_compared(values_us, unit):
+def test_time_scale__the_unit_in_the_middle_of_what_is_compared(values_us: list[float], unit: str) -> None:
     assert time_scale(values_us).unit == unit
 
 
@@ -116,18 +126,18 @@ def test_time_scale__the_unit_in_the_middle_of_what_is_compared(values_us, unit)
         (0, "0.00"),
     ],
 )
-def test_scale__three_digits(value, shown):
+def test_scale__three_digits(value: float, shown: str) -> None:
     assert PLAIN.show(Estimate(value, None, 1)) == thin(shown)
 
 
-def test_scale__the_deviation_to_the_decimal_of_the_mean():
+def test_scale__the_deviation_to_the_decimal_of_the_mean() -> None:
     assert PLAIN.show(Estimate(123.4, 5.67, 3)) == "123 ± 6"
     assert Scale("ms", 1e-3).show(Estimate(1234.0, 567.0, 3)) == "1.23 ± 0.57"
     assert PLAIN.show(None) == percent(None) == "–"
     assert percent(Estimate(0.123, 0.01, 2)) == "12.3 ± 1.0 %"
 
 
-def test_texts_on_axes():
+def test_texts_on_axes() -> None:
     assert [size_text(size) for size in (300, 100_000, 2.5e6, 1e9)] == thin(
         "300 B", "100 KB", "2.5 MB", "1 GB"
     )
@@ -135,7 +145,7 @@ def test_texts_on_axes():
     assert [factor_text(factor) for factor in (0.5, 2, 10_000)] == thin("0.5", "2", "10 000")
 
 
-def thin(*texts):
-    """Digits and units are kept together by narrow spaces."""
+def thin(*texts: str) -> list[str] | str:
+    """Return the text with thin spaces: they keep digits and units together."""
     narrow = [text.replace(" ", "\N{NARROW NO-BREAK SPACE}") for text in texts]
     return narrow if len(narrow) > 1 else narrow[0]

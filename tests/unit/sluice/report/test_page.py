@@ -2,7 +2,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 import numpy as np
 import pytest
@@ -11,30 +14,31 @@ from policy.errors import SluiceError
 from sluice.cli import main
 from sluice.report.page import write_report
 from sluice.runs.bundle import read_flows
+from tests.kit.known import known
 from tests.unit.sluice.bundles import bundle, document, flow, random_flows, sweep
 
 
 class Page:
-    """A report, parsed as XML: what is not well-formed does not get here."""
+    """A report, parsed as XML: the parser rejects a page that is not well-formed."""
 
-    def __init__(self, path) -> None:
+    def __init__(self, path: Path) -> None:
         self.text = path.read_text()
         self.root = ElementTree.fromstring(self.text)
 
-    def words(self, element) -> str:
-        return " ".join("".join(element.itertext()).split())
+    def words(self, element: Element | None) -> str:
+        return " ".join("".join(known(element).itertext()).split())
 
     def notices(self) -> str:
         found = [e for e in self.root.iter("section") if "notice" in e.get("class", "")]
         return " ".join(map(self.words, found))
 
-    def part(self, title: str):
+    def part(self, title: str) -> Element:
         (found,) = [d for d in self.root.iter("details") if self.words(d.find("summary")) == title]
         return found
 
     def figures(self, title: str, section: str) -> dict[str, list[str]]:
-        """Cells by label, of one size class's lines of the first table of a part."""
-        for body in self.part(title).find("div/table").findall("tbody"):
+        """Return the cells by label, of one size class's rows of the first table of a part."""
+        for body in known(self.part(title).find("div/table")).findall("tbody"):
             heading, *rows = body.findall("tr")
             if self.words(heading).startswith(section):
                 return {
@@ -44,7 +48,7 @@ class Page:
         raise AssertionError(f"no {section}")
 
     def unit(self, title: str, section: str) -> str:
-        """Of a size class's lines."""
+        """Return the unit of a size class's rows."""
         (found,) = [
             self.words(heading.find("span"))
             for heading in self.part(title).iterfind("div/table/tbody/tr[@class='section']/th")
@@ -56,7 +60,7 @@ class Page:
         return [self.words(e) for e in self.root.iter("h3")]
 
 
-def report(tmp_path, *folders, **options) -> Page:
+def report(tmp_path: Path, *folders: Path, **options: Any) -> Page:
     write_report(folders, tmp_path / "out" / "report.html", **options)
     return Page(tmp_path / "out" / "report.html")
 
@@ -65,7 +69,7 @@ def number(text: str) -> float:
     return float(text.replace(" ", ""))
 
 
-def test_report__the_tables_figures_are_those_of_the_flows(tmp_path):
+def test_report__the_tables_figures_are_those_of_the_flows(tmp_path: Path) -> None:
     folder = bundle(tmp_path / "a", document(), random_flows(1))
     page = report(tmp_path, folder)
     flows = read_flows(folder)
@@ -83,7 +87,7 @@ def test_report__the_tables_figures_are_those_of_the_flows(tmp_path):
         assert number(slow_p99) == pytest.approx(np.percentile(slowdown, 99), abs=0.006)
 
 
-def test_report__seeds_are_averaged_with_their_spread(tmp_path):
+def test_report__seeds_are_averaged_with_their_spread(tmp_path: Path) -> None:
     for seed in (1, 2, 3):
         bundle(tmp_path / f"run{seed}", document(seed=seed), [flow(1, 1000, 1000.0 * seed)])
     page = report(tmp_path, tmp_path)
@@ -92,18 +96,18 @@ def test_report__seeds_are_averaged_with_their_spread(tmp_path):
     assert "3 finished flows in 3 runs, 3 seeds" in page.text
 
 
-def test_report__ratios_are_to_the_baseline_of_choice(tmp_path):
+def test_report__ratios_are_to_the_baseline_of_choice(tmp_path: Path) -> None:
     folder = sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5], [1, 2])
     by_default, chosen = report(tmp_path, folder), report(tmp_path, folder, baseline="pias")
     assert by_default.figures("Load 0.5", "small flows")["pias"][-1] == "2.00"
     assert chosen.figures("Load 0.5", "small flows")["dctcp"][-1] == "0.500"
     with pytest.raises(
-        SluiceError, match="--baseline ucp: no such scheme among these runs; there are dctcp, pias"
+        SluiceError, match="--baseline ucp: no run has this scheme; the schemes are dctcp, pias"
     ):
         report(tmp_path, folder, baseline="ucp")
 
 
-def test_report__a_sweep_is_shown_against_load(tmp_path):
+def test_report__a_sweep_is_shown_against_load(tmp_path: Path) -> None:
     page = report(tmp_path, sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5, 0.8], [1, 2]))
     assert page.headings()[:2] == ["Completion time against load", "Deadlines against load"]
     assert "Load 0.5" in page.text
@@ -111,7 +115,7 @@ def test_report__a_sweep_is_shown_against_load(tmp_path):
     assert not page.notices()
 
 
-def test_report__a_load_without_the_baseline_has_no_ratios(tmp_path):
+def test_report__a_load_without_the_baseline_has_no_ratios(tmp_path: Path) -> None:
     folder = sweep(tmp_path / "sweep", ["dctcp"], [0.5], [1])
     sweep(folder, ["pias"], [0.5, 0.8], [1])
     page = report(tmp_path, folder, baseline="dctcp")
@@ -119,20 +123,20 @@ def test_report__a_load_without_the_baseline_has_no_ratios(tmp_path):
     assert page.figures("Load 0.5", "small flows")["dctcp"][-1] == "1.00"
 
 
-def test_report__one_bundle_needs_no_legend_and_no_ratio(tmp_path):
+def test_report__one_bundle_needs_no_legend_and_no_ratio(tmp_path: Path) -> None:
     page = report(tmp_path, bundle(tmp_path / "a", document(), random_flows(1)))
     assert len(page.figures("Load 0.5", "all flows")["dctcp"]) == 7
     assert not [e for e in page.root.iter("ul") if e.get("class") == "legend"]
     assert page.headings() == ["Distribution of completion times", "Slowdown by flow size", "Completeness"]
 
 
-def test_report__needs_nothing_from_elsewhere(tmp_path):
+def test_report__needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     page = report(tmp_path, sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5, 0.8], [1]))
     assert not re.findall(r"https?:|//[a-z]|@import|<script|<link|src=", page.text)
     assert page.text.startswith("<!DOCTYPE html>")
 
 
-def test_report__ids_are_unique_and_references_resolve(tmp_path):
+def test_report__ids_are_unique_and_references_resolve(tmp_path: Path) -> None:
     page = report(tmp_path, sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5, 0.8], [1]))
     ids = re.findall(r'\bid="([^"]+)"', page.text)
     assert len(ids) == len(set(ids))
@@ -141,34 +145,35 @@ def test_report__ids_are_unique_and_references_resolve(tmp_path):
     }
 
 
-def test_report__unfinished_flows_are_counted_and_said(tmp_path):
+def test_report__unfinished_flows_are_counted_and_said(tmp_path: Path) -> None:
     flows = [*random_flows(1), flow(900, 5000, None, deadline_us=100.0)]
     page = report(tmp_path, bundle(tmp_path / "a", document(), flows))
     assert "did not finish: dctcp 1" in page.notices()
-    cells = page.part("Load 0.5").findall(".//table")[-1].find("tbody/tr").findall("td")
+    row = known(page.part("Load 0.5").findall(".//table")[-1].find("tbody/tr"))
+    cells = row.findall("td")
     assert [page.words(cell) for cell in cells] == ["1", "301", "1", "1", "1", "100 %", "0", "yes"]
 
 
-def test_report__nothing_finished(tmp_path):
+def test_report__nothing_finished(tmp_path: Path) -> None:
     page = report(tmp_path, bundle(tmp_path / "a", document(), [flow(1, 5000, None)]))
     assert page.figures("Load 0.5", "all flows")["dctcp"] == ["0", *["–"] * 6]
     assert page.headings() == ["Completeness"]
 
 
-def test_report__a_class_without_flows_is_left_out(tmp_path):
+def test_report__a_class_without_flows_is_left_out(tmp_path: Path) -> None:
     page = report(tmp_path, bundle(tmp_path / "a", document(), [flow(1, 5000, 70.0), flow(2, 50_000, 900.0)]))
     with pytest.raises(AssertionError, match="no medium"):
         page.figures("Load 0.5", "medium")
     assert page.figures("Load 0.5", "small")["dctcp"][0] == "2"
 
 
-def test_report__a_class_that_one_scheme_lacks(tmp_path):
+def test_report__a_class_that_one_scheme_lacks(tmp_path: Path) -> None:
     one = bundle(tmp_path / "a", document("dctcp"), random_flows(1))
     two = bundle(tmp_path / "b", document("pias"), [flow(1, 5000, 70.0)])
     assert report(tmp_path, one, two).figures("Load 0.5", "large flows")["pias"] == ["0", *["–"] * 7]
 
 
-def test_report__runs_that_are_not_valid_are_said_first(tmp_path):
+def test_report__runs_that_are_not_valid_are_said_first(tmp_path: Path) -> None:
     folder = bundle(tmp_path / "a", document(), random_flows(1), reasons=["the CPU was saturated"])
     path = tmp_path / "report.html"
     assert write_report([folder], path)[0] == "1 of 1 runs are not valid"
@@ -178,7 +183,7 @@ def test_report__runs_that_are_not_valid_are_said_first(tmp_path):
     assert page.text.index("the CPU was saturated") < page.text.index("<table")
 
 
-def test_report__different_scenarios_are_said_so(tmp_path):
+def test_report__different_scenarios_are_said_so(tmp_path: Path) -> None:
     one = bundle(tmp_path / "a", document("dctcp"), random_flows(1))
     two = bundle(tmp_path / "b", document("pias", fabric={"hosts": 8}), random_flows(2))
     assert (
@@ -187,16 +192,16 @@ def test_report__different_scenarios_are_said_so(tmp_path):
     )
 
 
-def test_report__different_seeds_and_fabrics_are_said_so(tmp_path):
+def test_report__different_seeds_and_fabrics_are_said_so(tmp_path: Path) -> None:
     one = bundle(tmp_path / "a", document(seed=1), random_flows(1))
     two = bundle(tmp_path / "b", document(seed=2), random_flows(2), on="testbed")
     page = report(tmp_path, one, two)
     assert "not all schemes have the same seeds at load 0.5" in page.notices().lower()
-    assert "simulator and the testbed are side by side" in page.notices()
+    assert "compares runs on the simulator and the testbed" in page.notices()
     assert set(page.figures("Load 0.5", "all flows")) == {"dctcp (simulator)", "dctcp (testbed)"}
 
 
-def test_report__variants_of_a_scheme_are_told_apart(tmp_path):
+def test_report__variants_of_a_scheme_are_told_apart(tmp_path: Path) -> None:
     for size in ("10KB", "1MB"):
         scheme = {"name": "pias", "thresholds": [size]}
         bundle(tmp_path / size, document(scheme), random_flows(1))
@@ -205,7 +210,7 @@ def test_report__variants_of_a_scheme_are_told_apart(tmp_path):
     assert "stroke-dasharray" in page.text
 
 
-def test_report__a_sweeps_variants_have_the_names_of_the_sweep(tmp_path):
+def test_report__a_sweeps_variants_have_the_names_of_the_sweep(tmp_path: Path) -> None:
     folder = sweep(tmp_path / "sweep", ["dctcp"], [0.5], [1])
     scheme = {"name": "pias", "queues": 2}
     bundle(folder / "pias-two/load-0.5/seed-01", document(scheme), random_flows(1))
@@ -218,7 +223,7 @@ def test_report__a_sweeps_variants_have_the_names_of_the_sweep(tmp_path):
     ]
 
 
-def test_report__settings_that_follow_the_load_make_one_line(tmp_path):
+def test_report__settings_that_follow_the_load_make_one_line(tmp_path: Path) -> None:
     folder = sweep(tmp_path / "sweep", ["dctcp"], [0.5, 0.8], [1])
     for load, size in ((0.5, "10KB"), (0.8, "20KB")):
         scheme = {"name": "pias", "thresholds": [size]}
@@ -228,30 +233,32 @@ def test_report__settings_that_follow_the_load_make_one_line(tmp_path):
     assert "at 0.5: 10KB; at 0.8: 20KB" in page.text
 
 
-def test_report__listed_flows_have_no_load(tmp_path):
+def test_report__listed_flows_have_no_load(tmp_path: Path) -> None:
     listed = document()
     listed["workload"] = {"flow": [{"from": "h1", "to": "h2", "bytes": "5KB"}]}
     page = report(tmp_path, bundle(tmp_path / "a", listed, [flow(1, 5000, 70.0)]))
     assert page.figures("All figures", "small")["dctcp"][0] == "1"
 
 
-def test_report__text_from_scenarios_is_text(tmp_path):
+def test_report__text_from_scenarios_is_text(tmp_path: Path) -> None:
     page = report(tmp_path, bundle(tmp_path / "a", document(name="<b>a & b</b>"), [flow(1, 5000, 70.0)]))
     assert page.words(page.root.find(".//h1")) == "<b>a & b</b>"
 
 
-def test_report__the_same_runs_give_the_same_page(tmp_path):
+def test_report__the_same_runs_give_the_same_page(tmp_path: Path) -> None:
     folder = sweep(tmp_path / "sweep", ["dctcp", "pias"], [0.5, 0.8], [1])
     first, second = (re.sub(r"Sluice report, [^<]*", "", report(tmp_path, folder).text) for _ in range(2))
     assert first == second
 
 
-def test_compare__says_what_a_folder_lacks(tmp_path, capsys):
+def test_compare__says_what_a_folder_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(tmp_path), "--out", str(tmp_path / "r.html")]) == 2
     assert "holds no finished run" in capsys.readouterr().err
 
 
-def test_compare__writes_the_page_and_says_the_notices(tmp_path, capsys):
+def test_compare__writes_the_page_and_says_the_notices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = bundle(tmp_path / "a", document(), [flow(1, 5000, None)])
     assert main(["compare", str(folder), "--out", str(tmp_path / "r.html")]) == 0
     output = capsys.readouterr()

@@ -17,7 +17,7 @@ LOST = FlowRecord(
 )
 
 
-def test_write_bundle__holds_what_the_run_produced(tmp_path):
+def test_write_bundle__holds_what_the_run_produced(tmp_path: Path) -> None:
     summary = write_bundle(
         tmp_path,
         scenario={"name": "x"},
@@ -37,6 +37,6 @@ def test_write_bundle__holds_what_the_run_produced(tmp_path):
     assert read_ports(tmp_path, "queues")[0]["queue_bytes"] == [5, 6]
 
 
-def test_demo_scenario__starts_far_from_where_it_should_end():
+def test_demo_scenario__starts_far_from_where_it_should_end() -> None:
     scenario, _ = scenario_from_file(Path("demo"))
     assert scenario.policy.thresholds[0] == 1_000_000

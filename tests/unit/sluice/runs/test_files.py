@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from policy.errors import SluiceError
+from policy.workload import Workload
 from sluice.cli import main
 from sluice.runs.files import (
     SCENARIOS,
@@ -18,16 +19,16 @@ from sluice.runs.files import (
 
 
 @pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.toml")), ids=lambda p: p.stem)
-def test_scenario_from_file__scenarios_that_come_along_are_valid(path):
+def test_scenario_from_file__scenarios_that_come_along_are_valid(path: Path) -> None:
     scenario, _ = scenario_from_file(path)
     assert scenario.name == path.stem
 
 
-def test_scenario_from_file__finds_a_scenario_by_name():
+def test_scenario_from_file__finds_a_scenario_by_name() -> None:
     assert scenario_from_file(Path("paper-mix"))[0].name == "paper-mix"
 
 
-def test_scenario_from_file__names_file_and_key(tmp_path):
+def test_scenario_from_file__names_file_and_key(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text((SCENARIOS / "paper-mix.toml").read_text().replace("load = 0.8", "laod = 0.8"))
     with pytest.raises(SluiceError, match=r"mine\.toml: workload\.(load|laod)"):
@@ -68,7 +69,7 @@ BAD = {
         "workload.sizes",
         "bad.cdf: line 3: sizes and",
     ),
-    "no such table": ('"web-search"', '"websearch"', "workload.sizes", "known names: aditya"),
+    "no such table": ('"web-search"', '"websearch"', "workload.sizes", "the known names are aditya"),
     "no such CDF": ('"web-search"', '"{folder}/none.cdf"', "workload.sizes", "give the path"),
     "no such trace": (GOOD_RANDOM, 'trace = "none.txt"\nto = "h1"\n', "workload.trace", "give the path"),
     "no such host": ('"h1"', '"h77"', "workload.to", "hosts are h1"),
@@ -86,11 +87,11 @@ BAD = {
         "at most",
     ),
 }
-"""What is replaced by what in a good scenario; the key and the remedy that the message names."""
+"""Name → (text to replace in a good scenario, its replacement, the key and the remedy in the message)."""
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_scenarios__one_line_with_file_key_and_remedy(case, tmp_path):
+def test_bad_scenarios__one_line_with_file_key_and_remedy(case: str, tmp_path: Path) -> None:
     old, new, key, remedy = BAD[case]
     path = tmp_path / "mine.toml"
     path.write_text(GOOD)
@@ -106,7 +107,7 @@ def test_bad_scenarios__one_line_with_file_key_and_remedy(case, tmp_path):
     assert remedy in message
 
 
-def test_load_trace__reads_a_file(tmp_path):
+def test_load_trace__reads_a_file(tmp_path: Path) -> None:
     path = tmp_path / "trace.txt"
     path.write_text("5.0 8731 2\n48.0 4774 3\n")
     assert len(load_trace(str(path))) == 2
@@ -115,7 +116,7 @@ def test_load_trace__reads_a_file(tmp_path):
         load_trace(str(path))
 
 
-def test_scenario_with__a_named_scheme_replaces_the_table():
+def test_scenario_with__a_named_scheme_replaces_the_table() -> None:
     scenario, resolved = scenario_with(read_document(Path("paper-mix")), scheme={"name": "tcp"}, seed=9)
     assert scenario.policy.scheme == "tcp"
     assert scenario.seed == 9
@@ -123,13 +124,13 @@ def test_scenario_with__a_named_scheme_replaces_the_table():
     assert resolved["workload"]["flows"] == 1200
 
 
-def test_scenario_with__other_tables_merge():
+def test_scenario_with__other_tables_merge() -> None:
     scenario, _ = scenario_with(read_document(Path("paper-mix")), workload={"flows": 7})
-    assert scenario.workload.flows == 7
-    assert scenario.workload.load == 0.8
+    assert isinstance(scenario.workload, Workload)
+    assert (scenario.workload.flows, scenario.workload.load) == (7, 0.8)
 
 
-def test_load_cdf__lists_what_there_is():
+def test_load_cdf__lists_what_there_is() -> None:
     with pytest.raises(SluiceError, match="web-search"):
         load_cdf("websearch")
 
@@ -137,14 +138,16 @@ def test_load_cdf__lists_what_there_is():
 @pytest.mark.parametrize(
     "arguments", [["run", "no-such-scenario", "--out", "x"], ["run", "/dev/null", "--out", "x"]]
 )
-def test_cli__user_errors_are_one_line_and_exit_code_2(arguments, capsys):
+def test_cli__user_errors_are_one_line_and_exit_code_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith("sluice: ")
     assert error.count("\n") == 1
 
 
-def test_cli__help_teaches(capsys):
+def test_cli__help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     assert "sluice demo --duration 60" in capsys.readouterr().out

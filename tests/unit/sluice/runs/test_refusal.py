@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from policy.errors import FieldError
@@ -23,7 +25,9 @@ flows = 10
 """
 
 
-def test_run_on_testbed__refuses_what_its_ports_cannot_do_and_leaves_earlier_results_alone(tmp_path):
+def test_run_on_testbed__refuses_what_its_ports_cannot_do_and_leaves_earlier_results_alone(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "burst.toml"
     file.write_text(TEXT)
     scenario, document = scenario_from_file(file)

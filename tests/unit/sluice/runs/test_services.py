@@ -9,7 +9,7 @@ from runtime.wait import wait_until
 from sluice.runs.services import Services
 
 
-def test_check__restarts_what_died():
+def test_check__restarts_what_died() -> None:
     services = Services()
     service = services.start("sleeper", lambda: spawn(["sleep", "600"]))
     first = service.process
@@ -23,11 +23,11 @@ def test_check__restarts_what_died():
     assert services.running == []
 
 
-def test_check__gives_up_on_what_keeps_dying():
+def test_check__gives_up_on_what_keeps_dying() -> None:
     services = Services()
     service = services.start("broken", lambda: spawn(["false"]))
 
-    def gives_up():
+    def gives_up() -> str:
         service.process.wait()
         try:
             services.check()
@@ -35,10 +35,10 @@ def test_check__gives_up_on_what_keeps_dying():
             return str(error)
         return ""
 
-    assert "broken keeps ending" in wait_until(gives_up, "the supervisor gives up")
+    assert "broken ends right after each start" in wait_until(gives_up, "the supervisor gives up")
 
 
-def test_stop__only_those_with_the_prefix():
+def test_stop__only_those_with_the_prefix() -> None:
     services = Services()
     for name in ("web", "agent-h1", "agent-h2"):
         services.start(name, lambda: spawn(["sleep", "600"]))
@@ -48,7 +48,7 @@ def test_stop__only_those_with_the_prefix():
     services.stop()
 
 
-def test_check__stays_quiet_while_all_live():
+def test_check__stays_quiet_while_all_live() -> None:
     services = Services()
     services.start("sleeper", lambda: spawn(["sleep", "600"]))
     services.check()

@@ -32,7 +32,7 @@ export function label({ title, kind, unit }) {
 export const explanation = ({ help, allowed }) => `${help} Allowed: ${allowed}.`;
 
 /**
- * What an empty input stands for: the value in force, or the default.
+ * What an empty input means: the value in force, or the default.
  * @param {PolicyField} field
  * @param {Readonly<Record<string, unknown>> | null} inForce The policy in force, if it is of the same scheme.
  */

@@ -65,8 +65,8 @@ function hang(names, centre, room, y) {
 }
 
 /**
- * The step of that length to the side of the line between two nodes, so that the two directions of a link
- * do not cover each other.
+ * A step of that length to the side of the line between two nodes. It keeps the two directions of
+ * a link apart.
  * @param {Point} from
  * @param {Point} to
  * @param {number} distance

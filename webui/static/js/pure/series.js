@@ -42,8 +42,8 @@ export function latest(values) {
 }
 
 /**
- * Replaces each layer by the sum of itself and the layers after it: the last layer lies at the bottom.
- * A layer that is not shown counts as 0.
+ * Replaces each layer by the sum of itself and the layers after it: the last layer is at the
+ * bottom. A layer that is not shown counts as 0.
  * @param {{ values: Value[], show: boolean }[]} layers
  */
 export function stacked(layers) {

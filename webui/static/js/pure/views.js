@@ -82,7 +82,7 @@ export function missesView(model, colour) {
   return { ...frame(model), x: centres(model, bins), series };
 }
 
-/** @type {(model: Model, port: string, colour: Colour) => View} An empty port stands for all ports. */
+/** @type {(model: Model, port: string, colour: Colour) => View} An empty port means all ports. */
 export function thresholdsView(model, port, colour) {
   const { from, to, marks } = frame(model);
   const x = Array.from({ length: GRID_POINTS }, (_, i) => from + ((i + 1) * (to - from)) / GRID_POINTS);

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of a scenario and their keys, except [scheme], [workload] and [deadlines]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from policy.entries import TableOf, entry
+from policy.errors import FieldError
+from policy.kinds import Choice, Duration, ListOf, Rate, Size, Text, Whole
+from policy.links import Links
+from policy.marking import DEFAULT_BUFFER_BYTES
+from policy.units import NS_PER_MS, NS_PER_S, NS_PER_US, US_PER_S
+
+RTO_INITIAL_US = US_PER_S
+"""RFC 6298, section 2: the timeout before a connection's first round trip has been measured."""
+
+_TIMEOUT = Duration(NS_PER_US, 120 * NS_PER_S, to="us")
+_HOST = Text(pattern=r"[^\x00]+", longest=64, what="the name of a host")
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """The [fabric] table: the arguments of `topologies.build`, and the buffer of a port."""
+
+    topology: str
+    parameters: Mapping[str, Any]
+    """Keys of `policy.links.Links` by their attributes, and keys of the topology itself unchanged."""
+    buffer_bytes: int
+
+
+@dataclass(frozen=True)
+class FabricKeys(Links):
+    """The keys of [fabric] that do not depend on the topology."""
+
+    topology: str = entry(Text(longest=64), "Kind of network: single, dumbbell or leaf-spine.")
+    buffer_bytes: int = entry(
+        Size(1, 10**12),
+        "Size of a port's buffer, which all its queues share. [scheme] may set another buffer.",
+        key="buffer",
+        default=DEFAULT_BUFFER_BYTES,
+    )
+
+
+@dataclass(frozen=True)
+class Transport:
+    """The [transport] table: the TCP settings of every host."""
+
+    initial_window: int = entry(Whole(1, 1000, "packets"), "First window of a connection.", default=10)
+    rto_min_us: int = entry(
+        _TIMEOUT,
+        "Minimum retransmission timeout. The testbed takes whole milliseconds, the simulator microseconds.",
+        key="rto_min",
+        default=10_000,
+    )
+    connections: str = entry(
+        Choice(("new", "persistent")),
+        "new: one connection for each flow. persistent: flows to one destination share connections.",
+        default="new",
+    )
+    max_window: int | None = entry(
+        Whole(1, 100_000, "packets"),
+        "The most packets that a sender has in flight. By default, the congestion control's own limit.",
+        default=None,
+    )
+
+    @property
+    def rto_min_ms(self) -> int:
+        """Return the timeout as a kernel takes it. Raises FieldError unless it is whole milliseconds."""
+        milliseconds, rest_us = divmod(self.rto_min_us, 1000)
+        if rest_us or not milliseconds:
+            raise FieldError(
+                "transport.rto_min",
+                f"is {self.rto_min_us} us, but the testbed's kernel takes whole milliseconds, at least 1: "
+                f'give "{max(1, round(self.rto_min_us / 1000))}ms", or run it on the simulator',
+            )
+        return milliseconds
+
+
+@dataclass(frozen=True)
+class SimulatorSettings:
+    """The [simulator] table: properties that a testbed has by nature. The testbed ignores it."""
+
+    multipath: str = entry(
+        Choice(("per-flow", "per-packet")),
+        "Equal-cost links. per-flow: chosen by a hash of the flow. per-packet: packets take them in turn.",
+        default="per-flow",
+    )
+    duplicate_threshold: int = entry(
+        Whole(0, 10**6, "packets"),
+        "Packets beyond a gap until it counts as lost. 0: only timeouts find losses.",
+        default=3,
+    )
+    recovery: str = entry(
+        Choice(("linux", "plain")),
+        "linux: RACK-TLP (RFC 8985) finds lost retransmissions and tails, and learns how far packets overtake each"
+        " other; Eifel undoes needless reductions. plain: RFC 6298 alone, as in ns-2 and ns-3. By default linux, or"
+        " plain with duplicate_threshold = 0.",
+        default="linux",
+    )
+    packets_per_ack: int = entry(Whole(1, 64), "Packets that one ACK acknowledges.", default=1)
+    ack_delay_ns: int = entry(
+        Duration(1, NS_PER_S), "How long an ACK waits for another packet.", key="ack_delay", default=500_000
+    )
+    rto_initial_us: int = entry(
+        _TIMEOUT,
+        "Timeout before the first round trip was measured. By default 1 s, or rto_min with persistent connections.",
+        key="rto_initial",
+        default=RTO_INITIAL_US,
+    )
+    uplink: str = entry(
+        Choice(("fabric", "free", "unshaped")),
+        "A host's own port. fabric: it queues, marks and drops as a switch port. free: it only serialises. unshaped:"
+        " it takes no time, so the first queue is the switch's.",
+        default="fabric",
+    )
+    links: str = entry(
+        Choice(("real", "emulated")),
+        "real: a packet takes its time on the link. emulated: a token bucket and a virtual queue, as on the testbed"
+        " (policy/emulation.py).",
+        default="real",
+    )
+    late: str = entry(
+        Choice(("urgent", "plain")),
+        "A flow past its deadline. urgent: it continues as the most urgent. plain: as one without a deadline.",
+        default="urgent",
+    )
+    mark_by: str = entry(
+        Choice(("port", "queue", "ahead")),
+        "The backlog that marks. port: all of the port, as on the testbed. queue: the packet's own queue. ahead: the"
+        " queues that are served no later than the packet's.",
+        default="port",
+    )
+
+
+@dataclass(frozen=True)
+class Background:
+    """A [[background]] table: a long flow besides the workload, by iperf on the testbed. It is not
+    part of the result."""
+
+    source: str = entry(_HOST, "Sending host.", key="from")
+    to: str = entry(_HOST, "Receiving host.")
+    rate_bps: int | None = entry(
+        Rate(1, 10**12), "Rate of the flow. By default, as much as it gets.", key="rate", default=None
+    )
+
+
+@dataclass(frozen=True)
+class ScenarioKeys:
+    """The keys at the top of a scenario, without its tables."""
+
+    name: str = entry(
+        Text(pattern=r"[^/\x00]+", longest=200, what="text without a slash"), "Name of the scenario."
+    )
+    seed: int = entry(Whole(0, 2**63), "Seed of all random numbers.", default=1)
+    sample_ms: int | None = entry(
+        Duration(10 * NS_PER_MS, 60 * NS_PER_S, to="ms"),
+        "Time between two samples of every flow (rate, alpha, urgency, precedence). By default, no samples.",
+        key="sample",
+        default=None,
+    )
+    grace_s: float = entry(
+        Duration(0, 3600 * NS_PER_S, to="s", whole=False),
+        "How long flows may run after the last start.",
+        key="grace",
+        default=10.0,
+    )
+    background: tuple[Background, ...] = entry(
+        ListOf(TableOf(Background)), "Long flows besides the workload.", default=()
+    )

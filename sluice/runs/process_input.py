@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run gives to its processes: the command lines, and the schedule of an agent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from policy.graph import Host, Topology
+from policy.scenario import Scenario
+from policy.schedule import Schedule, ScheduledFlow
+from store.retention import FOR_EVER, Retention
+from webui.options import retention_argv
+
+
+@dataclass(frozen=True)
+class WebSettings:
+    """The settings that a run passes to its web process."""
+
+    workers: int = 1
+    retention: Retention = FOR_EVER
+    event_log: Path | None = None
+
+
+def web_argv(
+    store_url: str, socket: Path, token_file: Path, listen: str | None, settings: WebSettings
+) -> list[str]:
+    """Return the command line of the web process. `listen` is its TCP address, if it has one."""
+    argv = [sys.executable, "-m", "webui", "--store", store_url, "--unix", str(socket)]
+    argv += ["--token-file", str(token_file)]
+    argv += ["--listen", listen] if listen else []
+    argv += ["--workers", str(settings.workers), *retention_argv(settings.retention)]
+    return argv + (["--event-log", str(settings.event_log)] if settings.event_log else [])
+
+
+def controller_argv(store_url: str, socket: Path) -> list[str]:
+    """Return the command line of the controller."""
+    return [sys.executable, "-m", "controller", "--store", store_url, "--listen", f"unix:{socket}"]
+
+
+def agent_argv(
+    host: Host, scenario: Scenario, folder: Path, web_socket: Path, schedule: Path, start_file: Path
+) -> list[str]:
+    """Return the command line of a host's agent. `folder` holds its spool and samples."""
+    argv = [sys.executable, "-m", "hostagent", "--name", host.name, "--interface", host.interface]
+    argv += ["--run-dir", str(folder), "--web", f"unix:{web_socket}"]
+    argv += ["--schedule", str(schedule), "--start-file", str(start_file), "--grace", str(scenario.grace_s)]
+    return [*argv, "--congestion-control", scenario.policy.definition.congestion_control]
+
+
+def schedule_of(scenario: Scenario, topology: Topology, flows: Sequence[ScheduledFlow]) -> Schedule:
+    """Return one agent's schedule with these flows."""
+    return Schedule(
+        scheme=scenario.policy.scheme,
+        connections=scenario.transport.connections,
+        sample_ms=scenario.sample_ms,
+        max_window=scenario.transport.max_window,
+        addresses={host.name: host.ipv4 for host in topology.hosts},
+        addresses6={host.name: host.ipv6 for host in topology.hosts},
+        flows=tuple(flows),
+    )
