@@ -25,6 +25,8 @@ from tests.unit.controller.processes import (
     polls,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def let_pass(seconds: float) -> None:
     began = time.monotonic()

@@ -21,6 +21,8 @@ from tests.unit.controller.processes import (
     serves,
 )
 
+pytestmark = pytest.mark.slow
+
 HELLO = message(MessageType.HELLO)
 ONF = 0x4F4E4600
 

@@ -7,6 +7,8 @@ import struct
 import time
 from pathlib import Path
 
+import pytest
+
 from controller.cookies import cookie
 from controller.openflow import Frame, MessageType, message
 from controller.pipeline import Table
@@ -25,6 +27,8 @@ from tests.unit.controller.processes import (
     polls,
     polls_completed,
 )
+
+pytestmark = pytest.mark.slow
 
 ADAPTIVE = {"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500}
 

@@ -20,6 +20,8 @@ from tests.fakes.certificates import Authority, Pair
 from tests.fakes.peer import Peer
 from tests.unit.controller.processes import Process, controller_process
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Authority:

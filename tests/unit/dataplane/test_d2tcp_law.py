@@ -61,7 +61,7 @@ def test_imminence__of_usual_flows(
     """Within 0.003 of the value in floating point."""
     window_bytes = max(1, rate_bytes_per_s * rtt_us // 10**6)
     real_rate = 0.75 * window_bytes / (rtt_us / 1e6)
-    assume(real_rate > 1000)
+    assume(real_rate > 2000)
     remaining_bytes = int(d * real_rate * left_us / 1e6)
     real = max(0.5, min(2.0, remaining_bytes / real_rate / (left_us / 1e6)))
     got = laws.lib.sl_d2tcp_imminence_q16(remaining_bytes, left_us, window_bytes, rtt_us)

@@ -14,6 +14,8 @@ import pytest
 
 from tests.kit.pages import ROOT
 
+pytestmark = pytest.mark.slow
+
 LOADS = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source": "src", "object": "data"}
 """Element → the attribute whose address a browser loads."""
 FOREIGN = re.compile(r"(?:[a-z]+:)?//", re.IGNORECASE)

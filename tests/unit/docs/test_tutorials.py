@@ -17,6 +17,8 @@ from store.desired import current_topology
 from store.engine import open_store
 from tests.kit.pages import DOCS, ROOT, Block, of_order, outputs, save_files
 
+pytestmark = pytest.mark.slow
+
 QUICKSTART = DOCS / "tutorials" / "quickstart.md"
 QUOTING = sorted(page for page in DOCS.rglob("*.md") if of_order(page, "from"))
 WITH_SYNTAX = sorted(page for page in DOCS.rglob("*.md") if of_order(page, "syntax"))
