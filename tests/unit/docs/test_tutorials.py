@@ -45,7 +45,6 @@ def printed_lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("block", of_order(QUICKSTART, "run"), ids=lambda block: f"line-{block.line}")
 def test_quickstart__every_run_prints_what_the_page_shows(block: Block, tmp_path: Path) -> None:
     save_files(QUICKSTART, tmp_path)
