@@ -39,7 +39,7 @@ _PORT_QUEUE = struct.Struct("=II")
 _DEPARTURES = struct.Struct(f"={SUB_QUEUES}Q{SUB_QUEUES}III")
 """Times, counts, the port's network namespace, unused bytes."""
 _DQS = struct.Struct("=QQIIIxxxx")
-"""struct sl_dqs_queue of laws/dqs.h: flow, time it became empty, waiting packets, packets before its own, assigned."""
+"""struct sl_dqs_queue: flow, time it became empty, waiting packets, packets up to the last guest's, assigned."""
 _NAMESPACE = Path("/proc/thread-self/ns/net")
 
 

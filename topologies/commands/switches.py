@@ -17,8 +17,8 @@ QUEUES = 8
 MIN_RATE_BPS = 12_000
 """HTB serves a class below its min-rate before all priorities, so the min-rate must be tiny.
 
-linux-htb takes no less than one MTU a second. The switch's MTU is policy.emulation.MAX_TIMER_DELAY_NS of the link.
-So the least min-rate of each queue is 0.2 % of the link rate.
+linux-htb raises it to one MTU a second. The switch's MTU holds policy.emulation.MAX_TIMER_DELAY_NS of traffic at the
+link rate, so each queue gets at least 0.2 % of the link rate.
 """
 
 SHARES_TIMEOUT_S = 2

@@ -34,7 +34,7 @@ def played(metrics: ControllerMetrics) -> PlayedSession:
 
 
 def taken(metrics: ControllerMetrics) -> dict[tuple[str, str], float]:
-    """Return (metric, part) → what has been counted since the last call."""
+    """Return (metric, part) → the counts since the last call."""
     return {(metric, part): value for (metric, _, part), value in metrics.tally.take().items()}
 
 
