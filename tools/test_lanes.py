@@ -2,8 +2,8 @@
 """Run all tests, in two lanes that share the machine. Options are passed to each pytest.
 
 The real-time lane has the tiers kernel, net, web and pg. They mostly wait, so several of their files run at once.
-Tests that are marked `alone` measure times or rates, so they follow one by one. The processor lane has the tiers unit
-and sim. It has the lowest priority, and uses the CPU time that the other lane leaves.
+Tests that are marked `alone` measure times or rates, so they follow one by one. The processor lane has the tiers unit,
+sim and api. It has the lowest priority, and uses the CPU time that the other lane leaves.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from typing import BinaryIO
 ROOT = Path(__file__).parents[1]
 REAL_TIME = ("tests/kernel", "tests/net", "tests/web", "tests/pg")
 PROCESSOR = ("tests/unit", "tests/sim")
+API = ("tests/api",)
+"""Its cases are computed from the API's document when pytest collects them, so they have a pytest of their own."""
 FILES_AT_ONCE = 3
 """Test files of the real-time lane: more would disturb each other on two cores."""
 NO_TESTS = 5
@@ -49,7 +51,7 @@ def lanes(cores: int) -> tuple[Lane, ...]:
     together = ("-n", str(FILES_AT_ONCE), "--dist", "loadfile", "-m", "not alone", *REAL_TIME)
     return (
         Lane("real time", 0, (together, ("-m", "alone", *REAL_TIME))),
-        Lane("processor", 19, (("-n", str(cores), "--dist", "worksteal", *PROCESSOR),)),
+        Lane("processor", 19, (("-n", str(cores), "--dist", "worksteal", *PROCESSOR), API)),
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from runtime.wait import wait_until
-from tools.test_lanes import PROCESSOR, REAL_TIME, ROOT, Lane, RunningLane, lanes
+from tools.test_lanes import API, PROCESSOR, REAL_TIME, ROOT, Lane, RunningLane, lanes
 
 
 def wait_ended(lane: RunningLane) -> None:
@@ -18,7 +20,7 @@ def test_every_tier_is_in_one_lane() -> None:
         f"tests/{path.parent.relative_to(ROOT / 'tests').parts[0]}"
         for path in ROOT.glob("tests/*/**/test_*.py")
     }
-    assert sorted([*REAL_TIME, *PROCESSOR]) == sorted(tiers)
+    assert sorted([*REAL_TIME, *PROCESSOR, *API]) == sorted(tiers)
 
 
 def test_the_processor_lane_gives_way() -> None:
@@ -26,6 +28,7 @@ def test_the_processor_lane_gives_way() -> None:
     assert real_time.nice < processor.nice
 
 
+@pytest.mark.slow
 def test_running_lane__fails_if_any_of_its_runs_fails_and_does_them_all(tmp_path: Path) -> None:
     (tmp_path / "test_one.py").write_text("def test_fails():\n    assert False, 'the first run'\n")
     (tmp_path / "test_two.py").write_text("def test_passes():\n    print('the second run')\n")
@@ -38,6 +41,7 @@ def test_running_lane__fails_if_any_of_its_runs_fails_and_does_them_all(tmp_path
     assert "the second run" in output
 
 
+@pytest.mark.slow
 def test_running_lane__a_run_whose_options_select_no_test_is_no_failure(tmp_path: Path) -> None:
     (tmp_path / "test_one.py").write_text("def test_passes():\n    pass\n")
     lane = RunningLane(

@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, settings
 from store.desired import current_version, mark_applied
 from store.engine import open_store
 from tests.kit.known import known
-from tests.unit.webui.conftest import TOKEN
 from tests.web.synthetic import Network, fill
 from webui.app import create_app
 
+TOKEN = "the-token"
 EXAMPLES = 40
 
 
