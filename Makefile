@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 NODE_TOOLS := webui/node_modules/.bin
+# The variable silences a notice about another tool. With --quiet, --strict would overlook warnings.
+MKDOCS := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs
 DURATION ?=
 NAME ?=
 C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c) \
@@ -16,7 +18,7 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages venv bpf fabric frontend gen fmt check tidy test sanitize hooks coverage coverage-cpp prose \
+.PHONY: help setup packages venv bpf fabric frontend gen fmt check tidy docs test sanitize hooks coverage coverage-cpp prose \
 	bench experiment demo doctor clean
 
 help: ## this list
@@ -44,8 +46,9 @@ bpf: venv
 fabric: venv
 	@$(PYTHON) -m simulator.build
 
-gen: venv ## write the C header of the tag from policy/tags.py
-	$(PYTHON) -m policy.tags > dataplane/laws/tags.gen.h
+gen: venv ## write what is made from the code: C headers from policy/, and the reference pages
+	$(PYTHON) -m tools.headers
+	$(PYTHON) -m tools.reference
 
 fmt: venv frontend ## format Python, C and JavaScript
 	.venv/bin/ruff format .
@@ -53,7 +56,7 @@ fmt: venv frontend ## format Python, C and JavaScript
 	clang-format -i $(C_SOURCES)
 	$(NODE_TOOLS)/biome check --write
 
-check: setup tidy ## formatting, lint, types, generated files
+check: setup tidy ## formatting, lint, types, generated files, the documentation site
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui sluice experiments tools tests
@@ -61,9 +64,15 @@ check: setup tidy ## formatting, lint, types, generated files
 	$(NODE_TOOLS)/biome ci --error-on-warnings
 	$(NODE_TOOLS)/tsc -p webui
 	$(NODE_TOOLS)/tsc -p tests/unit/webui/javascript
-	$(PYTHON) -m policy.tags | diff - dataplane/laws/tags.gen.h
+	$(PYTHON) -m tools.headers --check
+	$(PYTHON) -m tools.reference --check
+	$(MKDOCS) build --strict
 	.venv/bin/pymarkdown --strict-config scan $$(git ls-files '*.md' ':!.github')
 	.venv/bin/reuse lint --quiet || .venv/bin/reuse lint
+
+docs: venv ## the documentation site in build/site; nothing in it comes from the network
+	$(MKDOCS) build --strict
+	@echo "open build/site/index.html, or for its search: $(PYTHON) -m http.server --directory build/site 8000"
 
 tidy: venv ## clang-tidy on the simulator's core
 	tools/tidy-core $(PYTHON)
@@ -84,7 +93,15 @@ coverage-cpp: venv ## line coverage of the simulator's core and the laws by its 
 		--filter simulator/core/ --filter dataplane/laws/ --fail-under-line $(CORE_COVERAGE)
 
 test: setup ## all tests that this machine allows; the others are named with the reason
-	$(PYTHON) -m pytest $(ARGS)
+	$(PYTHON) -m tools.test_lanes $(ARGS)
+
+test-fast: venv fabric ## tests of the tiers unit and simulator, without the slow ones
+	$(PYTHON) -m pytest -q -n auto --dist worksteal -m "not slow" tests/unit tests/sim $(ARGS)
+
+MINUTES ?= 10
+SEED ?=
+fuzz: setup ## property tests with new random examples for MINUTES=10; prints the seed of each round, SEED=7 repeats one
+	tools/fuzz $(PYTHON) $(MINUTES) $(SEED)
 
 hooks: venv ## run the fast checks before each commit, and all of them before each push
 	.venv/bin/pre-commit install
@@ -111,4 +128,4 @@ experiment: setup ## run one experiment: make experiment NAME=dyna_fig6 ARGS=--q
 	$(PYTHON) -m experiments $(NAME) $(ARGS)
 
 clean: ## remove what setup and runs made
-	rm -rf .venv .setup dataplane/build simulator/build simulator/_fabric.* webui/static/vendor webui/node_modules results *.egg-info .coverage*
+	rm -rf .venv .setup build dataplane/build simulator/build simulator/_fabric.* webui/static/vendor webui/node_modules results *.egg-info .coverage*

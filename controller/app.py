@@ -110,7 +110,7 @@ class Controller(DaemonLoop):
             self.recorder.record(add_counts, self._metrics.tally.take())
 
     def _advance_sessions(self, now_ns: int, at_ns: int) -> None:
-        """Advance all sessions that have begun, and let a few others begin.
+        """Advance all started sessions, and let a few others begin.
 
         If all switches of a network connect at one moment, one controller cannot read and correct
         all rules within the time limit of an operation. So at most MAX_SETTLING do at once.

@@ -34,17 +34,17 @@ class Changes:
         return flows + len(self.add_groups) + len(self.modify_groups) + len(self.delete_groups)
 
 
-def diff(installed: SwitchRules, wanted: SwitchRules) -> Changes:
-    """Return the changes that turn the installed rules into the wanted ones."""
+def diff(installed: SwitchRules, desired: SwitchRules) -> Changes:
+    """Return the changes that turn the installed rules into the desired ones."""
     held = {rule.key: rule for rule in installed.flows}
-    want = {rule.key: rule for rule in wanted.flows}
+    want = {rule.key: rule for rule in desired.flows}
     missing = [rule for key, rule in want.items() if key not in held]
     different = [rule for key, rule in want.items() if key in held and held[key] != rule]
     # OpenFlow cannot modify a cookie. Adding a rule with the same key replaces the old rule and
     # its cookie.
     replaced = [rule for rule in different if held[rule.key].cookie != rule.cookie]
     held_groups = {group.group: group for group in installed.groups}
-    want_groups = {group.group: group for group in wanted.groups}
+    want_groups = {group.group: group for group in desired.groups}
     return Changes(
         add=(*missing, *replaced),
         modify=tuple(rule for rule in different if held[rule.key].cookie == rule.cookie),
@@ -55,14 +55,14 @@ def diff(installed: SwitchRules, wanted: SwitchRules) -> Changes:
     )
 
 
-def _modified(held: Mapping[int, GroupRule], wanted: Mapping[int, GroupRule]) -> tuple[GroupRule, ...]:
-    return tuple(group for number, group in wanted.items() if number in held and held[number] != group)
+def _modified(held: Mapping[int, GroupRule], desired: Mapping[int, GroupRule]) -> tuple[GroupRule, ...]:
+    return tuple(group for number, group in desired.items() if number in held and held[number] != group)
 
 
 def treatment_changes(before: Treatments, after: Treatments) -> Changes:
     """Return the changes that turn one treatment of the edge ports into another."""
-    held, wanted = (SwitchRules((), tuple(conduct_rules(treatments))) for treatments in (before, after))
-    return diff(held, wanted)
+    held, desired = (SwitchRules((), tuple(conduct_rules(treatments))) for treatments in (before, after))
+    return diff(held, desired)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +85,6 @@ class Remap:
 
 def remap(ports: Sequence[int], before: Sequence[QueueMap], after: Sequence[QueueMap]) -> Remap:
     """Return the map rules of these ports whose queue changes. The maps are in their order."""
-    held, wanted = (np.asarray(maps, np.int64).reshape(-1, tags.TAG_COUNT) for maps in (before, after))
-    row, code = np.nonzero(held != wanted)
-    return Remap(np.asarray(ports, np.int64)[row], code, wanted[row, code])
+    held, desired = (np.asarray(maps, np.int64).reshape(-1, tags.TAG_COUNT) for maps in (before, after))
+    row, code = np.nonzero(held != desired)
+    return Remap(np.asarray(ports, np.int64)[row], code, desired[row, code])

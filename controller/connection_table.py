@@ -2,9 +2,9 @@
 """The one live connection of each datapath id, and what happens when a second one claims that id.
 
 Either the switch has connected again, or two switches have the same datapath id. The table probes
-the established connection. If it answers, there are two live switches, and it stays: if the
-newcomer replaced it, it would connect again and replace the newcomer, without end. If it does not
-answer in time, the switch has lost it, and the newcomer takes its place.
+the established connection. If that answers, there are two live switches, and the established
+connection stays. Otherwise, two switches would replace each other without end. If it does not answer
+in time, the switch has lost it, and the new connection replaces it.
 
 Pure: the caller passes the time, and carries out the decisions.
 """
@@ -33,7 +33,7 @@ C = TypeVar("C", bound=Contender)
 
 @dataclass(frozen=True)
 class Admitted(Generic[C]):
-    """The connection stands for its datapath id from now on."""
+    """The connection represents its datapath id from now on."""
 
     connection: C
 
@@ -48,7 +48,7 @@ class Refused(Generic[C]):
 
 @dataclass(frozen=True)
 class Lost(Generic[C]):
-    """The connection no longer stands for its datapath id."""
+    """The connection no longer represents its datapath id."""
 
     connection: C
     silent: bool

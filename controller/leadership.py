@@ -86,7 +86,7 @@ class Candidacy:
 
     def _renew(self, engine: Engine, mine: Lease, now_s: float) -> None:
         if self.doubted and now_s - self._retaken_at_s >= RETAKE_S:
-            # If the row is still ours, the switch has seen a greater generation of another store.
+            # If the row still holds this controller, the switch has seen a greater generation of another store.
             # Taking the lease again gives a greater one.
             self._retaken_at_s, self.doubted = now_s, False
             self._mine = lease.take(engine, NAME, self._me, mine)
@@ -113,7 +113,7 @@ class Candidacy:
         return now_s - self._seen_at_s >= LEASE_S or self._ended(seen.holder)
 
     def release(self, engine: Engine) -> None:
-        """Give the lease back, if it is ours."""
+        """Give the lease back, if this controller holds it."""
         if self._mine is not None:
             lease.release(engine, self._mine)
             self._mine = None

@@ -53,7 +53,7 @@ class SwitchMetrics:
         self._tally.count(RULES_CHANGED, count)
 
     def rules_settled(self, now_ns: int) -> None:
-        """End the loop, if one has begun: no rule is left to change."""
+        """End the loop, if one runs, because no rule is left to change."""
         if self._requested_ns is not None:
             self._tally.observe(LOOP_SECONDS, [(now_ns - self._requested_ns) / 1e9])
             self._requested_ns = None

@@ -221,7 +221,7 @@ class Policing:
     def _window_since(self, began_ns: int) -> SlidingCounts:
         """Return the window of a flow that the switch has counted since then.
 
-        If policing has begun later, the flow's first counters are the baseline instead of zero.
+        If policing began later, the flow's first counters are the baseline instead of zero.
         """
         window = SlidingCounts(WINDOW_NS)
         if self._judges_from_ns is not None and began_ns >= self._judges_from_ns:

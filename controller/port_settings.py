@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thresholds and queue maps of a switch's ports: which are wanted, and which are in force.
+"""Thresholds and queue maps of a switch's ports: which are desired, and which are in force.
 
-    wanted ──begin_all / begin_differences──▶ changing ──applied──▶ in force
+    desired ──begin_all / begin_differences──▶ changing ──applied──▶ in force
 
-What is wanted may move while a change is under way. `applied` then acknowledges what the change
-has contained, and the port still counts as different. Pure.
+The desired settings may move during a change. `applied` then acknowledges the settings of the change,
+and the port still counts as different. Pure.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ class PortSettings:
     def __init__(
         self, ports: Sequence[Port], policy: Policy, version: int, thresholds: Iterable[Sequence[int]]
     ) -> None:
-        """`thresholds` wanted at first, in bytes, one sequence for each port."""
+        """`thresholds`: the first desired ones, in bytes, one sequence for each port."""
         self._ports = ports
         self.adopt(policy, version)
-        self._wanted = [self._setting(each) for each in thresholds]
+        self._desired = [self._setting(each) for each in thresholds]
         self._in_force: list[_Setting] | None = None
         self._different: set[int] = set()
-        """Rows whose wanted setting is not in force."""
+        """Rows whose desired setting is not in force."""
         self._changing: dict[int, _Setting] = {}
-        """Rows of the change under way."""
+        """Rows of the running change."""
         self._applied_version = self._changing_version = version
 
     def adopt(self, policy: Policy, version: int) -> None:
@@ -76,19 +76,19 @@ class PortSettings:
     # ── Wanted ──────────────────────────────────────────────────────────────────────────────────
 
     def want(self, row: int, thresholds_bytes: Sequence[int], flows: int = 0) -> None:
-        """Set a port's wanted thresholds, and the number of flows that they are computed from."""
-        self._wanted[row] = setting = self._setting(thresholds_bytes, flows)
+        """Set a port's desired thresholds, and the number of flows that they are computed from."""
+        self._desired[row] = setting = self._setting(thresholds_bytes, flows)
         if self._in_force is None or not setting.same(self._in_force[row]):
             self._different.add(row)
 
     @property
-    def wanted_thresholds(self) -> list[tuple[int, ...]]:
+    def desired_thresholds(self) -> list[tuple[int, ...]]:
         """In bytes, by row."""
-        return [setting.thresholds_bytes for setting in self._wanted]
+        return [setting.thresholds_bytes for setting in self._desired]
 
-    def wanted_flows(self, row: int) -> int:
-        """Return the number of flows that a port's wanted thresholds are computed from."""
-        return self._wanted[row].flows
+    def desired_flows(self, row: int) -> int:
+        """Return the number of flows that a port's desired thresholds are computed from."""
+        return self._desired[row].flows
 
     # ── In force ────────────────────────────────────────────────────────────────────────────────
 
@@ -99,7 +99,7 @@ class PortSettings:
 
     @property
     def outdated(self) -> bool:
-        """Whether the settings in force are known and differ from the wanted ones."""
+        """Whether the settings in force are known and differ from the desired ones."""
         changed = self._applied_version != self._version or bool(self._different)
         return self._in_force is not None and changed
 
@@ -112,9 +112,9 @@ class PortSettings:
 
     def begin_all(self) -> dict[int, QueueMap]:
         """Begin a change of all ports. Returns port number → queue map."""
-        self._begin(range(len(self._wanted)))
+        self._begin(range(len(self._desired)))
         return {
-            port.number: setting.queue_of for port, setting in zip(self._ports, self._wanted, strict=True)
+            port.number: setting.queue_of for port, setting in zip(self._ports, self._desired, strict=True)
         }
 
     def begin_differences(self) -> Remap:
@@ -125,7 +125,7 @@ class PortSettings:
         return remap(
             [self._ports[row].number for row in rows],
             [self._in_force[row].queue_of for row in rows],
-            [self._wanted[row].queue_of for row in rows],
+            [self._desired[row].queue_of for row in rows],
         )
 
     def begin_none(self) -> None:
@@ -133,11 +133,11 @@ class PortSettings:
         self._begin(())
 
     def _begin(self, rows: Iterable[int]) -> None:
-        self._changing = {row: self._wanted[row] for row in rows}
+        self._changing = {row: self._desired[row] for row in rows}
         self._changing_version = self._version
 
     def applied(self) -> list[ThresholdsInForce]:
-        """Put the change under way in force. Returns the ports with new thresholds or version."""
+        """Put the running change in force. Returns the ports with new thresholds or version."""
         before = self._in_force
         in_force = list(before) if before is not None else list(self._changing.values())
         news = []
@@ -146,7 +146,7 @@ class PortSettings:
             if before is None or not setting.same(before[row]):
                 port, thresholds = self._ports[row].id, setting.thresholds_bytes
                 news.append(ThresholdsInForce(port, setting.version, thresholds, setting.flows))
-            if self._wanted[row].same(setting):
+            if self._desired[row].same(setting):
                 self._different.discard(row)
         self._in_force, self._applied_version = in_force, self._changing_version
         return news

@@ -115,7 +115,7 @@ class Recorder:
         self._stopping = threading.Event()
         self._leads = False
         self._begins = threading.Event()
-        """The controller has begun to lead: deliver the desired state whether it is new or not."""
+        """The controller leads since a moment ago: deliver the desired state whether it is new or not."""
         self._topology_due_s = self._poll_due_s = 0.0
         self._thread = threading.Thread(target=self._loop, name="store", daemon=True)
 

@@ -2,8 +2,8 @@
 """One switch's session: turns the operations of `state.py` into requests, and answers into facts.
 
 First the controller becomes the switch's master, for a generation of the lease (`leadership.py`).
-Until the switch has confirmed that, the session requests nothing else. At most one operation is
-under way. It ends with its answer, with an error or with its time limit. The time limit also ends
+Until the switch has confirmed that, the session requests nothing else. At most one operation
+runs at a time. It ends with its answer, with an error or with its time limit. The time limit also ends
 the connection, because a switch that answers echo requests but not these cannot be relied on.
 """
 
@@ -86,7 +86,7 @@ class BecomeMaster:
 
 @dataclass
 class _Transaction:
-    """The operation under way."""
+    """The running operation."""
 
     operation: BecomeMaster | Operation
     began_ns: int
@@ -129,7 +129,7 @@ class Session:
         return self._transaction is not None and self.state.version is None
 
     def advance(self, now_ns: int) -> None:
-        """Send the next request, if one is due and nothing is under way."""
+        """Send the next request, if one is due and no operation runs."""
         if not self._listener.may_act(now_ns):
             return
         if self._transaction is not None:
@@ -198,7 +198,7 @@ class Session:
     # ── Answers ─────────────────────────────────────────────────────────────────────────────────
 
     def take(self, now_ns: int, answer: Answer) -> None:
-        """Take an answer of the switch. An answer to no operation under way is ignored."""
+        """Take an answer of the switch. The session ignores an answer to no running operation."""
         match answer:
             case StatsReply():
                 self._take_statistics(now_ns, answer)

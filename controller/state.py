@@ -111,7 +111,7 @@ class SwitchState:
         """Treatments that the rules in force implement. Those of a new connection are not known.
         """
         self._next_treatments: dict[int, Treatment] | None = None
-        """Treatments of the change under way."""
+        """Treatments of the running change."""
         self._adopt(desired)
         learned = desired.learned if self._adapts else {}
         thresholds = [
@@ -121,7 +121,7 @@ class SwitchState:
         self._settings = PortSettings(self._ports, self._policy, desired.version, thresholds)
         self.connected(0)
 
-    # ── What is wanted ──────────────────────────────────────────────────────────────────────────
+    # ── The desired state ───────────────────────────────────────────────────────────────────────
 
     @property
     def version(self) -> int | None:
@@ -139,14 +139,14 @@ class SwitchState:
         self._settings.adopt(desired.policy, desired.version)
         same_levels = self._policy.has_levels_of(before)
         keep = self._adapts and same_levels and before.thresholds == self._policy.thresholds
-        for row, thresholds in enumerate(self._settings.wanted_thresholds):
+        for row, thresholds in enumerate(self._settings.desired_thresholds):
             port_id = self._ports[row].id
             stays = keep or (same_levels and self._policy.is_frozen(port_id))
-            wanted = self._policy.fixed_at(port_id) or (thresholds if stays else self._policy.thresholds)
-            self._settings.want(row, wanted, self._settings.wanted_flows(row) if stays else 0)
+            target = self._policy.fixed_at(port_id) or (thresholds if stays else self._policy.thresholds)
+            self._settings.want(row, target, self._settings.desired_flows(row) if stays else 0)
         if keep:
             self._adaptation.adopt(self._policy)
-            self._adaptation.edges = edges_of(self._settings.wanted_thresholds)
+            self._adaptation.edges = edges_of(self._settings.desired_thresholds)
             self._hold_overridden()
         else:
             self._restart_adaptation()
@@ -164,7 +164,7 @@ class SwitchState:
         self._carried = None
         self._latest_counts: dict[bool, Ints] = {}
         rates_bps = [port.rate_bps for port in self._ports]
-        self._adaptation = Adaptation(self._policy, rates_bps, self._settings.wanted_thresholds)
+        self._adaptation = Adaptation(self._policy, rates_bps, self._settings.desired_thresholds)
         self._hold_overridden()
 
     def _hold_overridden(self) -> None:
@@ -199,8 +199,8 @@ class SwitchState:
         """Return the difference from what a controller would install on an empty switch."""
         self._next_treatments = self._policing.treatments
         queue_maps = self._settings.begin_all()
-        wanted = switch_rules(self._topology, self.name, queue_maps, self._next_treatments)
-        return Change(diff(held, wanted))
+        target = switch_rules(self._topology, self.name, queue_maps, self._next_treatments)
+        return Change(diff(held, target))
 
     def _treatment_change(self) -> Change:
         """Return the change of the rules of ports that get another treatment."""

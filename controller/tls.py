@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenFlow over TLS with client certificates: only switches with a certificate of our authority.
+"""OpenFlow over TLS with client certificates: only switches with a certificate of the controller's authority.
 
 Two threads must not use one of Python's TLS objects at the same time. A connection has two, a
 reader and a writer, which wait independently. So TLS works here between buffers in memory, under a
@@ -76,7 +76,7 @@ class TlsSocket:
         except ssl.SSLWantReadError:
             return False
         except ssl.SSLError:
-            self._send_out()  # the alert tells the peer the reason
+            self._send_out()  # the alert contains the reason for the peer
             raise
         return True
 

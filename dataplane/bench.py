@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the tagger and the port program take for a packet: `python -m dataplane.bench`.
+"""CPU time of the tagger and the port program for a packet: `python -m dataplane.bench`.
 
-The kernel itself runs a loaded program again and again on one packet (BPF_PROG_TEST_RUN) and tells the mean. The packet
-is changed by the first run only (DSCP written, priority tag taken off); everything else is done each time: headers
-read, the flow's state in its socket or the port's virtual queue under its lock, counters. An empty program is the
-baseline: what the measurement itself costs.
+The kernel runs a loaded program many times on one packet (BPF_PROG_TEST_RUN) and reports the mean. Only the first run
+changes the packet: the program writes the DSCP and removes the priority tag. Every run reads the headers, updates the
+flow's state or the port's virtual queue under its lock, and counts. An empty program shows the cost of the measurement.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from dataplane.port import PortSettings
 REPEAT = 200_000
 ROUNDS = 5
 LOOPBACK_IFINDEX = 1
-"""A test run's packet belongs to the namespace's loopback device."""
+"""The packet of a test run belongs to the namespace's loopback device."""
 
 _EMPTY = """
 #include "packet.bpf.h"
@@ -41,11 +40,11 @@ class PacketCost:
     program: str
     ns_per_packet: int
     empty_ns_per_packet: int
-    """The same for a program that does nothing."""
+    """The same for an empty program."""
 
 
 def measure() -> list[PacketCost]:
-    """Cost of each program, in nanoseconds. Raises EnvironmentLacking when BPF cannot be used here."""
+    """Return the cost of each program. Raises EnvironmentLacking if BPF cannot be used here."""
     with tempfile.TemporaryDirectory() as directory:
         path = build.compile_source("empty", _EMPTY, Path(directory))
         with open_object(path) as empty:
@@ -62,7 +61,7 @@ def _tagger_ns() -> int:
 
 
 def _port_ns() -> int:
-    # Faster than the packets come, so that the queue stays short and every packet passes.
+    # This rate is higher than the packets' rate, so that the queue stays short and every packet passes.
     settings = PortSettings(rate_bps=400 * 10**9, mark_bytes=97_500, buffer_bytes=360_000)
     with load("port") as port:
         port.map("settings").update(LOOPBACK_IFINDEX, settings.pack())
@@ -72,7 +71,7 @@ def _port_ns() -> int:
 
 
 def _datagram(vlan_tci: int | None) -> bytes:
-    """A full-sized UDP/IPv4 packet, with or without an 802.1Q tag."""
+    """Return a full-sized UDP/IPv4 packet, with or without an 802.1Q tag."""
     data = bytes(1472)
     vlan = b"" if vlan_tci is None else struct.pack("!HH", 0x8100, vlan_tci)
     addresses = socket.inet_aton("10.0.0.1") + socket.inet_aton("10.0.0.2")

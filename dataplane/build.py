@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile the BPF programs: bpf/<name>.bpf.c -> build/<name>.bpf.o, only what is stale.
+"""Compile stale BPF programs: bpf/<name>.bpf.c -> build/<name>.bpf.o.
 
-`python -m dataplane.build` builds all. The kernel's types (vmlinux.h) come from its BTF at build time; objects are
-relocated when they are loaded (CO-RE), so one that was built on another kernel works too.
+`python -m dataplane.build` builds all. The kernel's types (vmlinux.h) come from its BTF at build time. The loader
+relocates objects (CO-RE), so one from another kernel works, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "bpf"
 LAWS = HERE / "laws"
 INCLUDE = HERE / "include"
-"""The header for applications."""
+"""The folder of the header for applications."""
 BUILD = HERE / "build"
 KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
 
@@ -40,17 +40,17 @@ _CLANG_FLAGS = (
 
 
 def names() -> list[str]:
-    """Every program that there is: tag, port, cc_dctcp …"""
+    """Return the names of all programs: tag, port, cc_dctcp …"""
     return sorted(path.name.removesuffix(".bpf.c") for path in SOURCES.glob("*.bpf.c"))
 
 
 def object_path(name: str) -> Path:
-    """Where the object file of a program is, built or not."""
+    """Return the path of a program's object file, which may not be built yet."""
     return BUILD / f"{name}.bpf.o"
 
 
 def is_stale(name: str) -> bool:
-    """Is the object missing, or older than its source, a header or this file? (Not: than vmlinux.h, see above.)"""
+    """Return whether the object is missing or older than its source, this file or a header (except vmlinux.h)."""
     target = object_path(name)
     if not target.exists():
         return True
@@ -65,13 +65,12 @@ def is_stale(name: str) -> bool:
 
 
 def ensure(name: str) -> Path:
-    """The object file of a program, built now when it is stale.
+    """Return the object file of a program, and build it first if it is stale.
 
-    Raises EnvironmentLacking when it cannot be built here, CommandFailed with the compiler's words when its source
-    is wrong.
+    Raises EnvironmentLacking if tools are missing, and CommandFailed with the compiler's output if its source is wrong.
     """
     if not (SOURCES / f"{name}.bpf.c").exists():
-        raise ValueError(f"no BPF program {name!r}: there are {', '.join(names())}")
+        raise ValueError(f"no BPF program {name!r}: choose one of {', '.join(names())}")
     if is_stale(name):
         with lock():
             if is_stale(name):
@@ -80,13 +79,13 @@ def ensure(name: str) -> Path:
 
 
 def ensure_all() -> list[Path]:
-    """Build everything that is stale."""
+    """Build every stale program and return all object files."""
     return [ensure(name) for name in names()]
 
 
 @contextmanager
 def lock() -> Iterator[None]:
-    """Several processes may find the same object stale at once."""
+    """Let one process build at a time, because several may find the same object stale."""
     BUILD.mkdir(exist_ok=True)
     with (BUILD / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -109,7 +108,7 @@ def _write(target: Path, text: str) -> None:
 
 
 def vmlinux_header() -> Path:
-    """The running kernel's types as a C header, made again when the kernel has changed."""
+    """Return a C header of the running kernel's types, made again if the kernel has changed."""
     header, stamp = BUILD / "vmlinux.h", f"/* {platform.release()} {platform.version()} */\n"
     if header.exists() and header.open().readline() == stamp:
         return header
@@ -126,7 +125,7 @@ def _compile(name: str) -> None:
 
 
 def compile_source(name: str, source: str, directory: Path) -> Path:
-    """Build a program that is not one of ours, from its text; it may include our headers. Returns the object file."""
+    """Build a program from its text, which may include the headers here. Returns the object file."""
     path = directory / f"{name}.bpf.c"
     path.write_text(source)
     target = path.with_suffix(".o")

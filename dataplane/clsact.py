@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attach a BPF program to an interface of the current network namespace: clsact, direct action, one filter of ours.
+"""Attach a BPF program to an interface of the current network namespace: clsact, direct action, one Sluice filter.
 
-The filter sits at a fixed place (priority and handle), so that attaching again replaces it in one step, without a
-packet in between that misses it; filters of others stay and are asked after ours.
+The filter has a fixed priority and handle. So a second attachment replaces it in one step, and no packet misses it.
+Filters of other programs stay. The kernel runs them after this one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAME_PREFIX = "sluice_"
 
 
 class AttachableProgram(Protocol):
-    """What can be attached: dataplane.loader.Program."""
+    """A program that can be attached, for example dataplane.loader.Program."""
 
     @property
     def name(self) -> str: ...
@@ -40,14 +40,14 @@ class AttachableProgram(Protocol):
 
 
 def attach_clsact(ifname: str, program: AttachableProgram, direction: Direction = "egress") -> None:
-    """Attach `program`, in place of one that we attached before. Idempotent.
+    """Attach `program` and replace Sluice's earlier filter. Idempotent.
 
-    Raises SluiceError when there is no such interface or another program holds our place.
+    Raises SluiceError if there is no such interface, or if a filter of another program has this priority.
     """
     index = _index(ifname)
     with _netlink(f"attach {program.name} to {ifname}") as netlink:
         _require_clsact(netlink, ifname, index)
-        _require_ours(netlink, ifname, index, direction)
+        _require_own(netlink, ifname, index, direction)
         netlink.tc(
             "replace-filter",
             "bpf",
@@ -63,10 +63,10 @@ def attach_clsact(ifname: str, program: AttachableProgram, direction: Direction 
 
 
 def detach_clsact(ifname: str, direction: Direction = "egress") -> bool:
-    """Remove our filter; the clsact qdisc and the filters of others stay. False when there was none."""
+    """Remove Sluice's filter, and return whether there was one. The clsact qdisc and other filters stay."""
     index = _index(ifname)
     with _netlink(f"detach from {ifname}") as netlink:
-        if not _ours(_filters(netlink, index, direction)):
+        if not _own(_filters(netlink, index, direction)):
             return False
         netlink.tc(
             "del-filter",
@@ -83,23 +83,23 @@ def detach_clsact(ifname: str, direction: Direction = "egress") -> bool:
 def is_attached(
     ifname: str, program: AttachableProgram | None = None, direction: Direction = "egress"
 ) -> bool:
-    """Is a program of ours attached; with `program`, this very one (and not that of an earlier process)?
+    """Return whether Sluice's filter is attached. With `program`: whether it runs this program of this process.
 
-    False also when the interface is gone.
+    False if the interface is gone.
     """
     try:
         index = socket.if_nametoindex(ifname)
     except OSError:
         return False
-    with _netlink(f"look at {ifname}") as netlink:
-        ours = _ours(_filters(netlink, index, direction))
+    with _netlink(f"list the filters of {ifname}") as netlink:
+        own = _own(_filters(netlink, index, direction))
     if program is None:
-        return bool(ours)
-    return any(options.get_attr("TCA_BPF_NAME") == _label(program) for options in ours)
+        return bool(own)
+    return any(options.get_attr("TCA_BPF_NAME") == _label(program) for options in own)
 
 
 def _label(program: AttachableProgram) -> str:
-    """Name of the filter: with the kernel's id of the program, which pyroute2 does not decode when it reads filters."""
+    """Return the filter's name. It contains the program's kernel id, which pyroute2 does not decode from filters."""
     return f"{program.name}:{program.id}"
 
 
@@ -117,7 +117,7 @@ def _netlink(what: str) -> Iterator[Any]:
             yield netlink
     except NetlinkError as error:
         if error.code == errno.EPERM:
-            raise EnvironmentLacking(f"{what}: only root may; run with sudo") from error
+            raise EnvironmentLacking(f"{what}: this needs root; run it with sudo") from error
         raise SluiceError(f"{what}: {error}") from error
 
 
@@ -135,7 +135,7 @@ def _require_clsact(netlink: Any, ifname: str, index: int) -> None:
 
 
 def _filters(netlink: Any, index: int, direction: Direction) -> list[Any]:
-    """The options of the BPF filters at our priority."""
+    """Return the options of the BPF filters at Sluice's priority."""
     try:
         found = list(netlink.get_filters(index=index, parent=_PARENT[direction]))
     except NetlinkError as error:
@@ -146,15 +146,15 @@ def _filters(netlink: Any, index: int, direction: Direction) -> list[Any]:
     return [f.get_attr("TCA_OPTIONS") for f in at_our_place if f.get_attr("TCA_KIND") == "bpf"]
 
 
-def _ours(filters: list[Any]) -> list[Any]:
+def _own(filters: list[Any]) -> list[Any]:
     return [
         options for options in filters if (options.get_attr("TCA_BPF_NAME") or "").startswith(_NAME_PREFIX)
     ]
 
 
-def _require_ours(netlink: Any, ifname: str, index: int, direction: Direction) -> None:
+def _require_own(netlink: Any, ifname: str, index: int, direction: Direction) -> None:
     present = _filters(netlink, index, direction)
-    if len(present) > len(_ours(present)):
+    if len(present) > len(_own(present)):
         raise SluiceError(
-            f"{ifname} has a tc filter of another program at priority {_PRIORITY}: remove that first"
+            f"{ifname} has a tc filter of another program at priority {_PRIORITY}: remove it first"
         )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register our congestion controls with the kernel (BPF struct_ops).
+"""Register Sluice's congestion controls with the kernel (BPF struct_ops).
 
-The list of controls is one for the whole machine, whatever the network namespace, while several agents and testbeds
-may run at once: who comes second uses what the first has registered.
+The whole machine has one list of controls for all network namespaces, and several agents and testbeds may run at once.
+The first process registers a control, and the others use its registration.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _PROGRAM = "cc_"
 
 
 def available() -> list[str]:
-    """The congestion controls that the kernel offers now."""
+    """Return the congestion controls that the kernel offers now."""
     return _AVAILABLE.read_text().split()
 
 
 def ours() -> list[str]:
-    """Kernel names of the congestion controls of this project: each has a BPF program cc_NAME."""
+    """Return the kernel names of Sluice's congestion controls. Each has a BPF program cc_NAME."""
     return [control.kernel_name for control in controls.ours()]
 
 
 def register_congestion_control(name: str, object_file: Path | None = None) -> CongestionControl:
-    """Make `name` ("sluice_dctcp") available; a handle, which must live as long as the control is wanted.
+    """Make `name` ("sluice_dctcp") available until the returned handle is closed.
 
-    From cc_dctcp of ours, or from another object file that holds a control of this name.
-    Raises EnvironmentLacking when the kernel has no struct_ops or we may not use it.
+    The program is Sluice's own (cc_dctcp), or comes from an object file with a control of this name. Raises
+    EnvironmentLacking if the kernel has no struct_ops or refuses them to this process.
     """
     control = CongestionControl(name, object_file)
     control.ensure()
@@ -48,11 +48,11 @@ def register_congestion_control(name: str, object_file: Path | None = None) -> C
 
 
 class CongestionControl(Provided):
-    """Our interest in a congestion control. Connections that use one of ours go on with it when we take it back."""
+    """This process's interest in a congestion control. Connections keep a control even after it is unregistered."""
 
     def __init__(self, name: str, object_file: Path | None = None) -> None:
         if not name.startswith(PREFIX):
-            raise ValueError(f"{name} is not one of ours: they are called {PREFIX}…")
+            raise ValueError(f"{name} is no congestion control of Sluice: their names begin with {PREFIX}")
         super().__init__(f"congestion control {name}")
         self.name, self._object_file = name, object_file
 
@@ -64,14 +64,14 @@ class CongestionControl(Provided):
 
 
 class _Registration:
-    """A control that this process registered: by a link where the kernel has them, else until it is taken back."""
+    """A control that this process registered: by a link if the kernel has links, otherwise until `close`."""
 
     def __init__(self, loaded: BpfObject, handle: Any, link_fd: int | None) -> None:
         self._loaded, self._handle, self._link_fd = loaded, handle, link_fd
 
     @classmethod
     def make(cls, name: str, object_file: Path | None) -> _Registration | None:
-        """None when another process was quicker."""
+        """Register the control. None if another process has registered it first."""
         loaded = open_object(object_file or build.ensure(_PROGRAM + name.removeprefix(PREFIX)))
         forget_messages()
         handle = lib().bpf_map__attach_struct_ops(loaded.map_handle(name))
@@ -96,7 +96,7 @@ class _Registration:
     def close(self) -> None:
         if (
             self._link_fd is not None
-        ):  # libbpf's handle stands for a registration without a link: there is none
+        ):  # libbpf's handle is for a registration without a link, and this one has a link
             if self._link_fd >= 0:
                 os.close(self._link_fd)
             if self._handle != ffi.NULL:

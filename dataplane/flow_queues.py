@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flow queues of a switch port: below each of Open vSwitch's classes an HTB of ours, with a class a sub-queue.
+"""The flow queues of a switch port. Each of Open vSwitch's classes gets an HTB with one class a sub-queue.
 
     1:                    Open vSwitch's HTB
       1:fffe              its root class, the link's rate
         1:(q+1)           OpenFlow queue q: priority, share of the link, statistics
-          (16+q):         ours
+          (16+q):         Sluice's HTB
             (16+q):(j+1)  sub-queue j
 
-HTB serves classes of one priority by deficit round robin; a quantum of one frame makes that a packet each, as
-dataplane/laws/dqs.h wants it. Nothing here holds a packet back: the rates are far above any link's, and which priority
-is served when is the business of Open vSwitch's classes, which know nothing of this and can change meanwhile.
+HTB serves classes of one priority by deficit round robin. Its quantum is one frame, so each class sends one packet a
+turn, which is the rule of dataplane/laws/dqs.h. These classes never delay a packet, because their rates are far above
+any link's. Open vSwitch's classes decide when a priority is served. They do not depend on the flow queues and can
+change at any time.
 
-A packet's mark is the id of its class (bpf/port.bpf.c); one without is in the first sub-queue, and so are all while the
-policy asks for no flow queues. The queues stay all the same: to put them under traffic would lose what waits there.
+A packet's mark is the id of its class (bpf/port.bpf.c). A packet without a mark goes to the first sub-queue. If the
+policy has no flow queues, no packet has a mark. The sub-queues stay even then, because adding them under traffic would
+lose waiting packets.
 """
 
 from __future__ import annotations
@@ -28,14 +30,14 @@ QUEUES = 8
 SUB_QUEUES = 8
 """PORT_SUB_QUEUES in bpf/port.h."""
 _FIRST_MAJOR = 0x10
-"""PORT_FLOW_MAJOR there."""
+"""PORT_FLOW_MAJOR in bpf/port.h."""
 
 _RATE = "rate 100gbit burst 1mb cburst 1mb"
 _QUANTUM_BYTES = 1518
-"""A full frame with the priority tag, as the qdisc counts it. With less, HTB's deficit would fall for ever and wrap."""
+"""A full frame with the priority tag, as the qdisc counts it. With less, HTB's deficit would fall until it wraps."""
 
 _CLASSID_IS_THE_MARK = "2,32 0 0 4294963220,22 0 0 0"
-"""Classic BPF: load SKF_AD_OFF + SKF_AD_MARK, return it. 0 is "no match", and leads to the default class."""
+"""Classic BPF: load SKF_AD_OFF + SKF_AD_MARK and return it. 0 is "no match" and leads to the default class."""
 
 _RTM_GETQDISC, _NLM_F_REQUEST, _NLM_F_DUMP = 38, 1, 0x300
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
@@ -47,20 +49,20 @@ _DUMP_BYTES = 1 << 16
 
 
 def commands(ifname: str, queue: int) -> str:
-    """`tc -batch`: the flow queues below one of Open vSwitch's queues. What waits in that class now is lost."""
+    """Return `tc -batch` input that makes flow queues below one of Open vSwitch's queues. Waiting packets are lost."""
     handle = f"{_FIRST_MAJOR + queue:x}:"
     lines = [f"qdisc replace dev {ifname} parent 1:{queue + 1} handle {handle} htb default 1"]
     for j in range(SUB_QUEUES):
         class_ = f"class add dev {ifname} parent {handle} classid {handle}{j + 1}"
         lines.append(f"{class_} htb {_RATE} quantum {_QUANTUM_BYTES}")
-    # Last: a queue without its filter is one queue, which is what it was before.
+    # The filter comes last, because until then the queue is one queue, as before.
     where = f"filter add dev {ifname} parent {handle} protocol all prio 1 handle 1"
     lines.append(f"{where} bpf bytecode '{_CLASSID_IS_THE_MARK}'")
     return "".join(line + "\n" for line in lines)
 
 
 def make(ifname: str) -> None:
-    """Make what is missing at a port of the current network namespace. CommandFailed when it has no queues of OVS's."""
+    """Make missing flow queues at a port of this network namespace. CommandFailed: it has no Open vSwitch queues."""
     there = standing().get(socket.if_nametoindex(ifname), set())
     lacking = [queue for queue in range(QUEUES) if queue not in there]
     if not lacking:
@@ -68,17 +70,17 @@ def make(ifname: str) -> None:
     try:
         run(["tc", "-batch", "-"], stdin="".join(commands(ifname, queue) for queue in lacking))
     except CommandFailed:
-        for queue in lacking:  # not half of one: it would pass for whole
+        for queue in lacking:  # a part would pass for a complete set
             with suppress(CommandFailed):
                 run(["tc", "qdisc", "del", "dev", ifname, "parent", f"1:{queue + 1}"])
         raise
 
 
 def standing() -> dict[int, set[int]]:
-    """By number of the interface in the current network namespace, the queues below which there are flow queues.
+    """Return the queues that have flow queues, by interface index in this network namespace.
 
-    They go with the classes above them, when Open vSwitch makes those anew. All are asked for at once: the kernel tells
-    everybody who listens for changes of it when somebody asks for one, which is what the port agent does.
+    Flow queues disappear when Open vSwitch makes the classes above them again. This asks for all classes at once. The
+    kernel would report a query of a single class to every listener for changes, such as the port agent.
     """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
         request = bytes(_TCMSG.size)
@@ -91,7 +93,7 @@ def standing() -> dict[int, set[int]]:
 
 
 def _read_dump(data: bytes, found: dict[int, set[int]]) -> bool:
-    """Add what is in one part of the answer; False at its end. Raises OSError with the kernel's."""
+    """Add one part of the kernel's answer to `found`. False at its end. Raises OSError with the kernel's error."""
     at = 0
     while at < len(data):
         length, kind, *_ = _HEADER.unpack_from(data, at)
@@ -99,7 +101,7 @@ def _read_dump(data: bytes, found: dict[int, set[int]]) -> bool:
             return False
         if kind == _NLMSG_ERROR:
             code = -struct.unpack_from("=i", data, at + _HEADER.size)[0]
-            raise OSError(code, f"cannot look at the queues: {os.strerror(code)}")
+            raise OSError(code, f"cannot list the queues: {os.strerror(code)}")
         _, index, handle, _, _ = _TCMSG.unpack_from(data, at + _HEADER.size)
         queue = (handle >> 16) - _FIRST_MAJOR
         if 0 <= queue < QUEUES:

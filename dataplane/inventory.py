@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of BPF there is in the kernel: to see that nothing is left behind, and that nothing piles up."""
+"""The BPF objects of the kernel, to check that Sluice leaves none behind and that none accumulate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BpfThing:
 
 
 def bpf_things() -> set[BpfThing]:
-    """All of the machine, whosoever's."""
+    """Return all BPF objects of the machine, including those of other programs."""
     return {
         BpfThing(kind, int(item["id"]), str(item.get("name") or item.get("type", "")))
         for kind in ("map", "prog", "link")
@@ -32,7 +32,7 @@ def bpf_things() -> set[BpfThing]:
 
 
 def storages(map_name: str) -> int:
-    """Sockets of the machine that have an entry in a shared map (dataplane/shared.py); 0 when there is no such map."""
+    """Return how many sockets have an entry in a shared map (dataplane/shared.py), 0 if there is no such map."""
     fd = shared.descriptor(map_name)
     if fd is None:
         return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BPF links to what is not an interface: tracepoints, and iterators with what their program writes."""
+"""BPF links to tracepoints, and to iterators, whose programs write a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _READ_BYTES = 1 << 16
 
 
 def attach(program: Program, attach_type: int, over_map_fd: int | None = None) -> int:
-    """File descriptor of the link, which lives as long as that. `over_map_fd`: the map that an iterator walks."""
+    """Return the file descriptor of a link, which ends with it. `over_map_fd`: the map that an iterator walks."""
     options: Any = ffi.new("struct bpf_link_create_opts *", {"sz": ffi.sizeof("struct bpf_link_create_opts")})
     walked = ffi.new("uint32_t *", over_map_fd or 0)
     if over_map_fd is not None:
@@ -25,7 +25,7 @@ def attach(program: Program, attach_type: int, over_map_fd: int | None = None) -
 
 
 def read(iterator_link_fd: int) -> bytes:
-    """Run an iterator: what its program has written."""
+    """Run an iterator and return what its program writes."""
     fd = int(lib().bpf_iter_create(iterator_link_fd))
     if fd < 0:
         raise failure("cannot run a BPF iterator", fd)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The laws as Python sees them: compiled from laws/*.h by cffi, so that tests and tools call the very code that runs.
+"""The laws in Python. cffi compiles laws/*.h, so tests and tools call the same code as the kernel.
 
 laws = laws_cffi.load()
 state = laws.ffi.new("struct sl_tag_state *")
 laws.lib.sl_tag_segment(state, seq, data_bytes, acked_seq, now_ns, idle_gap_ns)
 
-What cffi must be told about the headers is read from the headers: they keep to one shape (constants `#define SL_…`,
-structures and laws from the first column, `SL_LAW` in front of every law).
+The declarations for cffi come from the headers, because all headers have one form. Constants are `#define SL_…`.
+Structures and laws begin in the first column, and `SL_LAW` begins every law.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 def headers() -> list[Path]:
-    """Every header of the laws."""
+    """Return every header of the laws."""
     return sorted(build.LAWS.glob("*.h"))
 
 
 def declarations() -> str:
-    """What the headers define, as cffi wants it: constants, structures, and a prototype for each law."""
+    """Return cffi declarations of the headers: constants, structures and a prototype for each law."""
     texts = [_COMMENT.sub("", path.read_text()) for path in headers() if path.name != "types.h"]
     constants = {name for text in texts for name in _CONSTANT.findall(text) if not name.endswith("_H")}
     parts = [_TYPES, *(f"#define {name} ..." for name in sorted(constants))]
@@ -55,7 +55,7 @@ def declarations() -> str:
 
 
 def load() -> ModuleType:
-    """The compiled laws (attributes `ffi` and `lib`), built first when a header has changed.
+    """Return the compiled laws (attributes `ffi` and `lib`), and build them first if a header has changed.
 
     Raises EnvironmentLacking without a C compiler or Python's headers.
     """
@@ -73,7 +73,7 @@ def load() -> ModuleType:
 
 
 def _digest() -> str:
-    """Of everything that the module is made from: a changed header makes a module of another name."""
+    """Return a digest of all sources of the module. A changed header so gives the module another name."""
     sources = b"".join(path.read_bytes() for path in headers())
     return sha256(sources + Path(__file__).read_bytes()).hexdigest()[:16]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of libbpf that we use, bound by cffi (ABI mode: nothing is compiled), and its errors as ours."""
+"""The part of libbpf that Sluice uses, bound by cffi in ABI mode (without a compiler), and libbpf's errors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MAP_TYPE_STRUCT_OPS = 26
 PER_CPU_TYPES = {MAP_TYPE_PERCPU_HASH, MAP_TYPE_PERCPU_ARRAY, MAP_TYPE_LRU_PERCPU_HASH}
 
 BPF_F_LINK = 1 << 13
-"""A struct_ops map with this flag is registered by a link (kernel 6.4 and later), and gone when the link is."""
+"""A link registers a struct_ops map with this flag (kernel 6.4 and later). The registration ends with the link."""
 ATTACH_STRUCT_OPS = 44
-"""enum bpf_attach_type BPF_STRUCT_OPS; libbpf 1.1 does not know it, the system call takes it."""
+"""enum bpf_attach_type BPF_STRUCT_OPS. libbpf 1.1 does not know it, but the system call accepts it."""
 ATTACH_RAW_TRACEPOINT, ATTACH_ITERATOR = 23, 28
 """enum bpf_attach_type BPF_TRACE_RAW_TP, BPF_TRACE_ITER."""
 ATTACH_CGROUP_GETSOCKOPT, ATTACH_CGROUP_SETSOCKOPT = 21, 22
@@ -29,7 +29,7 @@ PROGRAM_TYPE_CGROUP_SOCKOPT = 25
 """enum bpf_prog_type."""
 
 _LIBBPF_ERRNO_START = 4000
-"""From here on libbpf's own errors: not an ELF file, wrong byte order, a relocation that fails."""
+"""libbpf's own errors begin here: not an ELF file, wrong byte order, a relocation that fails."""
 _DAMAGED = (errno.ENOENT, errno.EINVAL, errno.ENOEXEC, errno.ESRCH, errno.ENODATA)
 
 _LEVEL_DEBUG = 2
@@ -118,7 +118,7 @@ _messages: deque[str] = deque(maxlen=_LAST_LINES)
 
 @lru_cache(maxsize=1)
 def lib() -> Any:
-    """libbpf, loaded once. Raises EnvironmentLacking when it is not installed."""
+    """Return libbpf, loaded once. Raises EnvironmentLacking if it is not installed."""
     library: Any
     try:
         library = ffi.dlopen("libbpf.so.1")
@@ -140,7 +140,7 @@ def _vsnprintf(text_format: Any, arguments: Any) -> str:
 
 @ffi.callback("int(int, const char *, void *)")
 def _print(level: int, text_format: Any, arguments: Any) -> int:
-    # A va_list parameter is a pointer in the ABIs of x86-64 and arm64: it is passed on as it is.
+    # In the ABIs of x86-64 and arm64, a va_list parameter is a pointer, so this passes it on unchanged.
     if level < _LEVEL_DEBUG:
         message = _vsnprintf(text_format, _libc_ffi.cast("void *", int(ffi.cast("uintptr_t", arguments))))
         _messages.extend(message.rstrip("\n").split("\n"))
@@ -148,12 +148,12 @@ def _print(level: int, text_format: Any, arguments: Any) -> int:
 
 
 def failure(what: str, code: int | None = None) -> EnvironmentLacking:
-    """The error to raise when libbpf refused: the reason that errno gives, and the last lines that libbpf said."""
+    """Return the error to raise after a libbpf failure, with errno's reason and libbpf's last lines."""
     number = abs(code) if code is not None and code < -1 else ffi.errno
-    said = "\n".join(f"  {line}" for line in _messages)
+    output = "\n".join(f"  {line}" for line in _messages)
     _messages.clear()
     return EnvironmentLacking(
-        f"{what}: {_reason(number)}. {_remedy(number)}" + (f"\nlibbpf said:\n{said}" if said else "")
+        f"{what}: {_reason(number)}. {_remedy(number)}" + (f"\noutput of libbpf:\n{output}" if output else "")
     )
 
 
@@ -167,24 +167,24 @@ def _remedy(number: int) -> str:
     if number in (errno.EPERM, errno.EACCES) and os.geteuid() != 0:
         return "Run as root (or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)."
     if number in (errno.EPERM, errno.EACCES):
-        return "The kernel refused: its verifier's reason is below, or a capability is missing in this container."
+        return "The kernel refused: see its verifier's reason below, or add the missing capability to this container."
     if number in _DAMAGED or number >= _LIBBPF_ERRNO_START:
         return "The object file is damaged or not for this kernel: run `python -m dataplane.build` here."
     return "Run `sluice doctor` to see what this machine lacks."
 
 
 def forget_messages() -> None:
-    """Messages from before an operation do not explain its failure."""
+    """Forget libbpf's messages, because earlier ones do not explain the next failure."""
     _messages.clear()
 
 
 def text(pointer: Any) -> str:
-    """A C string of libbpf's."""
+    """Return a C string of libbpf."""
     found = ffi.string(pointer)
     return found.decode() if isinstance(found, bytes) else found
 
 
 @lru_cache(maxsize=1)
 def possible_cpus() -> int:
-    """Number of values in each entry of a per-CPU map."""
+    """Return the number of values in each entry of a per-CPU map."""
     return int(lib().libbpf_num_possible_cpus())

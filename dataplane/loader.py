@@ -5,9 +5,9 @@
         attach_clsact("s1-eth1", port.program("sluice_port"))
         port.map("settings").update(ifindex, struct.pack("=QQQ", rate_bps, mark_bytes, buffer_bytes))
 
-The kernel keeps what is attached to an interface, and its maps, after the object is closed; a congestion control goes
-with its handle. Most callers want the two programs with their maps explained: dataplane.tagger and
-dataplane.port. Congestion controls: dataplane.congestion.
+After the object is closed, the kernel keeps programs that are attached to an interface, and their maps. A congestion
+control ends with its handle. Most callers use dataplane.tagger, dataplane.port or dataplane.congestion, which know the
+maps of their programs.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ __all__ = [
 ]
 
 Key = bytes | int
-"""A key as bytes, or an integer that stands for a native 32-bit one (an index, an ifindex, a socket's fd)."""
+"""A key as bytes, or an integer for a native 32-bit key (an index, an ifindex, a socket's fd)."""
 
 
 def load(name: str) -> BpfObject:
-    """Load a program of ours by name (tag, port, cc_dctcp), built first when it is stale.
+    """Load a program of dataplane/bpf by name (tag, port, cc_dctcp), and build it first if it is stale.
 
-    Raises EnvironmentLacking (no root, no BTF, no tools, refused by the verifier, damaged file) with the remedy.
+    Raises EnvironmentLacking with the remedy: no root, no BTF, no tools, refused by the verifier, damaged file.
     """
     return open_object(build.ensure(name))
 
@@ -65,16 +65,16 @@ def load(name: str) -> BpfObject:
 def open_object(path: Path) -> BpfObject:
     """Load a BPF object file."""
     if os.geteuid() != 0:
-        raise EnvironmentLacking("BPF programs can only be loaded by root: run with sudo")
+        raise EnvironmentLacking("only root can load BPF programs: run this with sudo")
     if not build.KERNEL_BTF.exists():
         raise EnvironmentLacking(
-            f"this kernel has no BTF ({build.KERNEL_BTF}): it must be built with CONFIG_DEBUG_INFO_BTF=y"
+            f"this kernel has no BTF ({build.KERNEL_BTF}): use a kernel with CONFIG_DEBUG_INFO_BTF=y"
         )
     return BpfObject(path)
 
 
 def kernel_has_struct_ops_links() -> bool:
-    """Kernel 6.4 and later: a struct_ops registration can be a link, which ends with its process."""
+    """Return whether a struct_ops registration can be a link, which ends with its process (kernel 6.4 and later)."""
     version = re.match(r"(\d+)\.(\d+)", platform.release())
     return version is not None and (int(version[1]), int(version[2])) >= (6, 4)
 
@@ -88,7 +88,7 @@ class Program:
 
     @property
     def id(self) -> int:
-        """The kernel's id of it, as `bpftool prog` and tc show."""
+        """The program's kernel id, which `bpftool prog` and tc show."""
         info = bytearray(8)  # struct bpf_prog_info begins with type and id
         length = ffi.new("uint32_t *", len(info))
         if lib().bpf_obj_get_info_by_fd(self.fd, ffi.from_buffer(info), length) < 0:
@@ -97,7 +97,7 @@ class Program:
 
 
 class Map:
-    """A map of a loaded object. Values are bytes; per-CPU maps hold one value for each possible CPU."""
+    """A map of a loaded object. Values are bytes. A per-CPU map holds one value for each possible CPU."""
 
     def __init__(self, handle: Any) -> None:
         library = lib()
@@ -109,7 +109,7 @@ class Map:
         self._stride = (self.value_size + 7) // 8 * 8
 
     def lookup(self, key: Key) -> bytes | None:
-        """The value of a key, None when there is none. Per-CPU maps: the values of all CPUs, see `lookup_per_cpu`."""
+        """Return the value of a key, None if there is none. For per-CPU maps, see `lookup_per_cpu`."""
         size = self._stride * possible_cpus() if self.per_cpu else self.value_size
         value = bytearray(size)
         if lib().bpf_map_lookup_elem(self.fd, self._key(key), ffi.from_buffer(value)) == 0:
@@ -119,7 +119,7 @@ class Map:
         raise self._refused("lookup")
 
     def lookup_per_cpu(self, key: Key) -> list[bytes] | None:
-        """The value of each possible CPU, None when there is no such key."""
+        """Return the value of each possible CPU, None if there is no such key."""
         if not self.per_cpu:
             raise TypeError(f"map {self.name} is not per CPU")
         values = self.lookup(key)
@@ -129,14 +129,14 @@ class Map:
         return [values[start : start + self.value_size] for start in starts]
 
     def lookup_sum(self, key: Key, layout: str) -> tuple[int, ...] | None:
-        """The fields of a per-CPU value (struct layout, all integers), each summed over the CPUs."""
+        """Return the fields of a per-CPU value, each summed over the CPUs. `layout` (see struct) has only integers."""
         values = self.lookup_per_cpu(key)
         if values is None:
             return None
         return tuple(sum(column) for column in zip(*(struct.unpack(layout, v) for v in values), strict=True))
 
     def update(self, key: Key, value: bytes, *, only_new: bool = False) -> bool:
-        """Set the value of a key (per-CPU maps: on every CPU). False when `only_new` and it exists already."""
+        """Set the value of a key (per-CPU maps: on every CPU). False if `only_new` and the key exists."""
         if len(value) != self.value_size:
             raise ValueError(f"map {self.name}: a value has {self.value_size} bytes, not {len(value)}")
         data = value.ljust(self._stride, b"\0") * possible_cpus() if self.per_cpu else value
@@ -147,7 +147,7 @@ class Map:
         raise self._refused("update")
 
     def delete(self, key: Key) -> bool:
-        """Remove a key. False when there was none."""
+        """Remove a key. False if there was none."""
         if lib().bpf_map_delete_elem(self.fd, self._key(key)) == 0:
             return True
         if ffi.errno == errno.ENOENT:
@@ -155,7 +155,7 @@ class Map:
         raise self._refused("delete")
 
     def keys(self) -> Iterator[bytes]:
-        """The keys that there are; some may be missed or repeated while others change the map."""
+        """Yield the keys. If other programs change the map, some keys may be missing or come twice."""
         key: Any = ffi.NULL
         following = bytearray(self.key_size)
         while lib().bpf_map_get_next_key(self.fd, key, ffi.from_buffer(following)) == 0:
@@ -173,7 +173,7 @@ class Map:
 
 
 class BpfObject:
-    """A loaded object file: a context manager; closing it drops our hold on programs and maps."""
+    """A loaded object file. It is a context manager, and its end releases programs and maps."""
 
     def __init__(self, path: Path) -> None:
         forget_messages()
@@ -189,29 +189,29 @@ class BpfObject:
             raise
 
     def program(self, name: str) -> Program:
-        """A program by the name of its function."""
+        """Return a program by the name of its function."""
         handle = lib().bpf_object__find_program_by_name(self._open(), name.encode())
         if handle == ffi.NULL:
             raise KeyError(f"{self.path.name} has no program {name}")
         return Program(name, int(lib().bpf_program__fd(handle)))
 
     def program_fd(self, name: str) -> int:
-        """File descriptor of a program; ours as long as the object is open."""
+        """Return the file descriptor of a program, which is valid as long as the object is open."""
         return self.program(name).fd
 
     def map(self, name: str) -> Map:
-        """A map by its name."""
+        """Return a map by its name."""
         return Map(self.map_handle(name))
 
     def map_handle(self, name: str) -> Any:
-        """libbpf's own handle of a map."""
+        """Return libbpf's handle of a map."""
         handle = lib().bpf_object__find_map_by_name(self._open(), name.encode())
         if handle == ffi.NULL:
             raise KeyError(f"{self.path.name} has no map {name}")
         return handle
 
     def close(self) -> None:
-        """Idempotent."""
+        """Release programs and maps. Idempotent."""
         if self._handle != ffi.NULL:
             lib().bpf_object__close(self._handle)
             self._handle = ffi.NULL

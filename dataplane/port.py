@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The port program (bpf/port.bpf.c) on the ports of a switch: one load serves all ports of this process.
+"""The port program (bpf/port.bpf.c) on the ports of a switch. One load serves all ports of this process.
 
 with PortProgram() as ports:
     ports.attach("s1-eth1", PortSettings(rate_bps=100_000_000, mark_bytes=97_500, buffer_bytes=360_000))
@@ -30,39 +30,39 @@ MAX_BYTES = 2_000_000_000
 _SETTINGS = "=7QIxxxx"
 """struct sl_vq_settings; struct sl_dqs_settings."""
 _STATE = "=QQQQIxxxx"
-"""Backlog, time, phantom queue; time that the port was late; lock."""
+"""Backlog, time, phantom queue, time that the port was late, lock."""
 _LEVEL_PER_BYTE = 8 * 10**9
 _QUEUE_FIELDS = 5
 _COUNTERS = f"={QUEUES * _QUEUE_FIELDS}Q"
 
 _PORT_QUEUE = struct.Struct("=II")
 _DEPARTURES = struct.Struct(f"={SUB_QUEUES}Q{SUB_QUEUES}III")
-"""Times, counts; the port's network namespace, unused."""
+"""Times, counts, the port's network namespace, unused bytes."""
 _DQS = struct.Struct("=QQIIIxxxx")
-"""struct sl_dqs_queue: flow, when it was emptied, packets that wait, until its own, assigned."""
+"""struct sl_dqs_queue: flow, time it became empty, waiting packets, packets up to the last guest's, assigned."""
 _NAMESPACE = Path("/proc/thread-self/ns/net")
 
 
 @dataclass(frozen=True)
 class PortSettings:
-    """Of one port. The virtual queue drains at `rate_bps`, which should be what the port's HTB really sends."""
+    """Settings of one port. The virtual queue drains at `rate_bps`, which should be the real rate of the port's HTB."""
 
     rate_bps: int
-    """0: neither mark nor drop here."""
+    """0: the port neither marks nor drops."""
     mark_bytes: int | None
-    """K, or min of the ramp: a packet that finds more than this in the port is (or may be) marked; None: never."""
+    """K, or min of the ramp. A packet that finds a larger backlog is (on a ramp: may be) marked. None: no marks."""
     buffer_bytes: int
-    """A packet that does not fit under this bound is dropped."""
+    """The port drops a packet that does not fit within this limit."""
     mark_max_bytes: int | None = None
-    """Max of the ramp: above it every packet is marked, between min and max with linear probability; None: no ramp."""
+    """Max of the ramp. Above it every packet is marked, from min to max with linear probability. None: no ramp."""
     phantom_mark_bytes: int | None = None
-    """A packet that finds more than this in the phantom queue is marked; None: there is none."""
+    """A packet that finds a larger phantom queue is marked. None: there is no phantom queue."""
     phantom_percent: int = PHANTOM_PERCENT
     """The phantom queue drains at this share of `rate_bps`."""
     sub_queues: int | None = None
-    """Flow queues in each priority; None: a priority is one queue."""
+    """Flow queues in each priority. None: a priority is one queue."""
     release_ns: int = 0
-    """For so long an empty flow queue stays its flow's."""
+    """An empty flow queue stays assigned to its flow for this time."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.rate_bps < 1 << 64:
@@ -82,7 +82,9 @@ class PortSettings:
         if self.mark_max_bytes is None:
             return
         if self.mark_bytes is None:
-            raise FieldError("mark_max_bytes", "is the upper end of a ramp: it needs mark_bytes, the lower")
+            raise FieldError(
+                "mark_max_bytes", "is the upper end of a ramp: set mark_bytes, the lower end, too"
+            )
         if not self.mark_bytes < self.mark_max_bytes <= MAX_BYTES:
             problem = f"must be above mark_bytes, {self.mark_bytes}, and up to {MAX_BYTES}"
             raise FieldError("mark_max_bytes", f"{problem}, not {self.mark_max_bytes}")
@@ -95,7 +97,7 @@ class PortSettings:
             raise FieldError("phantom_percent", f"must be from 1 to 100, not {self.phantom_percent}")
 
     def pack(self) -> bytes:
-        """struct port_settings of bpf/port.h."""
+        """Return the settings as struct port_settings of bpf/port.h."""
         phantom_rate_bps = self.rate_bps * self.phantom_percent // 100 if self.phantom_mark_bytes else 0
         backlog = (self.rate_bps, self.mark_bytes or 0, self.buffer_bytes, self.mark_max_bytes or 0)
         phantom = (phantom_rate_bps, self.phantom_mark_bytes or 0)
@@ -104,22 +106,22 @@ class PortSettings:
 
 @dataclass(frozen=True)
 class SubQueue:
-    """One flow queue of a priority, as the law has it."""
+    """One flow queue of a priority, in the state that the law keeps."""
 
     flow: int
     """A hash of the 5-tuple."""
     waiting: int
-    """Packets; of the law's knowledge, which is as old as the last packet that came."""
+    """Waiting packets, when the last packet arrived."""
     emptied_ns: int
     assigned: bool
-    """Some flow's, at least for as long as it is not released."""
+    """Whether the queue belongs to a flow that has not released it."""
 
 
 class PortProgram:
-    """A loaded port program; a context manager. What is attached stays so after `close`, with its last settings.
+    """A loaded port program, a context manager. After `close`, ports keep the program and their last settings.
 
-    But for the flow queues: who counts what leaves them ends with this process. Until another one is attached, a flow
-    queue that is somebody's stays so while the port is busy, and flows without one share them by their hash.
+    The count of departures from flow queues ends with this process. Until another process counts, an assigned flow
+    queue stays assigned while the port is busy. Flows without a queue then share the queues by their hash.
     """
 
     def __init__(self) -> None:
@@ -130,9 +132,9 @@ class PortProgram:
         self._link_fd: int | None = None
 
     def attach(self, ifname: str, settings: PortSettings) -> None:
-        """Run on this interface of the current network namespace. Idempotent; counters and backlog are kept.
+        """Attach the program to an interface of this network namespace. Idempotent: counters and backlog stay.
 
-        A port that was made anew under its old name starts from zero, as does one of an earlier process.
+        A new port with an old name starts from zero. So does a port of an earlier process.
         """
         index = _index(ifname)
         if self._indices.get(ifname) != index:
@@ -154,36 +156,36 @@ class PortProgram:
             self._object.map("departures").update(key, left, only_new=True)
 
     def set(self, ifname: str, settings: PortSettings) -> None:
-        """Change the settings of an attached port; the next packet meets them. KeyError when it is not attached."""
+        """Change the settings of an attached port, from the next packet on. KeyError: it is not attached."""
         if settings.sub_queues:
             self.follow_departures()
         self._object.map("settings").update(self._indices[ifname], settings.pack())
 
     def follow_departures(self) -> None:
-        """Count what leaves the flow queues, from now on. Idempotent.
+        """Count departures from the flow queues from now on. Idempotent.
 
-        Every packet of the machine that leaves a qdisc passes the program: so only where there are flow queues.
+        The program sees every packet of the machine that leaves a qdisc. So call this only if there are flow queues.
         """
         if self._link_fd is None:
             self._link_fd = iterators.attach(self._object.program("sluice_departure"), ATTACH_RAW_TRACEPOINT)
 
     def make_flow_queues(self, ifname: str) -> None:
-        """Put the flow queues below the port's eight queues; what waits there is lost. See dataplane.flow_queues.
+        """Make the flow queues below the port's eight queues. Waiting packets are lost. See dataplane.flow_queues.
 
-        SluiceError when there is no such port.
+        Raises SluiceError if there is no such port.
         """
         _index(ifname)
         flow_queues.make(ifname)
 
     def without_flow_queues(self, ifnames: Iterable[str]) -> frozenset[str]:
-        """Those of these ports that lack some, or are not there."""
+        """Return the ports among these that lack flow queues or do not exist."""
         standing = flow_queues.standing()
         whole = {index for index, queues in standing.items() if len(queues) == QUEUES}
         indices = {name: index for index, name in socket.if_nameindex()}
         return frozenset(name for name in ifnames if indices.get(name) not in whole)
 
     def sub_queues(self, ifname: str, queue: int) -> tuple[SubQueue, ...]:
-        """The flow queues of a priority. KeyError when the port was never attached."""
+        """Return the flow queues of a priority. KeyError: the port was never attached."""
         key = _PORT_QUEUE.pack(self._indices[ifname], queue)
         state = self._object.map("flow_queues").lookup(key)
         if state is None:
@@ -192,7 +194,7 @@ class PortProgram:
         return tuple(SubQueue(flow, waiting, at, bool(own)) for flow, at, waiting, _, own in found)
 
     def is_attached(self, ifname: str) -> bool:
-        """Does this very program run there (not that of an earlier process, and the port was not made anew)?"""
+        """Return whether this process's program is attached to the port, and the port is still the same interface."""
         try:
             current = self._indices.get(ifname) == socket.if_nametoindex(ifname)
         except OSError:
@@ -200,7 +202,7 @@ class PortProgram:
         return current and is_attached(ifname, self._program)
 
     def counters(self, ifname: str) -> tuple[QueueCounters, ...]:
-        """By queue, 0 … 7. KeyError when the port was never attached."""
+        """Return the counters of queues 0 … 7. KeyError: the port was never attached."""
         fields = self._object.map("counters").lookup_sum(self._indices[ifname], _COUNTERS)
         if fields is None:
             raise KeyError(ifname)
@@ -208,16 +210,18 @@ class PortProgram:
         return tuple(QueueCounters(*fields[start : start + _QUEUE_FIELDS]) for start in starts)
 
     def backlog_bytes(self, ifname: str) -> int:
-        """Backlog of the virtual queue when its last packet had arrived. KeyError when the port was never attached."""
+        """Return the backlog of the virtual queue after its last arrival. KeyError: the port was never attached."""
         return self._state(ifname)[0] // _LEVEL_PER_BYTE
 
     def phantom_bytes(self, ifname: str) -> int:
-        """The phantom queue when the last packet had arrived. KeyError when the port was never attached."""
+        """Return the phantom queue after its last arrival. KeyError: the port was never attached."""
         return self._state(ifname)[2] // _LEVEL_PER_BYTE
 
     def late_ns(self, ifname: str) -> int:
-        """For how long the port had packets and did not send them at its rate, all in all: what timers and the CPU
-        that came too late have cost it beyond what its bursts make good. KeyError when it was never attached.
+        """Return the total time in which the port had packets but did not send at its rate.
+
+        Late timers and a late CPU cause it. Its bursts make up for some of that time, which does not count here.
+        KeyError: the port was never attached.
         """
         return self._state(ifname)[3]
 
@@ -228,13 +232,13 @@ class PortProgram:
         return struct.unpack(_STATE, state)
 
     def detach(self, ifname: str) -> None:
-        """Stop there and forget the port. Idempotent, also when the interface is gone."""
+        """Detach the program and forget the port. Idempotent, even if the interface is gone."""
         if self.is_attached(ifname):
             detach_clsact(ifname)
         self.forget(ifname)
 
     def forget(self, ifname: str) -> None:
-        """Drop what is kept about a port."""
+        """Delete the settings, counters and state of a port."""
         index = self._indices.pop(ifname, None)
         if index is not None:
             for name in ("settings", "states", "counters"):
@@ -244,7 +248,7 @@ class PortProgram:
                     self._object.map(name).delete(_PORT_QUEUE.pack(index, queue))
 
     def close(self) -> None:
-        """Idempotent."""
+        """Release the program. Idempotent."""
         if self._link_fd is not None:
             os.close(self._link_fd)
             self._link_fd = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a BPF ring buffer: what programs have put into it since it was read last, in order."""
+"""A BPF ring buffer, from which a process reads new records in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataplane.loader import Map
 
 
 class RingBuffer:
-    """The reading end of a map of type ringbuf; there is one reader, in one thread."""
+    """The reading end of a map of type ringbuf. There must be one reader, in one thread."""
 
     def __init__(self, of: Map) -> None:
         self._taken: list[bytes] = []
@@ -20,7 +20,7 @@ class RingBuffer:
             raise failure(f"cannot read the ring buffer {of.name}")
 
     def read(self) -> list[bytes]:
-        """Every record that waits; does not wait for one."""
+        """Return all waiting records, without waiting for one."""
         code = lib().ring_buffer__consume(self._ring)
         if code < 0:
             raise failure("cannot read a ring buffer", code)
@@ -28,7 +28,7 @@ class RingBuffer:
         return taken
 
     def close(self) -> None:
-        """Idempotent."""
+        """Release the reader. Idempotent."""
         if self._ring != ffi.NULL:
             lib().ring_buffer__free(self._ring)
             self._ring = ffi.NULL

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps of which the machine has one, whatever process loaded the first program that uses them.
+"""Maps that exist once on the machine, although several processes load programs that use them.
 
-Socket storage joins programs that different processes load: the hook through which an application tells of its flow,
-the congestion control that reads it, the tagger of the host. Such a map is found again by its name, type and layout
-among the maps of the kernel, and nothing is pinned: it lives as long as a program, an attachment or a process holds it.
+Socket storage connects three programs that different processes load. They are the hook by which an application
+declares its flow, the congestion control that reads the declaration, and the host's tagger. A process finds such a map
+by name, type and layout among the maps of the kernel. No map is pinned: a map lives as long as a program, an attachment
+or a process holds it.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from dataplane import build
 from dataplane.libbpf import MAP_TYPE_STRUCT_OPS, failure, ffi, lib, text
 
 PREFIX = "sluice_"
-"""Every map of ours whose name begins so is shared. Its name ends with a number that stands for its layout."""
+"""A map with this prefix is shared. Its name ends with a number that identifies its layout."""
 
 _INFO = struct.Struct(
     "=IIIIII16s"
-)  # struct bpf_map_info begins so: type, id, key, value, entries, flags, name
+)  # the first fields of struct bpf_map_info: type, id, key, value, entries, flags, name
 
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """While a program that uses a shared map is loaded: two first ones at once would make two maps."""
+    """Let one process at a time load a program with a shared map, because two at once would make two maps."""
     with build.KERNEL_BTF.open("rb") as machine_wide:
         fcntl.flock(machine_wide, fcntl.LOCK_EX)
         yield
@@ -42,9 +43,9 @@ def is_shared(handle: Any) -> bool:
 
 
 def reuse(handle: Any) -> bool:
-    """Make a map of an opened object the one that the kernel has already; False when there is none yet."""
+    """Let an opened object use the kernel's existing map. False if there is none yet."""
     library = lib()
-    wanted = (
+    identity = (
         int(library.bpf_map__type(handle)),
         int(library.bpf_map__key_size(handle)),
         int(library.bpf_map__value_size(handle)),
@@ -52,10 +53,10 @@ def reuse(handle: Any) -> bool:
     )
     for fd in _kernel_maps():
         try:
-            if _identity(fd) == wanted:
+            if _identity(fd) == identity:
                 code = library.bpf_map__reuse_fd(handle, fd)
                 if code < 0:
-                    raise failure(f"cannot share the BPF map {wanted[3]}", code)
+                    raise failure(f"cannot share the BPF map {identity[3]}", code)
                 return True
         finally:
             os.close(fd)
@@ -63,7 +64,7 @@ def reuse(handle: Any) -> bool:
 
 
 def descriptor(name: str) -> int | None:
-    """A file descriptor of the machine's map of this name, which the caller closes; None when there is none."""
+    """Return a file descriptor of the machine's map with this name, None if there is none. The caller closes it."""
     for fd in _kernel_maps():
         if _identity(fd)[3] == name:
             return fd
@@ -81,11 +82,11 @@ def _identity(fd: int) -> tuple[int, int, int, str]:
 
 
 def _kernel_maps() -> Iterator[int]:
-    """A file descriptor of each map of the kernel; the caller closes it."""
+    """Yield a file descriptor of each map of the kernel. The caller closes it."""
     library, number = lib(), ffi.new("uint32_t *", 0)
     while library.bpf_map_get_next_id(number[0], number) == 0:
         fd = library.bpf_map_get_fd_by_id(number[0])
         if fd >= 0:
             yield fd
-        elif ffi.errno != errno.ENOENT:  # else it has gone meanwhile
-            raise failure("cannot look through the BPF maps of this machine")
+        elif ffi.errno != errno.ENOENT:  # ENOENT: the map disappeared in the meantime
+            raise failure("cannot list the BPF maps of this machine")

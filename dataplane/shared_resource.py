@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel has once for the whole machine, while several processes may want it: who comes second uses it.
+"""A kernel resource that exists once on the machine and that several processes use.
 
-The process that provided it takes it along when it ends; the others call `ensure` now and then, and one takes over.
+The first process provides the resource, and the others use it. It ends with that process. The others call `ensure`
+regularly, and one of them then provides it.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ log = logging.getLogger(__name__)
 
 
 class Provision(Protocol):
-    """Held by the process that provides; gone when closed, or with the process."""
+    """The resource in the process that provides it. It ends with `close` or with the process."""
 
     def close(self) -> None: ...
 
 
 class Provided(ABC):
-    """Our interest in it; a context manager. `owned`: we provide it; else another process does, and keeps it."""
+    """This process's interest in a resource, a context manager. `owned`: this process provides it."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -30,18 +31,18 @@ class Provided(ABC):
 
     @abstractmethod
     def is_present(self) -> bool:
-        """Does anybody provide it now?"""
+        """Return whether a process provides the resource now."""
 
     @abstractmethod
     def _provide(self) -> Provision | None:
-        """Provide it. None when another process was quicker; EnvironmentLacking when it cannot be had here."""
+        """Provide the resource. None if another process was first. Raises EnvironmentLacking if this is impossible."""
 
     @property
     def owned(self) -> bool:
         return self._provision is not None
 
     def ensure(self) -> bool:
-        """Provide it when nobody does, for instance because the process that did has ended. True if so."""
+        """Provide the resource if no process does, for example after its provider ended. True if this call did."""
         if self.is_present():
             self._note()
             return False
@@ -51,7 +52,7 @@ class Provided(ABC):
         return self.owned
 
     def close(self) -> None:
-        """Take back what is ours. Idempotent."""
+        """Stop providing the resource. Idempotent."""
         if self._provision is not None:
             self._provision.close()
             self._provision = None
@@ -66,5 +67,5 @@ class Provided(ABC):
 
     def _note(self) -> None:
         if not (self.owned or self._noted):
-            log.info("%s is there from another process: using that one", self._what)
+            log.info("another process provides %s, and this one uses it", self._what)
             self._noted = True

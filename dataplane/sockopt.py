@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The setsockopt hook (bpf/sockopt.bpf.c) on all processes of the machine: what include/sluice.h promises.
+"""The setsockopt hook (bpf/sockopt.bpf.c) for all processes of the machine. It implements include/sluice.h.
 
-It hangs at the root of the cgroup2 hierarchy, by links that end with this process.
+Links attach it to the root of the cgroup2 hierarchy. They end with this process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PROGRAMS = (("sluice_set", ATTACH_CGROUP_SETSOCKOPT), ("sluice_get", ATTACH_CGR
 
 
 class SocketHook(Provided):
-    """Our interest in the hook: `ensure` attaches it when no process of the machine has."""
+    """This process's interest in the hook. `ensure` attaches it if no process of the machine has."""
 
     def __init__(self, object_file: Path | None = None) -> None:
         super().__init__("the setsockopt hook")
@@ -48,7 +48,7 @@ class SocketHook(Provided):
 
 
 def attach_socket_hook(object_file: Path | None = None) -> SocketHook:
-    """A handle, which must live as long as programs shall be able to tell of their flows.
+    """Return a handle. Programs can declare their flows as long as it is open.
 
     Raises EnvironmentLacking with the remedy: no root, no cgroup2, no CONFIG_CGROUP_BPF, damaged object.
     """
@@ -58,7 +58,7 @@ def attach_socket_hook(object_file: Path | None = None) -> SocketHook:
 
 
 def answers() -> bool:
-    """Does the hook, whosoever's, serve the sockets of this process?"""
+    """Return whether a hook, of this or another process, serves the sockets of this process."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
             probe.getsockopt(SOL_SLUICE, SLUICE_STATE, STATE_BYTES)
@@ -70,22 +70,22 @@ def answers() -> bool:
 
 
 def cgroup_root() -> Path:
-    """Where the cgroup2 hierarchy is mounted. EnvironmentLacking when it is not."""
+    """Return the mount point of the cgroup2 hierarchy. Raises EnvironmentLacking if it is not mounted."""
     for line in MOUNTS.read_text().splitlines():
         before, _, after = line.partition(" - ")
         if after.split()[0] == "cgroup2":
             return Path(before.split()[4].encode().decode("unicode_escape"))
     raise EnvironmentLacking(
-        "no cgroup2 hierarchy is mounted, where the setsockopt hook belongs: "
+        "the setsockopt hook needs a mounted cgroup2 hierarchy: "
         "mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified"
     )
 
 
 class Attachment:
-    """Our own instance of the hook, attached. Several do no harm: the first one deals with a call."""
+    """An attached instance of the hook. Several do no harm, because the first one handles a call."""
 
     def __init__(self, object_file: Path | None = None, cgroup: Path | None = None) -> None:
-        """At the root of all cgroups, or at `cgroup` (a folder of the hierarchy). Raises EnvironmentLacking."""
+        """Attach to the root of all cgroups or to `cgroup`, a folder of the hierarchy. Raises EnvironmentLacking."""
         folder = cgroup or cgroup_root()
         self._links: list[int] = []
         self._loaded = _load(object_file)
@@ -96,7 +96,7 @@ class Attachment:
             raise
 
     def close(self) -> None:
-        """Idempotent."""
+        """Detach the hook. Idempotent."""
         while self._links:
             os.close(self._links.pop())
         self._loaded.close()
@@ -121,7 +121,7 @@ def _load(object_file: Path | None) -> BpfObject:
     except EnvironmentLacking as lacking:
         if os.geteuid() == 0 and _kernel_lacks_the_hook():
             raise EnvironmentLacking(
-                "this kernel knows no setsockopt hook: it must be built with CONFIG_CGROUP_BPF=y (Linux 5.18 and later)"
+                "this kernel has no setsockopt hook: use Linux 5.18 or later with CONFIG_CGROUP_BPF=y"
             ) from lacking
         raise
 
@@ -133,7 +133,7 @@ def _kernel_lacks_the_hook() -> bool:
 
 
 def _link(program_fd: int, cgroup_fd: int, attach_type: int, folder: Path) -> int:
-    """File descriptor of the link."""
+    """Return the file descriptor of the link."""
     fd = int(lib().bpf_link_create(program_fd, cgroup_fd, attach_type, ffi.NULL))
     if fd >= 0:
         return fd
@@ -145,8 +145,8 @@ def _link(program_fd: int, cgroup_fd: int, attach_type: int, folder: Path) -> in
 
 _DOCTOR = "Run `sluice doctor` to see what this machine lacks."
 _REMEDIES = {
-    errno.EPERM: "Another program is attached there alone (bpftool cgroup tree), or CAP_NET_ADMIN is missing.",
+    errno.EPERM: "Another program has an exclusive hook there (bpftool cgroup tree), or CAP_NET_ADMIN is missing.",
     errno.EACCES: "CAP_NET_ADMIN is missing in this container.",
     errno.EINVAL: "The kernel needs CONFIG_CGROUP_BPF=y and links to cgroups (Linux 5.7 and later).",
-    errno.E2BIG: "64 programs are attached there already: bpftool cgroup tree.",
+    errno.E2BIG: "64 programs are attached there, which is the limit (bpftool cgroup tree).",
 }

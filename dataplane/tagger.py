@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tagger (bpf/tag.bpf.c) on the interfaces of a host: one load serves all interfaces of this process."""
+"""The tagger (bpf/tag.bpf.c) on the interfaces of a host. One load serves all interfaces of this process."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _DSCPS = 64
 
 @dataclass(frozen=True)
 class TagSettings:
-    """What the tag tells, and when a flow ends."""
+    """What the tag shows, and when a flow ends."""
 
     idle_gap_ns: int = DEFAULT_IDLE_GAP_NS
-    """A flow ends when its direction of the connection has sent no data for longer than this."""
+    """A flow ends if its direction of the connection has sent no data for longer than this."""
     deadlines: bool = False
-    """Deadline flows carry their urgency instead of the bytes that they have sent …"""
+    """The tag of a deadline flow shows its urgency instead of its attained service …"""
     urgent_after_bytes: int = 0
     """… once they have sent this many."""
     sizes: bool = False
-    """Flows of known size carry its class."""
+    """The tag of a flow of known size shows the size class."""
 
     def __post_init__(self) -> None:
         if self.idle_gap_ns <= 0:
@@ -39,14 +39,14 @@ DEFAULT_SETTINGS = TagSettings()
 
 @dataclass(frozen=True)
 class TagCounters:
-    """What left with one DSCP: packets of local sockets, bytes with the Ethernet header."""
+    """What was sent with one DSCP: packets of local sockets, bytes with the Ethernet header."""
 
     packets: int
     bytes: int
 
 
 class Tagger:
-    """A loaded tagger; a context manager. What is attached stays so after `close`, with its last settings."""
+    """A loaded tagger, a context manager. After `close`, interfaces keep the tagger and its last settings."""
 
     def __init__(self, settings: TagSettings = DEFAULT_SETTINGS) -> None:
         """Raises EnvironmentLacking when BPF cannot be used here."""
@@ -55,38 +55,38 @@ class Tagger:
         self.set(settings)
 
     def set(self, settings: TagSettings) -> None:
-        """Takes effect with the next packet."""
+        """Change the settings from the next packet on."""
         carries = settings.deadlines * _DEADLINES | settings.sizes * _SIZES
         values = settings.idle_gap_ns, carries, settings.urgent_after_bytes
         self._object.map("settings").update(0, struct.pack(_SETTINGS, *values))
 
     @property
     def program_fd(self) -> int:
-        """File descriptor of the program: the kernel tells of it in /proc/self/fdinfo."""
+        """File descriptor of the program. /proc/self/fdinfo describes it."""
         return self._program.fd
 
     def attach(self, ifname: str) -> None:
-        """Tag what leaves through this interface of the current network namespace. Idempotent.
+        """Tag packets that leave through this interface of the current network namespace. Idempotent.
 
-        Takes over from a tagger of an earlier process; the flows under way begin again at tag 1 then.
+        This replaces the tagger of an earlier process. Running flows then begin again at tag 1.
         """
         attach_clsact(ifname, self._program)
 
     def detach(self, ifname: str) -> bool:
-        """Stop tagging there. False when nothing of ours was attached."""
+        """Stop tagging at this interface. False if no tagger was attached."""
         return detach_clsact(ifname)
 
     def is_attached(self, ifname: str) -> bool:
-        """Is this very tagger attached (not that of an earlier process)?"""
+        """Return whether this process's tagger is attached, not that of an earlier process."""
         return is_attached(ifname, self._program)
 
     def counters(self) -> tuple[TagCounters, ...]:
-        """By DSCP, 0 … 63."""
+        """Return the counters of DSCP 0 … 63."""
         by_dscp = self._object.map("counters")
         return tuple(TagCounters(*(by_dscp.lookup_sum(dscp, _COUNTERS) or (0, 0))) for dscp in range(_DSCPS))
 
     def close(self) -> None:
-        """Idempotent."""
+        """Release the program. Idempotent."""
         self._object.close()
 
     def __enter__(self) -> Tagger:

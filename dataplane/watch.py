@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow watch (bpf/watch.bpf.c): every TCP connection of the current network namespace, whatever program opened it.
+"""Flow watch (bpf/watch.bpf.c): every TCP connection of the current network namespace, of any program.
 
 with Watch() as watch:
-    watch.ended()   # those that have ended since it was asked last
-    watch.live()    # those that live now
+    watch.ended()   # the connections that ended since the last call
+    watch.live()    # the connections that are open now
 """
 
 from __future__ import annotations
@@ -35,49 +35,49 @@ Address = IPv4Address | IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A TCP connection as one of its ends sees it. Times in nanoseconds of CLOCK_MONOTONIC; bytes are payload.
+    """A TCP connection as one of its ends sees it. Times are nanoseconds of CLOCK_MONOTONIC, bytes are payload.
 
-    Of an adopted one, which lived before the watch began, everything counts from then on.
+    An adopted connection is older than the watch. Its values count from the start of the watch.
     """
 
     cookie: int
-    """The socket's: unique on this machine until it boots again."""
+    """The socket's cookie, unique on this machine until its next boot."""
     local: Address
     local_port: int
     remote: Address
     remote_port: int
     start_ns: int
-    """connect() of the end that opened it, the handshake's end at the other."""
+    """Time of connect() at the end that opened the connection, of the handshake's end at the other."""
     read_ns: int
-    """When all this was so: at its end, for a connection that has ended."""
+    """Time of these values. For an ended connection: its end."""
     sent_at_ns: int | None
-    """When the last byte that was sent had been acknowledged; None: not all of them have."""
+    """Time at which all sent bytes were acknowledged. None: some are not."""
     received_at_ns: int | None
-    """When the other end had said that it sends no more; None: it has not."""
+    """Time at which the other end closed its direction. None: it has not."""
     sent_bytes: int
-    """Acknowledged."""
+    """Bytes that were acknowledged."""
     received_bytes: int
     pending_bytes: int
-    """Written by the program, not acknowledged."""
+    """Bytes that the program has written but that are not acknowledged."""
     retransmissions: int
     timeouts: int | None
-    """Retransmission timeouts; None before Linux 6.7."""
+    """Retransmission timeouts. None before Linux 6.7."""
     srtt_us: int | None
     error: int
-    """errno with which it ended; 0 for none."""
+    """errno with which the connection ended, 0 for none."""
     congestion_control: str
     active: bool
-    """This end opened it."""
+    """This end opened the connection."""
     closed: bool
-    """This end has said that it sends no more."""
+    """This end has closed its direction."""
     adopted: bool
-    told_start_ns: int | None
-    """Begin of the last flow of which the program told a deadline, and that deadline."""
-    told_deadline_ns: int | None
+    declared_start_ns: int | None
+    """Start of the last flow with a declared deadline, and that deadline."""
+    declared_deadline_ns: int | None
 
     @classmethod
     def unpack(cls, data: bytes) -> Connection:
-        """From struct watch_connection."""
+        """Return the connection of a struct watch_connection."""
         (
             cookie,
             start_ns,
@@ -86,8 +86,8 @@ class Connection:
             received_at_ns,
             sent_bytes,
             received_bytes,
-            told_start_ns,
-            told_deadline_ns,
+            declared_start_ns,
+            declared_deadline_ns,
             pending_bytes,
             retransmissions,
             timeouts,
@@ -123,26 +123,26 @@ class Connection:
             active=bool(flags & _ACTIVE),
             closed=state in _CLOSED_STATES,
             adopted=bool(flags & _ADOPTED),
-            told_start_ns=told_start_ns or None,
-            told_deadline_ns=told_deadline_ns or None,
+            declared_start_ns=declared_start_ns or None,
+            declared_deadline_ns=declared_deadline_ns or None,
         )
 
 
 @dataclass(frozen=True)
 class Losses:
-    """What the watch knows that it has missed."""
+    """Connections that the watch has missed."""
 
     records: int
-    """Connections whose end found the ring buffer full: nobody had read it for too long."""
+    """Connections that ended while the ring buffer was full, because no process had read it in time."""
     connections: int
-    """Connections that could not be given a place to remember their begin: the kernel was short of memory."""
+    """Connections without storage for their start, because the kernel was short of memory."""
 
 
 class Watch:
-    """A running watch; a context manager. It ends with its process, however that ends."""
+    """A running watch, a context manager. It ends with its process, even with a killed one."""
 
     def __init__(self, own_port: int = 0) -> None:
-        """Watch the network namespace of the calling thread, but for connections to `own_port` (0: all).
+        """Watch the network namespace of the calling thread, except connections to `own_port` (0: watch all).
 
         Raises EnvironmentLacking when BPF cannot be used here.
         """
@@ -165,13 +165,13 @@ class Watch:
         return self._links[-1]
 
     def ended(self) -> list[Connection]:
-        """The connections that have ended since the last call and had carried data, in the order of their ends."""
+        """Return the connections with data that have ended since the last call, in the order of their ends."""
         if self._ring is None:
             raise ValueError("the watch is closed")
         return [Connection.unpack(data) for data in self._ring.read()]
 
     def live(self) -> list[Connection]:
-        """The connections that live now, those that have carried nothing yet included."""
+        """Return the open connections, including those without data."""
         if self._ring is None:
             raise ValueError("the watch is closed")
         data = iterators.read(self._living)
@@ -180,11 +180,11 @@ class Watch:
         ]
 
     def losses(self) -> Losses:
-        """Counted since the watch began."""
+        """Return the losses since the watch began."""
         return Losses(*(self._object.map("losses").lookup_sum(0, _LOSSES) or (0, 0)))
 
     def close(self) -> None:
-        """Idempotent."""
+        """End the watch. Idempotent."""
         while self._links:
             os.close(self._links.pop())
         if self._ring is not None:
@@ -202,7 +202,7 @@ class Watch:
 
 
 def _address(family: int, data: bytes) -> Address:
-    """An IPv4 address for one that is mapped into IPv6, too: the packets are IPv4."""
+    """Return the address. One that is mapped into IPv6 becomes IPv4, because its packets are IPv4."""
     address = ip_address(data[:4] if family == socket.AF_INET else data)
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a congestion control saw and did, window by window: the log of a socket (bpf/windows.h).
+"""The log of a socket's congestion control: its inputs and decisions, window by window (bpf/windows.h).
 
     log = WindowLog()
-    log.follow(sock)            # from now on; the newest 256 windows are kept
+    log.follow(sock)            # the log keeps the newest 256 windows
     ...
     for window in log.read(sock):
         print(window.at_ns, window.alpha_q20, window.cwnd)
 
-For root. Sockets that nobody follows keep no log.
+This needs root. A socket that is not followed keeps no log.
 """
 
 from __future__ import annotations
@@ -29,64 +29,64 @@ SLOW_START, HAS_DEADLINE, HAS_SIZE = 1, 2, 4
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One window of data: what the law was given at its end, and what it answered. Fields as in laws/control.h."""
+    """One window of data: the law's inputs at its end, and its decision. The fields are those of laws/control.h."""
 
     at_ns: int
     """CLOCK_MONOTONIC."""
     acked_bytes: int
-    """In this window."""
+    """Bytes acknowledged in this window."""
     took_us: int
     remaining_bytes: int
-    """Of the flow, at the end of the window."""
+    """Remaining bytes of the flow at the end of the window."""
     left_ns: int
-    """Until the deadline; 0: there is none, or it has passed (see `flags`)."""
+    """Time until the deadline. 0: there is none, or it has passed (see `flags`)."""
     elapsed_ns: int
-    """Since the flow began."""
+    """Time since the flow began."""
     rate_bytes_per_s: int
-    """Averaged."""
+    """Average rate."""
     acked: int
-    """Packets of the window."""
+    """Acknowledged packets of the window."""
     marked: int
-    """Of those."""
+    """Marked packets among them."""
     cwnd: int
-    """Packets, at the end of the window."""
+    """Congestion window in packets, at the end of the window."""
     rtt_us: int
-    """Smoothed."""
+    """Smoothed round-trip time."""
     mss_bytes: int
     flags: int
     random: int
     phase: int
-    """0 sending, 1 suspended, 2 killed: after this window, as all that follows."""
+    """Phase after this window: 0 sending, 1 suspended, 2 killed. The following fields are values after it, too."""
     alpha_q20: int
     urgency_q16: int
     precedence_q16: int
     penalty_q20: int
-    """p: a mark cuts to cwnd * (1 - p / 2)."""
+    """Penalty p. A mark cuts cwnd to cwnd * (1 - p / 2)."""
     cuts: int
-    """So far; the last one went from `cut_from` to `cut_to` packets."""
+    """Cuts so far. The last one was from `cut_from` to `cut_to` packets."""
     cut_from: int
     cut_to: int
     cut_penalty_q20: int
-    """Penalty in force until this window's end."""
+    """Penalty that applied until this window's end."""
     bound: int
-    """Of cwnd, in packets; 0: none."""
+    """Upper bound of cwnd in packets. 0: none."""
     unused: int = 0
 
 
 class WindowLog:
-    """Access to the logs; a context manager. A log lives as long as its socket."""
+    """Access to the logs, a context manager. A log lives as long as its socket."""
 
     def __init__(self) -> None:
         """Raises EnvironmentLacking when BPF cannot be used here."""
-        self._object = load("cc_dctcp")  # any of them: the map is the machine's
+        self._object = load("cc_dctcp")  # any control: all share the machine's one map
         self._map = self._object.map("sluice_log_1")
 
     def follow(self, sock: socket.socket) -> None:
-        """Keep a log of this socket from now on; an earlier one begins anew."""
+        """Start a log of this socket. An earlier log is deleted."""
         self._map.update(sock.fileno(), bytes(self._map.value_size))
 
     def read(self, sock: socket.socket) -> list[Window]:
-        """The windows since `follow`, in order, at most the newest 256; KeyError for a socket that is not followed."""
+        """Return the windows since `follow` in order, at most the newest 256. KeyError: the socket is not followed."""
         value = self._map.lookup(sock.fileno())
         if value is None:
             raise KeyError(f"socket {sock.fileno()} is not followed")
@@ -97,7 +97,7 @@ class WindowLog:
         return Window(*_RECORD.unpack_from(value, _HEADER.size + number % KEPT * _RECORD.size))
 
     def close(self) -> None:
-        """Idempotent."""
+        """Release the map. Idempotent."""
         self._object.close()
 
     def __enter__(self) -> WindowLog:

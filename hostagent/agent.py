@@ -221,11 +221,11 @@ class Agent:
 
 
 def _take_priority() -> bool:
-    """Run this thread before ordinary processes, as if the host had a machine of its own. False if refused.
+    """Run this thread before ordinary processes, as if the host had its own machine. False if refused.
 
     On a machine that the switches keep busy, an ordinary process waits milliseconds for the CPU. Those
-    would look like network delay. Measured with 10 KB flows in an idle network and two busy loops on two
-    cores: the 99th percentile of the FCT is 5.1 ms without this priority and 0.4 ms with it.
+    would look like network delay. The measurement has 10 KB flows in an idle network and two busy loops on
+    two cores. The 99th percentile of the FCT is 5.1 ms without this priority and 0.4 ms with it.
     A flow takes half a millisecond of CPU time. The kernel always keeps 5 % of the CPU time for others.
     """
     try:

@@ -107,7 +107,7 @@ def _set_default(name: str) -> str:
     """Make the control the namespace's default, or reno if the kernel refuses. Returns the default after that.
 
     In a namespace, only an unrestricted control can be the default. Sluice's controls and reno are
-    unrestricted; the kernel's others are if the machine's net.ipv4.tcp_allowed_congestion_control lists
+    unrestricted. The kernel's others are, if the machine's net.ipv4.tcp_allowed_congestion_control lists
     them. A process of root, such as the agent, can select any control on its own sockets.
     """
     for candidate in (name, "reno"):

@@ -41,14 +41,14 @@ class HostTagger:
         self._tagger.attach(self._interface)
         self.attached = True
 
-    def update(self, wanted: HostSettings | None) -> None:
+    def update(self, desired: HostSettings | None) -> None:
         """Apply the policy's settings if they have changed, and attach the filter again if it was removed.
 
         None: there is no policy yet, so the settings stay.
         """
         if self._tagger is None:
             return
-        settings = self._set if wanted is None else _tag_settings(wanted)
+        settings = self._set if desired is None else _tag_settings(desired)
         if settings != self._set:
             self._tagger.set(settings)
             self._set = settings
@@ -66,10 +66,10 @@ class HostTagger:
         self.attached = False
 
 
-def _tag_settings(wanted: HostSettings) -> TagSettings:
+def _tag_settings(settings: HostSettings) -> TagSettings:
     return TagSettings(
-        idle_gap_ns=wanted.idle_gap_ns,
-        deadlines=wanted.tags_deadlines,
-        urgent_after_bytes=wanted.urgent_after_bytes,
-        sizes=wanted.tags_sizes,
+        idle_gap_ns=settings.idle_gap_ns,
+        deadlines=settings.tags_deadlines,
+        urgent_after_bytes=settings.urgent_after_bytes,
+        sizes=settings.tags_sizes,
     )

@@ -2,8 +2,8 @@
 """Flow watch on a host: the TCP connections of any program become flow records. Live ones go into heartbeats.
 
 If both ends of a connection are watched, only the host that sent more data reports it. If the other end
-is not watched, this host reports the connection, whatever the direction of the data. The reporter's
-thread does all of this, with a spool of its own, so that it never delays the traffic's thread.
+is not watched, this host reports the connection in both directions. The reporter's
+thread does all of this, with its own spool, so that it never delays the traffic's thread.
 """
 
 from __future__ import annotations
@@ -143,10 +143,10 @@ def _outcome(connection: Connection, sending: bool) -> tuple[int | None, str]:
 
 def _deadline(connection: Connection, finished_ns: int | None) -> tuple[float | None, bool | None]:
     """Return the last declared deadline (us from the flow's start), and whether the connection's data met it."""
-    if connection.told_deadline_ns is None or connection.told_start_ns is None:
+    if connection.declared_deadline_ns is None or connection.declared_start_ns is None:
         return None, None
-    met = finished_ns is not None and finished_ns <= connection.told_deadline_ns
-    return (connection.told_deadline_ns - connection.told_start_ns) / 1000, met
+    met = finished_ns is not None and finished_ns <= connection.declared_deadline_ns
+    return (connection.declared_deadline_ns - connection.declared_start_ns) / 1000, met
 
 
 class Rates:
@@ -172,7 +172,7 @@ class Rates:
 def living_connection(connection: Connection, rate_bps: int, host: Host) -> LivingConnection:
     """Return the heartbeat's entry of a live connection."""
     sending = is_sender(connection)
-    deadline_ns = connection.told_deadline_ns if sending else None
+    deadline_ns = connection.declared_deadline_ns if sending else None
     return LivingConnection(
         id=host.identity(connection),
         **host.endpoints(connection),

@@ -6,6 +6,7 @@ To add a control, add a law in dataplane/laws/, ten lines in dataplane/bpf/cc_NA
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -72,6 +73,32 @@ LAST_RESORT = CUBIC.kernel_name
 def ours() -> tuple[Control, ...]:
     """The controls that this project loads into the kernel."""
     return tuple(control for control in CONTROLS if control.is_ours)
+
+
+def c_header() -> str:
+    """The C header of the records: lists of names, and the echo of each control that the kernel loads."""
+    lines = [
+        "/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */",
+        "/* Generated from policy/controls.py by `make gen`: change that file, not this one. */",
+        "#ifndef SLUICE_CONTROLS_GEN_H",
+        "#define SLUICE_CONTROLS_GEN_H",
+        "",
+        "/* X(name) for each congestion control. */",
+        f"#define SL_CONTROLS(X) {_each(CONTROLS)}",
+        "",
+        "/* X(name) for each control whose law is sl_control_NAME(record) in control.h. */",
+        f"#define SL_WINDOW_LAWS(X) {_each(control for control in CONTROLS if control.of_window)}",
+        "",
+        "/* 1: the receiver echoes the mark of each packet; 0: as in RFC 3168. */",
+        *(f"#define SL_EXACT_ECHO_{control.name} {int(control.echo is Echo.EXACT)}" for control in ours()),
+        "",
+        "#endif",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _each(controls: Iterable[Control]) -> str:
+    return " ".join(f"X({control.name})" for control in controls)
 
 
 def control_named(kernel_name: str) -> Control:

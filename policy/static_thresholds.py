@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize_scalar
 
 from policy.errors import FieldError
 from policy.fields import MAX_THRESHOLD_BYTES, demotions_of
@@ -204,6 +203,9 @@ def _moved(
 
     if between[1] <= between[0]:
         return thresholds
+    # Only few runs solve for thresholds, and scipy takes half a second to load.
+    from scipy.optimize import minimize_scalar
+
     found = minimize_scalar(
         lambda size: _objective(flows, load, with_it_at(size)), bounds=between, method="bounded"
     )

@@ -13,8 +13,8 @@ Buckets are closed on the right: tag 1+k means that the flow had sent a bytes be
 EDGES_BYTES[k-1] < a <= EDGES_BYTES[k]. Tag 1 begins at zero, and tag 40 has no upper end. So a flow "has sent
 more than" a demotion threshold exactly if its tag is above the threshold's tag. A threshold is always an edge.
 
-This module is the one source: `python -m policy.tags` prints the C header that the data plane compiles, and a test
-fails when dataplane/laws/tags.gen.h is stale.
+This module is the only source of these numbers. `make gen` writes the C header dataplane/laws/tags.gen.h from it, and
+`make check` fails if the header is stale.
 """
 
 from __future__ import annotations
@@ -128,7 +128,3 @@ def c_header() -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(c_header(), end="")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one way to run an external command to its end: log it, and raise with its own words when it fails."""
+"""The one way to run an external command to its end: log it, and raise with its output if it fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class CommandFailed(RuntimeError):
-    """A command ended with an error; the message holds the command, its exit code and what it said."""
+    """A command ended with an error. The message holds the command, its exit code and its output."""
 
     def __init__(self, argv: Sequence[str], returncode: int, output: str) -> None:
         super().__init__(f"$ {shlex.join(argv)}\nexit code {returncode}: {output.strip() or '(no output)'}")
@@ -29,8 +29,8 @@ def run(
 ) -> str:
     """Run a command without a shell and return its standard output.
 
-    Raises CommandFailed with standard error when the exit code is not zero, and subprocess.TimeoutExpired
-    after `timeout_s`.
+    Raises CommandFailed with standard error if the exit code is not zero, and subprocess.TimeoutExpired after
+    `timeout_s`.
     """
     log.debug("$ %s", shlex.join(argv))
     done = subprocess.run(

@@ -20,7 +20,7 @@ TIMEOUT_S = 5.0
 
 
 class ServerAway(Exception):
-    """The server does not answer, or cannot serve now. Try again later."""
+    """The server does not answer or cannot serve now. The caller may try again later."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class HttpClient:
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """Send a request, which must be idempotent: one that met a stale connection is sent again.
+        """Send a request. It must be idempotent, because the client repeats it if the kept connection was stale.
 
         Raises ServerAway, also for a status of 500 and more.
         """
@@ -108,7 +108,7 @@ class HttpClient:
         response = self._connection.getresponse()
         answer = Answer(response.status, response.read())
         if answer.status >= 500:
-            raise ServerAway(f"it answers {answer.status}")
+            raise ServerAway(f"the server answers {answer.status}")
         return answer
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PostgreSQL server of its own for a test or a measurement: in a temporary folder, on a Unix socket, unprivileged.
+"""A private PostgreSQL server for a test or a measurement: in a temporary folder, on a Unix socket, unprivileged.
 
     with PostgresServer.start() as server:
         engine = open_store(server.new_database())
 
-It needs Debian's package postgresql; the server that package starts for the system is left alone. Nothing is left
-behind: the server is ended by the kernel with the thread that started it, and the folder goes with `stop`.
+It needs Debian's package postgresql. It does not touch the server that this package starts for the system. The kernel
+ends the server with the thread that started it, and `stop` removes the folder.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from runtime.process import spawn
 from runtime.wait import wait_until
 
 USERS = ("postgres", "nobody")
-"""Whose the server is when we are root, which PostgreSQL refuses to be: the first that there is."""
+"""If this process is root, the server runs as the first of these users that exists: PostgreSQL refuses root."""
 PORT = 5432
-"""Only in the name of the socket."""
+"""Only the name of the socket uses it."""
 START_S = 60.0
 
 
 def programs() -> Path:
-    """The folder of initdb and postgres. EnvironmentLacking when they are not installed."""
+    """Return the folder of initdb and postgres. Raises EnvironmentLacking if they are not installed."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     if found:
         return found[-1].parent
@@ -43,7 +43,7 @@ def programs() -> Path:
 
 
 class PostgresServer:
-    """Made by `start`; a context manager."""
+    """A running server, made by `start`. It is a context manager."""
 
     def __init__(self, folder: Path, bin_folder: Path) -> None:
         self.folder = folder
@@ -55,7 +55,7 @@ class PostgresServer:
 
     @classmethod
     def start(cls) -> PostgresServer:
-        """Make a cluster and start its server; returns when it answers."""
+        """Make a cluster, start its server and wait until it answers."""
         bin_folder = programs()
         server = cls(Path(tempfile.mkdtemp(prefix="sluice-pg-")), bin_folder)
         try:
@@ -73,7 +73,7 @@ class PostgresServer:
         run([*self._become(), str(self._bin / "initdb"), "-D", str(self._data), *options])
 
     def run(self) -> None:
-        """Start the server; also after it has been ended."""
+        """Start the server. It may have run before."""
         settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder), "port": str(PORT)}
         argv = [*self._become(), str(self._bin / "postgres"), "-D", str(self._data)]
         for name, value in settings.items():
@@ -82,8 +82,8 @@ class PostgresServer:
         wait_until(self._answers, "PostgreSQL answers", timeout_s=START_S)
 
     def _become(self) -> list[str]:
-        # The change of user clears the parent-death signal that spawn has set; setpriv sets it again after it. QUIT is
-        # PostgreSQL's immediate shutdown: its shared memory goes, too.
+        # The change of user clears the parent-death signal of `spawn`, so setpriv sets it again. QUIT is PostgreSQL's
+        # immediate shutdown, which also frees its shared memory.
         death = ["setpriv", "--pdeathsig", "QUIT"]
         if not self._user:
             return death
@@ -101,12 +101,12 @@ class PostgresServer:
         return True
 
     def sql(self, statement: str, database: str = "postgres") -> str:
-        """What psql prints. Raises CommandFailed."""
+        """Return what psql prints. Raises CommandFailed."""
         host = ["-h", str(self.folder), "-p", str(PORT), "-U", "sluice", "-d", database]
         return run([str(self._bin / "psql"), "-X", "-q", "-t", "-A", *host, "-c", statement])
 
     def new_database(self) -> str:
-        """The store URL of a database that nobody else has."""
+        """Return the store URL of a new database."""
         name = f"store{next(self._numbers)}"
         self.sql(f"CREATE DATABASE {name}")
         return self.url(name)
@@ -120,7 +120,7 @@ class PostgresServer:
         self.run()
 
     def end(self, *, crash: bool = False) -> None:
-        """As an operator does it (every connection is closed, all is written), or as a crash does."""
+        """End the server in order (it closes every connection and writes all data), or as a crash does."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGQUIT if crash else signal.SIGINT)
@@ -128,7 +128,7 @@ class PostgresServer:
         self._process = None
 
     def stop(self) -> None:
-        """End the server and remove its folder. Stopping twice changes nothing."""
+        """End the server and remove its folder. A second call does nothing."""
         self.end(crash=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -140,7 +140,7 @@ class PostgresServer:
 
 
 def _server_user() -> pwd.struct_passwd | None:
-    """None: we are not root and the server is ours."""
+    """Return the server's user if this process is root, otherwise None: the server has this process's user."""
     if os.geteuid() != 0:
         return None
     for name in USERS:
@@ -149,5 +149,5 @@ def _server_user() -> pwd.struct_passwd | None:
         except KeyError:
             continue
     raise EnvironmentLacking(
-        f"PostgreSQL does not run as root, and there is none of the users {', '.join(USERS)}"
+        f"PostgreSQL does not run as root: one of the users {', '.join(USERS)} must exist"
     )

@@ -20,7 +20,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that started it ends."""
+    """Make the kernel kill this process when the thread that started it ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -32,10 +32,10 @@ def spawn(
     stdin: int | IO[bytes] | None = subprocess.DEVNULL,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own (a Ctrl-C reaches only the parent, which stops it in order).
+    """Start a process in its own session, so that Ctrl-C reaches only the parent, which then stops it in order.
 
-    The kernel kills it when the thread that started it ends, so a killed parent leaves nothing behind: call this
-    from a thread that lives as long as the child should. Output is appended to `log_file`, or inherited.
+    The kernel kills the process when the thread that started it ends, so a killed parent leaves nothing behind. Call
+    this from a thread that lives as long as the child. The child inherits the output, or appends to `log_file`.
     """
     log.debug("$ %s &", shlex.join(argv))
     out = log_file.open("ab") if log_file else None
@@ -56,7 +56,7 @@ def spawn(
 
 
 def stop(process: subprocess.Popen[bytes], *, grace_s: float = 5.0) -> int:
-    """End a child: SIGTERM, then SIGKILL when it has not gone after `grace_s`. Returns its exit code."""
+    """End a child: SIGTERM, then SIGKILL if it still runs after `grace_s`. Returns its exit code."""
     if process.poll() is None:
         process.terminate()
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readiness by checking, never by sleeping."""
+"""Waiting for a condition."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ T = TypeVar("T")
 def wait_until(
     condition: Callable[[], T | None], what: str, *, timeout_s: float = 10.0, interval_s: float = 0.02
 ) -> T:
-    """Poll `condition` until it is true and return its value. Raises TimeoutError naming `what` after `timeout_s`."""
+    """Poll `condition` until it is true and return its value. Raises TimeoutError with `what` after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not within {timeout_s:.0f} s")
+            raise TimeoutError(f"not within {timeout_s:.0f} s: {what}")
         time.sleep(interval_s)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the whole test suite in two lanes that share the machine: `make test`.
+"""Run all tests, in two lanes that share the machine. Options are passed to each pytest.
 
-The lane of real time has the tiers that measure: kernel, net, web, pg. Several of their files run at once, because most
-of their time is waiting. The lane of the processor has the tiers unit and sim, with the lowest priority: it uses what
-the other lane leaves.
+The real-time lane has the tiers kernel, net, web and pg. They mostly wait, so several of their files run at once.
+Tests that are marked `alone` measure times or rates, so they follow one by one. The processor lane has the tiers unit
+and sim. It has the lowest priority, and uses the CPU time that the other lane leaves.
 """
 
 from __future__ import annotations
@@ -14,85 +14,126 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 ROOT = Path(__file__).parents[1]
-TESTS_FAILED = 1
+REAL_TIME = ("tests/kernel", "tests/net", "tests/web", "tests/pg")
+PROCESSOR = ("tests/unit", "tests/sim")
+FILES_AT_ONCE = 3
+"""Test files of the real-time lane: more would disturb each other on two cores."""
+NO_TESTS = 5
+"""Exit code of pytest if its options select no test."""
 POLL_S = 0.2
 GRACE_S = 30.0
 
 
 @dataclass(frozen=True)
 class Lane:
-    """A group of tiers, in one pytest of several workers."""
+    """Runs of pytest, one after the other."""
 
     name: str
-    tiers: tuple[str, ...]
-    workers: int
     nice: int
+    runs: tuple[tuple[str, ...], ...]
 
-    def argv(self) -> list[str]:
-        tests = [f"tests/{tier}" for tier in self.tiers]
-        spread = ["-n", str(self.workers), "--dist", "loadfile"]
-        return ["nice", "-n", str(self.nice), sys.executable, "-m", "pytest", "-q", *spread, *tests]
+    def command(self, number: int, options: Sequence[str]) -> list[str]:
+        """The command of one of the runs."""
+        pytest = [sys.executable, "-m", "pytest", "-q", *self.runs[number], *options]
+        return ["nice", "-n", str(self.nice), *pytest]
 
 
 def lanes(cores: int) -> tuple[Lane, ...]:
+    """The lanes for a machine with so many cores."""
+    together = ("-n", str(FILES_AT_ONCE), "--dist", "loadfile", "-m", "not alone", *REAL_TIME)
     return (
-        Lane("real time", ("kernel", "net", "web", "pg"), workers=3, nice=0),
-        Lane("processor", ("unit", "sim"), workers=cores, nice=19),
+        Lane("real time", 0, (together, ("-m", "alone", *REAL_TIME))),
+        Lane("processor", 19, (("-n", str(cores), "--dist", "worksteal", *PROCESSOR),)),
     )
 
 
-def main() -> int:
-    """Exit code 1 if a test failed in any lane."""
-    began_s = time.monotonic()
+class RunningLane:
+    """A lane under way. Its output goes to a file, because the output of two lanes at once would be mixed."""
+
+    def __init__(self, lane: Lane, options: Sequence[str], folder: Path) -> None:
+        self._lane, self._options, self._log = lane, options, folder / f"{lane.name}.log"
+        self._started = 0
+        self._began_s = time.monotonic()
+        self._took_s = 0.0
+        self.failed = False
+        self._process = self._start_next()
+
+    def poll(self) -> bool:
+        """Start the next run if one has ended. Return whether runs are left."""
+        code = self._process.poll()
+        if code is None:
+            return True
+        self.failed |= code not in (0, NO_TESTS)
+        if self._started == len(self._lane.runs):
+            self._took_s = self._took_s or time.monotonic() - self._began_s
+            return False
+        self._process = self._start_next()
+        return True
+
+    def _start_next(self) -> subprocess.Popen[bytes]:
+        """Start a run in a process group, so that Ctrl-C reaches it only from here.
+
+        It has no session of its own, because Linux shares the CPU between sessions and ignores `nice` there.
+        """
+        command = self._lane.command(self._started, self._options)
+        self._started += 1
+        with self._log.open("ab") as output:
+            return subprocess.Popen(
+                command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, process_group=0
+            )
+
+    def open_log(self) -> BinaryIO:
+        """The lane's output so far, and while it grows."""
+        return self._log.open("rb")
+
+    def end(self) -> None:
+        """Interrupt the run, as Ctrl-C does, and wait for its clean-up."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGINT)
+            try:
+                self._process.wait(GRACE_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+
+    def report(self) -> str:
+        """One line about the ended lane."""
+        verdict = "failed" if self.failed else "passed"
+        return f"── {self._lane.name}: {verdict} after {self._took_s:.0f} s ──"
+
+
+def main(options: Sequence[str]) -> int:
+    """Return the exit status: 1 if a test failed in any lane, 130 after Ctrl-C."""
     with tempfile.TemporaryDirectory(prefix="sluice-tests-") as folder:
-        running = [_start(lane, Path(folder)) for lane in lanes(os.cpu_count() or 1)]
+        running = [RunningLane(lane, options, Path(folder)) for lane in lanes(os.cpu_count() or 1)]
         try:
-            codes = [_ended(lane, process, log, began_s) for lane, process, log in running]
+            for lane in running:
+                _show(lane, running)
         except KeyboardInterrupt:
-            for _, process, _ in running:
-                _end(process)
+            for lane in running:
+                lane.end()
             return 130
-    return TESTS_FAILED if any(codes) else 0
+    return int(any(lane.failed for lane in running))
 
 
-def _start(lane: Lane, folder: Path) -> tuple[Lane, subprocess.Popen[bytes], Path]:
-    """Each lane is a group of processes of its own, so that Ctrl-C reaches it once, from here."""
-    log = folder / f"{lane.name}.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            lane.argv(), cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    return lane, process, log
-
-
-def _ended(lane: Lane, process: subprocess.Popen[bytes], log: Path, began_s: float) -> int:
-    """Show the lane's output while it comes; returns its exit code."""
-    print(f"── {lane.name}: {', '.join(lane.tiers)} ──", flush=True)
-    with log.open("rb") as output:
-        while True:
-            ended = process.poll() is not None
+def _show(lane: RunningLane, running: Sequence[RunningLane]) -> None:
+    """Print the output of one lane until it has ended, and keep all of them running."""
+    with lane.open_log() as output:
+        left = True
+        while left:
+            left = [other.poll() for other in running][running.index(lane)]
             sys.stdout.buffer.write(output.read())
             sys.stdout.flush()
-            if ended:
-                break
-            time.sleep(POLL_S)
-    print(f"── {lane.name}: exit code {process.returncode} after {time.monotonic() - began_s:.0f} s ──")
-    return process.returncode
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGINT)
-        try:
-            process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            if left:
+                time.sleep(POLL_S)
+    print(lane.report(), flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

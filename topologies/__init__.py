@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks: as graphs (one file a topology) and as real switches and hosts on this machine (testbed.py).
+"""Networks as graphs (one file a topology), and as real switches and hosts on this machine (testbed.py).
 
-Adding a topology: one file with KIND, Parameters and build(values), and one line in TOPOLOGIES.
+To add a topology, write one file with KIND, Parameters and build(values), and one line in TOPOLOGIES.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOPOLOGIES = {module.KIND: module for module in (single, dumbbell, leaf_spine)}
 
 
 def build(kind: str, **parameters: Any) -> Topology:
-    """The graph of a topology. Raises FieldError that names an unknown kind or parameter, or a value out of range."""
+    """Return the graph of a topology. FieldError names an unknown kind or parameter, or a value out of range."""
     if kind not in TOPOLOGIES:
         raise FieldError("topology", f"must be one of {', '.join(TOPOLOGIES)}, not {kind!r}")
     module = TOPOLOGIES[kind]
@@ -27,7 +27,7 @@ def build(kind: str, **parameters: Any) -> Topology:
 
 
 def build_topology(scenario: Scenario) -> Topology:
-    """The network of a scenario. FieldError names a bad key of [fabric], or what the network lacks for the scenario."""
+    """Return the network of a scenario. FieldError names a bad key of [fabric] or what the network lacks."""
     try:
         topology = build(scenario.fabric.topology, **scenario.fabric.parameters)
     except FieldError as error:

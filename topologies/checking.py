@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the parameters of a topology, which come from a program in base units."""
+"""Checks of a topology's parameters, which a program gives in base units."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Parameters = TypeVar("Parameters", bound=Links)
 
 
 def checked(cls: type[Parameters], parameters: Mapping[str, Any]) -> Parameters:
-    """The given values over the defaults. Raises FieldError that names the key as a scenario has it."""
+    """Return the defaults with the given values. FieldError names the key as a scenario writes it."""
     known = {one.name: one for one in entries(cls)}
     for name in parameters:
         if name not in known:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Link delays: a testbed has the delay of its veth pairs and switches, and adds none.
+"""Link delays. A testbed adds none to the delay of its veth pairs and switches.
 
-Adding one takes netem, which many kernels are built without, and which would sit where Open vSwitch has its queues.
+Only netem could add one. Many kernels are built without netem, and it would take the place of Open vSwitch's queues.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from policy.graph import Topology
 
 HOP_NS = 50_000
-"""What crossing an emulated link takes by itself (veth, userspace switch, scheduling); a delay below it is in there."""
+"""Time to cross an emulated link (veth, userspace switch, scheduling). It contains any shorter link delay."""
 
 
 def delay_warnings(graph: Topology) -> list[str]:
-    """What the graph asks for and the emulation does not do."""
+    """Return a warning if the graph has delays that the emulation does not reproduce."""
     longest_ns = max((port.delay_ns for port in graph.ports), default=0)
     if longest_ns <= HOP_NS:
         return []
     return [
-        f"link delays up to {longest_ns / 1000:g} us are asked, but this testbed delays packets only by what a hop "
-        f"takes by itself (about {HOP_NS / 1000:g} us): round trips will be shorter than in the scenario"
+        f"link delays up to {longest_ns / 1000:g} us: the testbed adds no delay to a hop's own "
+        f"(about {HOP_NS / 1000:g} us), so round trips are shorter than in the scenario"
     ]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph as a Mininet network: hosts in namespaces of their own, veth pairs; then sysctls, addresses and rates.
+"""The graph as a Mininet network: hosts in their own namespaces, veth pairs, then sysctls, addresses and rates.
 
-Mininet makes nodes and links. Bridges, ports and queues are one OVSDB transaction of ours (commands.network), and so
-is all shaping: Mininet's TCLink would replace Open vSwitch's queues.
+Mininet makes nodes and links. One OVSDB transaction (`switches.network`) makes bridges, ports and queues with all
+shaping, because Mininet's TCLink would replace Open vSwitch's queues.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from mininet.topo import Topo
 
 from policy.graph import Host, Topology
 from runtime.command import run
-from topologies.commands import hosts as commands
-from topologies.commands.hosts import Command
+from topologies.commands import hosts, switches
+from topologies.commands.command import Command
 from topologies.ovs import controller_target
 from topologies.settings import Settings
 
@@ -27,18 +27,18 @@ RTO_SYSCTL = Path("/proc/sys/net/ipv4/tcp_rto_min_us")
 
 
 class _PortHolder(MininetSwitch):  # type: ignore[misc]
-    """A switch in Mininet's eyes: it holds the ends of the links, which Open vSwitch then takes as ports."""
+    """A switch for Mininet. It only holds the link ends, which Open vSwitch then takes as ports."""
 
     def start(self, controllers: object) -> None:
         pass
 
 
 class _GraphTopo(Topo):  # type: ignore[misc]
-    """Mininet's form of the graph."""
+    """The graph in Mininet's form."""
 
     def build(self, graph: Topology) -> None:
         for host in graph.hosts:
-            self.addHost(host.name, ip=f"{host.ipv4}/{commands.HOST_PREFIX_V4}", mac=host.mac)
+            self.addHost(host.name, ip=f"{host.ipv4}/{hosts.HOST_PREFIX_V4}", mac=host.mac)
         for switch in graph.switches:
             self.addSwitch(switch.name, dpid=f"{switch.dpid:016x}")
         for port in graph.ports:
@@ -51,24 +51,24 @@ class _GraphTopo(Topo):  # type: ignore[misc]
 def start(
     graph: Topology, settings: Settings, datapath_type: str, ovs: Callable[[list[str]], str]
 ) -> dict[str, int]:
-    """Realise the graph in the current namespaces with the Open vSwitch that `ovs` talks to.
+    """Realise the graph in the current namespaces. `ovs` runs a tool of the testbed's Open vSwitch.
 
-    Returns the process id of each host's first process, which holds its network namespace. CommandFailed when a
-    command fails: nothing is ignored.
+    Returns the process id of each host's first process, which holds its network namespace. Raises CommandFailed if
+    any command fails.
     """
-    _run_all(commands.switch_namespace())
+    _run_all(switches.switch_namespace())
     pids = _start_mininet(graph)
-    _run_all(commands.switch_ports(graph.ports))
+    _run_all(switches.switch_ports(graph.ports))
     for host in graph.hosts:
         _run_all(_host_commands(host, graph, settings), pid=pids[host.name])
     controller = controller_target(settings.controller, settings.ovs_dir)
     shares = settings.behaviour.shares
-    ovs(commands.network(graph, controller=controller, datapath_type=datapath_type, shares=shares).argv)
+    ovs(switches.network(graph, controller=controller, datapath_type=datapath_type, shares=shares).argv)
     return pids
 
 
 def _start_mininet(graph: Topology) -> dict[str, int]:
-    Mininet.inited = True  # its init raises limits of the whole machine (sysctl); ours are per namespace
+    Mininet.inited = True  # keeps Mininet from raising limits of the whole machine (sysctl)
     net = Mininet(
         topo=_GraphTopo(graph), host=MininetHost, switch=_PortHolder, link=Link, controller=None, build=True
     )
@@ -76,7 +76,7 @@ def _start_mininet(graph: Topology) -> dict[str, int]:
 
 
 def _host_commands(host: Host, graph: Topology, settings: Settings) -> list[Command]:
-    return commands.host(
+    return hosts.host(
         host,
         graph.hosts,
         rate_bps=graph.edge_port(host.name).rate_bps,

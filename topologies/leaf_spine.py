@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every leaf is linked to every spine: leaves s1 … sL, then the spines.
+"""A link from every leaf switch to every spine switch. Leaves are s1 … sL, then come the spines.
 
-Leaf i has its hosts on ports 1 … H and spine j on port H + j; spine j has leaf i on port i.
+Leaf i has its hosts on ports 1 … H and spine j on port H + j. Spine j has leaf i on port i.
 """
 
 from __future__ import annotations

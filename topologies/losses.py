@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets lost anywhere but in the emulated queues: with those, a testbed must not pass for a network.
+"""Packets lost anywhere but in the emulated queues. A run with such losses does not represent a network.
 
-Drops beyond a port's buffer are the network's own doing and are the port program's counters, not these.
+The network itself drops packets beyond a port's buffer. The port program counts those drops, not this file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _HOST_COUNTERS = (
 
 
 def count(bed: Testbed) -> dict[str, int]:
-    """By place, since the testbed (or the process that counts there) started; only places where there are any."""
+    """Return lost packets by place, without places that lost none.
+
+    Each place counts from the start of the testbed, or of the process that counts there.
+    """
     found = {
         **interface_drops("switch side", bed.exec(None, ["ip", "-s", "-j", "link", "show"])),
         **qdisc_drops("queues of", bed.exec(None, ["tc", "-s", "-j", "qdisc", "show"])),
@@ -40,7 +43,7 @@ def count(bed: Testbed) -> dict[str, int]:
 
 
 def interface_drops(side: str, text: str) -> dict[str, int]:
-    """A veth counts as dropped in sending what the other end's backlog did not take."""
+    """Return drops by interface. A veth counts a send drop if the other end's backlog was full."""
     return {
         f"{side} of the link at {link['ifname']}": link["stats64"]["tx"]["dropped"]
         for link in json.loads(text)
@@ -58,7 +61,7 @@ def qdisc_drops(what: str, text: str) -> dict[str, int]:
 
 
 def socket_drops(text: str) -> dict[str, int]:
-    """Of packet sockets, from `ss -0 -H -n -m -O`: what the switches did not fetch in time."""
+    """Return drops of packet sockets, from `ss -0 -H -n -m -O`: the switches did not read these packets in time."""
     drops: dict[str, int] = {}
     for interface, packets in _SOCKET_DROPS.findall(text):
         place = f"receive buffer of the switch at {interface}"
@@ -67,11 +70,11 @@ def socket_drops(text: str) -> dict[str, int]:
 
 
 def lost_upcalls(text: str) -> int:
-    """From `ovs-appctl dpctl/show`: packets of new flows that the switches had no time for."""
+    """Return packets of new flows that the switches had no time for, from `ovs-appctl dpctl/show`."""
     return sum(int(lost) for lost in _LOST_UPCALLS.findall(text))
 
 
 def host_counters(host: str, text: str) -> dict[str, int]:
-    """From `nstat -j`: packets that arrived and were thrown away."""
+    """Return packets that arrived at a host and were dropped there, from `nstat -j`."""
     counters = json.loads(text)["kernel"]
     return {f"{name} at {host}": counters.get(name, 0) for name in _HOST_COUNTERS}

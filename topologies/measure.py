@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements on a running testbed, with `probe` traffic: what a receiver got, what each queue counted."""
+"""Measurements on a running testbed with `probe` traffic: what a receiver got and what each queue counted."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def transmit(bed: Testbed, to: str, senders: Sequence[Sender], *, idle_s: float 
 
 @contextmanager
 def sending(bed: Testbed, sender: Sender) -> Iterator[None]:
-    """A sender runs meanwhile."""
+    """Run a sender during the block."""
     process = bed.spawn(sender.host, sender.argv(), log_file=log_of(bed, sender.host))
     try:
         yield
@@ -69,12 +69,12 @@ def sending(bed: Testbed, sender: Sender) -> Iterator[None]:
 
 
 def log_of(bed: Testbed, host: str) -> Path:
-    """What a sender on this host says."""
+    """Return the log file of the senders on a host."""
     return bed.settings.log_dir / f"probe-send-{host}.log"
 
 
 class Receiver:
-    """`probe receive` on a host: ready on entry."""
+    """`probe receive` on a host. It is ready when the context is entered."""
 
     def __init__(self, bed: Testbed, host: str, idle_s: float = 0.5) -> None:
         self._log = bed.settings.log_dir / f"probe-receive-{host}.log"
@@ -90,7 +90,7 @@ class Receiver:
         return self
 
     def result(self) -> Received:
-        """Wait for its end. CommandFailed with its words when nothing came."""
+        """Wait for the receiver's end. Raises CommandFailed with its output if no packet came."""
         code = self._process.wait(RESULT_S)
         if code:
             raise CommandFailed(_PROBE, code, self._log.read_text())
@@ -101,20 +101,20 @@ class Receiver:
 
 
 def queue_packets(bed: Testbed, port_id: str) -> dict[int, int]:
-    """Packets that each queue of a port has sent, by OpenFlow queue statistics."""
+    """Return the packets that each queue of a port has sent, by OpenFlow queue statistics."""
     port = bed.topology.port_by_id[port_id]
     text = bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "queue-stats", port.switch, str(port.number)])
     return {int(queue): int(packets) for _, queue, _, packets in _QUEUE_LINE.findall(text)}
 
 
 def rule_packets(bed: Testbed, switch: str, match: str) -> int:
-    """Packets that the rules of this match have counted, by OpenFlow flow statistics."""
+    """Return the packets that the rules of a match have counted, by OpenFlow flow statistics."""
     text = bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", switch, match])
     return sum(int(packets) for packets in _RULE_PACKETS.findall(text))
 
 
 def counter_gaps_s(bed: Testbed, switch: str, match: str, *, changes: int) -> list[float]:
-    """Times between consecutive changes of a rule's packet counter, while traffic flows that it matches."""
+    """Return the times between changes of a rule's packet counter, while matching traffic flows."""
     moments: list[float] = []
     last = rule_packets(bed, switch, match)
     deadline = time.monotonic() + 2.0 * changes
@@ -124,5 +124,5 @@ def counter_gaps_s(bed: Testbed, switch: str, match: str, *, changes: int) -> li
             moments.append(now)
             last = packets
         if now > deadline:
-            raise TimeoutError(f"the counter of {match} moved {len(moments)} times in {2 * changes} s")
+            raise TimeoutError(f"the counter of {match} changed only {len(moments)} times in {2 * changes} s")
     return [b - a for a, b in pairwise(moments)]

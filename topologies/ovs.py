@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private Open vSwitch: its own database, sockets and processes in one folder, beside the system's service."""
+"""A private Open vSwitch: its own database, sockets and processes in one folder, next to the system's service."""
 
 from __future__ import annotations
 
@@ -24,23 +24,24 @@ _NICE = ["nice", "-n", "-10"]
 
 
 SWITCH_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_TOP_PAD_": str(4 << 20)}
-"""For ovs-vswitchd: let the C library keep freed memory.
+"""For ovs-vswitchd: the C library keeps freed memory.
 
-The userspace datapath takes and frees 32 receive buffers of a port's MTU for every port at every turn. With the MTU
-of policy.emulation.port_burst_bytes that grew and shrank the heap each time: 0.65 of a core for 500 packets a second in
-a fabric of 24 ports, and a millisecond a hop; with this, 0.06 of a core and 0.13 ms.
+At every turn, the userspace datapath takes and frees 32 receive buffers of the MTU for every port. The MTU is
+policy.emulation.port_burst_bytes, so the heap would grow and shrink at every turn. With 500 packets a second in a
+fabric of 24 ports, that took 0.65 of a core and 1 ms a hop. With this setting it takes 0.06 of a core and 0.13 ms.
 """
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What the Open vSwitch tools need to talk to the instance in this folder."""
+    """Return the variables that make the Open vSwitch tools use the instance in a folder."""
     return {f"OVS_{name}": str(folder) for name in ("RUNDIR", "DBDIR", "LOGDIR", "SYSCONFDIR")}
 
 
 def tool_argv(argv: Sequence[str], folder: Path) -> list[str]:
-    """The argument vector of an Open vSwitch tool; ovs-appctl is told the socket.
+    """Return the argument vector of an Open vSwitch tool, with the socket for ovs-appctl.
 
-    It would look the process id up in a pid file, and that id means something else outside the PID namespace.
+    Without it, ovs-appctl reads the process id from a pid file. Outside the PID namespace, that id names another
+    process.
     """
     if argv[0] == "ovs-appctl" and not {"-t", "--target"} & set(argv):
         return ["ovs-appctl", "-t", str(folder / "ovs-vswitchd.ctl"), *argv[1:]]
@@ -54,7 +55,7 @@ def tool(argv: Sequence[str], folder: Path, *, stdin: str | None = None, timeout
 
 
 def make_database(folder: Path) -> None:
-    """An empty database in a fresh folder."""
+    """Make an empty database in a new folder. Raises EnvironmentLacking if Open vSwitch is not installed."""
     if not SCHEMA.exists():
         raise EnvironmentLacking(f"Open vSwitch is missing ({SCHEMA}): apt-get install openvswitch-switch")
     shutil.rmtree(folder, ignore_errors=True)
@@ -73,21 +74,21 @@ def database_argv(folder: Path) -> list[str]:
 
 
 def _before_others() -> list[str]:
-    """Runs a command before ordinary processes: one thread of ovs-vswitchd moves every packet; hardware never waits.
+    """Return the prefix that runs a command before ordinary processes.
 
-    Measured beside two busy processes (10 KB flows, 50 Mb/s): the p99 FCT lay 37 ms above the ideal with nice, 0.4 ms
-    in real time.
+    One thread of ovs-vswitchd moves every packet, and a hardware switch never waits for a CPU. Next to two busy
+    processes (10 KB flows, 50 Mb/s), the p99 FCT is 37 ms above the ideal with nice. In real time it is 0.4 ms.
     """
     if realtime_allowed():
         return _REALTIME
     log.warning(
-        "real-time scheduling is not allowed here (CAP_SYS_NICE): a busy machine will show in completion times"
+        "real-time scheduling is not allowed here (needs CAP_SYS_NICE): a busy machine will delay flows"
     )
     return _NICE
 
 
 def realtime_allowed() -> bool:
-    """May this process run in real time? Leaves it as it was."""
+    """Return whether this process may run in real time. Its scheduling stays as it is."""
     before, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
@@ -112,13 +113,13 @@ def database_answers(folder: Path) -> bool:
 
 
 def switch_answers(folder: Path) -> bool:
-    """ovs-vswitchd has taken over the whole database: bridges, ports and queues stand.
+    """Return whether ovs-vswitchd has applied the whole database: bridges, ports and queues exist.
 
-    ovs-vsctl waits for that when it changes something: a value that was there already would not do.
+    ovs-vsctl waits for ovs-vswitchd only if it changes a value, so each call writes a new one.
     """
-    asked = f"external_ids:asked={time.monotonic_ns()}"
+    new_value = f"external_ids:asked={time.monotonic_ns()}"
     return _succeeds(["ovs-appctl", "--timeout=2", "version"], folder) and _succeeds(
-        ["ovs-vsctl", "--timeout=5", "set", "Open_vSwitch", ".", asked], folder
+        ["ovs-vsctl", "--timeout=5", "set", "Open_vSwitch", ".", new_value], folder
     )
 
 
@@ -131,7 +132,10 @@ def _succeeds(argv: Sequence[str], folder: Path) -> bool:
 
 
 def controller_target(controller: str | None, folder: Path) -> str | None:
-    """What the switches are told. Open vSwitch connects to Unix sockets in its own folder only: a link there does."""
+    """Return the target to configure in the switches.
+
+    Open vSwitch connects only to Unix sockets in its own folder, so this makes a link there.
+    """
     if controller is None or not controller.startswith("unix:"):
         return controller
     link = folder / "openflow.sock"
@@ -140,7 +144,7 @@ def controller_target(controller: str | None, folder: Path) -> str | None:
 
 
 def kernel_datapath() -> bool:
-    """Does this kernel have Open vSwitch's own datapath? Loads the module where there is one."""
+    """Return whether this kernel has Open vSwitch's datapath. Loads its module if there is one."""
     from pyroute2.netlink.exceptions import NetlinkError
     from pyroute2.netlink.generic import GenericNetlinkSocket
 
@@ -157,7 +161,7 @@ def kernel_datapath() -> bool:
 def _load_module() -> bool:
     try:
         run(["modprobe", "-q", "openvswitch"])
-    except CommandFailed:  # no such module: the family is then asked for, and not found
+    except CommandFailed:  # no such module: the caller then does not find the netlink family
         return False
     return True
 
@@ -168,13 +172,13 @@ def _no_messages() -> Any:
     return genlmsg
 
 
-def datapath_type(wanted: str) -> str:
-    """ "auto" resolved. Raises EnvironmentLacking when the kernel's is wanted and not there."""
-    if wanted == "netdev":
+def datapath_type(setting: str) -> str:
+    """Return "netdev" or "system" for a setting. Raises EnvironmentLacking for "system" if the kernel lacks it."""
+    if setting == "netdev":
         return "netdev"
     if kernel_datapath():
         return "system"
-    if wanted == "system":
+    if setting == "system":
         raise EnvironmentLacking(
             'this kernel has no openvswitch datapath: use datapath "netdev" (userspace), or a kernel with the module'
         )

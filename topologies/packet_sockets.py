@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room in the packet sockets of ovs-vswitchd.
+"""Larger buffers for the packet sockets of ovs-vswitchd.
 
-The userspace datapath sends on one AF_PACKET socket for all ports: what waits in any port's queues is charged to its
-send buffer (by default some 90 full packets for all switches together), and beyond it packets vanish without a
-counter. The default for new sockets belongs to the whole machine; so the sockets of this one process are taken by
-pidfd_getfd(2) and enlarged one by one. Receive buffers too: a late switch shall delay packets, not lose them.
+The userspace datapath sends on one AF_PACKET socket for all ports. The kernel charges packets in any port's queue to
+that socket's send buffer. The default buffer holds about 90 full packets for all switches together. Beyond it, packets
+are lost without a counter.
+
+The default for new sockets belongs to the whole machine. So the testbed takes the sockets of this one process by
+pidfd_getfd(2) and enlarges each. It enlarges receive buffers, too, so that a late switch delays packets and does not
+lose them.
 """
 
 from __future__ import annotations
@@ -23,12 +26,12 @@ RECEIVE_BYTES = 16 << 20
 _SO_SNDBUFFORCE = 32
 _SO_RCVBUFFORCE = 33
 _PIDFD_GETFD = 438
-"""The same number on all architectures (it is younger than their unification)."""
+"""The system call has the same number on all architectures."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def take_descriptor(pid: int, descriptor: int) -> int:
-    """A duplicate of another process's file descriptor. OSError when either is gone, or when this is not allowed."""
+    """Return a duplicate of another process's file descriptor. OSError: either is gone, or this is not allowed."""
     pidfd = os.pidfd_open(pid)
     try:
         taken = int(_libc.syscall(_PIDFD_GETFD, pidfd, descriptor, 0))
@@ -41,7 +44,7 @@ def take_descriptor(pid: int, descriptor: int) -> int:
 
 
 def socket_descriptors(pid: int) -> dict[str, int]:
-    """Inode name → descriptor of every socket of a process; empty when it is gone."""
+    """Return inode name → descriptor of every socket of a process, nothing if the process is gone."""
     found = {}
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
@@ -51,13 +54,13 @@ def socket_descriptors(pid: int) -> dict[str, int]:
     except (
         FileNotFoundError,
         ProcessLookupError,
-    ):  # closed between the listing and the look, or the process is gone
+    ):  # the socket was closed since the listing, or the process is gone
         return found
     return found
 
 
 def packet_sockets(pid: int, known: frozenset[str] = frozenset()) -> Iterator[tuple[str, socket.socket]]:
-    """Duplicates of a process's AF_PACKET sockets, by inode, but for the known inodes."""
+    """Yield (inode, duplicate) of a process's AF_PACKET sockets, without the known inodes."""
     for inode, descriptor in socket_descriptors(pid).items():
         if inode in known:
             continue
@@ -75,7 +78,7 @@ def packet_sockets(pid: int, known: frozenset[str] = frozenset()) -> Iterator[tu
 
 
 def enlarge(pid: int, known: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Give a process's packet sockets room, but for the known ones; returns the inodes of those enlarged now."""
+    """Enlarge the buffers of a process's packet sockets, except known ones. Returns the inodes of the enlarged."""
     done = set()
     for inode, packet_socket in packet_sockets(pid, known):
         packet_socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, SEND_BYTES)
@@ -85,6 +88,9 @@ def enlarge(pid: int, known: frozenset[str] = frozenset()) -> frozenset[str]:
 
 
 def smallest_send_buffer(pid: int) -> int:
-    """Bytes of the smallest send buffer of a process's packet sockets, twice what was asked for; 0: there are none."""
+    """Return the smallest send buffer in bytes of a process's packet sockets, 0 if it has none.
+
+    The kernel reports twice the size that was set.
+    """
     sizes = [s.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) for _, s in packet_sockets(pid)]
     return min(sizes, default=0)

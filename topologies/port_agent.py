@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Has every switch port do what the policy says: marking, buffer, flow queues, shares; reports to the web process.
+"""The port agent applies the policy to every switch port and reports to the web process.
 
-The first three are the port program's and its queues', the shares Open vSwitch's. Open vSwitch removes the clsact hook
-of its ports when it starts anew: the agent hears of it from the kernel and attaches again within milliseconds; once a
-second it looks at every port in any case. Without the web process it goes on with what it has.
+The port program does marking, buffer and flow queues. Open vSwitch does the shares. A restarted Open vSwitch removes
+the clsact hook of its ports. The kernel notifies the agent, and the agent attaches the program again within
+milliseconds. The agent also checks every port once a second. If the web process is away, the agent keeps its settings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from policy.graph import Port, Topology
 from runtime.command import CommandFailed
 from runtime.http_client import HttpClient, ServerAway
 from topologies import ovs
-from topologies.commands import hosts as commands
+from topologies.commands import switches as commands
 from topologies.settings import (
     Settings,
     check_behaviour,
@@ -63,16 +63,16 @@ class PortAgent:
     behaviour: PortBehaviour
     policy_version: int = 0
     attached: dict[str, int] = field(default_factory=dict)
-    """Interface → how often the program had to be put there."""
+    """Interface → how often the agent attached the program."""
     shares_stand: bool = False
-    """Open vSwitch has them."""
+    """Open vSwitch has the shares of the behaviour."""
     behaviour_file_ns: int = 0
 
-    def wanted(self, port: Port) -> PortSettings:
+    def desired(self, port: Port) -> PortSettings:
         return port_settings(port, self.behaviour)
 
     def reconcile(self) -> None:
-        """Put in place what is missing. A port that is gone for the moment is taken up when it is back."""
+        """Attach what is missing. A port that is absent now is attached when it is back."""
         bare = self.program.without_flow_queues(port.interface for port in self.graph.ports)
         for port in self.graph.ports:
             try:
@@ -87,11 +87,11 @@ class PortAgent:
             self.program.make_flow_queues(port.interface)
         if self.program.is_attached(port.interface):
             return
-        self.program.attach(port.interface, self.wanted(port))
+        self.program.attach(port.interface, self.desired(port))
         self.attached[port.interface] = self.attached.get(port.interface, 0) + 1
 
     def _share_out(self) -> None:
-        """Once Open vSwitch has the shares it keeps them, also when it starts anew."""
+        """Set the shares in Open vSwitch, which keeps them even after its restart."""
         try:
             rows = commands.queue_rows(self.ovs(commands.LIST_QUEUES.argv))
             change = commands.share_out(rows, self.graph.ports, self.behaviour.shares)
@@ -103,7 +103,7 @@ class PortAgent:
         self.shares_stand = True
 
     def set_behaviour(self, behaviour: PortBehaviour) -> None:
-        """Change all ports; the next packet meets it. FieldError when it is not possible: nothing is changed."""
+        """Change all ports from the next packet on. On FieldError, nothing has changed."""
         if behaviour == self.behaviour:
             return
         check_behaviour(behaviour)
@@ -111,13 +111,13 @@ class PortAgent:
         self.behaviour = behaviour
         for port in self.graph.ports:
             if port.interface in self.attached:
-                self.program.set(port.interface, self.wanted(port))
+                self.program.set(port.interface, self.desired(port))
         if not self.shares_stand:
             self._share_out()
         log.info("%s", behaviour)
 
     def read_behaviour_file(self) -> None:
-        """Apply what was written there since the last look."""
+        """Apply the behaviour file if it was written since the last call."""
         try:
             written_ns = self.settings.behaviour_file.stat().st_mtime_ns
         except FileNotFoundError:
@@ -125,18 +125,18 @@ class PortAgent:
         if written_ns == self.behaviour_file_ns:
             return
         self.behaviour_file_ns = written_ns
-        asked = read_json(self.settings.behaviour_file)
-        if asked:
-            self.set_behaviour(read(PortBehaviour, asked))
+        document = read_json(self.settings.behaviour_file)
+        if document:
+            self.set_behaviour(read(PortBehaviour, document))
 
-    def obey(self, wanted: AgentSettings) -> None:
-        """Apply the answer to a heartbeat. Before the first policy it asks for nothing."""
-        self.policy_version = wanted.policy_version
-        if wanted.ports is not None:
-            self.set_behaviour(wanted.ports)
+    def apply(self, settings: AgentSettings) -> None:
+        """Apply the answer to a heartbeat. Before the first policy, the answer has no port settings."""
+        self.policy_version = settings.policy_version
+        if settings.ports is not None:
+            self.set_behaviour(settings.ports)
 
     def state(self) -> PortHeartbeat:
-        """The heartbeat without counters: what others wait for after a change."""
+        """Return the heartbeat without counters, which shows when a change is in effect."""
         return PortHeartbeat(
             pid=os.getpid(),
             policy_version=self.policy_version,
@@ -149,7 +149,7 @@ class PortAgent:
         )
 
     def report(self) -> PortHeartbeat:
-        """The heartbeat: state, counters of each queue, and how late each port was."""
+        """Return the heartbeat: state, counters of each queue, and how late each port was."""
         ports = [port for port in self.graph.ports if port.interface in self.attached]
         return replace(
             self.state(),
@@ -160,40 +160,40 @@ class PortAgent:
 
 
 def run(agent: PortAgent) -> None:
-    """Until the process is ended."""
+    """Run the agent until its process ends."""
     web = HttpClient(agent.settings.web, WEB_TIMEOUT_S) if agent.settings.web else None
     next_look = next_report = 0.0
-    said: PortHeartbeat | None = None
+    reported: PortHeartbeat | None = None
     with listen_to_kernel() as changes:
         while True:
             if _wait(changes, LOOK_S) or time.monotonic() >= next_look:
                 agent.reconcile()
                 next_look = time.monotonic() + RECONCILE_S
             agent.read_behaviour_file()
-            if agent.state() == said and time.monotonic() < next_report:
+            if agent.state() == reported and time.monotonic() < next_report:
                 continue
             report = agent.report()
             write_json(agent.settings.port_agent_file, write(report))
-            said, next_report = agent.state(), time.monotonic() + HEARTBEAT_S
-            wanted = ask(web, report) if web else None
-            if wanted is not None:
-                agent.obey(wanted)
+            reported, next_report = agent.state(), time.monotonic() + HEARTBEAT_S
+            settings = ask(web, report) if web else None
+            if settings is not None:
+                agent.apply(settings)
 
 
 def ask(web: HttpClient, report: PortHeartbeat) -> AgentSettings | None:
-    """Send a heartbeat and return what the policy wants; None if the web process is away or refuses."""
+    """Send a heartbeat and return the policy's settings, None if the web process is away or refuses."""
     try:
         answer = web.post(f"/api/v1/agents/{NAME}", json.dumps(heartbeat_document(report)).encode())
         return read(AgentSettings, answer.json()) if answer.ok else None
     except ServerAway:
         return None
     except FieldError as error:
-        log.warning("the settings of the web process are of another version than this agent: %s", error)
+        log.warning("the web process is of another version than this agent: %s", error)
         return None
 
 
 def listen_to_kernel() -> socket.socket:
-    """A socket that becomes readable when an interface or a qdisc of this network namespace changes."""
+    """Return a socket that is readable when an interface or a qdisc of this network namespace changes."""
     changes = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
     changes.bind((0, _RTMGRP_LINK | _RTMGRP_TC))
     changes.setblocking(False)
@@ -201,7 +201,7 @@ def listen_to_kernel() -> socket.socket:
 
 
 def _wait(changes: socket.socket, timeout_s: float) -> bool:
-    """Did the kernel report anything within the time? What it was, reconciling finds out."""
+    """Return whether the kernel reported a change in time. The agent then checks all ports, so it reads no details."""
     readable, _, _ = select.select([changes], [], [], timeout_s)
     if not readable:
         return False
@@ -210,7 +210,7 @@ def _wait(changes: socket.socket, timeout_s: float) -> bool:
             pass
     except BlockingIOError:
         pass
-    except OSError:  # ENOBUFS: more changes than the buffer holds; that there were some is all we ask
+    except OSError:  # ENOBUFS: more changes than the buffer holds
         log.debug("kernel reports were lost")
     return True
 
@@ -227,7 +227,7 @@ def _tool(settings: Settings, argv: list[str]) -> str:
 
 
 def last_behaviour(settings: Settings) -> PortBehaviour:
-    """The behaviour that an agent before this one reported last; the testbed's own for the first agent."""
+    """Return the behaviour that the agent before this one reported last. The first agent gets the testbed's."""
     report = last_report(settings)
     return settings.behaviour if report is None else report.behaviour
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UDP traffic with a chosen tag, and what arrives of it: the instrument of the doctor and of the network tests.
+"""UDP traffic with a chosen tag, and a count of what arrives. `sluice doctor` and the network tests use it.
 
     python -m topologies.probe send 10.0.0.2 --tags 7 8 --ecn 2 --count 100 --bytes 1000
     python -m topologies.probe receive --idle-s 0.5
@@ -32,15 +32,15 @@ class Received:
 
     packets: int = 0
     frame_bytes: int = 0
-    """With headers, but for the first packet's: those of the time span."""
+    """With headers, without the first packet, so that these bytes belong to the time span."""
     first_ns: int = 0
     last_ns: int = 0
     tos: dict[int, int] = field(default_factory=dict)
-    """Packets by DSCP and ECN (the whole byte)."""
+    """Packets by the whole TOS byte (DSCP and ECN)."""
 
     @property
     def rate_bps(self) -> float:
-        """Between the first and the last packet."""
+        """The rate between the first and the last packet."""
         return self.frame_bytes * 8e9 / max(self.last_ns - self.first_ns, 1)
 
     @classmethod
@@ -57,9 +57,9 @@ def family_of(address: str) -> socket.AddressFamily:
 def send(
     address: str, *, tags: Sequence[int], ecn: int, size_bytes: int, count: int, for_s: float, pause_s: float
 ) -> int:
-    """Send datagrams of this payload, the tags in turn, until `count` are out or the time is over; returns how many.
+    """Send datagrams with the tags in turn, until `count` are sent or the time is over. Returns how many.
 
-    Without a pause the host's own queue sets the pace: the socket blocks when it is full.
+    Without a pause, the host's own queue sets the rate, because the socket blocks when the queue is full.
     """
     family = family_of(address)
     with socket.socket(family, socket.SOCK_DGRAM) as out:
@@ -76,7 +76,7 @@ def send(
 
 
 def set_tos(out: socket.socket, tos: int) -> None:
-    """DSCP and ECN of what a socket sends from now on."""
+    """Set DSCP and ECN of the packets that a socket sends."""
     if out.family == socket.AF_INET:
         out.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
     else:
@@ -84,7 +84,7 @@ def set_tos(out: socket.socket, tos: int) -> None:
 
 
 def receive(idle_s: float) -> Received:
-    """Count until nothing has come for a while after the first packet. TimeoutError when none comes at all."""
+    """Count packets until none has come for `idle_s`. Raises TimeoutError if no first packet comes."""
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as inbox:
         inbox.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BYTES)
         inbox.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
@@ -112,7 +112,7 @@ def _tally(inbox: socket.socket, idle_s: float) -> Received:
 
 
 def _datagrams(inbox: socket.socket) -> Iterator[tuple[int, int, int]]:
-    """Payload size, TOS byte and header size of each datagram, until the socket's timeout."""
+    """Yield payload size, TOS byte and header size of each datagram, until the socket's timeout."""
     while True:
         try:
             payload, control, _, source = inbox.recvmsg(2048, 64)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 
 def process_ids() -> Iterator[int]:
-    """Of all processes that this /proc shows."""
+    """Yield the ids of all processes that this /proc shows."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             yield int(entry.name)
 
 
 def status_field(pid: int, name: str) -> list[str]:
-    """The words of a field of /proc/PID/status; empty when the process is gone."""
+    """Return the words of a field of /proc/PID/status, none if the process is gone."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
@@ -24,7 +24,7 @@ def status_field(pid: int, name: str) -> list[str]:
 
 
 def namespace(pid: int, kind: str) -> str | None:
-    """Identity of a process's namespace ("net:[4026531840]"), None when the process is gone, or not ours to look at."""
+    """Return the identity of a process's namespace ("net:[4026531840]"), None if the process is gone or protected."""
     try:
         return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -36,7 +36,7 @@ def children(pid: int) -> list[int]:
 
 
 def translate(init_pid: int, inner_pids: set[int]) -> dict[int, int]:
-    """Process ids inside the PID namespace of `init_pid` → process ids here."""
+    """Return process ids inside the PID namespace of `init_pid` → process ids here."""
     space = namespace(init_pid, "pid")
     found = {}
     for pid in process_ids():

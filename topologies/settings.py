@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a testbed is told at its start, and where its files are."""
+"""The settings of a testbed and the paths of its files."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ DATAPATHS = ("auto", "netdev", "system")
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of a testbed but its graph."""
+    """All settings of a testbed except its graph."""
 
     run_dir: Path
     log_dir: Path
     controller: str | None = "tcp:127.0.0.1:6653"
-    """OpenFlow target of all switches: "unix:/PATH", or "tcp:…" as seen in their network namespace; None: none."""
+    """OpenFlow target of all switches: "unix:/PATH", or "tcp:…" in their network namespace. None: no controller."""
     datapath: str = "auto"
-    """"netdev" (userspace), "system" (kernel), or "auto": the kernel's where it has one."""
+    """"netdev" (userspace), "system" (kernel), or "auto" (the kernel's if it has one)."""
     web: str | None = None
-    """Where the port agent sends its heartbeats: "unix:/path"; None: nowhere."""
+    """The address for the port agent's heartbeats: "unix:/PATH". None: the agent sends none."""
     behaviour: PortBehaviour = field(default_factory=PortBehaviour)
-    """Of every port until something else is said."""
+    """The first behaviour of every port."""
     rto_min_ms: int = 10
     initial_window: int = 10
     """Packets."""
@@ -61,12 +61,12 @@ class Settings:
 
     @property
     def behaviour_file(self) -> Path:
-        """What is asked of the port agent."""
+        """The behaviour that the port agent must apply."""
         return self.run_dir / "behaviour.json"
 
     @property
     def port_agent_file(self) -> Path:
-        """Written by the port agent: what stands on the ports."""
+        """Written by the port agent: what it has applied to the ports."""
         return self.run_dir / "port-agent.json"
 
     @property
@@ -81,9 +81,9 @@ class Settings:
 
 
 def port_settings(port: Port, behaviour: PortBehaviour) -> PortSettings:
-    """What the port program does there. FieldError when it is not possible.
+    """Return the port program's settings for a port. Raises FieldError if they are impossible.
 
-    A policy may ask for more flow queues than a port has: then it has those that there are.
+    If a policy has more flow queues than a port, the port uses all that it has.
     """
     return PortSettings(
         port.rate_bps,
@@ -94,13 +94,13 @@ def port_settings(port: Port, behaviour: PortBehaviour) -> PortSettings:
 
 
 def check_behaviour(behaviour: PortBehaviour) -> None:
-    """Raise FieldError when no port could do it."""
+    """Raise FieldError if no port could have this behaviour."""
     for edge in (True, False):
         port_settings(Port("s1", 1, "x", 0, rate_bps=1, edge=edge), behaviour)
 
 
 def load_start(path: Path) -> tuple[Settings, Topology]:
-    """The inverse of `Settings.save`."""
+    """Return what `Settings.save` has written."""
     document = json.loads(path.read_text())
     values = document["settings"]
     for name in ("run_dir", "log_dir"):
@@ -111,14 +111,14 @@ def load_start(path: Path) -> tuple[Settings, Topology]:
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Replace a file in one step: a reader sees the old one or the new one, whole."""
+    """Replace a file in one step, so that a reader sees the whole old one or the whole new one."""
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(document))
     part.replace(path)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A file of `write_json`, None when there is none yet."""
+    """Return a document that `write_json` has written, None if there is none yet."""
     try:
         text = path.read_text()
     except FileNotFoundError:
@@ -128,6 +128,6 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def last_report(settings: Settings) -> PortHeartbeat | None:
-    """What the port agent reported last; None before its first report."""
+    """Return the port agent's latest report, None before its first."""
     document = read_json(settings.port_agent_file)
     return read(PortHeartbeat, document) if document else None

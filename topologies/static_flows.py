@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixed OpenFlow rules for a network without a controller, as data: for the doctor and for tests.
+"""Fixed OpenFlow rules for a network without a controller, as data. `sluice doctor` and tests use them.
 
-Two tables as small as they can be: destination → egress port (one path), then port × tag → queue, said twice as the
-controller says it (set_queue, and an 802.1p priority for the port program).
+There are two tables. The first maps the destination to an egress port (one path), the second maps port × tag to a
+queue. Like the controller, a rule writes the queue twice: set_queue, and an 802.1p priority for the port program.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 from policy.graph import Topology
 from policy.tags import TAG_COUNT
-from topologies.commands.hosts import Command
+from topologies.commands.command import Command
 
 QueueOfTag = Callable[[int], int]
 
 
 def flows(graph: Topology, switch: str, queue_of_tag: QueueOfTag = lambda tag: 0) -> list[str]:
-    """The rules of a switch, one a line of ovs-ofctl. IP only: hosts know their neighbours."""
+    """Return the rules of a switch as lines for ovs-ofctl. They match IP only, because hosts need no ARP."""
     lines = []
     for host in graph.hosts:
         number = graph.next_ports(switch, host.name)[0].number
@@ -32,12 +32,12 @@ def flows(graph: Topology, switch: str, queue_of_tag: QueueOfTag = lambda tag: 0
 
 
 def to_queue(queue: int) -> str:
-    """The actions before `output` that choose a queue."""
+    """Return the actions before `output` that choose a queue."""
     return f"set_queue:{queue},push_vlan:0x8100,set_field:{queue}->vlan_pcp"
 
 
 def install(graph: Topology, queue_of_tag: QueueOfTag = lambda tag: 0) -> list[Command]:
-    """The commands that replace the rules of every switch, each switch's at once."""
+    """Return the commands that replace the rules of every switch, one command a switch."""
     return [
         Command(
             ["ovs-ofctl", "-O", "OpenFlow13", "--bundle", "replace-flows", switch.name, "-"],

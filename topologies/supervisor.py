@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first process of a testbed's namespaces: starts the switches, the network and the port agent, and keeps them up.
+"""The first process of a testbed's namespaces. It starts the switches, the network and the port agent.
 
-Run by topologies.testbed under `unshare`. It is process 1 of its PID namespace: when it ends, the kernel ends
-everything in there, so there is no other way of stopping, and nothing to tidy up. Its status file says when the
-network is ready and which processes there are.
+topologies.testbed runs it under `unshare`. It restarts services that end. It is process 1 of its PID namespace, so
+the kernel ends all other processes when it ends. No other clean-up is needed. Its status file says when the network is
+ready, and lists the processes.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ from runtime.command import CommandFailed
 from runtime.process import spawn
 from runtime.wait import wait_until
 from topologies import emulation, ovs, packet_sockets
-from topologies.commands import hosts as commands
+from topologies.commands import switches as commands
 from topologies.settings import Settings, load_start, write_json
 
 log = logging.getLogger(__name__)
 
 TICK_S = 0.1
 SOCKETS_S = 1.0
-"""New packet sockets come with new ports and a new ovs-vswitchd; the latter is seen to at once."""
+"""Interval at which new ports get larger packet sockets. A restarted ovs-vswitchd gets them at once."""
 READY_TIMEOUT_S = 20.0
 
 DATABASE, SWITCH, PORT_AGENT = "ovsdb-server", "ovs-vswitchd", "port-agent"
 
 _PRIMER = "0180c200000e02000000ffff88b5" + "00" * 46
-"""A frame of the local experimental EtherType, to a link-local address: nobody forwards or answers it."""
+"""A frame of the local experimental EtherType to a link-local address. No host forwards or answers it."""
 
 
 @dataclass
 class Service:
-    """A process that is started again when it ends."""
+    """A process that the supervisor restarts when it ends."""
 
     name: str
     start: Callable[[], subprocess.Popen[bytes]]
     ready: Callable[[], bool] = lambda: True
     after: Callable[[], None] = lambda: None
-    """Done each time when it has become ready."""
+    """Called each time that the process becomes ready."""
     process: subprocess.Popen[bytes] | None = None
     restarts: int = 0
 
     def run(self) -> None:
-        """Start and wait until it is ready."""
+        """Start the process and wait until it is ready."""
         self.process = self.start()
         wait_until(self._up, f"{self.name} answers", timeout_s=READY_TIMEOUT_S)
         self.after()
@@ -71,7 +71,7 @@ class Service:
 
 @dataclass
 class Inside:
-    """Everything in the namespaces."""
+    """All processes in the namespaces."""
 
     settings: Settings
     graph: Topology
@@ -95,7 +95,7 @@ class Inside:
         self.service(SWITCH).after = self._prepare_switches
         self._prepare_switches()
         self._check_ports()
-        self._add(PORT_AGENT, self._port_agent_argv(), self._port_agent_stands)
+        self._add(PORT_AGENT, self._port_agent_argv(), self._port_agent_reports)
         self.say("ready")
 
     def _add(self, name: str, argv: list[str], ready: Callable[[], bool]) -> None:
@@ -112,11 +112,11 @@ class Inside:
         self.settings.port_agent_file.unlink(missing_ok=True)
         return [sys.executable, "-m", "topologies.port_agent", str(self.settings.start_file)]
 
-    def _port_agent_stands(self) -> bool:
+    def _port_agent_reports(self) -> bool:
         return self.settings.port_agent_file.exists()
 
     def _check_ports(self) -> None:
-        """Open vSwitch accepts a transaction and notes per interface what it could not do: look there."""
+        """Raise if a port could not be made. Open vSwitch accepts the transaction and notes errors at the interface."""
         for port in self.graph.ports:
             number = self.ovs(["ovs-vsctl", "get", "Interface", port.interface, "ofport"]).strip()
             if number != str(port.number):
@@ -139,7 +139,7 @@ class Inside:
             )
 
     def make_room(self) -> None:
-        """Have ovs-vswitchd open its sending socket, which it does with the first packet, and enlarge its sockets."""
+        """Enlarge the sockets of ovs-vswitchd. One packet goes out first, because it opens the sending socket."""
         if self.datapath_type != "netdev":
             return
         port = next(port for port in self.graph.ports if port.edge)
@@ -151,11 +151,11 @@ class Inside:
     def enlarge_new_sockets(self) -> None:
         process = self.service(SWITCH).process
         assert process is not None
-        # `chrt` becomes ovs-vswitchd: one process id for both.
+        # `chrt` executes ovs-vswitchd, so both have one process id.
         self.known_sockets |= packet_sockets.enlarge(process.pid, self.known_sockets)
 
     def supervise(self) -> None:
-        """Until the end of the process."""
+        """Restart services that end, until this process ends."""
         next_look = 0.0
         while True:
             time.sleep(TICK_S)
@@ -168,7 +168,7 @@ class Inside:
 
     def _restart(self, service: Service) -> None:
         log.warning(
-            "%s ended (exit code %s): starting it again",
+            "%s ended (exit code %s): restarting it",
             service.name,
             service.process and service.process.returncode,
         )
@@ -177,13 +177,11 @@ class Inside:
         try:
             service.run()
         except (RuntimeError, TimeoutError, CommandFailed) as error:
-            log.error(
-                "%s: %s", service.name, error
-            )  # it has ended again, or will be found dead at the next look
+            log.error("%s: %s", service.name, error)  # the next round restarts it
         self.say("ready")
 
     def say(self, state: str, error: str = "") -> None:
-        """Write the status file; process ids are those of this PID namespace."""
+        """Write the status file. Its process ids are those of this PID namespace."""
         document: dict[str, Any] = {
             "state": state,
             "error": error,

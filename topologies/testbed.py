@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network of real switches and real TCP stacks on this machine, in namespaces of its own.
+"""A network of real switches and real TCP stacks on this machine, in its own namespaces.
 
     with Testbed.start(topologies.build("single", hosts=3), run_dir) as bed:
         bed.exec("h1", ["ping", "-c", "1", "10.0.0.2"])
         bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", "s1"])
 
-Whoever ends the testbed's first process ends all of it, and the kernel does that when the process that started the
-testbed dies: not even kill -9 leaves a process, a namespace or an interface behind. Several testbeds run side by side.
+The end of the testbed's first process ends all of it. The kernel ends that process when the process that started the
+testbed dies. So even kill -9 leaves no process, namespace or interface behind. Several testbeds run side by side.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ _UNSHARE = ["unshare", "--net", "--pid", "--mount", "--fork", "--kill-child", "-
 
 
 class PortService(NamedTuple):
-    """Of one port since a moment."""
+    """How a port has served its packets since a moment."""
 
     busy_s: float
-    """The time of what it sent, at its rate."""
+    """Transmission time at the port's rate of all that it sent."""
     late_s: float
-    """The time in which it had packets, and did not send them at its rate. See dataplane.port.PortProgram.late_ns."""
+    """Time in which the port had packets but did not send at its rate. See dataplane.port.PortProgram.late_ns."""
 
 
 class Testbed:
-    """A running testbed; made by `start`, a context manager."""
+    """A running testbed, made by `start`. It is a context manager."""
 
-    __test__ = False  # not a test, whatever its name says to pytest
+    __test__ = False  # pytest would take it for a test by its name
 
     def __init__(self, topology: Topology, settings: Settings, process: subprocess.Popen[bytes]) -> None:
         self.topology = topology
@@ -81,11 +81,13 @@ class Testbed:
     ) -> Testbed:
         """Start a network and wait until it is ready. See topologies.settings.Settings for the arguments.
 
-        Call this from a thread that lives as long as the testbed shall. Raises EnvironmentLacking (not root, a tool
-        or kernel feature is missing) and SluiceError (it did not start; the message names the log).
+        Call this from a thread that lives as long as the testbed. Raises EnvironmentLacking if the caller is not root
+        or a tool or kernel feature is missing. Raises SluiceError, which names the log, if the testbed does not start.
         """
         if os.geteuid() != 0:
-            raise EnvironmentLacking("a testbed makes network namespaces: run this as root (sudo)")
+            raise EnvironmentLacking(
+                "a testbed makes network namespaces, which needs root: run this with sudo"
+            )
         settings = Settings(
             run_dir=run_dir.resolve(),
             log_dir=(log_dir or run_dir / "log").resolve(),
@@ -127,7 +129,7 @@ class Testbed:
 
     @property
     def pid(self) -> int:
-        """Of the testbed's first process, which lives as long as the testbed."""
+        """Process id of the testbed's first process, which lives as long as the testbed."""
         return self._init_pid
 
     @property
@@ -146,18 +148,18 @@ class Testbed:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Process ids here of ovsdb-server, ovs-vswitchd and port-agent as they run now."""
+        """Process ids of the running ovsdb-server, ovs-vswitchd and port-agent, in this PID namespace."""
         inner = self._status()["services"]
         outer = processes.translate(self._init_pid, set(inner.values()))
         return {name: outer[pid] for name, pid in inner.items() if pid in outer}
 
     @property
     def restarts(self) -> Mapping[str, int]:
-        """How often each of the processes of `pids` had to be started again."""
+        """How often the testbed restarted each process of `pids`."""
         return dict(self._status()["restarts"])
 
     def enter(self, host: str | None) -> list[str]:
-        """The prefix of a command in a host's network namespace; None: the switches'."""
+        """Return the prefix that runs a command in a host's network namespace. None: the switches'."""
         return ["nsenter", f"--net={self.netns if host is None else self.host_netns(host)}"]
 
     def exec(
@@ -171,7 +173,7 @@ class Testbed:
     ) -> str:
         """Run a command to its end in a host's network namespace (None: the switches') and return its output.
 
-        It dies with the calling thread. Raises as runtime.command.run.
+        The command dies with the calling thread. Raises the errors of runtime.command.run.
         """
         prefix = ["setpriv", "--pdeathsig", "KILL", *self.enter(host)]
         return run([*prefix, *argv], stdin=stdin, env=env, timeout_s=timeout_s)
@@ -184,44 +186,44 @@ class Testbed:
         log_file: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a process in a host's network namespace (None: the switches'); it dies with the calling thread."""
+        """Start a process in a host's network namespace (None: the switches'). It dies with the calling thread."""
         return spawn([*self.enter(host), *argv], log_file=log_file, env=env)
 
     def ovs(self, argv: Sequence[str], *, stdin: str | None = None) -> str:
-        """Run ovs-vsctl, ovs-ofctl (say -O OpenFlow13) or ovs-appctl against this testbed's Open vSwitch."""
+        """Run ovs-vsctl, ovs-ofctl (with -O OpenFlow13) or ovs-appctl against this testbed's Open vSwitch."""
         return ovs.tool(argv, self.settings.ovs_dir, stdin=stdin)
 
     def set_marking(self, mark_bytes: int | None, buffer_bytes: int = DEFAULT_BUFFER_BYTES) -> None:
-        """K and buffer of every port, in strict priorities without flow queues; returns when they stand."""
+        """Set threshold and buffer of every port, with strict priorities and no flow queues. Wait for the effect."""
         self.set_behaviour(PortBehaviour(mark_bytes, buffer_bytes))
 
     def set_behaviour(self, behaviour: PortBehaviour) -> None:
-        """Of every port; returns when it stands.
+        """Set the behaviour of every port and wait until it is in effect.
 
-        Where there is a web process, its policy takes over again with the port agent's next heartbeat.
-        FieldError when it is not possible: nothing is changed.
+        If there is a web process, its policy replaces this at the port agent's next heartbeat. On FieldError, nothing
+        has changed.
         """
         check_behaviour(behaviour)
         write_json(self.settings.behaviour_file, write(behaviour))
-        wait_until(lambda: self._stands(behaviour), "the ports do what they are told")
+        wait_until(lambda: self._in_effect(behaviour), "the ports have the new behaviour")
 
-    def _stands(self, wanted: PortBehaviour) -> bool:
-        standing = self.port_agent_state()
-        return standing.behaviour == wanted and standing.shares_stand
+    def _in_effect(self, behaviour: PortBehaviour) -> bool:
+        state = self.port_agent_state()
+        return state.behaviour == behaviour and state.shares_stand
 
     def port_agent_state(self) -> PortHeartbeat:
-        """What the port agent reported last. Waits for its first report."""
+        """Return the port agent's latest report. Waits for its first."""
         return wait_until(lambda: last_report(self.settings), "the port agent reports")
 
     def port_counters(self, port_id: str) -> tuple[QueueCounters, ...]:
-        """By queue, what the port program has counted until now at least.
+        """Return the port program's counters by queue, not older than this call.
 
-        The port agent writes it once a second: this waits for the next time.
+        The port agent writes them once a second, so this waits for its next report.
         """
         return self._next_port_report().ports[port_id]
 
     def port_service(self) -> dict[str, PortService]:
-        """By port id, since the port program is there. Waits as `port_counters` does."""
+        """Return the service of each port by id, since its program was attached. Waits as `port_counters` does."""
         report = self._next_port_report()
         return {
             port.id: PortService(
@@ -242,11 +244,11 @@ class Testbed:
         return wait_until(newer, "the port agent reports")
 
     def crash(self, service: str) -> None:
-        """kill -9 one of `pids`; the testbed starts it again (`wait_restarted`)."""
+        """Kill one of `pids` with SIGKILL. The testbed restarts it (`wait_restarted`)."""
         os.kill(self.pids[service], signal.SIGKILL)
 
     def wait_restarted(self, service: str, restarts: int, *, timeout_s: float = 10.0) -> None:
-        """Wait until a service has been started again `restarts` times and everything is ready."""
+        """Wait until a service has restarted `restarts` times and the testbed is ready."""
 
         def ready() -> bool:
             status = self._status()
@@ -255,11 +257,11 @@ class Testbed:
         wait_until(ready, f"{service} is back", timeout_s=timeout_s)
 
     def losses(self) -> dict[str, int]:
-        """Packets lost so far outside the emulated queues, by place. See topologies.losses."""
+        """Return packets lost so far outside the emulated queues, by place. See topologies.losses."""
         return losses.count(self)
 
     def stop(self) -> None:
-        """End everything. Stopping twice changes nothing."""
+        """End the testbed. A second call does nothing."""
         inits = [Path(f"/proc/{pid}") for pid in processes.children(self._process.pid)]
         self._process.kill()
         self._process.wait()

@@ -168,8 +168,8 @@ def learned_flows(body: bytes) -> LearnedFlows:
 def _flow_and_tag(match: bytes) -> tuple[str, int] | None:
     """Return the name of the flow that a learned rule counts, and the tag.
 
-    None if the rule counts no single flow: the later fragments of datagrams carry no port numbers,
-    so the fragments of all sockets match one rule.
+    None if the rule counts no single flow. Later fragments of datagrams carry no port numbers, so the
+    fragments of all sockets match one rule.
     """
     fields = match_fields(match)
     tag = fields.get(_IP_DSCP, b"\0")[0]

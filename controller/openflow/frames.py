@@ -96,7 +96,7 @@ class Framer:
 
     @property
     def partial(self) -> bool:
-        """Whether a message has begun and has not ended."""
+        """Whether the buffer holds part of a message."""
         return bool(self._buffer)
 
 

@@ -7,8 +7,7 @@
  * connection alive. A suspended flow continues when the law allows it. A killed flow waits until
  * its program closes it.
  */
-#define CC_NAME sluice_datcp
-#define CC_EXACT_ECHO 0
+#define CC datcp
 #include "cc_ops.bpf.h"
 
 static __always_inline struct sl_datcp_goal goal_of(const struct declared_flow *declared,

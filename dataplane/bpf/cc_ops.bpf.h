@@ -2,11 +2,11 @@
 /*
  * The frame of a congestion control around one law. A control first defines
  *
- *   CC_NAME		sluice_…
- *   CC_EXACT_ECHO	1: its receiver echoes the CE of each packet (DCTCP); 0: as in RFC 3168
+ *   CC	its name in policy/controls.py, which also says what its receiver echoes
  *
- * then includes this file, and then defines the law. The frame calls the law at the end of each
- * window of data, with the inputs in the record:
+ * then includes this file, and then defines the law. A law of the window's record alone includes
+ * cc_window_law.bpf.h instead, which defines both. The frame calls the law at the end of each window
+ * of data, with the inputs in the record:
  *
  *   static __always_inline void law(struct sock *sk, struct socket_flow *flow,
  *                                   struct sl_window_record *w);
@@ -23,6 +23,7 @@
 #ifndef SLUICE_CC_OPS_BPF_H
 #define SLUICE_CC_OPS_BPF_H
 
+#include "../laws/controls.gen.h"
 #include "cc.bpf.h"
 #include "flow.bpf.h"
 #include "windows.h"
@@ -32,6 +33,13 @@ _Static_assert((int)SL_SENDING == (int)SLUICE_SENDING && (int)SL_SUSPENDED == (i
 	       "the laws' phases equal those in sluice.h");
 _Static_assert((int)SL_QUENCH_KILL == (int)SLUICE_QUENCH_KILL && (int)SL_QUENCH_SUSPEND == (int)SLUICE_QUENCH_SUSPEND,
 	       "the laws' quenching equals that in sluice.h");
+
+#define CC_TEXT_(name) #name
+#define CC_TEXT(name) CC_TEXT_(name)
+#define CC_JOIN_(a, b) a##b
+#define CC_JOIN(a, b) CC_JOIN_(a, b)
+#define CC_NAME CC_JOIN(sluice_, CC)
+#define CC_EXACT_ECHO CC_JOIN(SL_EXACT_ECHO_, CC)
 
 #define SRTT_SHIFT 3 /* the kernel keeps eight times the smoothed round-trip time */
 
@@ -237,9 +245,6 @@ void BPF_PROG(cc_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		drop_passed_deadline(sk);
 	}
 }
-
-#define CC_TEXT_(name) #name
-#define CC_TEXT(name) CC_TEXT_(name)
 
 SEC(".struct_ops")
 struct tcp_congestion_ops CC_NAME = {

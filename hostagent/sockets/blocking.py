@@ -49,9 +49,11 @@ class DeadlineSocket:
     def sendall(self, data: bytes | bytearray | memoryview) -> None:
         """Hand all data to the kernel.
 
-        Raises FlowQuenched at most about 20 ms after the kernel killed the flow, even while the call
-        blocks; TimeoutError after the socket's timeout; BlockingIOError if a non-blocking socket has no
-        room for the rest; OSError if the connection breaks.
+        Raises:
+        - FlowQuenched at most about 20 ms after the kernel killed the flow, even while the call blocks;
+        - TimeoutError after the socket's timeout;
+        - BlockingIOError if a non-blocking socket has no room for the rest;
+        - OSError if the connection breaks.
         """
         remaining, timeout = memoryview(data).cast("B"), _Timeout(self.sock.gettimeout())
         writable = select.poll()
@@ -69,9 +71,12 @@ class DeadlineSocket:
     def wait_acknowledged(self) -> None:
         """Return when the receiver's kernel has all data of this flow.
 
-        Raises FlowQuenched; TimeoutError after the socket's timeout; BlockingIOError if a non-blocking
-        socket would have to wait; ConnectionError or another OSError if the connection breaks;
-        SluiceError if no flow is declared.
+        Raises:
+        - FlowQuenched if the kernel killed the flow;
+        - TimeoutError after the socket's timeout;
+        - BlockingIOError if a non-blocking socket would block;
+        - ConnectionError or another OSError if the connection breaks;
+        - SluiceError if no flow is declared.
         """
         timeout, broken = _Timeout(self.sock.gettimeout()), select.poll()
         broken.register(self.sock, 0)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from sluice.commands.arguments import command_parser
-from sluice.report import write_report
+from sluice.report.page import write_report
 
 
 def parser() -> argparse.ArgumentParser:

@@ -7,7 +7,7 @@ import argparse
 
 from sluice.commands.arguments import command_parser
 from sluice.terminal import print_checks
-from topologies.doctor.measured import checks
+from topologies.doctor import checks
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: one self-contained HTML page that compares runs. `write_report([DIR, …], Path("report.html"))`."""
+"""The report: one self-contained HTML page that compares runs.
 
-from sluice.report.page import render, write_report
-from sluice.report.runs import Run, find_runs
-
-__all__ = ["Run", "find_runs", "render", "write_report"]
+From Python: `sluice.report.page.write_report([DIR, …], Path("report.html"))`.
+"""

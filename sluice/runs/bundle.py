@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,9 @@ import pyarrow.parquet as pq
 from policy.entries import entries, plain_type
 from policy.metrics import FlowFigures, summarise, summarise_watched
 from policy.records import ONLY_IF_WATCHED, SCHEDULED, SIZE_CLASSES, FlowRecord
-from store.observed import PortSample, ThresholdChange
+
+if TYPE_CHECKING:  # the store takes a quarter of a second to load, and only runs on the testbed have one
+    from store.observed import PortSample, ThresholdChange
 
 _LIBRARIES = ("os-ken", "numpy", "sqlalchemy", "pyroute2")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificate authorities and their certificates, made by openssl for one test."""
+"""Certificate authorities and their certificates, which openssl makes for one test."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenFlow bytes as a switch would send them, and read as a switch would read them."""
+"""OpenFlow bytes as a switch sends them, and a switch's reading of the controller's bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FLOW_ENTRY = struct.Struct("!HBxIIHHHHxxxxQQQ")
 
 
 class Xids:
-    """Numbers messages from 1 on."""
+    """Message numbers from 1 on."""
 
     def __init__(self) -> None:
         self.last_xid = 0
@@ -59,7 +59,7 @@ def flow_entry(
     instructions: bytes = b"",
     length: int | None = None,
 ) -> bytes:
-    """Return a flow statistics entry with this cookie; `length` replaces the true one."""
+    """Return a flow statistics entry with this cookie. `length` replaces the true length."""
     size = 48 + len(match) + len(instructions) if length is None else length
     head = _FLOW_ENTRY.pack(size, 2, 1, 0, 10, 0, 0, 0, number, packets, 99)
     return head + match + instructions
@@ -73,7 +73,7 @@ def entry_of(rule: FlowRule) -> bytes:
 
 
 def entry_of_flow_mod(flow_mod: Frame) -> bytes:
-    """Return the entry of the rule that a flow-mod adds: both have the same body."""
+    """Return the entry of the rule that a flow-mod adds. Both have the same body."""
     number, table = struct.unpack_from("!Q8xB", flow_mod.data, 8)
     priority = struct.unpack_from("!H", flow_mod.data, 30)[0]
     body = flow_mod.data[48:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other end of an OpenFlow connection, byte by byte: a switch that answers as a test wants."""
+"""The switch's end of an OpenFlow connection. A test chooses its answers byte by byte."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def multipart_reply(request: Frame, body: bytes = b"", more: bool = False) -> by
 
 
 def leaves_requests_alone(request: Frame) -> bytes | None:
-    """Answer nothing instead of the peer."""
+    """Leave the answer to the peer."""
     return None
 
 
 class Peer:
-    """Connects, sends its hello, and answers every request as a switch without rules would.
+    """A peer that connects, sends its hello, and answers every request like a switch without rules.
 
-    `answer` may replace an answer: the peer sends what it returns, or its own answer for None.
+    The peer sends what `answer` returns, or its own answer if that is None.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Peer:
         self._socket.close()
 
     def run(self, until: Callable[[], object], timeout_s: float = 10.0) -> None:
-        """Answer until a condition holds or the controller hangs up; TimeoutError otherwise."""
+        """Answer until a condition holds or the controller closes the connection. Raises TimeoutError otherwise."""
         deadline = time.monotonic() + timeout_s
         while not (until() or self.closed):
             if time.monotonic() > deadline:

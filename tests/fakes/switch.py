@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An OpenFlow switch in memory: takes changes as strictly as a real one, and forwards packets."""
+"""An OpenFlow switch in memory. It checks changes as strictly as a real switch, and forwards packets."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Packet:
     dscp: int = 0
     fin: bool = False
     flow_hash: int = 0
-    """A select group chooses the bucket by it."""
+    """A select group chooses the bucket by this value."""
 
     def fields(self, metadata: int) -> Mapping[str, int | str]:
-        """Return the match fields of the packet; fields that it does not have are absent."""
+        """Return the match fields of the packet, without fields that it does not have."""
         fields: dict[str, int | str] = {
             "in_port": self.in_port,
             "eth_dst": self.eth_dst,
@@ -76,15 +76,15 @@ def _number(value: int | str) -> int:
     return int(value.replace(":", ""), 16) if isinstance(value, str) else value
 
 
-def _value_and_mask(wanted: MatchValue) -> tuple[int | str, int | str]:
-    return wanted if isinstance(wanted, tuple) else (wanted, -1)
+def _value_and_mask(match: MatchValue) -> tuple[int | str, int | str]:
+    return match if isinstance(match, tuple) else (match, -1)
 
 
 def _matches(rule: FlowRule, fields: Mapping[str, int | str]) -> bool:
-    for name, wanted in rule.match:
+    for name, expected in rule.match:
         if name not in fields:
             return False
-        value, mask = _value_and_mask(wanted)
+        value, mask = _value_and_mask(expected)
         if _number(fields[name]) & _number(mask) != _number(value) & _number(mask):
             return False
     return True
@@ -107,10 +107,9 @@ class FakeSwitch:
     # ── Changes ─────────────────────────────────────────────────────────────────────────────────
 
     def apply(self, changes: Changes) -> None:
-        """Take a bundle.
+        """Apply a bundle.
 
-        Raises AssertionError if a real switch would refuse it, or if it changes a rule that is
-        right.
+        Raises AssertionError if a real switch would refuse it, or if it changes a rule that is already right.
         """
         for group in changes.add_groups:
             assert group.group not in self.groups, f"group {group.group} exists"
@@ -195,7 +194,7 @@ class FakeSwitch:
                 self._group(self.groups[number], walk)
 
     def _group(self, group: GroupRule, walk: _Walk) -> None:
-        # Each bucket works on a copy: its actions have no effect outside of it.
+        # Each bucket works on a copy, because its actions have no effect outside it.
         buckets = group.buckets
         if group.kind is GroupKind.SELECT:
             buckets = (buckets[walk.packet.flow_hash % len(buckets)],)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bottleneck of 100 Mb/s between two hosts, HTB queues and the port program on a router, and flows that fill it."""
+"""A bottleneck of 100 Mb/s between two hosts: a router with HTB queues and the port program, and flows that fill it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TCP_INFO_TOTAL_RETRANS, TCP_INFO_UNACKED = 100, 24
 
 @dataclass
 class Dumbbell:
-    """Hosts a and b, and a router whose port east is the bottleneck towards b."""
+    """Hosts a and b, and a router. Its port east is the bottleneck towards b."""
 
     a: Namespace
     router: Namespace
@@ -62,7 +62,7 @@ def bottleneck(namespaces: list[Namespace], control: str) -> Iterator[Dumbbell]:
 
 @dataclass(frozen=True)
 class Delivered:
-    """A sender's own account: packets delivered, those of them that the echo called marked, retransmissions."""
+    """A sender's counters: delivered packets, packets that the echo reported as marked, retransmissions."""
 
     packets: int
     marked: int
@@ -77,14 +77,14 @@ def delivered(sender: socket.socket) -> Delivered:
 
 @dataclass
 class Flows:
-    """Saturating flows, driven by this thread."""
+    """Saturating flows, which this thread drives."""
 
     senders: list[socket.socket]
     receivers: list[socket.socket]
     received_bytes: dict[int, int] = field(default_factory=dict)
 
     def run(self, duration_s: float, every: Callable[[], None] | None = None, every_s: float = 0.02) -> None:
-        """Keep every sender busy and every receiver empty; call `every` now and then."""
+        """Keep every sender busy and every receiver empty, and call `every` each `every_s`."""
         data, end = bytes(65536), time.monotonic() + duration_s
         due = time.monotonic()
         while (now := time.monotonic()) < end:
@@ -99,7 +99,7 @@ class Flows:
                 due = now + every_s
 
     def drain(self) -> None:
-        """Stop sending and take what is under way."""
+        """Stop sending and receive the data in flight."""
         for sender in self.senders:
             sender.shutdown(socket.SHUT_WR)
         for receiver in self.receivers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""See what is on the wire: an AF_PACKET capture and just enough parsing of it."""
+"""Packets on the wire: an AF_PACKET capture and a parser of the headers that tests need."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Packet:
 
 
 class Capture:
-    """Frames that arrive at an interface, kept by the kernel until they are read."""
+    """Frames that arrive at an interface. The kernel keeps them until they are read."""
 
     def __init__(self, ns: Namespace, ifname: str) -> None:
         with ns:
@@ -54,7 +54,7 @@ class Capture:
         self._socket.setblocking(False)
 
     def frames(self) -> Iterator[tuple[bytes, int | None]]:
-        """What has arrived by now and was not read: the frame, and its VLAN tag (TCI), which the kernel takes off."""
+        """Yield each unread frame and its VLAN tag (TCI), which the kernel removes from the frame."""
         while True:
             try:
                 frame, notes, _, _ = self._socket.recvmsg(1 << 16, 256)
@@ -63,7 +63,7 @@ class Capture:
             yield frame, next((tci for note in notes if (tci := _vlan_tci(note[2])) is not None), None)
 
     def packets(self) -> list[Packet]:
-        """The TCP and UDP packets among it."""
+        """Return the unread TCP and UDP packets."""
         return [packet for frame, _ in self.frames() if (packet := parse(frame))]
 
     def __enter__(self) -> Capture:
@@ -79,7 +79,7 @@ def _vlan_tci(auxdata: bytes) -> int | None:
 
 
 def ones_complement_sum(data: bytes) -> int:
-    """The Internet checksum's sum (RFC 1071): 0xFFFF over data that contains its right checksum."""
+    """Return the sum of the Internet checksum (RFC 1071): 0xFFFF if the data contains its right checksum."""
     padded = data + b"\0" * (len(data) % 2)
     total: int = sum(struct.unpack(f"!{len(padded) // 2}H", padded))
     while total >> 16:
@@ -88,7 +88,7 @@ def ones_complement_sum(data: bytes) -> int:
 
 
 def parse(frame: bytes) -> Packet | None:
-    """None for what is not TCP or UDP directly over IPv4 or IPv6."""
+    """Return the packet of a frame, None if it is not TCP or UDP directly over IPv4 or IPv6."""
     kind, ip = struct.unpack_from("!H", frame, 12)[0], frame[14:]
     if kind == 0x0800:
         header, ip = ip[: (ip[0] & 15) * 4], ip[: struct.unpack_from("!H", ip, 2)[0]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A control group of the test's own: the hook there runs before that of an agent elsewhere on the machine."""
+"""The test's own control group. A hook there runs before that of an agent elsewhere on the machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _numbers = itertools.count()
 
 
 class Cgroup:
-    """While it is open, this process and the children that it starts are in it; a socket stays where it was made."""
+    """While the group is open, this process and its new children are in it. A socket keeps its group."""
 
     def __init__(self) -> None:
         root = cgroup_root()
@@ -31,7 +31,7 @@ class Cgroup:
 
     def __exit__(self, *_: object) -> None:
         (self._before / "cgroup.procs").write_text(str(os.getpid()))
-        wait_until(self._removed, "the children to leave the control group")
+        wait_until(self._removed, "the children have left the control group")
 
     def _removed(self) -> bool:
         try:

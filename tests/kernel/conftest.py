@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel tier: BPF programs in the running kernel, in namespaces that the tests make."""
+"""The kernel tier: BPF programs in the running kernel, and namespaces that the tests make."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _lacking() -> str | None:
     try:
         run(["unshare", "--net", "true"])
     except CommandFailed as error:
-        return f"may not make namespaces here: {error.output.strip()}"
+        return f"cannot make namespaces here: {error.output.strip()}"
     return None
 
 
@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two hosts, eth0 to eth0."""
+    """Two hosts whose interfaces eth0 are connected."""
 
     a: Namespace
     b: Namespace
@@ -52,7 +52,7 @@ class Pair:
 
 @pytest.fixture
 def namespaces() -> Iterator[list[Namespace]]:
-    """Append what is to be closed."""
+    """A list of namespaces that are closed after the test."""
     made: list[Namespace] = []
     yield made
     for ns in made:
@@ -78,7 +78,7 @@ def cgroup() -> Iterator[Cgroup]:
 
 @pytest.fixture
 def hook(cgroup: Cgroup) -> Iterator[Attachment]:
-    """The setsockopt hook of the test's own, on what this process and its children do."""
+    """The test's own setsockopt hook, for this process and its children."""
     attachment = Attachment(cgroup=cgroup.folder)
     yield attachment
     attachment.close()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Congestion controls under names of this process.
 
-The kernel has one list of controls for the whole machine: under its own name, a control that another process registered
-(and takes away when it ends) would be tested.
+The kernel has one list of controls for the whole machine. Under its public name, a test could get the control of
+another process, which removes it when it ends.
 """
 
 from __future__ import annotations
@@ -13,28 +13,31 @@ from pathlib import Path
 from dataplane import build
 
 DCTCP = "cc_dctcp"
+FRAME = "cc_ops.bpf.h"
+WINDOW_LAW = "cc_window_law.bpf.h"
+PUBLIC_NAME = "#define CC_NAME CC_JOIN(sluice_, CC)\n"
 PROGRAMS = sorted(name for name in build.names() if name.startswith("cc_"))
 
 
 def private_name(program: str = DCTCP) -> str:
-    """A name for the control of a program (cc_ucp) that no other process uses."""
+    """Return a name for the control of a program (cc_ucp). No other process uses it."""
     return f"sluice_{PROGRAMS.index(program)}_{os.getpid() % 100_000:05}"
 
 
 def private_build(
     directory: Path, program: str = DCTCP, *, name: str | None = None, change: tuple[str, str] | None = None
 ) -> Path:
-    """The object file of a control under its private name, or `name`.
+    """Return the object file of a control under its private name or `name`.
 
-    `change` replaces a piece of cc_ops.bpf.h by another.
+    `change` replaces a part of cc_ops.bpf.h.
     """
+    frame = (build.SOURCES / FRAME).read_text()
+    for old, new in filter(
+        None, (change, (PUBLIC_NAME, f"#define CC_NAME {name or private_name(program)}\n"))
+    ):
+        assert frame.count(old) == 1
+        frame = frame.replace(old, new)
     source = (build.SOURCES / f"{program}.bpf.c").read_text()
-    operations = (build.SOURCES / "cc_ops.bpf.h").read_text()
-    if change:
-        assert operations.count(change[0]) == 1
-        operations = operations.replace(*change)
-    name, public = name or private_name(program), f"sluice_{program.removeprefix('cc_')}\n"
-    assert source.count(public) == 1
-    source = source.replace(public, f"{name}\n")
-    source = source.replace('#include "cc_ops.bpf.h"', operations)
-    return build.compile_source(name, source, directory)
+    for header, text in ((WINDOW_LAW, (build.SOURCES / WINDOW_LAW).read_text()), (FRAME, frame)):
+        source = source.replace(f'#include "{header}"', text)
+    return build.compile_source(program, source, directory)

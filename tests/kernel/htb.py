@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queues of a switch port, as OVS's linux-htb makes them: class 1:(q+1) under 1:fffe, queue 0 served first."""
+"""The queues of a switch port like those of OVS's linux-htb: classes 1:(q+1) under 1:fffe, queue 0 first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make_queues(ns: Namespace, ifname: str, rate_bps: int) -> None:
 
 
 def packets_by_queue(ns: Namespace, ifname: str) -> list[int]:
-    """What each class has sent."""
+    """Return the packets that each class has sent."""
     text = ns.run("tc", "-s", "class", "show", "dev", ifname)
     sent = {
         int(c, 16): int(n)
@@ -36,7 +36,7 @@ def packets_by_queue(ns: Namespace, ifname: str) -> list[int]:
 
 
 def sent_and_backlog_bytes(ns: Namespace, ifname: str) -> tuple[int, int]:
-    """Of the whole port: bytes sent until now, bytes that wait now."""
+    """Return the sent bytes and the waiting bytes of the whole port."""
     text = ns.run("tc", "-s", "qdisc", "show", "dev", ifname)
     root = text[text.index("qdisc htb 1:") :]
     sent = re.search(r"Sent (\d+) bytes", root)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network namespaces for the tests: anonymous, so that they and all in them go when the test process does.
+"""Network namespaces for the tests. They are anonymous, so they end with the test process.
 
 with Namespace() as a, Namespace() as b:
     connect(a, "eth0", b, "eth0")
@@ -26,7 +26,7 @@ def _checked(code: int) -> None:
 
 
 class Namespace:
-    """A network namespace. `with ns:` moves the calling thread into it; a socket stays where it was made."""
+    """A network namespace. `with ns:` moves the calling thread into it. A socket keeps its namespace."""
 
     def __init__(self) -> None:
         self._outside: list[int] = []
@@ -66,7 +66,7 @@ def _current() -> int:
 
 
 def connect(a: Namespace, a_name: str, b: Namespace, b_name: str) -> None:
-    """A veth pair between two namespaces, up, without offloads: every packet is a wire packet."""
+    """Connect two namespaces by a veth pair. It is up and has no offloads, so every packet is a wire packet."""
     peer = ("peer", "name", b_name, "netns", f"/proc/{os.getpid()}/fd/{b.fd}")
     a.run("ip", "link", "add", "name", a_name, "type", "veth", *peer)
     for ns, name in ((a, a_name), (b, b_name)):
@@ -85,7 +85,7 @@ def address(ns: Namespace, ifname: str, *addresses: str) -> None:
 def listen(
     ns: Namespace, family: socket.AddressFamily, host: str, control: str | None = None
 ) -> socket.socket:
-    """A listening TCP socket of a namespace, with a congestion control of its own."""
+    """Return a listening TCP socket of a namespace, with its own congestion control."""
     with ns:
         listener = socket.socket(family, socket.SOCK_STREAM)
     if control:
@@ -99,7 +99,7 @@ def listen(
 def dial(
     ns: Namespace, listener: socket.socket, control: str | None = None
 ) -> tuple[socket.socket, socket.socket]:
-    """A connection from a namespace to a listener: both ends."""
+    """Connect from a namespace to a listener, and return both ends."""
     with ns:
         client = socket.socket(listener.family, socket.SOCK_STREAM)
     if control:

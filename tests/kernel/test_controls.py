@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The congestion controls that know deadlines, over a real bottleneck, and their windows asked again of the laws."""
+"""The deadline-aware congestion controls over a real bottleneck. The laws must reproduce their windows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def program(request: pytest.FixtureRequest) -> str:
 def bell(
     program: str, namespaces: list[Namespace], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Dumbbell]:
-    """The bottleneck, with the program's control as the default of both hosts, and marks as its paper wants them."""
+    """The bottleneck with the program's control as the default of both hosts, and with the marking of its paper."""
     name = private_name(program)
     object_file = private_build(tmp_path_factory.mktemp("control"), program)
     with register_congestion_control(name, object_file), bottleneck(namespaces, name) as made:
@@ -63,8 +63,8 @@ def bell(
 only = pytest.mark.parametrize
 
 
-def test_two_flows_that_were_told_nothing_fill_the_link_evenly(bell: Dumbbell) -> None:
-    """The queue says so, not the rate: a busy machine serves the link late, whatever the windows are."""
+def test_two_undeclared_flows_fill_the_link_evenly(bell: Dumbbell) -> None:
+    """The queue shows a full link, because a busy machine serves the link late for any windows."""
     two, backlogs = flows(bell, 2), []
     two.run(0.7)
     two.received_bytes.clear()
@@ -77,7 +77,7 @@ def test_two_flows_that_were_told_nothing_fill_the_link_evenly(bell: Dumbbell) -
     two.close()
     used, empty = sent * 8 / took_s / RATE_BPS, sum(b == 0 for b in backlogs) / len(backlogs)
     print(
-        f"used {used:.3f}, empty in {empty:.3f} of {len(backlogs)}, shares {shares}, {lost} of {packets} sent again"
+        f"used {used:.3f}, empty in {empty:.3f} of {len(backlogs)}, shares {shares}, {lost} of {packets} retransmitted"
     )
     assert empty < 0.05
     assert 40_000 < statistics.fmean(backlogs) < 130_000
@@ -85,36 +85,36 @@ def test_two_flows_that_were_told_nothing_fill_the_link_evenly(bell: Dumbbell) -
     assert lost < 0.02 * packets
 
 
-# -- the kernel's windows, asked again
+# -- the kernel's windows, computed again by the laws
 
 
 REPLAYED: tuple[FlowFields, ...] = (
     {},
     {"size_bytes": 4_000_000, "deadline_s": 5.0},
-    {"size_bytes": 9_000_000, "deadline_s": 1.2},  # more than fits: urgent, and late in the end
+    {"size_bytes": 9_000_000, "deadline_s": 1.2},  # more than fits: urgent, and late at the end
     {"size_bytes": 6_000_000, "deadline_s": 2.0, "importance": 3.0, "importance_share": 0.5},
 )
 
 
 @pytest.fixture
 def logged(bell: Dumbbell) -> list[tuple[FlowFields, list[Window]]]:
-    """The windows of four flows that compete for 0.8 s, from their first one on."""
+    """Return the windows of four flows that compete for 0.8 s, from the first window on."""
     with WindowLog() as log:
         some = flows(bell, len(REPLAYED))
-        for sender, told in zip(some.senders, REPLAYED, strict=True):
+        for sender, declared in zip(some.senders, REPLAYED, strict=True):
             log.follow(sender)
-            declare(sender, **told)
+            declare(sender, **declared)
         some.run(0.8)
-        logs = [(told, log.read(sender)) for told, sender in zip(REPLAYED, some.senders, strict=True)]
+        logs = [(declared, log.read(sender)) for declared, sender in zip(REPLAYED, some.senders, strict=True)]
         some.close()
     return logs
 
 
-def test_every_window_of_the_kernel_comes_out_of_the_law_again(
+def test_the_law_reproduces_every_window_of_the_kernel(
     program: str, logged: list[tuple[FlowFields, list[Window]]], law: ModuleType
 ) -> None:
-    for told, windows in logged:
-        assert 40 < len(windows) < KEPT, "all of them are here"
+    for declared, windows in logged:
+        assert 40 < len(windows) < KEPT, "the log holds all windows"
         assert sum(w.marked for w in windows) > 20
         for before, window in pairwise(windows):
             assert window.alpha_q20 == law.lib.sl_dctcp_alpha(before.alpha_q20, window.acked, window.marked)
@@ -123,7 +123,7 @@ def test_every_window_of_the_kernel_comes_out_of_the_law_again(
                 by_mark = law.lib.sl_dctcp_cwnd(window.cut_from, window.cut_penalty_q20)
                 assert window.cut_to in (by_mark, min(by_mark, law.lib.sl_loss_cwnd(window.cut_from)))
         assert windows[-1].cuts > 3
-        for window, expected in zip(windows, REPLAYS[program](law, told, windows), strict=True):
+        for window, expected in zip(windows, REPLAYS[program](law, declared, windows), strict=True):
             assert answer(window) == expected
 
 
@@ -135,21 +135,21 @@ def answer(w: Window) -> Answer:
     return w.urgency_q16, w.precedence_q16, w.penalty_q20, w.bound
 
 
-def replay_dctcp(law: ModuleType, told: FlowFields, windows: list[Window]) -> list[Answer]:
+def replay_dctcp(law: ModuleType, declared: FlowFields, windows: list[Window]) -> list[Answer]:
     return [(1 << 16, 0, w.alpha_q20, 0) for w in windows]
 
 
-def replay_ucp(law: ModuleType, told: FlowFields, windows: list[Window]) -> list[Answer]:
+def replay_ucp(law: ModuleType, declared: FlowFields, windows: list[Window]) -> list[Answer]:
     answers = []
     for w in windows:
         deadline_ns = w.at_ns + w.left_ns if w.flags & HAS_DEADLINE else 0
         s = law.lib.sl_ucp_urgency_q16(w.at_ns - w.elapsed_ns, deadline_ns, w.at_ns)
         answers.append((s, 0, law.lib.sl_ucp_penalty_q20(w.alpha_q20, s), 0))
-    assert all(w.flags & HAS_DEADLINE for w in windows) == ("deadline_s" in told)
+    assert all(w.flags & HAS_DEADLINE for w in windows) == ("deadline_s" in declared)
     return answers
 
 
-def replay_d2tcp(law: ModuleType, told: FlowFields, windows: list[Window]) -> list[Answer]:
+def replay_d2tcp(law: ModuleType, declared: FlowFields, windows: list[Window]) -> list[Answer]:
     answers = []
     for w in windows:
         d = 1 << 16
@@ -161,7 +161,7 @@ def replay_d2tcp(law: ModuleType, told: FlowFields, windows: list[Window]) -> li
     return answers
 
 
-def replay_mcp(law: ModuleType, told: FlowFields, windows: list[Window]) -> list[Answer]:
+def replay_mcp(law: ModuleType, declared: FlowFields, windows: list[Window]) -> list[Answer]:
     answers = []
     for w in windows:
         bound = 0
@@ -171,11 +171,11 @@ def replay_mcp(law: ModuleType, told: FlowFields, windows: list[Window]) -> list
     return answers
 
 
-def replay_datcp(law: ModuleType, told: FlowFields, windows: list[Window]) -> list[Answer]:
+def replay_datcp(law: ModuleType, declared: FlowFields, windows: list[Window]) -> list[Answer]:
     state = law.ffi.new("struct sl_datcp_state *")
     goal = law.ffi.new("struct sl_datcp_goal *")
-    goal.importance_milli = round(told.get("importance", 0) * 1000)
-    goal.importance_share_milli = round(told.get("importance_share", 0) * 1000)
+    goal.importance_milli = round(declared.get("importance", 0) * 1000)
+    goal.importance_share_milli = round(declared.get("importance_share", 0) * 1000)
     answers = []
     for w in windows:
         goal.timed = w.flags & HAS_SIZE and w.flags & HAS_DEADLINE
@@ -200,11 +200,11 @@ REPLAYS = {
 }
 
 
-# -- what each does for a deadline
+# -- the effect of a deadline on each control
 
 
 @only("program", ["cc_ucp", "cc_d2tcp"])
-def test_a_pressed_flow_is_cut_less_than_one_with_time(bell: Dumbbell) -> None:
+def test_an_urgent_flow_is_cut_less_than_one_with_time(bell: Dumbbell) -> None:
     two = flows(bell, 2)
     relaxed, pressed = two.senders
     declare(relaxed, size_bytes=20_000_000, deadline_s=60.0)
@@ -224,7 +224,7 @@ def test_a_pressed_flow_is_cut_less_than_one_with_time(bell: Dumbbell) -> None:
 
 
 @only("program", ["cc_mcp"])
-def test_mcp_takes_what_the_deadline_needs_and_leaves_the_rest(bell: Dumbbell) -> None:
+def test_mcp_takes_the_needed_rate_and_leaves_the_rest(bell: Dumbbell) -> None:
     two = flows(bell, 2)
     size_bytes, deadline_s = 2_500_000, 1.0
     transfer = Transfer(two, 1, size_bytes)
@@ -234,17 +234,17 @@ def test_mcp_takes_what_the_deadline_needs_and_leaves_the_rest(bell: Dumbbell) -
     two.close()
     print(f"done after {took_s:.3f} s of {deadline_s}, the other flow had {others_bps / 1e6:.1f} Mb/s")
     assert 0.8 * deadline_s < took_s < deadline_s + 0.05
-    assert others_bps > 0.68 * RATE_BPS, "20 of 100 Mb/s are needed for the deadline, headers take 5"
+    assert others_bps > 0.68 * RATE_BPS, "the deadline needs 20 of 100 Mb/s, and headers take 5"
 
 
 class Transfer:
-    """One of the flows ends after so many bytes, the others go on."""
+    """One of the flows ends after `size_bytes`, and the others continue."""
 
     def __init__(self, some: Flows, index: int, size_bytes: int) -> None:
         self._flows, self._index, self._size_bytes = some, index, size_bytes
 
     def run(self, most_s: float) -> float:
-        """Seconds until the receiver has all of it."""
+        """Return the seconds until the receiver has all bytes."""
         sender, receiver = self._flows.senders[self._index], self._flows.receivers[self._index]
         left, began = self._size_bytes, time.monotonic()
         others = Flows(
@@ -253,7 +253,7 @@ class Transfer:
             self._flows.received_bytes,
         )
         while self._flows.received_bytes.get(receiver.fileno(), 0) < self._size_bytes:
-            assert time.monotonic() - began < most_s, "the flow is not done in time"
+            assert time.monotonic() - began < most_s, "the flow did not end in time"
             with contextlib.suppress(BlockingIOError):
                 left -= sender.send(bytes(min(left, 65536))) if left else 0
             others.run(0.002, every_s=0.002)
@@ -275,22 +275,22 @@ def test_datcp_meets_a_deadline_that_a_fair_share_would_miss(bell: Dumbbell) -> 
 
 @only("program", [DATCP])
 @only("quench", ["kill", "suspend"])
-def test_datcp_quenches_when_not_all_can_make_it(bell: Dumbbell, quench: Any) -> None:
-    """Four flows that need 130 Mb/s together: some are given up, their bytes stop, and the others go faster."""
+def test_datcp_quenches_if_not_all_deadlines_can_be_met(bell: Dumbbell, quench: Any) -> None:
+    """Four flows need 130 Mb/s together. The kernel quenches some, they stop, and the others get faster."""
     four = flows(bell, 4)
     for sender in four.senders:
         declare(sender, size_bytes=12_000_000, deadline_s=3.0, quench=quench)
     phase = Phase.KILLED if quench == "kill" else Phase.SUSPENDED
     seen: list[int] = []
 
-    def look() -> None:
+    def sample() -> None:
         if not seen:
             seen.extend(i for i, s in enumerate(four.senders) if state(s).phase == phase)
 
     deadline = time.monotonic() + 8
     while not seen and time.monotonic() < deadline:
-        four.run(0.1, look)
-    assert seen, "nobody was quenched"
+        four.run(0.1, sample)
+    assert seen, "no flow was quenched"
     four.received_bytes.clear()
     four.run(0.3)
     quenched_bytes = [four.received_bytes.get(four.receivers[i].fileno(), 0) for i in seen]
@@ -302,7 +302,7 @@ def test_datcp_quenches_when_not_all_can_make_it(bell: Dumbbell, quench: Any) ->
 
 
 @only("program", [DATCP])
-def test_a_suspended_flow_goes_on_when_the_others_have_gone(bell: Dumbbell) -> None:
+def test_a_suspended_flow_resumes_after_the_others_end(bell: Dumbbell) -> None:
     four = flows(bell, 4)
     for sender in four.senders:
         declare(sender, size_bytes=12_000_000, deadline_s=3.0, quench="suspend")
@@ -311,7 +311,7 @@ def test_a_suspended_flow_goes_on_when_the_others_have_gone(bell: Dumbbell) -> N
     while not suspended and time.monotonic() < deadline:
         four.run(0.1)
         suspended = [i for i, s in enumerate(four.senders) if state(s).phase == Phase.SUSPENDED]
-    assert suspended, "nobody was suspended"
+    assert suspended, "no flow was suspended"
     one = suspended[0]
     alone = Flows([four.senders[one]], [four.receivers[one]])
     for i, end in itertools.product(range(4), (four.senders, four.receivers)):

@@ -56,7 +56,7 @@ def dumbbell(namespaces: list[Namespace], control: CongestionControl) -> Iterato
 
 @dataclass(frozen=True)
 class Window:
-    """A second of the bottleneck."""
+    """Measurements of one second of the bottleneck."""
 
     used: float
     idle_cpu: float
@@ -65,7 +65,7 @@ class Window:
 
 
 def cpu_ticks() -> tuple[int, int]:
-    """Idle and all ticks of the machine's CPUs."""
+    """Return the idle and all ticks of the machine's CPUs."""
     ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return ticks[3] + ticks[4], sum(ticks)
 
@@ -100,18 +100,18 @@ def test_two_flows_keep_the_link_full_and_the_queue_near_k(dumbbell: Dumbbell) -
     idle_cpu = max(window.idle_cpu for window in windows)
     if best.used < 0.95 and idle_cpu < 0.1:
         pytest.skip(
-            f"others keep the CPUs busy (idle for {idle_cpu:.0%} of a second at best): no measurement"
+            f"other processes keep the CPUs busy (idle for at most {idle_cpu:.0%} of a second): no measurement"
         )
     assert 0.95 <= best.used <= 1.02
     assert 0.5 * K_BYTES <= best.virtual_backlog_bytes <= 1.2 * K_BYTES
     assert 0.2 * K_BYTES <= best.real_backlog_bytes <= 1.3 * K_BYTES
-    # A stalled CPU makes TCP probe for a lost tail: a packet or two, never a burst.
+    # A stalled CPU makes TCP probe for a lost tail with a packet or two, never with a burst.
     assert sum(a.retransmitted for a in accounts) < 0.001 * sum(a.packets for a in accounts)
     assert shares[0] > 0.5 * shares[1], "neither flow starves"
 
 
-def test_an_ack_says_ce_exactly_when_the_packets_it_acknowledges_had_it(dumbbell: Dumbbell) -> None:
-    """RFC 8257, section 3.2, ACK by ACK: delayed ACKs must not blur which packets were marked."""
+def test_an_ack_echoes_ce_exactly_if_its_packets_had_it(dumbbell: Dumbbell) -> None:
+    """RFC 8257, section 3.2, for every ACK: delayed ACKs must keep the number of marked packets exact."""
     with Capture(dumbbell.b, "eth0") as arriving, Capture(dumbbell.router, PORT) as acknowledging:
         one = flows(dumbbell, 1)
         one.run(1.5)
@@ -127,12 +127,12 @@ def test_an_ack_says_ce_exactly_when_the_packets_it_acknowledges_had_it(dumbbell
         f"{len(data)} packets, CE changes {changes} times, {len(acks)} ACKs: {mixed} for both kinds, {wrong} wrong"
     )
     assert changes > 50
-    assert len(acks) < 0.8 * len(data), "ACKs are delayed, or nothing is proved"
+    assert len(acks) < 0.8 * len(data), "the test needs delayed ACKs"
     assert mixed + wrong <= 2 + 0.005 * changes
 
 
 def echo_errors(data: list[Packet], acks: list[Packet]) -> tuple[int, int]:
-    """ACKs whose ECE is not the CE of what they newly acknowledge, and ACKs that acknowledge packets of both kinds."""
+    """Return how many ACKs have an ECE that differs from their packets' CE, and how many have packets of both kinds."""
     wrong = mixed = position = 0
     for ack in acks:
         marks = set()
@@ -148,26 +148,26 @@ def echo_errors(data: list[Packet], acks: list[Packet]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_the_sender_is_told_of_as_many_marks_as_there_are(dumbbell: Dumbbell, count: int) -> None:
+def test_the_sender_learns_of_every_mark(dumbbell: Dumbbell, count: int) -> None:
     some = flows(dumbbell, count)
     some.run(3.0)
     some.drain()
-    wait_until(lambda: all(_all_acknowledged(s) for s in some.senders), "every packet acknowledged")
-    told = sum(delivered(s).marked for s in some.senders)
+    wait_until(lambda: all(_all_acknowledged(s) for s in some.senders), "every packet is acknowledged")
+    reported = sum(delivered(s).marked for s in some.senders)
     sent = sum(delivered(s).packets for s in some.senders)
     some.close()
     marked = sum(c.marked for c in dumbbell.ports.counters(PORT))
-    print(f"{count} flows: {sent} packets, {marked} marked at the port, {told} told to the senders")
+    print(f"{count} flows: {sent} packets, {marked} marked at the port, {reported} reported to the senders")
     assert marked > 50
-    assert told == pytest.approx(marked, rel=0.05)
+    assert reported == pytest.approx(marked, rel=0.05)
 
 
-def test_calls_that_the_kernel_leaves_out_do_no_harm(dumbbell: Dumbbell, tmp_path: Path) -> None:
-    """A build in which every third cut is left out and returns what one such kernel was seen to return."""
+def test_calls_that_the_kernel_omits_do_no_harm(dumbbell: Dumbbell, tmp_path: Path) -> None:
+    """This build omits every third cut and returns the value that was observed on such a kernel."""
     name = f"{CONTROL}x"
     whole = "\treturn cc_cut(sk, &ca->sender, ca->penalty_q20);\n"
-    left_out = f"\tif (bpf_get_prandom_u32() % 3 == 0)\n\t\treturn 0x81104110;\n{whole}"
-    object_file = private_build(tmp_path, name=name, change=(whole, left_out))
+    omitted = f"\tif (bpf_get_prandom_u32() % 3 == 0)\n\t\treturn 0x81104110;\n{whole}"
+    object_file = private_build(tmp_path, name=name, change=(whole, omitted))
     with register_congestion_control(name, object_file):
         for host in (dumbbell.a, dumbbell.b):
             host.sysctl("net.ipv4.tcp_congestion_control", name)

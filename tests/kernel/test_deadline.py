@@ -43,15 +43,15 @@ from tests.kernel.controls import private_build, private_name
 from tests.kernel.lab import Namespace, dial, listen
 
 EXAMPLES = Path(__file__).parents[2] / "hostagent" / "examples"
-TOLD_BYTES = 48
-"""struct declared_flow in bpf/flow.bpf.h; the phase follows it."""
+DECLARED_BYTES = 48
+"""Size of struct declared_flow in bpf/flow.bpf.h. The phase follows it."""
 NOTICED_WITHIN_S = 0.05
 KILLED, SUSPENDED, SENDING = 2, 1, 0
 
 
 @pytest.fixture
 def flows(hook: Attachment) -> Iterator[Map]:
-    """What the kernel knows of sockets: for writing what a congestion control would."""
+    """The kernel's socket storage, in which the tests write like a congestion control."""
     with load("sockopt") as same:
         yield same.map("sluice_flow_1")
 
@@ -67,12 +67,12 @@ def ends(flows: Map, pair: Pair) -> Iterator[list[socket.socket]]:
 
 def set_phase(flows: Map, sock: socket.socket, phase: int) -> None:
     value = bytearray(flows.lookup(sock.fileno()) or b"")
-    struct.pack_into("=I", value, TOLD_BYTES, phase)
+    struct.pack_into("=I", value, DECLARED_BYTES, phase)
     flows.update(sock.fileno(), bytes(value))
 
 
 def fill(sock: socket.socket) -> None:
-    """Until nothing more goes in, since nobody reads."""
+    """Write until the buffers are full, because no one reads."""
     timeout_s = sock.gettimeout()
     sock.setblocking(False)
     with contextlib.suppress(BlockingIOError):
@@ -83,7 +83,7 @@ def fill(sock: socket.socket) -> None:
 
 @contextlib.contextmanager
 def later(*actions: Callable[[], object], every_s: float = 0.2) -> Iterator[list[float]]:
-    """Do them in another thread, one after the other; when each was done."""
+    """Run actions in another thread, one after the other. Yields the times at which each ended."""
     times: list[float] = []
 
     def run() -> None:
@@ -102,7 +102,7 @@ def later(*actions: Callable[[], object], every_s: float = 0.2) -> Iterator[list
 
 @contextlib.contextmanager
 def reading(sock: socket.socket) -> Iterator[list[int]]:
-    """Read all that comes, in another thread; how much it was, once it ended."""
+    """Read all data in another thread. Yields a list that holds the number of bytes after the end."""
     counts: list[int] = []
 
     def run() -> None:
@@ -186,16 +186,16 @@ def test_sendall__a_kill_ends_it_while_it_blocks(
     with later(lambda: set_phase(flows, sender, KILLED)) as killed, pytest.raises(FlowQuenched) as raised:
         flow.sendall(bytes(50_000_000))
     took_s = time.monotonic() - killed[0]
-    assert took_s < NOTICED_WITHIN_S, "the thread that killed it is joined meanwhile"
+    assert took_s < NOTICED_WITHIN_S, "this time includes the end of the killing thread"
     assert raised.value.state.phase == Phase.KILLED
     assert [s.phase for s in seen] == [Phase.KILLED]
     with pytest.raises(FlowQuenched):
         flow.sendall(b"more")
     flow.declare(size_bytes=5)
-    assert flow.state().phase == Phase.SENDING, "another flow begins"
+    assert flow.state().phase == Phase.SENDING, "another flow starts"
 
 
-def test_sendall__says_when_it_is_suspended_and_goes_on(ends: list[socket.socket], flows: Map) -> None:
+def test_sendall__reports_a_suspension_and_continues(ends: list[socket.socket], flows: Map) -> None:
     sender = ends[0]
     seen: list[Phase] = []
     flow = DeadlineSocket(sender, lambda now: seen.append(now.phase))
@@ -211,7 +211,7 @@ def test_wait_acknowledged__a_kill_ends_it(ends: list[socket.socket], flows: Map
     flow = DeadlineSocket(sender)
     flow.declare(size_bytes=10**9)
     fill(sender)
-    flow._monitor.add_written(10**9)  # as if all of it were in the buffer that nobody empties
+    flow._monitor.add_written(10**9)  # as if all data were in a buffer that no one reads
     with later(lambda: set_phase(flows, sender, KILLED)) as killed, pytest.raises(FlowQuenched):
         flow.wait_acknowledged()
     assert time.monotonic() - killed[0] < NOTICED_WITHIN_S
@@ -256,7 +256,7 @@ def on_stream(
     use: Callable[[DeadlineStream, socket.socket], Awaitable[None]],
     **options: Callable[[FlowState], None],
 ) -> None:
-    """Run `use` with a stream to a listener, and the end that accepted."""
+    """Run `use` with a stream to a listener and with the accepted end."""
 
     async def run() -> None:
         client, server = dial(pair.a, listener)
@@ -289,7 +289,7 @@ def test_stream__delivers_and_waits_for_the_receiver(flows: Map, pair: Pair) -> 
 
 
 @pytest.mark.parametrize("waits", ["send", "wait_acknowledged"])
-def test_stream__a_kill_ends_what_waits(flows: Map, pair: Pair, waits: str) -> None:
+def test_stream__a_kill_ends_the_waiting_call(flows: Map, pair: Pair, waits: str) -> None:
     seen: list[Phase] = []
 
     async def use(flow: DeadlineStream, server: socket.socket) -> None:
@@ -343,7 +343,7 @@ def registered(tmp_path: Path) -> Iterator[Callable[[str], str]]:
 
 
 def test_control__without_ecn_is_reno(hook: Attachment, pair: Pair, registered: Callable[[str], str]) -> None:
-    """As if TCP_CONGESTION had selected it: a control that needs ECN is no use where the peer has refused it."""
+    """Like after TCP_CONGESTION: a control that needs ECN falls back if the peer has refused ECN."""
     control = registered("cc_ucp")
     for agrees, expected in ((0, "reno"), (1, control)):
         pair.b.sysctl("net.ipv4.tcp_ecn", agrees)
@@ -355,15 +355,16 @@ def test_control__without_ecn_is_reno(hook: Attachment, pair: Pair, registered: 
             assert declared(client).size_bytes == 1000
 
 
-def test_sendall__the_kernel_kills_flows_that_cannot_make_it(
+def test_sendall__the_kernel_kills_flows_that_cannot_meet_their_deadlines(
     hook: Attachment, namespaces: list[Namespace], registered: Callable[[str], str]
 ) -> None:
-    """Four flows of 100 MB in 3 s over 100 Mb/s: hopeless, all of them."""
+    """Four flows of 100 MB in 3 s over 100 Mb/s. None can meet its deadline."""
     control = registered("cc_datcp")
     quenched: list[FlowState] = []
 
     def send(client: socket.socket) -> None:
-        with DeadlineSocket(client) as flow, contextlib.suppress(OSError):  # the test ends those that go on
+        # OSError: the test ends the flows that continue.
+        with DeadlineSocket(client) as flow, contextlib.suppress(OSError):
             flow.declare(size_bytes=10**8, deadline_s=3, quench="kill", congestion_control=control)
             try:
                 flow.sendall(bytes(10**8))
@@ -379,7 +380,7 @@ def test_sendall__the_kernel_kills_flows_that_cannot_make_it(
         senders = [threading.Thread(target=send, args=(client,)) for client, _ in pairs]
         for sender in senders:
             sender.start()
-        wait_until(lambda: len(quenched) >= 2, "two flows to be killed", timeout_s=20)
+        wait_until(lambda: len(quenched) >= 2, "two flows are killed", timeout_s=20)
         for client, _ in pairs:
             with contextlib.suppress(OSError):
                 client.shutdown(socket.SHUT_RDWR)
@@ -392,13 +393,13 @@ def test_sendall__the_kernel_kills_flows_that_cannot_make_it(
         assert state_.urgency > 1
 
 
-# -- the examples, and what their README says
+# -- the examples and their README
 
 SIZE, DEADLINE_MS = 2_000_000, 30_000
 
 
 def run_example(pair: Pair, argv: list[str], flows: Map, *, sized: bool = True) -> tuple[int, str, int]:
-    """Exit code, output, bytes that arrived."""
+    """Return exit code, output, and the bytes that arrived."""
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         host, port = listener.getsockname()
         arguments = [host, str(port), str(SIZE), str(DEADLINE_MS)] if sized else [f"{host}:{port}"]
@@ -424,7 +425,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.parametrize("language", ["c", "python"])
-def test_example__sends_and_says_so(flows: Map, pair: Pair, compiled: list[str], language: str) -> None:
+def test_example__sends_and_reports(flows: Map, pair: Pair, compiled: list[str], language: str) -> None:
     argv = compiled if language == "c" else [sys.executable, str(EXAMPLES / "deadline.py")]
     code, output, arrived = run_example(pair, argv, flows)
     assert (code, output) == (0, f"{SIZE} bytes acknowledged, done\n")
@@ -432,7 +433,7 @@ def test_example__sends_and_says_so(flows: Map, pair: Pair, compiled: list[str],
 
 
 @pytest.mark.parametrize("language", ["c", "python"])
-def test_example__says_what_was_wrong(flows: Map, pair: Pair, compiled: list[str], language: str) -> None:
+def test_example__names_the_wrong_field(flows: Map, pair: Pair, compiled: list[str], language: str) -> None:
     argv = compiled if language == "c" else [sys.executable, str(EXAMPLES / "deadline.py")]
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener, pair.a:
         host, port = listener.getsockname()
@@ -468,8 +469,8 @@ def test_readme__the_go_program_works(flows: Map, pair: Pair, tmp_path: Path) ->
     assert (code_, output, arrived) == (0, "", 20_000)
 
 
-def test_readme__says_the_layouts(tmp_path: Path) -> None:
-    """Offsets and sizes of its tables are the compiler's, and those of the Python API."""
+def test_readme__has_the_layouts(tmp_path: Path) -> None:
+    """The tables have the compiler's offsets and sizes, and those of the Python API."""
     text = (EXAMPLES / "README.md").read_text()
     rows = re.findall(r"^\| (\d+) \| (\d+) \| `(\w+)` \|", text, re.MULTILINE)
     flow, told_state = rows[:8], rows[8:]
@@ -483,9 +484,9 @@ def test_readme__says_the_layouts(tmp_path: Path) -> None:
     (tmp_path / "layout.c").write_text("".join(source) + "return 0;}")
     compiler = shutil.which("cc") or shutil.which("clang") or "cc"
     subprocess.run([compiler, f"-I{build.INCLUDE}", "layout.c", "-o", "layout"], cwd=tmp_path, check=True)
-    said = subprocess.run(
+    output = subprocess.run(
         [tmp_path / "layout"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     expected = [f"{o} {s}" for o, s, _ in flow] + [str(FLOW.size)]
     expected += [f"{o} {s}" for o, s, _ in told_state] + [str(STATE.size)]
-    assert said == expected
+    assert output == expected

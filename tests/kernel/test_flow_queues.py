@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow queues on a port: laws/dqs.h chooses at arrival, the kernel serves in turn, a tracepoint tells who left."""
+"""Flow queues on a port. laws/dqs.h chooses at arrival, the kernel serves in turn, a tracepoint counts departures."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.kernel.test_port import MACS, PORT, Ip, frame, ipv4, ipv6
 
 RATE_BPS = 8_000_000
 DATA_BYTES: dict[Ip, int] = {ipv4: 1468, ipv6: 1448}
-"""With flow and number a full frame: HTB's turn is one of those."""
+"""Payload that makes a full frame with flow and number. HTB's turn is one full frame."""
 RELEASE_NS = 20_000_000
 
 
 @dataclass
 class Port:
-    """A switch port of 8 Mb/s (a frame takes 1.5 ms), a socket that sends there as OVS does, and its peer."""
+    """A switch port of 8 Mb/s (a frame takes 1.5 ms), a socket that sends there like OVS, and its peer."""
 
     program: PortProgram
     sender: socket.socket
@@ -43,16 +43,16 @@ class Port:
         self.program.set(PORT, settings)
 
     def send(self, flow: int, number: int, queue: int = 2, ip: Ip = ipv4) -> None:
-        """A packet of a UDP flow, told by its source port."""
+        """Send a packet of a UDP flow. The source port identifies the flow."""
         packet = bytearray(ip(0, struct.pack("!HH", flow, number) + bytes(DATA_BYTES[ip])))
         at = 20 if ip is ipv4 else 40
         packet[at : at + 2] = struct.pack("!H", 1000 + flow)
-        if ip is ipv6:  # as sockets do: each has a flow label, and the kernel's hash is of that
+        if ip is ipv6:  # like a socket's flow label, from which the kernel computes its hash
             packet[1:4] = struct.pack("!I", flow)[1:]
         self.sender.send(frame(bytes(packet), queue << 13))
 
     def receive(self, count: int) -> list[tuple[int, int]]:
-        """Flow and number of each packet, in the order of their leaving."""
+        """Return flow and number of each packet, in the order of departure."""
         got: list[tuple[int, int]] = []
 
         def enough() -> bool:
@@ -65,7 +65,7 @@ class Port:
         return got
 
     def owners(self, queue: int = 2) -> list[int]:
-        """Sub-queues in which something waits."""
+        """Return the sub-queues with waiting packets."""
         return [j for j, q in enumerate(self.program.sub_queues(PORT, queue)) if q.waiting]
 
 
@@ -83,12 +83,12 @@ def port(pair: Pair) -> Iterator[Port]:
 
 
 def runs(order: list[int]) -> list[tuple[int, int]]:
-    """A flow, and how many of its packets left one after the other."""
+    """Return each flow in turn, with the number of its packets that left in a row."""
     return [(flow, len(list(same))) for flow, same in groupby(order)]
 
 
 @pytest.mark.parametrize("ip", [ipv4, ipv6])
-def test_two_flows_share_by_turns_whatever_they_have_in_the_port(port: Port, ip: Ip) -> None:
+def test_two_flows_take_turns_with_any_backlogs(port: Port, ip: Ip) -> None:
     port.flow_queues(8)
     for number in range(120):
         port.send(1, number, ip=ip)
@@ -97,8 +97,8 @@ def test_two_flows_share_by_turns_whatever_they_have_in_the_port(port: Port, ip:
     order = [flow for flow, _ in port.receive(160)]
     first, last = order.index(2), len(order) - order[::-1].index(2)
     turns = [count == 1 for _, count in runs(order[first:last])]
-    assert sum(turns) > 0.9 * len(turns) > 60, "a packet each, but where the sender paused"
-    assert first < 110, "it did not wait for the 120 before it"
+    assert sum(turns) > 0.9 * len(turns) > 60, "one packet a turn, except after a pause of the sender"
+    assert first < 110, "the packet did not wait for the 120 earlier ones"
 
 
 def test_without_flow_queues_a_priority_is_first_in_first_out(port: Port) -> None:
@@ -128,7 +128,7 @@ def test_a_released_sub_queue_is_taken_again_and_one_that_is_not_is_kept(port: P
     mine = port.program.sub_queues(PORT, 2)[0].flow
     port.send(2, 0)
     port.receive(1)
-    assert port.program.sub_queues(PORT, 2)[0].flow == mine, "empty, but not for long enough"
+    assert port.program.sub_queues(PORT, 2)[0].flow == mine, "the sub-queue is empty, but not for long enough"
     time.sleep(2 * RELEASE_NS / 1e9)
     port.send(2, 1)
     port.receive(1)
@@ -136,7 +136,7 @@ def test_a_released_sub_queue_is_taken_again_and_one_that_is_not_is_kept(port: P
 
 
 def test_more_flows_than_sub_queues__each_in_order_and_nothing_is_lost(port: Port) -> None:
-    """Three sub-queues for twelve flows, which come and go: with a release time of 0 owners change all the time."""
+    """Twelve flows come and go in three sub-queues. With a release time of 0, owners change all the time."""
     port.flow_queues(3, release_ns=0)
     rng = random.Random(7)
     numbers = dict.fromkeys(range(12), 0)
@@ -167,7 +167,7 @@ def test_priorities_stay_strict_above_flow_queues(port: Port) -> None:
     assert packets_by_queue(port.pair.a, PORT)[5] == 120
 
 
-def test_the_law_knows_what_has_left(port: Port) -> None:
+def test_the_law_learns_of_departures(port: Port) -> None:
     port.flow_queues(8)
     for number in range(20):
         port.send(1, number)
@@ -175,11 +175,11 @@ def test_the_law_knows_what_has_left(port: Port) -> None:
     port.receive(40)
     port.send(3, 0)
     waiting = sorted(q.waiting for q in port.program.sub_queues(PORT, 2))
-    assert waiting == [0] * 7 + [1], "of what came before nothing waits"
+    assert waiting == [0] * 7 + [1], "no earlier packet waits"
 
 
-def test_what_went_with_its_qdisc_does_not_wait_for_ever(port: Port) -> None:
-    """Open vSwitch may make its queues anew; nobody says that packets left."""
+def test_packets_of_a_deleted_qdisc_do_not_count_for_ever(port: Port) -> None:
+    """Open vSwitch may make its queues again. The kernel then reports no departures."""
     port.flow_queues(2)
     for number in range(50):
         port.send(1, number)

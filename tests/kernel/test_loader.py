@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading, unloading, registering: nothing stays behind, and refusals say why."""
+"""Loading, unloading and registering leave nothing behind, and refusals name the reason."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_register__a_second_interest_uses_the_first_registration(control_file: P
         assert not second.ensure()
         first.close()
         assert name not in available()
-        assert second.ensure(), "it takes over when the first has gone"
+        assert second.ensure(), "the second takes over after the first has ended"
         assert second.owned
         assert name in available()
         second.close()
@@ -85,27 +85,27 @@ def test_register__loses_the_race_and_uses_the_winners(
 ) -> None:
     name = private_name()
     with register_congestion_control(name, control_file), monkeypatch.context() as patch:
-        patch.setattr(congestion, "available", list)  # as it was a moment ago
+        patch.setattr(congestion, "available", list)  # the list from before the registration
         with register_congestion_control(name, control_file) as late:
             assert not late.owned
         patch.undo()
         assert name in available()
 
 
-def test_register__goes_with_its_process(control_file: Path) -> None:
+def test_register__ends_with_its_process(control_file: Path) -> None:
     name = private_name()
     script = (
         "import sys, signal, pathlib; from dataplane.congestion import register_congestion_control as r;"
         "handle = r(sys.argv[1], pathlib.Path(sys.argv[2])); signal.pause()"
     )
     holder = process.spawn([sys.executable, "-c", script, name, str(control_file)])
-    wait_until(lambda: name in available(), "the control of the other process")
+    wait_until(lambda: name in available(), "the other process registers the control")
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    wait_until(lambda: name not in available(), "the control to go with its process")
+    wait_until(lambda: name not in available(), "the control ends with its process")
 
 
-def test_load__a_damaged_object_says_so(tmp_path: Path) -> None:
+def test_load__a_damaged_object_is_named(tmp_path: Path) -> None:
     whole = build.ensure("port").read_bytes()
     for name, data in (
         ("empty", b""),
@@ -119,7 +119,7 @@ def test_load__a_damaged_object_says_so(tmp_path: Path) -> None:
         assert str(path) in str(raised.value)
 
 
-def test_load__a_refused_program_shows_the_verifiers_words(tmp_path: Path) -> None:
+def test_load__a_refused_program_shows_the_verifiers_output(tmp_path: Path) -> None:
     source = """
     #include "packet.bpf.h"
     SEC("tc") int sluice_wrong(struct __sk_buff *skb) { return *(int *)(long)skb->data; }

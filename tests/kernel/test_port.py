@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bpf/port.bpf.c on frames as Open vSwitch sends them, and as the next hop gets them."""
+"""bpf/port.bpf.c on frames that Open vSwitch sends and the next hop receives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MACS = bytes.fromhex("0200000000020200000000aa")
 PORT = "eth0"
 NOT_ECT, ECT1, ECT0, CE = 0, 1, 2, 3
 SLOW_BPS = 100_000
-"""So slow that the queue drains less than one byte in 80 us, while a burst is sent."""
+"""A rate so low that the queue drains less than one byte during a burst of 80 us."""
 OPEN = PortSettings(rate_bps=10**9, mark_bytes=None, buffer_bytes=10**9)
 
 Port = tuple[PortProgram, socket.socket, Capture]
@@ -62,13 +62,13 @@ def frame(ip: bytes, tci: int | None = None) -> bytes:
 
 @pytest.fixture
 def link_bps() -> int:
-    """What HTB sends."""
+    """The rate at which HTB sends."""
     return 10**9
 
 
 @pytest.fixture
 def port(pair: Pair, link_bps: int) -> Iterator[Port]:
-    """The program on a's eth0, a packet socket that sends there as OVS does, and what b gets."""
+    """The program on a's eth0, a packet socket that sends there like OVS, and a capture at b."""
     make_queues(pair.a, PORT, link_bps)
     with pair.a:
         sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -79,7 +79,7 @@ def port(pair: Pair, link_bps: int) -> Iterator[Port]:
 
 
 def received(capture: Capture, count: int) -> list[tuple[bytes, int | None]]:
-    """Wait for `count` of our frames."""
+    """Wait for `count` frames of the test."""
     got: list[tuple[bytes, int | None]] = []
 
     def enough() -> bool:
@@ -106,7 +106,9 @@ def test_the_priority_tag_chooses_the_queue_and_goes(port: Port, pair: Pair, ip:
     assert [c.packets for c in program.counters(PORT)] == [q + 1 for q in range(8)]
     at_least = [q + 1 for q in range(8)]
     assert all(n >= want for n, want in zip(packets_by_queue(pair.a, PORT), at_least, strict=True))
-    assert packets_by_queue(pair.a, PORT)[1:] == at_least[1:], "classes below the first see only our packets"
+    assert packets_by_queue(pair.a, PORT)[1:] == at_least[1:], (
+        "only the test sends in the classes below the first"
+    )
     assert program.counters(PORT)[3].bytes == 4 * (len(sent[6]) - 4)
 
 
@@ -155,7 +157,7 @@ def test_frames_without_a_tag_go_to_queue_0(port: Port) -> None:
 
 @pytest.mark.parametrize("ip", [ipv4, ipv6])
 @pytest.mark.parametrize("ect", [ECT0, ECT1])
-def test_marks_what_finds_more_than_k_and_changes_nothing_else(port: Port, ip: Ip, ect: int) -> None:
+def test_marks_packets_that_find_more_than_k_and_changes_nothing_else(port: Port, ip: Ip, ect: int) -> None:
     program, sender, capture = port
     sent = [frame(ip(21 << 2 | ect, bytes(900)), 2 << 13) for _ in range(10)]
     length = len(sent[0]) - 4
@@ -170,7 +172,7 @@ def test_marks_what_finds_more_than_k_and_changes_nothing_else(port: Port, ip: I
     assert program.counters(PORT)[2].not_markable == 0
 
 
-def stand_at(program: PortProgram, level_bytes: int) -> None:
+def set_backlog(program: PortProgram, level_bytes: int) -> None:
     """Put this backlog into the port's virtual queue."""
     state = struct.pack("=QQQQIxxxx", level_bytes * 8 * 10**9, time.monotonic_ns(), 0, 0, 0)
     program._object.map("states").update(socket.if_nametoindex(PORT), state)
@@ -178,14 +180,14 @@ def stand_at(program: PortProgram, level_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("percent", [0, 10, 50, 90, 100])
-def test_ramp__in_a_steady_backlog_the_marked_share_is_the_lines(port: Port, percent: int) -> None:
-    """So wide a ramp that the test's own packets, which stay, move the backlog by 0.13 % of its width."""
+def test_ramp__a_steady_backlog_gives_the_lines_marked_share(port: Port, percent: int) -> None:
+    """The ramp is so wide that the test's waiting packets move the backlog by only 0.13 % of its width."""
     program, sender, capture = port
     count, standing, width = 2000, 200_000_000, 100_000_000
     low = standing - width * percent // 100 + (10**6 if percent == 0 else 0)
     high = low + width - (10**6 if percent == 100 else 0)
     program.set(PORT, PortSettings(SLOW_BPS, low, 10**9, mark_max_bytes=high))
-    stand_at(program, standing)
+    set_backlog(program, standing)
     codes = []
     for _ in range(count // 100):
         for _ in range(100):
@@ -202,16 +204,16 @@ def test_ramp__in_a_steady_backlog_the_marked_share_is_the_lines(port: Port, per
 
 
 def test_phantom_queue__marks_while_the_port_is_empty_and_drops_nothing(port: Port, pair: Pair) -> None:
-    """A frame every 10 ms at 1 Mb/s, gone after 7.6 ms: the port is empty each time, the phantom queue at 1 % grows."""
+    """A frame takes 7.6 ms at 1 Mb/s. One every 10 ms leaves the port empty, but the phantom queue at 1 % grows."""
     program, sender, capture = port
     data = frame(ipv4(ECT0, bytes(900)), 2 << 13)
     pair.a.sysctl(f"net.ipv6.conf.{PORT}.disable_ipv6", 1)
     few = 5 * len(data)
     program.set(PORT, PortSettings(10**6, None, 2 * few, phantom_mark_bytes=few, phantom_percent=1))
-    stand_at(program, 0)
+    set_backlog(program, 0)
     for _ in range(25):
         sender.send(data)
-        assert program.backlog_bytes(PORT) == len(data), "it found nothing"
+        assert program.backlog_bytes(PORT) == len(data), "the frame found an empty port"
         time.sleep(0.01)
     codes = ecn_of(received(capture, 25))
     assert codes[:6] == [ECT0] * 6, "the first six find at most five packets' worth"
@@ -228,9 +230,9 @@ def test_phantom_queue__marks_while_the_port_is_empty_and_drops_nothing(port: Po
 def test_settings__another_way_of_marking_while_packets_flow(
     port: Port,
 ) -> None:
-    """What a port does when the policy goes from K to a ramp, to a phantom queue and to none."""
+    """The policy changes from K to a ramp, to a phantom queue and to none."""
     program, sender, capture = port
-    stand_at(program, 50_000)
+    set_backlog(program, 50_000)
     for settings, want in (
         (PortSettings(SLOW_BPS, 40_000, 10**6), CE),
         (PortSettings(SLOW_BPS, 80_000, 10**6, mark_max_bytes=120_000), ECT0),
@@ -289,12 +291,12 @@ char LICENSE[] SEC("license") = "GPL";
 """
 
 
-def test_dqs__the_verifier_takes_the_law(tmp_path: Path) -> None:
+def test_dqs__the_verifier_accepts_the_law(tmp_path: Path) -> None:
     with open_object(compile_source("dqs", DQS_USER, tmp_path)) as dqs:
         assert dqs.program("sluice_dqs").id > 0
 
 
-def test_what_is_not_ecn_capable_is_never_marked(port: Port) -> None:
+def test_packets_without_ecn_are_never_marked(port: Port) -> None:
     program, sender, capture = port
     program.set(PORT, PortSettings(SLOW_BPS, mark_bytes=1, buffer_bytes=10**9))
     arp = MACS + b"\x08\x06" + bytes(46)
@@ -306,7 +308,7 @@ def test_what_is_not_ecn_capable_is_never_marked(port: Port) -> None:
     assert program.counters(PORT)[0].not_markable >= 3
 
 
-def test_drops_what_does_not_fit_the_buffer_whatever_its_queue(
+def test_drops_packets_beyond_the_buffer_in_every_queue(
     port: Port,
 ) -> None:
     program, sender, capture = port
@@ -320,8 +322,8 @@ def test_drops_what_does_not_fit_the_buffer_whatever_its_queue(
     assert sum(c.packets for c in program.counters(PORT)[1:]) == 4
 
 
-def test_the_virtual_queue_counts_a_packet_as_htb_does(port: Port, pair: Pair) -> None:
-    """With the priority tag: the qdisc was told the length before the tag was taken off."""
+def test_the_virtual_queue_counts_a_packet_like_htb(port: Port, pair: Pair) -> None:
+    """HTB counts the length with the priority tag, because the program removes the tag later."""
     program, sender, capture = port
     program.set(PORT, PortSettings(SLOW_BPS, mark_bytes=None, buffer_bytes=10**9))
     sent = [frame(ipv4(0, bytes(900)), 6 << 13) for _ in range(5)]
@@ -331,13 +333,13 @@ def test_the_virtual_queue_counts_a_packet_as_htb_does(port: Port, pair: Pair) -
     received(capture, len(sent))
     by_htb = sent_and_backlog_bytes(pair.a, PORT)[0] - before
     assert by_htb == sum(map(len, sent))
-    assert 0 <= by_htb - program.backlog_bytes(PORT) < 100, "but for what has drained meanwhile"
+    assert 0 <= by_htb - program.backlog_bytes(PORT) < 100, "the difference has drained in the meantime"
     assert program.counters(PORT)[6].bytes == by_htb - 4 * len(sent)
 
 
 @pytest.mark.parametrize("link_bps", [8_000_000])
-def test_late__is_what_the_port_ought_to_have_sent_and_did_not(port: Port, link_bps: int) -> None:
-    """40 packets of 0.98 ms; when 20 have left, another one comes. A port of four times the rate had been empty."""
+def test_late__is_the_time_of_the_packets_that_the_port_owes(port: Port, link_bps: int) -> None:
+    """Another packet arrives when 20 of 40 packets of 0.98 ms have left. At four times the rate, none would wait."""
     program, sender, capture = port
     data = frame(ipv4(0, bytes(950)))
     late_ms = {}
@@ -386,11 +388,11 @@ def test_attach__again_keeps_counters_and_a_new_process_takes_over(port: Port, p
         assert successor.counters(PORT)[4].packets == 1
         assert program.counters(PORT)[4].packets == 1
     assert "sluice_port" in pair.a.run("tc", "filter", "show", "dev", PORT, "egress"), (
-        "it outlives its process"
+        "the program outlives its process"
     )
 
 
-def test_attach__a_port_made_anew_starts_from_zero(pair: Pair) -> None:
+def test_attach__a_new_port_with_an_old_name_starts_from_zero(pair: Pair) -> None:
     with PortProgram() as program, pair.a:
         program.attach(PORT, OPEN)
         first = program.counters(PORT)
@@ -419,12 +421,12 @@ def test_attach__leaves_the_filters_of_others_and_their_order(port: Port, pair: 
     received(capture, 1)
     shown = pair.a.run("tc", "-s", "filter", "show", "dev", PORT, "egress")
     assert "mirred" in shown
-    assert "Sent 0 bytes" not in shown, "the filter behind ours is asked"
+    assert "Sent 0 bytes" not in shown, "the kernel calls the filter after Sluice's"
     program.detach(PORT)
     assert "mirred" in pair.a.run("tc", "filter", "show", "dev", PORT, "egress")
 
 
-def test_attach__says_what_is_wrong(pair: Pair) -> None:
+def test_attach__names_the_problem(pair: Pair) -> None:
     with PortProgram() as program, pair.a:
         with pytest.raises(SluiceError, match="no port nowhere0"):
             program.attach("nowhere0", OPEN)

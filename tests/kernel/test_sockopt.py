@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The setsockopt hook on real sockets: what include/sluice.h promises, byte by byte and errno by errno."""
+"""The setsockopt hook on real sockets follows include/sluice.h in every byte and errno."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def sock(hook: Attachment) -> Iterator[socket.socket]:
 
 @pytest.fixture(params=FAMILIES, ids=["ipv4", "ipv6"])
 def ends(hook: Attachment, pair: Pair, request: pytest.FixtureRequest) -> Iterator[list[socket.socket]]:
-    """A connection: who dialled, who accepted."""
+    """Both ends of a connection: the connecting one, the accepting one."""
     with listen(pair.b, request.param, FAMILIES[request.param]["b"]) as listener:
         both = dial(pair.a, listener)
     yield list(both)
@@ -67,15 +67,15 @@ def ends(hook: Attachment, pair: Pair, request: pytest.FixtureRequest) -> Iterat
         end.close()
 
 
-def tell(sock: socket.socket, *values: int | bytes) -> None:
+def declare(sock: socket.socket, *values: int | bytes) -> None:
     sock.setsockopt(SOL_SLUICE, SLUICE_FLOW, FLOW.pack(*values))
 
 
-def tell_size(sock: socket.socket, size_bytes: int) -> None:
-    tell(sock, SIZE, 0, size_bytes, 0, 0, 0, 0, b"")
+def declare_size(sock: socket.socket, size_bytes: int) -> None:
+    declare(sock, SIZE, 0, size_bytes, 0, 0, 0, 0, b"")
 
 
-def told(sock: socket.socket) -> tuple[Any, ...]:
+def declared(sock: socket.socket) -> tuple[Any, ...]:
     """Return the fields of the flow, in the order of the header. The last one is bytes, the others are numbers."""
     return FLOW.unpack(sock.getsockopt(SOL_SLUICE, SLUICE_FLOW, FLOW.size))
 
@@ -97,7 +97,7 @@ def tcp_state(sock: socket.socket) -> int:
 
 
 def refusal(action: Callable[[], object]) -> int:
-    """The errno; 0 when there was none."""
+    """Return the errno of an action, 0 if it succeeds."""
     try:
         action()
     except OSError as error:
@@ -119,13 +119,13 @@ def map_exists(map_id: int) -> bool:
     return fd >= 0
 
 
-# -- what was told comes back
+# -- a declaration comes back
 
 
 def test_flow__every_field_comes_back(sock: socket.socket) -> None:
     before_ns = time.monotonic_ns()
-    tell(sock, *FULL)
-    fields, quench, size, deadline_ns, elapsed_ns, importance, share, name = told(sock)
+    declare(sock, *FULL)
+    fields, quench, size, deadline_ns, elapsed_ns, importance, share, name = declared(sock)
     took_ns = time.monotonic_ns() - before_ns
     assert (fields, quench, size, importance, share) == (FULL[0] | CONTROL, 2, 200_000, 2500, 250)
     assert FULL[3] - took_ns <= deadline_ns <= FULL[3]
@@ -146,36 +146,36 @@ def test_flow__every_field_comes_back(sock: socket.socket) -> None:
     ],
 )
 def test_flow__the_limits_of_each_field(sock: socket.socket, values: tuple[Any, ...]) -> None:
-    tell(sock, *FULL)
-    tell(sock, *values)
-    fields, *others, name = told(sock)
+    declare(sock, *FULL)
+    declare(sock, *values)
+    fields, *others, name = declared(sock)
     assert (fields, *others) == (values[0] | CONTROL, *values[1:-1]), (
-        "the new flow, and nothing of the one before"
+        "only the new flow, without fields of the last one"
     )
     assert name.rstrip(b"\0") == control(sock)
 
 
 def test_flow__the_deadline_counts_down_and_passes(sock: socket.socket) -> None:
-    tell(sock, DEADLINE, 0, 0, 1, 0, 0, 0, b"")
-    assert told(sock)[3] < 0
-    tell(sock, DEADLINE, 0, 0, 2**63 - 1, 0, 0, 0, b"")
-    assert 2**63 - 1 - 10**10 < told(sock)[3] < 2**63 - 1
+    declare(sock, DEADLINE, 0, 0, 1, 0, 0, 0, b"")
+    assert declared(sock)[3] < 0
+    declare(sock, DEADLINE, 0, 0, 2**63 - 1, 0, 0, 0, b"")
+    assert 2**63 - 1 - 10**10 < declared(sock)[3] < 2**63 - 1
 
 
-def test_flow__of_a_socket_of_which_nothing_was_told(sock: socket.socket) -> None:
-    assert told(sock) == (CONTROL, 0, 0, 0, 0, 0, 0, control(sock).ljust(16, b"\0"))
+def test_flow__of_a_socket_without_a_declaration(sock: socket.socket) -> None:
+    assert declared(sock) == (CONTROL, 0, 0, 0, 0, 0, 0, control(sock).ljust(16, b"\0"))
     assert sock.getsockopt(SOL_SLUICE, SLUICE_STATE, STATE_BYTES) == bytes(STATE_BYTES)
 
 
 def test_flow__selects_the_control(sock: socket.socket) -> None:
     for name in (b"reno", b"cubic", b"reno"):
-        tell(sock, CONTROL, 0, 0, 0, 0, 0, 0, name)
+        declare(sock, CONTROL, 0, 0, 0, 0, 0, 0, name)
         assert control(sock) == name
-    tell(sock, *FULL)
-    assert control(sock) == b"reno", "it stays until another one is told"
+    declare(sock, *FULL)
+    assert control(sock) == b"reno", "the control stays until another one is declared"
 
 
-def test_get__more_room_than_needed_is_filled_as_far(sock: socket.socket) -> None:
+def test_get__a_larger_buffer_is_filled_in_part(sock: socket.socket) -> None:
     assert len(sock.getsockopt(SOL_SLUICE, SLUICE_FLOW, 200)) == FLOW.size
     assert len(sock.getsockopt(SOL_SLUICE, SLUICE_STATE, 200)) == STATE.size == STATE_BYTES
 
@@ -190,7 +190,7 @@ WRONG = {
     "a deadline in the past": (DEADLINE, 0, 0, -1, 0, 0, 0, b""),
     "a deadline that is not declared": (0, 0, 0, 1, 0, 0, 0, b""),
     "elapsed without a deadline": (0, 0, 0, 0, 1, 0, 0, b""),
-    "begun before the machine": (DEADLINE, 0, 0, 1, 2**63, 0, 0, b""),
+    "a start before the boot": (DEADLINE, 0, 0, 1, 2**63, 0, 0, b""),
     "importance 0": (IMPORTANCE, 0, 0, 0, 0, 0, 0, b""),
     "importance above 8": (IMPORTANCE, 0, 0, 0, 0, 8001, 0, b""),
     "a share above 1": (IMPORTANCE, 0, 0, 0, 0, 1000, 1001, b""),
@@ -207,17 +207,17 @@ WRONG = {
 
 
 @pytest.mark.parametrize("values", WRONG.values(), ids=WRONG)
-def test_refused__einval_and_the_socket_is_as_it_was(
+def test_refused__einval_and_the_socket_is_unchanged(
     ends: list[socket.socket], values: tuple[Any, ...]
 ) -> None:
     sender, receiver = ends
     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
-    tell(sender, *FULL)
+    declare(sender, *FULL)
     send_and_receive(sender, receiver, 5000)
-    wait_until(lambda: acked_bytes(sender) == 5000, "all bytes to be acknowledged")
-    before = told(sender)
-    assert refusal(lambda: tell(sender, *values)) == errno.EINVAL
-    after = told(sender)
+    wait_until(lambda: acked_bytes(sender) == 5000, "all bytes are acknowledged")
+    before = declared(sender)
+    assert refusal(lambda: declare(sender, *values)) == errno.EINVAL
+    after = declared(sender)
     assert after[:3] + after[5:] == before[:3] + before[5:]
     assert after[3] - before[3] == before[4] - after[4] <= 0, "the same deadline, the same start"
     assert (acked_bytes(sender), control(sender)) == (5000, b"cubic")
@@ -226,20 +226,20 @@ def test_refused__einval_and_the_socket_is_as_it_was(
 @pytest.mark.parametrize("size_bytes", [0, 1, 4, FLOW.size - 1, FLOW.size + 1, 4096, 10_000])
 def test_refused__another_length(sock: socket.socket, size_bytes: int) -> None:
     assert refusal(lambda: sock.setsockopt(SOL_SLUICE, SLUICE_FLOW, bytes(size_bytes))) == errno.EINVAL
-    assert told(sock)[0] == CONTROL
+    assert declared(sock)[0] == CONTROL
 
 
 def test_refused__less_room(sock: socket.socket) -> None:
     for option, size_bytes in ((SLUICE_FLOW, FLOW.size), (SLUICE_STATE, STATE.size)):
         for room in (1, size_bytes - 1):
-            wanted = (SOL_SLUICE, option, room)
-            assert refusal(partial(sock.getsockopt, *wanted)) == errno.EINVAL
+            arguments = (SOL_SLUICE, option, room)
+            assert refusal(partial(sock.getsockopt, *arguments)) == errno.EINVAL
 
 
 def test_refused__unknown_options_and_setting_the_state(sock: socket.socket) -> None:
     for option in (SLUICE_STATE, 0, 3):
-        wanted = (SOL_SLUICE, option, bytes(FLOW.size))
-        assert refusal(partial(sock.setsockopt, *wanted)) == errno.ENOPROTOOPT
+        arguments = (SOL_SLUICE, option, bytes(FLOW.size))
+        assert refusal(partial(sock.setsockopt, *arguments)) == errno.ENOPROTOOPT
     assert refusal(lambda: sock.getsockopt(SOL_SLUICE, 3, FLOW.size)) == errno.ENOPROTOOPT
 
 
@@ -256,13 +256,13 @@ def test_refused__unknown_options_and_setting_the_state(sock: socket.socket) -> 
 )
 def test_refused__not_a_tcp_socket(hook: Attachment, kind: tuple[int, int, int]) -> None:
     with socket.socket(*kind) as other:
-        assert refusal(lambda: tell(other, *FULL)) == errno.EOPNOTSUPP
-        assert refusal(lambda: told(other)) == errno.EOPNOTSUPP
+        assert refusal(lambda: declare(other, *FULL)) == errno.EOPNOTSUPP
+        assert refusal(lambda: declared(other)) == errno.EOPNOTSUPP
 
 
 def test_refused__a_listener(hook: Attachment, pair: Pair) -> None:
     with listen(pair.b, socket.AF_INET6, "::") as listener:
-        assert refusal(lambda: tell(listener, *FULL)) == errno.EOPNOTSUPP
+        assert refusal(lambda: declare(listener, *FULL)) == errno.EOPNOTSUPP
         assert refusal(lambda: acked_bytes(listener)) == errno.EOPNOTSUPP
 
 
@@ -286,7 +286,7 @@ print(*select(own.rstrip(b"\\0")), *select(b"cubic"), *select(b"sluice_nothing")
 """
 
 
-def test_unprivileged__tells_and_reads_and_gets_no_control_that_it_may_not_have(
+def test_unprivileged__declares_and_reads_but_gets_no_restricted_control(
     hook: Attachment, pair: Pair
 ) -> None:
     allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
@@ -308,10 +308,10 @@ def test_unprivileged__tells_and_reads_and_gets_no_control_that_it_may_not_have(
     assert second.split() == [str(n) for n in (0, 0, cubic, cubic, errno.EINVAL, errno.ENOENT)]
 
 
-# -- options of others
+# -- other options
 
 
-def test_others__options_are_untouched(ends: list[socket.socket]) -> None:
+def test_other_options__are_unchanged(ends: list[socket.socket]) -> None:
     sender = ends[0]
     for level, option, value in (
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -327,12 +327,12 @@ def test_others__options_are_untouched(ends: list[socket.socket]) -> None:
     )
 
 
-def test_others__values_larger_than_the_kernel_shows_to_programs(ends: list[socket.socket]) -> None:
+def test_other_options__values_larger_than_the_kernel_shows_to_programs(ends: list[socket.socket]) -> None:
     sender = ends[0]
     sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, struct.pack("=i", 88).ljust(20_000, b"\0"))
     assert sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 88
     info = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1000)
-    room, length = ctypes.create_string_buffer(65536), ctypes.c_int(65536)  # Python gives 1024 bytes at most
+    room, length = ctypes.create_string_buffer(65536), ctypes.c_int(65536)  # Python passes at most 1024 bytes
     libc = ctypes.CDLL(None, use_errno=True)
     option = (socket.IPPROTO_TCP, socket.TCP_INFO, room, ctypes.byref(length))
     assert libc.getsockopt(sender.fileno(), *option) == 0, os.strerror(ctypes.get_errno())
@@ -345,31 +345,31 @@ def test_others__values_larger_than_the_kernel_shows_to_programs(ends: list[sock
 
 def test_acked_bytes__of_both_ends_exactly(ends: list[socket.socket]) -> None:
     for one, other in (ends, ends[::-1]):
-        tell_size(one, 300_000)
+        declare_size(one, 300_000)
         assert acked_bytes(one) == 0
         send_and_receive(one, other, 300_000)
-        wait_until(partial(has_acked, one, 300_000), "exactly what was sent to be acknowledged")
+        wait_until(partial(has_acked, one, 300_000), "exactly the sent bytes are acknowledged")
 
 
 def test_acked_bytes__restart_with_each_flow_of_a_connection(ends: list[socket.socket]) -> None:
     sender, receiver = ends
     for size_bytes in (1, 70_000, 1448, 2):
-        tell_size(sender, size_bytes)
+        declare_size(sender, size_bytes)
         assert acked_bytes(sender) == 0
         send_and_receive(sender, receiver, size_bytes)
-        wait_until(partial(has_acked, sender, size_bytes), f"{size_bytes} bytes to be acknowledged")
+        wait_until(partial(has_acked, sender, size_bytes), f"{size_bytes} bytes are acknowledged")
 
 
-def test_acked_bytes__a_flow_begins_behind_what_still_waits(ends: list[socket.socket]) -> None:
+def test_acked_bytes__a_flow_begins_after_waiting_data(ends: list[socket.socket]) -> None:
     sender, receiver = ends
     sender.setblocking(False)
     waiting = 0
-    while True:  # nobody reads: fill both buffers
+    while True:  # fill both buffers, because no one reads
         try:
             waiting += sender.send(bytes(65536))
         except BlockingIOError:
             break
-    tell_size(sender, 1000)
+    declare_size(sender, 1000)
     assert acked_bytes(sender) == 0
     sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 24)
     received = 0
@@ -380,27 +380,27 @@ def test_acked_bytes__a_flow_begins_behind_what_still_waits(ends: list[socket.so
             with contextlib.suppress(BlockingIOError):
                 pending = pending[sender.send(pending) :]
         received += len(receiver.recv(1 << 20))
-    wait_until(lambda: acked_bytes(sender) == 1000, "the bytes of the second flow alone")
+    wait_until(lambda: acked_bytes(sender) == 1000, "only the bytes of the second flow are acknowledged")
 
 
-def test_acked_bytes__the_fin_is_none(ends: list[socket.socket]) -> None:
+def test_acked_bytes__without_the_fin(ends: list[socket.socket]) -> None:
     sender, receiver = ends
-    tell_size(sender, 5000)
+    declare_size(sender, 5000)
     send_and_receive(sender, receiver, 5000)
     sender.shutdown(socket.SHUT_WR)
     assert receiver.recv(1) == b""
-    wait_until(lambda: tcp_state(sender) == TCP_FIN_WAIT2, "the FIN to be acknowledged")
+    wait_until(lambda: tcp_state(sender) == TCP_FIN_WAIT2, "the FIN is acknowledged")
     assert acked_bytes(sender) == 5000
     receiver.close()
-    wait_until(lambda: tcp_state(sender) == TCP_CLOSE, "the other FIN")
+    wait_until(lambda: tcp_state(sender) == TCP_CLOSE, "the other FIN arrives")
     assert acked_bytes(sender) == 5000
 
 
 def test_acked_bytes__after_a_reset(ends: list[socket.socket]) -> None:
     sender, receiver = ends
-    tell_size(sender, 5000)
+    declare_size(sender, 5000)
     send_and_receive(sender, receiver, 5000)
-    wait_until(lambda: acked_bytes(sender) == 5000, "all to be acknowledged")
+    wait_until(lambda: acked_bytes(sender) == 5000, "all bytes are acknowledged")
     receiver.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
     receiver.close()
     wait_until(lambda: tcp_state(sender) == TCP_CLOSE, "the reset")
@@ -408,62 +408,62 @@ def test_acked_bytes__after_a_reset(ends: list[socket.socket]) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=["ipv4", "ipv6"])
-def test_told_before_connect__the_flow_begins_with_the_connection(
+def test_declared_before_connect__the_flow_begins_with_the_connection(
     hook: Attachment, pair: Pair, family: socket.AddressFamily
 ) -> None:
     with listen(pair.b, family, FAMILIES[family]["b"]) as listener:
         with pair.a:
             sender = socket.socket(family, socket.SOCK_STREAM)
         with sender:
-            tell_size(sender, 4000)
+            declare_size(sender, 4000)
             assert acked_bytes(sender) == 0
             sender.connect(listener.getsockname()[:2])
             receiver, _ = listener.accept()
             assert acked_bytes(sender) == 0
             send_and_receive(sender, receiver, 4000)
-            wait_until(lambda: acked_bytes(sender) == 4000, "exactly what was sent")
+            wait_until(lambda: acked_bytes(sender) == 4000, "exactly the sent bytes are acknowledged")
             receiver.close()
 
 
-def test_told_while_connecting(hook: Attachment, pair: Pair) -> None:
-    """Nobody has the address yet, so that the SYN cannot have been answered."""
+def test_declared_while_connecting(hook: Attachment, pair: Pair) -> None:
+    """No host has the address yet, so no host can have answered the SYN."""
     with listen(pair.b, socket.AF_INET, "0.0.0.0") as listener:
         with pair.a:
             sender = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         with sender:
             sender.setblocking(False)
             assert sender.connect_ex(("10.9.0.77", listener.getsockname()[1])) == errno.EINPROGRESS
-            tell_size(sender, 4000)
+            declare_size(sender, 4000)
             assert tcp_state(sender) == TCP_SYN_SENT
             pair.b.run("ip", "addr", "add", "10.9.0.77/24", "dev", "eth0")
             receiver, _ = listener.accept()
             assert acked_bytes(sender) == 0
             send_and_receive(sender, receiver, 4000)
-            wait_until(lambda: acked_bytes(sender) == 4000, "exactly what was sent")
+            wait_until(lambda: acked_bytes(sender) == 4000, "exactly the sent bytes are acknowledged")
             receiver.close()
 
 
-def test_told_while_fast_open_holds_the_syn_back(hook: Attachment, pair: Pair) -> None:
+def test_declared_while_fast_open_delays_the_syn(hook: Attachment, pair: Pair) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         with pair.a:
             sender = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         with sender:
             sender.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
             sender.connect(listener.getsockname())
-            tell_size(sender, 4000)
+            declare_size(sender, 4000)
             assert sender.send(bytes(4000)) == 4000
             receiver, _ = listener.accept()
-            wait_until(lambda: acked_bytes(sender) == 4000, "exactly what was sent")
+            wait_until(lambda: acked_bytes(sender) == 4000, "exactly the sent bytes are acknowledged")
             receiver.close()
 
 
 # -- the congestion control, and its readings
 
 
-def test_state__is_what_the_control_wrote_and_begins_anew_with_a_flow(sock: socket.socket) -> None:
+def test_state__is_the_controls_and_restarts_with_a_flow(sock: socket.socket) -> None:
     with load("sockopt") as same:
         flows = same.map("sluice_flow_1")
-        tell(sock, *FULL)
+        declare(sock, *FULL)
         written = bytes(range(1, STATE_BYTES + 1))
         value = flows.lookup(sock.fileno())
         assert value is not None
@@ -472,8 +472,8 @@ def test_state__is_what_the_control_wrote_and_begins_anew_with_a_flow(sock: sock
             sock.fileno(), value[:told_bytes] + written + b"\1" * (len(value) - told_bytes - STATE_BYTES)
         )
         read = sock.getsockopt(SOL_SLUICE, SLUICE_STATE, STATE_BYTES)
-        assert read == written[:8] + bytes(8) + written[16:], "all but the bytes, which are counted"
-        tell(sock, *FULL)
+        assert read == written[:8] + bytes(8) + written[16:], "everything except the counted bytes"
+        declare(sock, *FULL)
         assert sock.getsockopt(SOL_SLUICE, SLUICE_STATE, STATE_BYTES) == bytes(STATE_BYTES)
         assert (flows.lookup(sock.fileno()) or b"")[told_bytes:] == bytes(len(value) - told_bytes)
 
@@ -481,19 +481,19 @@ def test_state__is_what_the_control_wrote_and_begins_anew_with_a_flow(sock: sock
 # -- attaching
 
 
-def test_two_hooks__the_second_stays_out_of_it(hook: Attachment, cgroup: Cgroup) -> None:
+def test_two_hooks__the_second_ignores_the_call(hook: Attachment, cgroup: Cgroup) -> None:
     second = Attachment(cgroup=cgroup.folder)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-        tell(sock, *FULL)
-        assert told(sock)[2] == FULL[2]
-        assert refusal(lambda: tell(sock, SIZE, 0, 0, 0, 0, 0, 0, b"")) == errno.EINVAL
+        declare(sock, *FULL)
+        assert declared(sock)[2] == FULL[2]
+        assert refusal(lambda: declare(sock, SIZE, 0, 0, 0, 0, 0, 0, b"")) == errno.EINVAL
         assert refusal(lambda: sock.getsockopt(SOL_SLUICE, 3, 56)) == errno.ENOPROTOOPT
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         hook.close()
-        assert told(sock)[2] == FULL[2], "both share what was told"
-        tell_size(sock, 5)
-        assert told(sock)[2] == 5
+        assert declared(sock)[2] == FULL[2], "both hooks share the declaration"
+        declare_size(sock, 5)
+        assert declared(sock)[2] == 5
     second.close()
     second.close()
 
@@ -505,18 +505,18 @@ def test_attach__a_hundred_times_leaves_nothing(cgroup: Cgroup) -> None:
         programs += attachment.program_ids
         maps += map_ids(attachment.program_ids)
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-            tell(sock, *FULL)
+            declare(sock, *FULL)
         attachment.close()
         files = files or open_files()
         assert open_files() == files, f"round {round_}"
     assert len(set(programs)) == 2 * ROUNDS
     wait_until(lambda: not any(program_exists(i) for i in programs), "the kernel frees every program")
-    mine = {i for i in maps if maps.count(i) <= 2}  # the shared map may be held by an agent elsewhere
+    mine = {i for i in maps if maps.count(i) <= 2}  # an agent elsewhere may hold the shared map
     wait_until(lambda: not any(map_exists(i) for i in mine), "the kernel frees every map")
 
 
 def map_ids(program_ids: list[int]) -> list[int]:
-    """Of the maps that programs use."""
+    """Return the ids of the maps that programs use."""
     return [i for program in program_ids for i in _map_ids(program)]
 
 
@@ -535,7 +535,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_attach__goes_with_its_process(cgroup: Cgroup, tmp_path: Path) -> None:
+def test_attach__ends_with_its_process(cgroup: Cgroup, tmp_path: Path) -> None:
     script = (
         "import sys, signal, pathlib; from dataplane.sockopt import Attachment;"
         "held = Attachment(cgroup=pathlib.Path(sys.argv[1]));"
@@ -543,17 +543,17 @@ def test_attach__goes_with_its_process(cgroup: Cgroup, tmp_path: Path) -> None:
     )
     output = tmp_path / "ids"
     holder = spawn([sys.executable, "-c", script, str(cgroup.folder)], log_file=output)
-    wait_until(lambda: output.read_text().endswith("\n"), "the other process's hook")
+    wait_until(lambda: output.read_text().endswith("\n"), "the other process attaches its hook")
     ids = [int(word) for word in output.read_text().split()]
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-        tell(sock, *FULL)
-        assert told(sock)[2] == FULL[2]
+        declare(sock, *FULL)
+        assert declared(sock)[2] == FULL[2]
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    wait_until(lambda: not any(program_exists(i) for i in ids), "the hook to go with its process")
+    wait_until(lambda: not any(program_exists(i) for i in ids), "the hook ends with its process")
 
 
-def test_ensure__uses_anothers_and_takes_over_when_it_has_gone(cgroup: Cgroup) -> None:
+def test_ensure__uses_another_hook_and_takes_over_after_its_end(cgroup: Cgroup) -> None:
     if answers():
         pytest.skip("an agent on this machine holds the hook")
     with SocketHook() as first, SocketHook() as second:
@@ -569,19 +569,19 @@ def test_ensure__uses_anothers_and_takes_over_when_it_has_gone(cgroup: Cgroup) -
     assert not answers()
 
 
-def test_without_an_agent__what_the_header_says(cgroup: Cgroup) -> None:
+def test_without_an_agent__the_errors_of_the_header(cgroup: Cgroup) -> None:
     if answers():
         pytest.skip("an agent on this machine holds the hook")
     for family, get in ((socket.AF_INET, errno.EOPNOTSUPP), (socket.AF_INET6, errno.ENOPROTOOPT)):
         with socket.socket(family, socket.SOCK_STREAM) as sock:
-            assert refusal(partial(tell, sock, *FULL)) == errno.ENOPROTOOPT
-            assert refusal(partial(told, sock)) == get
+            assert refusal(partial(declare, sock, *FULL)) == errno.ENOPROTOOPT
+            assert refusal(partial(declared, sock)) == get
 
 
-# -- machines that lack something
+# -- machines that lack a feature
 
 
-def test_load__a_damaged_object_says_so(cgroup: Cgroup, tmp_path: Path) -> None:
+def test_load__a_damaged_object_is_named(cgroup: Cgroup, tmp_path: Path) -> None:
     whole = build.ensure("sockopt").read_bytes()
     for name, data in (("empty", b""), ("half", whole[: len(whole) // 2])):
         path = tmp_path / f"{name}.bpf.o"
@@ -590,7 +590,7 @@ def test_load__a_damaged_object_says_so(cgroup: Cgroup, tmp_path: Path) -> None:
             Attachment(path, cgroup.folder)
 
 
-def test_load__a_refused_program_shows_the_verifiers_words(cgroup: Cgroup, tmp_path: Path) -> None:
+def test_load__a_refused_program_shows_the_verifiers_output(cgroup: Cgroup, tmp_path: Path) -> None:
     source = (build.SOURCES / "sockopt.bpf.c").read_text()
     check = "return value + size_bytes <= end ? value : NULL;"
     assert source.count(check) == 1
@@ -600,8 +600,8 @@ def test_load__a_refused_program_shows_the_verifiers_words(cgroup: Cgroup, tmp_p
     assert "invalid access to packet" in str(raised.value)
 
 
-def test_attach__where_there_is_no_control_group(tmp_path: Path) -> None:
-    """A folder of another file system: the kernel refuses, and the message says where and what to do."""
+def test_attach__without_a_control_group(tmp_path: Path) -> None:
+    """The kernel refuses a folder of another file system. The message names the folder and the remedy."""
     with pytest.raises(
         EnvironmentLacking, match=f"cannot attach the setsockopt hook to {tmp_path}: .*sluice doctor"
     ):
@@ -622,7 +622,7 @@ def test_kernel_without_cgroup_bpf(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert not sockopt._kernel_lacks_the_hook()
     monkeypatch.setattr(
         sockopt, "PROGRAM_TYPE_CGROUP_SOCKOPT", 0
-    )  # the unspecified one, which no kernel takes
+    )  # the unspecified type, which no kernel accepts
     (tmp_path / "refused.bpf.o").write_bytes(b"")
     with pytest.raises(EnvironmentLacking, match="CONFIG_CGROUP_BPF"):
         Attachment(tmp_path / "refused.bpf.o")

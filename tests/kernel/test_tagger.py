@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bpf/tag.bpf.c on real transfers, as the receiver's wire sees them."""
+"""bpf/tag.bpf.c on real transfers, captured at the receiver."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAMILIES = pytest.mark.parametrize(
 
 
 def first_byte(packets: list[Packet]) -> int:
-    """Sequence number of the first byte of data: the one behind the SYN."""
+    """Return the sequence number of the first data byte, which follows the SYN."""
     return next(packet.seq for packet in packets if packet.flags & SYN) + 1
 
 
@@ -42,7 +42,7 @@ def expected_tag(packet: Packet, start: int) -> int:
 
 
 @FAMILIES
-def test_every_segment_carries_what_the_flow_had_sent_before_it(
+def test_every_segment_carries_the_attained_service_before_it(
     pair: Pair, family: socket.AddressFamily, host: str
 ) -> None:
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, family, host, "reno") as listener:
@@ -89,7 +89,7 @@ def test_acks_carry_the_tag_of_their_own_direction(
 def test_the_fin_of_a_direction_without_data_is_untagged(
     pair: Pair, family: socket.AddressFamily, host: str
 ) -> None:
-    """The receiver of a flow closes its silent half: no flow has completed there."""
+    """The receiver closes its direction. No flow has completed there."""
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, family, host) as listener:
         tagger_attach(tagger, pair.b)
         client, server = dial(pair.a, listener)
@@ -104,7 +104,7 @@ def test_the_fin_of_a_direction_without_data_is_untagged(
                 packets.extend(capture.packets())
                 return any(p.flags & FIN for p in packets)
 
-            wait_until(fin_is_back, "a FIN comes back")
+            wait_until(fin_is_back, "the FIN comes back")
     silent = [p for p in packets if p.protocol == socket.IPPROTO_TCP]
     assert {p.dscp for p in silent if p.flags & FIN} == {0}
     assert {p.dscp for p in silent if not p.flags & (FIN | SYN)} == {1}
@@ -116,7 +116,7 @@ def tagger_attach(tagger: Tagger, ns: Namespace) -> None:
         assert tagger.is_attached("eth0")
 
 
-def test_counters_are_what_left(pair: Pair) -> None:
+def test_counters_are_the_sent_packets(pair: Pair) -> None:
     with Tagger(TagSettings(LONG_GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
         with Capture(pair.b, "eth0") as capture:
@@ -139,7 +139,7 @@ def test_a_message_after_the_idle_gap_starts_again_at_tag_1(pair: Pair) -> None:
         client, server = dial(pair.a, listener)
         with Capture(pair.b, "eth0") as capture:
             send_and_receive(client, server, 20_000)
-            time.sleep(1.5 * GAP_S)  # idle time is what is tested
+            time.sleep(1.5 * GAP_S)  # the test needs real idle time
             first = data_of(capture.packets())
             send_and_receive(client, server, 20_000)
             second = data_of(capture.packets())
@@ -152,8 +152,8 @@ def test_a_message_after_the_idle_gap_starts_again_at_tag_1(pair: Pair) -> None:
     assert second[0].seq == (first[0].seq + 20_000) % 2**32
 
 
-def test_a_retransmission_after_the_gap_keeps_its_tag_and_the_flow_goes_on(pair: Pair) -> None:
-    """The receiver refuses frames for longer than the gap, by another hardware address; its wire still shows them."""
+def test_a_retransmission_after_the_gap_keeps_its_tag_and_the_flow_continues(pair: Pair) -> None:
+    """For longer than the gap, the receiver has another hardware address. Its capture still shows the frames."""
     with Tagger(TagSettings(GAP_NS)) as tagger, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         tagger_attach(tagger, pair.a)
         client, server = dial(pair.a, listener)
@@ -163,8 +163,8 @@ def test_a_retransmission_after_the_gap_keeps_its_tag_and_the_flow_goes_on(pair:
             mac = hardware_address(pair.b)
             pair.b.run("ip", "link", "set", "dev", "eth0", "address", "02:00:00:00:00:99")
             client.sendall(bytes(5000))
-            lost = wait_until(lambda: data_of(capture.packets()), "packets that nobody takes")
-            time.sleep(1.5 * GAP_S)  # idle time is what is tested
+            lost = wait_until(lambda: data_of(capture.packets()), "packets that no host accepts")
+            time.sleep(1.5 * GAP_S)  # the test needs real idle time
             pair.b.run("ip", "link", "set", "dev", "eth0", "address", mac)
             received = 0
             while received < 5000:
@@ -264,7 +264,7 @@ def test_a_new_gap_takes_effect_at_once(pair: Pair) -> None:
     assert data[0].dscp == ATTAINED_FIRST
 
 
-def test_detach__leaves_packets_alone(pair: Pair) -> None:
+def test_detach__leaves_packets_unchanged(pair: Pair) -> None:
     with Tagger() as tagger, pair.a, Capture(pair.b, "eth0") as capture:
         tagger.attach("eth0")
         assert tagger.detach("eth0")
@@ -275,8 +275,8 @@ def test_detach__leaves_packets_alone(pair: Pair) -> None:
         assert {p.dscp for p in capture.packets()} == {0}
 
 
-def test_pure_acks_exist_in_the_capture(pair: Pair) -> None:
-    """The capture itself: it must see packets without data, or the tests above would prove less than they say."""
+def test_the_capture_sees_pure_acks(pair: Pair) -> None:
+    """The capture must see packets without data, because the tests above rely on it."""
     with Capture(pair.a, "eth0") as capture, listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         client, server = dial(pair.a, listener)
         send_and_receive(client, server, 100_000)
@@ -286,9 +286,7 @@ def test_pure_acks_exist_in_the_capture(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("urgent_after_bytes", [0, 50_000])
-def test_a_deadline_flow_carries_its_urgency_from_where_it_is_asked_to(
-    pair: Pair, urgent_after_bytes: int
-) -> None:
+def test_a_deadline_flow_carries_its_urgency_after_the_set_bytes(pair: Pair, urgent_after_bytes: int) -> None:
     settings = TagSettings(LONG_GAP_NS, deadlines=True, urgent_after_bytes=urgent_after_bytes)
     with (
         contextlib.closing(Attachment()),
@@ -309,4 +307,4 @@ def test_a_deadline_flow_carries_its_urgency_from_where_it_is_asked_to(
     assert bool(head) == bool(urgent_after_bytes)
     assert all(found == expected for found, expected in head)
     assert rest
-    assert all(URGENCY_FIRST <= tag < urgency_tag(URGENCY_ONE) for tag in rest), "there is time enough"
+    assert all(URGENCY_FIRST <= tag < urgency_tag(URGENCY_ONE) for tag in rest), "there is enough time"

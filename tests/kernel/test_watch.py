@@ -34,7 +34,7 @@ RESET_ON_CLOSE = struct.pack("@ii", 1, 0)
 
 @pytest.fixture
 def watch(pair: Pair) -> Iterator[Watch]:
-    """Of the host a."""
+    """A watch of host a."""
     with pair.a:
         made = Watch()
     yield made
@@ -42,7 +42,7 @@ def watch(pair: Pair) -> Iterator[Watch]:
 
 
 class Ends:
-    """Collects what a watch tells has ended."""
+    """Collects the connections that a watch reports as ended."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -64,7 +64,7 @@ def ended(watch: Watch, count: int = 1) -> list[Connection]:
 
 
 def sockets_closed(ns: Namespace) -> None:
-    """Until no connection of the namespace is left: whatever was to be said has been said."""
+    """Wait until no connection of the namespace is left, so that the kernel has reported all."""
     wait_until(lambda: not ns.run("ss", "-Htn").strip(), "all connections have ended")
 
 
@@ -104,10 +104,10 @@ def test_a_connection_in_full(
 
 
 @FAMILIES
-def test_the_end_that_was_called(
+def test_the_accepting_end(
     pair: Pair, watch: Watch, family: socket.AddressFamily, client: str, server: str
 ) -> None:
-    """Data goes from the watched listener to who called; it closes first."""
+    """The watched listener sends data to the connecting end and closes first."""
     with listen(pair.a, family, client) as listener:
         port = listener.getsockname()[1]
         caller, called = dial(pair.b, listener)
@@ -152,9 +152,9 @@ def test_the_last_byte_counts_not_the_silence_after_it(pair: Pair, watch: Watch)
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 20_000)
-        wait_until(lambda: watch.live()[0].sent_at_ns is not None, "everything is acknowledged")
+        wait_until(lambda: watch.live()[0].sent_at_ns is not None, "all data is acknowledged")
         said_ns = time.monotonic_ns()
-        time.sleep(0.3)  # silence is what is tested
+        time.sleep(0.3)  # the test needs real silence
         close_in_order(near, far)
         (connection,) = ended(watch)
     assert connection.sent_at_ns is not None
@@ -171,16 +171,17 @@ def test_iperf_shows_while_it_runs_and_when_it_has_ended(
         iperf = spawn(["iperf", "-s", *v6], log_file=Path("/dev/null"))
     try:
         wait_until(lambda: ":5001" in pair.b.run("ss", "-Hltn"), "the iperf server listens")
-        said: list[str] = []
+        reports: list[str] = []
 
         def send() -> None:
-            said.append(pair.a.run("iperf", "-c", server, "-t", "2", "-y", "C", "-b", "50M", *v6))
+            reports.append(pair.a.run("iperf", "-c", server, "-t", "2", "-y", "C", "-b", "50M", *v6))
 
         sender = threading.Thread(target=send)
         sender.start()
         (first,) = wait_until(watch.live, "it lives")
         more = wait_until(
-            lambda: [c for c in watch.live() if c.sent_bytes > first.sent_bytes + 1_000_000], "it goes on"
+            lambda: [c for c in watch.live() if c.sent_bytes > first.sent_bytes + 1_000_000],
+            "iperf continues",
         )
         assert more[0].cookie == first.cookie
         sender.join(20)
@@ -188,7 +189,7 @@ def test_iperf_shows_while_it_runs_and_when_it_has_ended(
     finally:
         stop(iperf)
     assert connection.cookie == first.cookie
-    assert connection.sent_bytes == int(said[0].strip().splitlines()[-1].split(",")[7])
+    assert connection.sent_bytes == int(reports[0].strip().splitlines()[-1].split(",")[7])
     assert (connection.read_ns - connection.start_ns) / 1e9 == pytest.approx(2.0, abs=0.5)
     assert not watch.live()
 
@@ -262,7 +263,7 @@ def test_without_data__no_record(pair: Pair, watch: Watch) -> None:
 
 
 def test_reset_by_the_other_end(pair: Pair, watch: Watch) -> None:
-    """The receiver leaves data unread and goes: the sender is told, and so are we."""
+    """The receiver closes with unread data. The sender gets a reset, and the watch reports it."""
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         near.sendall(bytes(5000))
@@ -278,7 +279,7 @@ def test_reset_by_the_other_end(pair: Pair, watch: Watch) -> None:
     assert not watch.ended(), "the program's close() is no second end"
 
 
-def test_aborted_here_with_data_under_way(pair: Pair, watch: Watch) -> None:
+def test_aborted_here_with_data_in_flight(pair: Pair, watch: Watch) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 10_000)
@@ -293,7 +294,7 @@ def test_aborted_here_with_data_under_way(pair: Pair, watch: Watch) -> None:
 
 
 def fill(sock: socket.socket) -> int:
-    """Write until no more goes in; returns how much did."""
+    """Write until the buffers are full, and return the number of bytes."""
     sock.setblocking(False)
     written = 0
     with contextlib.suppress(BlockingIOError):
@@ -302,7 +303,7 @@ def fill(sock: socket.socket) -> int:
     return written
 
 
-def test_half_closed__the_other_direction_goes_on(pair: Pair, watch: Watch) -> None:
+def test_half_closed__the_other_direction_continues(pair: Pair, watch: Watch) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 3000)
@@ -321,7 +322,7 @@ def test_half_closed__the_other_direction_goes_on(pair: Pair, watch: Watch) -> N
 
 
 def test_retransmissions_and_timeouts_are_counted(pair: Pair, watch: Watch) -> None:
-    """The receiver refuses frames for a while, by another hardware address."""
+    """For a while, the receiver has another hardware address and so refuses frames."""
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 10_000)
@@ -344,7 +345,7 @@ def test_retransmissions_and_timeouts_are_counted(pair: Pair, watch: Watch) -> N
 
 
 def run_ss(ns: Namespace) -> int:
-    """Total retransmissions of the namespace's one connection, as ss says: retrans:now/total."""
+    """Return the total retransmissions of the namespace's one connection, from ss (retrans:now/total)."""
     words = ns.run("ss", "-Htin").split()
     return next((int(w.split("/")[1]) for w in words if w.startswith("retrans:")), 0)
 
@@ -370,14 +371,14 @@ def test_two_thousand_short_connections__none_is_missed(pair: Pair, watch: Watch
 
 
 def wait_acknowledged(sock: socket.socket) -> None:
-    """TCP_INFO's tcpi_unacked: nothing is under way."""
+    """Wait until no data is in flight (tcpi_unacked of TCP_INFO)."""
     offset = 24
     while struct.unpack_from("@I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), offset)[0]:
         pass
 
 
-def test_when_nobody_reads_what_does_not_fit_is_counted(pair: Pair, watch: Watch) -> None:
-    """The ring has room for some 6,500 records."""
+def test_losses_of_a_full_ring_are_counted(pair: Pair, watch: Watch) -> None:
+    """The ring holds about 6,500 records."""
     count = 8000
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         listener.listen(256)
@@ -395,7 +396,7 @@ def test_when_nobody_reads_what_does_not_fit_is_counted(pair: Pair, watch: Watch
     assert losses.connections == 0
 
 
-def test_what_was_there_before_is_adopted(pair: Pair) -> None:
+def test_earlier_connections_are_adopted(pair: Pair) -> None:
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 70_000)
@@ -431,7 +432,7 @@ def test_a_socket_that_connects_again_is_another_connection(pair: Pair, watch: W
 
 
 def disconnect(sock: socket.socket) -> None:
-    """connect() to AF_UNSPEC, which Python's socket module does not offer."""
+    """Call connect() with AF_UNSPEC, which Python's socket module lacks."""
     sock.setblocking(True)
     nowhere = ctypes.create_string_buffer(16)
     assert ctypes.CDLL(None).connect(sock.fileno(), nowhere, 16) == 0
@@ -450,7 +451,7 @@ def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def test_attached_and_detached_again_and_again__nothing_is_left(pair: Pair) -> None:
+def test_attached_and_detached_many_times__nothing_is_left(pair: Pair) -> None:
     programs, maps, files = tracing_programs(), watch_maps(), open_files()
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
@@ -465,8 +466,8 @@ def test_attached_and_detached_again_and_again__nothing_is_left(pair: Pair) -> N
             watch.live()
         close_in_order(near, far)
     assert open_files() == files
-    wait_until(  # fewer, when the kernel has meanwhile let go of an earlier test's
-        lambda: tracing_programs() <= programs and watch_maps() <= maps, "the kernel has let go of everything"
+    wait_until(  # fewer, if the kernel has freed those of an earlier test in the meantime
+        lambda: tracing_programs() <= programs and watch_maps() <= maps, "the kernel has freed all objects"
     )
 
 
@@ -482,4 +483,4 @@ def test_a_killed_process_leaves_nothing(pair: Pair) -> None:
         assert process.stdout.readline()
         assert tracing_programs() > programs
         process.kill()
-    wait_until(lambda: tracing_programs() <= programs, "the programs have gone with their process")
+    wait_until(lambda: tracing_programs() <= programs, "the programs ended with their process")

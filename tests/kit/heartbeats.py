@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heartbeats of agents that are well; a test changes what it is about."""
+"""Heartbeats of healthy agents. A test changes the fields that it judges."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ LIVING = LivingConnection(
     congestion_control="cubic",
     srtt_us=250.0,
 )
-"""A connection of another program."""
+"""A connection of a program that is no part of Sluice."""
 
 
 def host_heartbeat(**changes: Any) -> HostHeartbeat:
@@ -79,7 +79,7 @@ def host_heartbeat(**changes: Any) -> HostHeartbeat:
 
 
 def watching(*connections: LivingConnection, lost: int = 0) -> HostHeartbeat:
-    """Of a host on which these connections live."""
+    """Return the heartbeat of a host with these open connections."""
     status = WatchStatus(watching=True, lost=lost, living=len(connections), connections=connections)
     return host_heartbeat(watch=status)
 
@@ -93,6 +93,6 @@ def queue_counters(*, marked: int = 0, dropped: int = 0) -> QueueCounters:
 
 
 def document(heartbeat: Heartbeat, **changes: Any) -> dict[str, Any]:
-    """The heartbeat as an agent sends it, with keys changed; None leaves a key out."""
+    """Return the heartbeat as an agent sends it, with keys changed. None leaves a key out."""
     changed = {**heartbeat_document(heartbeat), **changes}
     return {key: value for key, value in changed.items() if value is not None}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Did the machine stand still during a test? Tests that judge times are skipped by this measurement, never by guess.
+"""Measures whether the machine stalled during a test. A test that judges times is skipped only by this measurement.
 
     @pytest.mark.timing(stall_ms=50)
 
-Such a test may fail because a virtual machine or a busy processor held every process up for longer than that. Then it
-is skipped, and the reason names the longest stall. A failure on a steady machine is a failure.
+Such a test may fail because a virtual machine or a busy CPU delayed every process for longer than that. Then pytest
+skips it with the longest stall as the reason. If the machine was steady, the failure counts.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ _LONGEST = struct.Struct("d")
 
 
 class Steadiness:
-    """How late a process wakes up that only sleeps: the longest delay so far, in seconds."""
+    """How late a process wakes up that only sleeps."""
 
     def __init__(self, shared: mmap.mmap) -> None:
         self._shared = shared
 
     @property
     def longest_stall_s(self) -> float:
+        """The longest delay so far."""
         longest: float = _LONGEST.unpack_from(self._shared)[0]
         return longest
 
 
 @contextmanager
 def watched_machine() -> Iterator[Steadiness]:
-    """Watch from a process of its own, which no other thread of the test can hold up."""
+    """Watch the machine from a separate process, because threads of the test would delay one in its own process."""
     with mmap.mmap(-1, _LONGEST.size) as shared:
         pid = os.fork()
         if pid == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network tier: real Open vSwitch, real kernel TCP, in namespaces that the tests make."""
+"""The network tier: real Open vSwitch and real kernel TCP, in namespaces that the tests make."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from topologies.testbed import Testbed
 
 HERE = Path(__file__).parent
 RATE_BPS = 20_000_000
-"""Low enough that two senders in Python overload a port also on a busy machine."""
+"""Low enough that two senders in Python overload a port even on a busy machine."""
 
 
 def _lacking() -> str | None:
@@ -33,7 +33,7 @@ def _lacking() -> str | None:
     try:
         run(["unshare", "--net", "--pid", "--mount", "--fork", "--mount-proc", "true"])
     except CommandFailed as error:
-        return f"may not make namespaces here: {error.output.strip()}"
+        return f"cannot make namespaces here: {error.output.strip()}"
     return None
 
 
@@ -47,20 +47,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def queue_of_tag(tag: int) -> int:
-    """The map of the tests: any one would do that uses all queues."""
+    """Return the queue of a tag. The tests need any map that uses all queues."""
     return tag % 8
 
 
 def install(bed: Testbed, queue_of_tag: Callable[[int], int] = queue_of_tag) -> None:
-    """Rules without a controller."""
+    """Install rules without a controller."""
     for command in static_flows.install(bed.topology, queue_of_tag):
         bed.ovs(command.argv, stdin=command.stdin)
 
 
+def listens(bed: Testbed, host: str, port: str) -> bool:
+    """Return whether a program on the host listens on the TCP port."""
+    return f":{port}" in bed.exec(host, ["ss", "-ltn"])
+
+
 @pytest.fixture(scope="session")
 def start_testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Testbed]]:
-    """Start testbeds that end with the tests, without a controller unless one is given."""
-    started = []
+    """A function that starts testbeds, by default without a controller. They end with the tests."""
+    started: list[Testbed] = []
 
     def start(kind: str, *, parameters: dict[str, Any] | None = None, **settings: Any) -> Testbed:
         graph = topologies.build(kind, **(parameters or {}))
@@ -75,7 +80,7 @@ def start_testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
 
 @pytest.fixture(scope="module")
 def testbed(start_testbed: Callable[..., Testbed]) -> Iterator[Testbed]:
-    """One switch, four hosts at 20 Mb/s, every queue in use, no marking; shared by the tests of a file."""
+    """One switch, four hosts at 20 Mb/s, every queue in use, no marking. The tests of a file share it."""
     bed = start_testbed("single", parameters={"hosts": 4, "host_rate_bps": RATE_BPS})
     install(bed)
     yield bed
@@ -89,7 +94,7 @@ def measurements() -> dict[str, Any]:
 
 @pytest.fixture
 def measured(request: pytest.FixtureRequest, measurements: dict[str, Any]) -> Callable[..., Any]:
-    """Take a measurement once per file."""
+    """A function that takes each measurement once per file."""
 
     def once(name: str, measure: Callable[[], Any]) -> Any:
         if name not in measurements:

@@ -50,14 +50,14 @@ class Script:
 
     process: subprocess.Popen[bytes]
     output: Path
-    """Everything that it has printed."""
+    """Everything that the script has printed."""
 
     def printed(self) -> str:
-        """Return what it has printed so far."""
+        """Return what the script has printed so far."""
         return self.output.read_text()
 
     def wait_printed(self, word: str, *, interval_s: float = 0.02, timeout_s: float = 20.0) -> None:
-        """Wait until it has printed the word."""
+        """Wait until the script has printed the word."""
         wait_until(
             lambda: word in self.printed(),
             f"the script prints {word!r}",
@@ -98,15 +98,15 @@ class Controlled:
         self.controller = self.bed.spawn(None, argv, log_file=self.folder / "controller.log")
 
     def kill_controller(self) -> None:
-        """kill -9, once the switches are set to come back soon (a few seconds after they first connected)."""
+        """Send SIGKILL, once the switches reconnect quickly (a few seconds after they first connected)."""
         assert self.controller is not None
-        wait_until(self._switches_are_configured, "the switches heed max_backoff", timeout_s=20)
+        wait_until(self._switches_are_configured, "the switches apply max_backoff", timeout_s=20)
         self.controller.kill()
         self.controller.wait()
 
     def _switches_are_configured(self) -> bool:
-        said = self.bed.ovs(["ovs-vsctl", "--bare", "--columns=external_ids", "list", "Controller"])
-        return said.count("while-connected") == len(self.topology.switches)
+        output = self.bed.ovs(["ovs-vsctl", "--bare", "--columns=external_ids", "list", "Controller"])
+        return output.count("while-connected") == len(self.topology.switches)
 
     def wait_applied(self, timeout_s: float = 20.0) -> None:
         """Wait until the newest policy has been applied."""
@@ -117,15 +117,15 @@ class Controlled:
 
         wait_until(applied, "the policy is applied", timeout_s=timeout_s)
 
-    def wait_standing(self, since: float, timeout_s: float = 5.0) -> None:
-        """Wait until the controller has said after `since` (epoch) that every switch stands at the newest policy."""
+    def wait_in_effect(self, since: float, timeout_s: float = 5.0) -> None:
+        """Wait for a report after `since` (epoch, s) that every switch has the newest policy in effect."""
 
-        def standing() -> bool:
+        def in_effect() -> bool:
             rows = [row for row in observed.all_switches(self.engine) if row["seen_at"] > since]
             right = [row for row in rows if row["connected"] and row["policy_version"] == self.version]
             return len(right) == len(self.topology.switches)
 
-        wait_until(standing, "every switch stands at the newest policy", timeout_s=timeout_s)
+        wait_until(in_effect, "every switch has the newest policy", timeout_s=timeout_s)
 
     def apply(self, document: Mapping[str, Any]) -> None:
         self.put_policy(document)
@@ -135,7 +135,7 @@ class Controlled:
         return self.bed.ovs(["ovs-ofctl", "-O", "OpenFlow13", *argv])
 
     def rules(self, switch: str, table: int | None = None) -> dict[int, InstalledRule]:
-        """Installed rules by cookie (those that count nothing share theirs, and the last one is kept)."""
+        """Return installed rules by cookie. Rules that count nothing share a cookie, and this keeps the last."""
         text = self.ofctl("dump-flows", switch, *([] if table is None else [f"table={table:d}"]))
         rules = {}
         for line in text.splitlines():
@@ -147,12 +147,12 @@ class Controlled:
         return rules
 
     def normal_form(self, switch: str) -> list[str]:
-        """All rules as text without what changes by itself, to compare tables with."""
+        """Return all rules as text for comparisons, without counters and ages."""
         text = self.ofctl("dump-flows", "--no-stats", switch)
         return sorted(line.strip() for line in text.splitlines() if "actions=" in line)
 
     def queue_map(self, switch: str, port: int) -> dict[int, int]:
-        """Installed queue of each tag code at a port."""
+        """Return the installed queue of each tag code at a port."""
         rules = self.rules(switch, table=Table.MAP).values()
         return {
             r.cookie & 0xFF: r.queue
@@ -161,7 +161,7 @@ class Controlled:
         }
 
     def queue_packets(self, switch: str, port: int) -> list[int]:
-        """Transmitted packets of each queue, as OpenFlow counts them."""
+        """Return the transmitted packets of each queue, by OpenFlow's counters."""
         text = self.ofctl("queue-stats", switch, str(port))
         counts = {int(q): int(n) for q, n in re.findall(r"queue (\d+): bytes=\d+, pkts=(\d+)", text)}
         return [counts[queue] for queue in sorted(counts)]

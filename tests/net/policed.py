@@ -90,11 +90,11 @@ class Network(Controlled):
         ]
 
     def tagger(self, host: str) -> None:
-        """Tag what the host sends, as its agent would."""
+        """Tag the host's packets, as its agent would."""
         self.spawn_python(host, TAGGER, f"{host}-eth0").wait_printed("ready", timeout_s=30)
 
     def stream(self, host: str, dscp: int) -> tuple[subprocess.Popen[bytes], float]:
-        """Send endlessly under one tag. Returns the process and the time (epoch, s) at which it began to send."""
+        """Send without end under one tag. Returns the process and its start time (epoch, s)."""
         script = self.spawn_python(host, STREAM, self.address("h1"), dscp)
         self.streams.append(script.process)
         script.wait_printed("\n", interval_s=0.01)
@@ -112,7 +112,9 @@ class Network(Controlled):
 
     def wait_named(self, host: str, timeout_s: float = 20.0) -> float:
         """Wait until the API names the host. Returns the time (epoch, s)."""
-        wait_until(lambda: host in self.sanctions(), f"{host} is named", interval_s=0.02, timeout_s=timeout_s)
+        wait_until(
+            lambda: host in self.sanctions(), f"the API names {host}", interval_s=0.02, timeout_s=timeout_s
+        )
         return time.time()
 
     def wait_restored(self, host: str, timeout_s: float = 60.0) -> None:

@@ -9,7 +9,7 @@ RATE = "50Mbit"
 
 
 def scenario(name: str, **tables: Any) -> dict[str, Any]:
-    """10 KB flows from h3 to h1 on an idle network; tables replace the default ones."""
+    """Return a scenario with 10 KB flows from h3 to h1 on an idle network. `tables` replace the default ones."""
     document: dict[str, Any] = {
         "name": name,
         "seed": 1,

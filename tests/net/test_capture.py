@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.net
 
 
 @pytest.fixture(scope="module")
-def bed(tmp_path_factory):
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     if os.geteuid() != 0:
         pytest.skip("needs root")
     folder = tmp_path_factory.mktemp("bed")
@@ -28,14 +30,14 @@ def bed(tmp_path_factory):
         yield bed
 
 
-def pid_of(bed):
+def pid_of(bed: Testbed) -> int:
     (running,) = [found for found in running_testbeds() if found.folder == bed.settings.run_dir]
     return running.pid
 
 
-def test_capture__the_packets_of_a_port(bed, tmp_path):
+def test_capture__the_packets_of_a_port(bed: Testbed, tmp_path: Path) -> None:
     out = tmp_path / "new" / "x.pcap"
-    counted = []
+    counted: list[int] = []
     thread = threading.Thread(
         target=lambda: counted.append(capture("s1:2", 3.0, out, testbed_pid=pid_of(bed)))
     )
@@ -49,7 +51,7 @@ def test_capture__the_packets_of_a_port(bed, tmp_path):
     assert [path.name for path in out.parent.iterdir()] == ["x.pcap"]
 
 
-def test_capture__an_unknown_port_and_a_file_that_cannot_be_written(bed, tmp_path):
+def test_capture__an_unknown_port_and_a_file_that_cannot_be_written(bed: Testbed, tmp_path: Path) -> None:
     with pytest.raises(FieldError, match="s1:1, s1:2"):
         capture("s7:1", 1.0, tmp_path / "x.pcap", testbed_pid=pid_of(bed))
     (tmp_path / "folder.pcap").mkdir()

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host whose tags are not true is named, loses what it has gained by them, and is restored when it behaves."""
+"""The controller names a host with wrong tags, demotes it, and restores it when its tags are right again."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -53,8 +54,8 @@ print(count)
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory):
-    """h3 and h4 are honest; nobody tags what the others send."""
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    """h3 and h4 have a tagger and are honest. The other hosts have none."""
     network = Network(tmp_path_factory.mktemp("cheats"))
     network.tagger("h3")
     network.tagger("h4")
@@ -63,30 +64,30 @@ def network(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def amnesty(network):
-    """Afterwards nobody sends, and nobody is known to have lied."""
+def amnesty(network: Network) -> Iterator[None]:
+    """After each test, no host sends, and the controller knows of no wrong tags."""
     network.apply(POLICY)
     yield
     for process in network.streams:
         stop(process)
     network.streams.clear()
     network.apply(POLICY | {"tag_burst": 0})
-    wait_until(lambda: not network.sanctions(), "nobody is demoted")
+    wait_until(lambda: not network.sanctions(), "no host is demoted")
 
 
 @pytest.fixture
-def long_flow(network):
-    """An honest one, in the last queue by now."""
+def long_flow(network: Network) -> None:
+    """An honest flow that is long enough for the last queue."""
     network.stream("h3", 0)
     before = network.got("h3")
     wait_until(lambda: network.got("h3") - before > 5_000_000, "the honest flow is long", timeout_s=20)
 
 
-def test_a_host_that_says_top_priority_is_named_and_loses_what_it_gained(network, long_flow):
+def test_a_host_with_top_priority_tags_is_named_and_loses_its_gain(network: Network, long_flow: None) -> None:
     network.apply(POLICY | {"tag_burst": 0})
     cheat, _ = network.stream("h2", TOP)
     cheating, honest = network.rates("h2", "h3", for_s=2)
-    assert honest < 0.3 * cheating, "unpoliced, the lie pays"
+    assert honest < 0.3 * cheating, "without policing, wrong tags pay off"
     assert not network.sanctions()
     stop(cheat)
     network.apply(POLICY)
@@ -98,7 +99,10 @@ def test_a_host_that_says_top_priority_is_named_and_loses_what_it_gained(network
     assert row["sent_bytes"] > row["limit_bytes"]
     assert network.address("h2") in row["flow"]
     demoted = cookie(Table.INGRESS, 2, tags.BACKGROUND, 0)
-    wait_until(lambda: network.rules("s1", Table.INGRESS)[demoted].packets > 100, "it is background traffic")
+    wait_until(
+        lambda: network.rules("s1", Table.INGRESS)[demoted].packets > 100,
+        "the host's traffic is background traffic",
+    )
     first, last = network.queue_packets("s1", 1)[:2]
     cheating, honest = network.rates("h2", "h3", for_s=3)
     assert honest > 0.25 * (honest + cheating)
@@ -111,35 +115,37 @@ def test_a_host_that_says_top_priority_is_named_and_loses_what_it_gained(network
     assert demoted_rules(network) == 0
 
 
-def demoted_rules(network):
+def demoted_rules(network: Network) -> int:
     return sum("set_field" in rule.actions for rule in network.rules("s1", Table.CONDUCT).values())
 
 
-def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network, long_flow):
+def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network: Network, long_flow: None) -> None:
     network.stream("h5", TOP)
     network.wait_named("h5")
     row, restored = network.sanctions()["h5"], len(network.events("host-restored"))
-    wait_until(lambda: demoted_rules(network) == 6, "the rules are there")
+    wait_until(lambda: demoted_rules(network) == 6, "the rules are installed")
     before = network.rules("s1", Table.CONDUCT)
     network.kill_controller()
     restarted = time.time()
     network.start_controller()
-    network.wait_standing(restarted, timeout_s=20)
+    network.wait_in_effect(restarted, timeout_s=20)
     after = network.rules("s1", Table.CONDUCT)
     assert {n: rule.actions for n, rule in after.items()} == {n: rule.actions for n, rule in before.items()}
-    assert all(after[n].duration_s > before[n].duration_s for n in before), "no rule was written again"
+    assert all(after[n].duration_s > before[n].duration_s for n in before), (
+        "the controller wrote no rule again"
+    )
     network.apply({"scheme": "mlfq-adaptive", "queues": 2})
     assert demoted_rules(network) == 6
     assert network.sanctions()["h5"] == row
     assert len(network.events("host-restored")) == restored
     network.tagger("h5")
     network.wait_restored("h5", timeout_s=20)
-    before = network.got("h5")
-    wait_until(lambda: network.got("h5") > before + 1_000_000, "the flow that lied goes on honestly")
+    received = network.got("h5")
+    wait_until(lambda: network.got("h5") > received + 1_000_000, "the flow continues with right tags")
     assert not network.sanctions()
 
 
-def test_where_tags_decide_nothing_nobody_is_demoted(network):
+def test_no_host_is_demoted_if_tags_decide_nothing(network: Network) -> None:
     network.stream("h6", TOP)
     network.wait_named("h6")
     network.apply({"scheme": "tcp"})
@@ -149,21 +155,21 @@ def test_where_tags_decide_nothing_nobody_is_demoted(network):
 
 @pytest.mark.parametrize("traffic", [MANY_CONNECTIONS, PERSISTENT], ids=["many connections", "persistent"])
 @pytest.mark.parametrize("buffer_bytes", [360_000, 9_000], ids=["", "and retransmissions"])
-def test_honest_hosts_are_suspected_at_most(network, traffic, buffer_bytes):
-    """Two at once, into one link; where its buffer holds six packets, many are sent twice and more often."""
+def test_honest_hosts_are_suspected_at_most(network: Network, traffic: str, buffer_bytes: int) -> None:
+    """Two hosts share a link. With a buffer of six packets, TCP sends many packets twice or more often."""
     network.bed.set_marking(None, buffer_bytes)
     accused = len(network.events("host-demoted"))
     network.stream("h4", 0)
     busy = network.spawn_python("h3", traffic, network.address("h1"), 6)
-    looked = []
+    watched: list[bool] = []
 
-    def done():
-        looked.append(cookie(Table.CONDUCT, 3, 6, 0) in network.rules("s1", Table.CONDUCT))
+    def done() -> bool:
+        watched.append(cookie(Table.CONDUCT, 3, 6, 0) in network.rules("s1", Table.CONDUCT))
         return busy.process.poll() is not None
 
-    wait_until(done, "the busy host is done", interval_s=0.2, timeout_s=30)
+    wait_until(done, "the busy host has finished", interval_s=0.2, timeout_s=30)
     assert int(busy.printed()) > 50
     if traffic == PERSISTENT and buffer_bytes > 9_000:
-        assert any(looked), "its flows were counted one by one"
+        assert any(watched), "the switch counted its flows one by one"
     network.bed.set_marking(None)
     assert len(network.events("host-demoted")) == accused

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller and real Open vSwitch: rules, counters, changes under traffic, and every kind of death."""
+"""The controller and real Open vSwitch: rules, counters, changes under traffic, and every kind of crash."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import shutil
 import socket
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +19,12 @@ from controller.cookies import cookie, cookie_table
 from controller.pipeline import Table
 from policy import tags
 from policy.desired import Policy
+from policy.graph import Topology
 from policy.queue_map import queue_map
 from runtime.process import stop
 from runtime.wait import wait_until
 from store import observed
-from tests.net.controlled import Controlled
+from tests.net.controlled import Controlled, Script
 
 pytestmark = [
     pytest.mark.net,
@@ -102,13 +106,14 @@ print("received", len(seen), flush=True)
 """
 
 
-def topologies_build(kind, **parameters):
+def topologies_build(kind: str, **parameters: Any) -> Topology:
     topologies = pytest.importorskip("topologies")
-    return topologies.build(kind, host_rate_bps=100_000_000, **parameters)
+    topology: Topology = topologies.build(kind, host_rate_bps=100_000_000, **parameters)
+    return topology
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory):
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controlled]:
     """One switch, three hosts, controller running."""
     controlled = Controlled(topologies_build("single", hosts=3), tmp_path_factory.mktemp("single"), PIAS)
     try:
@@ -119,17 +124,19 @@ def network(tmp_path_factory):
         controlled.close()
 
 
-def wait_line(script, word):
-    return wait_until(
+def wait_line(script: Script, word: str) -> str:
+    """Return the first output line from the word on."""
+    found = wait_until(
         lambda: re.search(rf"{word}.*", script.printed()), f"the script prints {word}", timeout_s=20
-    )[0]
+    )
+    return found[0]
 
 
-def settled_queue_packets(network, port):
-    """Queue counters once they have stopped moving."""
+def settled_queue_packets(network: Controlled, port: int) -> list[int]:
+    """Return the queue counters once they no longer change."""
     last = network.queue_packets("s1", port)
 
-    def still():
+    def still() -> bool:
         nonlocal last
         now, before = network.queue_packets("s1", port), last
         last = now
@@ -139,7 +146,7 @@ def settled_queue_packets(network, port):
     return last
 
 
-def test_the_policy_is_reported_as_applied_with_the_thresholds_of_every_port(network):
+def test_the_policy_is_reported_as_applied_with_the_thresholds_of_every_port(network: Controlled) -> None:
     network.apply(PIAS)
     thresholds = observed.latest_thresholds(network.engine)
     snapped = tuple(tags.snap_to_edge(t) for t in Policy.from_document(PIAS).thresholds)
@@ -152,27 +159,27 @@ def test_the_policy_is_reported_as_applied_with_the_thresholds_of_every_port(net
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "dctcp", "pias", "mlfq-adaptive"])
-def test_every_port_maps_as_the_policy_says(network, scheme):
+def test_every_port_has_the_queue_map_of_the_policy(network: Controlled, scheme: str) -> None:
     network.apply({"scheme": scheme})
     policy = Policy.from_document({"scheme": scheme})
-    wanted = dict(enumerate(queue_map(policy, policy.thresholds)))
+    expected = dict(enumerate(queue_map(policy, policy.thresholds)))
     for port in (1, 2, 3):
         installed = network.queue_map("s1", port)
         assert installed.pop(tags.TAG_COUNT) == 0
-        assert installed == wanted
+        assert installed == expected
 
 
 @pytest.mark.parametrize("option", ["-4", "-6"])
-def test_hosts_reach_each_other(network, option):
+def test_hosts_reach_each_other(network: Controlled, option: str) -> None:
     for host in network.topology.hosts[1:]:
         address = host.ipv4 if option == "-4" else host.ipv6
-        said = network.bed.exec("h1", ["ping", option, "-c", "3", "-i", "0.05", "-W", "2", address])
-        assert " 0% packet loss" in said
+        output = network.bed.exec("h1", ["ping", option, "-c", "3", "-i", "0.05", "-W", "2", address])
+        assert " 0% packet loss" in output
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_each_queue_counts_what_the_tag_says(network, family):
-    """All 64 code points, 20 packets each; queue 0 may carry a neighbour discovery beside them."""
+def test_each_queue_counts_the_packets_of_its_tags(network: Controlled, family: socket.AddressFamily) -> None:
+    """All 64 code points, 20 packets each. Queue 0 may also carry a neighbour discovery."""
     network.apply(PIAS)
     queue_of = queue_map(Policy.from_document(PIAS), Policy.from_document(PIAS).thresholds)
     expected = [0] * 8
@@ -190,7 +197,7 @@ def test_each_queue_counts_what_the_tag_says(network, family):
     assert expected[0] <= moved[0] <= expected[0] + 5
 
 
-def test_queue_samples_reach_the_store(network):
+def test_queue_samples_reach_the_store(network: Controlled) -> None:
     before = time.time()
     wait_until(
         lambda: len({s.port for s in observed.port_history(network.engine, before)}) == 3,
@@ -201,8 +208,10 @@ def test_queue_samples_reach_the_store(network):
     assert len(sample.queue_bytes) == len(sample.queue_packets) == 8
 
 
-def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_done(network, tmp_path):
-    """2000 packets/s in the bucket whose queue changes, twelve changes, and the table read over and over."""
+def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_done(
+    network: Controlled, tmp_path: Path
+) -> None:
+    """2000 packets/s have the tag whose queue changes twelve times, while the test reads the table."""
     network.apply(AT_10KB)
     maps = {
         name: dict(enumerate(queue_map(policy, policy.thresholds))) | {tags.TAG_COUNT: 0}
@@ -217,14 +226,14 @@ def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_d
     )
     counters = [network.rules("s1", Table.MAP)[rule]]
     stream = network.spawn_python("h1", NUMBERED_STREAM, address, tag, 2000, until)
-    seen = set()
+    seen: set[str] = set()
     for turn in range(12):
         network.put_policy((AT_1MB, AT_10KB)[turn % 2])
         deadline = time.monotonic() + 0.5
         while time.monotonic() < deadline:
             rules = network.rules("s1", Table.MAP)
             counters.append(rules[rule])
-            by_port = {}
+            by_port: dict[int, dict[int, int]] = {}
             for r in rules.values():
                 if "set_queue" in r.actions:
                     by_port.setdefault(r.cookie >> 16 & 0xFFFF, {})[r.cookie & 0xFF] = r.queue
@@ -241,7 +250,7 @@ def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_d
     assert received == sent
     assert [c.packets for c in counters] == sorted(c.packets for c in counters)
     assert [c.duration_s for c in counters] == sorted(c.duration_s for c in counters)
-    # A stream of so many packets shows in the rule's counter, which no change has reset.
+    # The rule's counter contains the whole stream, because no change has reset it.
     wait_until(
         lambda: network.rules("s1", Table.MAP)[rule].packets >= counters[0].packets + sent,
         "all packets are counted",
@@ -249,8 +258,8 @@ def test_a_change_under_traffic_loses_nothing_resets_nothing_and_is_never_half_d
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_thresholds_follow_the_sizes_of_completed_flows(network, version):
-    """Every flow ends in the bucket up to 10 KB; the port that they leave through adapts and the others do not."""
+def test_thresholds_follow_the_sizes_of_completed_flows(network: Controlled, version: int) -> None:
+    """Every flow ends in the bucket up to 10 KB. Their egress port adapts, and the others do not."""
     network.apply({"scheme": "mlfq-adaptive", "queues": 2, "thresholds": ["1000KB"], "window_ms": 10_000})
     host = network.topology.hosts[1]
     address = host.ipv4 if version == 4 else host.ipv6
@@ -268,24 +277,24 @@ def test_thresholds_follow_the_sizes_of_completed_flows(network, version):
     assert changes["s1:2"].flows >= 5
     assert changes["s1:3"].thresholds_bytes == (1_000_000,)
     edge = tags.attained_tag(10_000)
-    wait_until(lambda: network.queue_map("s1", 2)[edge + 1] == 1, "the rules stand at the threshold")
+    wait_until(lambda: network.queue_map("s1", 2)[edge + 1] == 1, "the rules have the threshold")
     assert network.queue_map("s1", 2)[edge] == 0
     assert network.queue_map("s1", 3)[edge + 1] == 0
 
 
-def test_a_restarted_controller_touches_no_rule_that_is_right(network, tmp_path):
-    """kill -9; packets flow meanwhile; afterwards every rule is as old, and has counted as much, as before."""
+def test_a_restarted_controller_changes_no_right_rule(network: Controlled, tmp_path: Path) -> None:
+    """Packets flow during the outage. After it, no rule is newer and no counter is lower than before."""
     network.apply(AT_10KB)
     before, form = network.rules("s1"), network.normal_form("s1")
     died = time.monotonic()
     network.kill_controller()
-    said = network.bed.exec(
+    output = network.bed.exec(
         "h1", ["ping", "-c", "20", "-i", "0.02", "-W", "2", network.topology.hosts[2].ipv4]
     )
-    assert " 0% packet loss" in said
+    assert " 0% packet loss" in output
     restarted = time.time()
     network.start_controller()
-    network.wait_standing(restarted)
+    network.wait_in_effect(restarted)
     elapsed = time.monotonic() - died
     after = network.rules("s1")
     assert network.normal_form("s1") == form
@@ -294,7 +303,7 @@ def test_a_restarted_controller_touches_no_rule_that_is_right(network, tmp_path)
         assert after[number].packets >= rule.packets
 
 
-def test_a_restarted_controller_goes_on_with_the_thresholds_it_had_learned(network):
+def test_a_restarted_controller_keeps_learned_thresholds(network: Controlled) -> None:
     network.apply({"scheme": "mlfq-adaptive", "queues": 2, "thresholds": ["100KB"], "window_ms": 10_000})
     address = network.topology.hosts[1].ipv4
     server = network.spawn_python("h2", ECHO_SERVER, address)
@@ -305,19 +314,19 @@ def test_a_restarted_controller_goes_on_with_the_thresholds_it_had_learned(netwo
         stop(server.process)
     wait_until(
         lambda: observed.latest_thresholds(network.engine)["s1:2"].thresholds_bytes == (10_000,),
-        "it has learned",
+        "the controller has learned the threshold",
     )
     form = network.normal_form("s1")
     network.kill_controller()
     restarted = time.time()
     network.start_controller()
-    network.wait_standing(restarted)
+    network.wait_in_effect(restarted)
     assert network.normal_form("s1") == form
     assert observed.latest_thresholds(network.engine)["s1:2"].thresholds_bytes == (10_000,)
 
 
-def test_a_restarted_controller_mends_what_is_wrong_and_only_that(network):
-    """Rules deleted, changed, and of somebody else; a group lost."""
+def test_a_restarted_controller_repairs_only_wrong_rules(network: Controlled) -> None:
+    """Rules are deleted, changed or unknown, and a group is missing."""
     network.apply(AT_10KB)
     before, form = network.rules("s1"), network.normal_form("s1")
     groups = network.ofctl("dump-groups", "s1")
@@ -328,9 +337,9 @@ def test_a_restarted_controller_mends_what_is_wrong_and_only_that(network):
     network.ofctl("mod-flows", "--strict", "s1", f"table={Table.FORWARD:d},priority=0,actions=NORMAL")
     network.ofctl("del-groups", "s1", "group_id=1")
     assert network.normal_form("s1") != form
-    mended_from = time.time()
+    repaired_from = time.time()
     network.start_controller()
-    network.wait_standing(mended_from)
+    network.wait_in_effect(repaired_from)
     assert network.normal_form("s1") == form
     assert network.ofctl("dump-groups", "s1").split("\n")[1:] == groups.split("\n")[1:]
     after = network.rules("s1")
@@ -339,19 +348,19 @@ def test_a_restarted_controller_mends_what_is_wrong_and_only_that(network):
     assert all(after[number].duration_s > before[number].duration_s for number in untouched)
 
 
-def test_rules_are_back_after_open_vswitch_died(network):
+def test_rules_are_back_after_open_vswitch_crashed(network: Controlled) -> None:
     network.apply(AT_10KB)
     form = network.normal_form("s1")
     restarts = network.bed.restarts["ovs-vswitchd"]
     network.bed.crash("ovs-vswitchd")
     network.bed.wait_restarted("ovs-vswitchd", restarts + 1)
     back = time.time()
-    network.wait_standing(back)
+    network.wait_in_effect(back)
     assert network.normal_form("s1") == form
-    said = network.bed.exec(
+    output = network.bed.exec(
         "h1", ["ping", "-c", "5", "-i", "0.05", "-W", "2", network.topology.hosts[1].ipv4]
     )
-    assert " 0% packet loss" in said
+    assert " 0% packet loss" in output
 
 
 GARBAGE = """
@@ -374,23 +383,24 @@ print("all closed")
 """
 
 
-def test_garbage_on_the_port_harms_nobody(network):
-    """Every kind is hung up on; the switch stays connected and takes the next policy."""
+def test_garbage_on_the_port_does_no_harm(network: Controlled) -> None:
+    """The controller closes each connection. The switch stays connected and gets the next policy."""
     network.apply(AT_10KB)
     before = time.time()
-    said = network.bed.exec(None, [sys.executable, "-c", GARBAGE])
-    assert "all closed" in said
+    output = network.bed.exec(None, [sys.executable, "-c", GARBAGE])
+    assert "all closed" in output
     network.apply(AT_1MB)
     kinds = {event["kind"] for event in observed.recent_events(network.engine, before)}
     assert "switch-disconnected" not in kinds
     assert "policy-applied" in kinds
 
 
-def test_a_stopped_controller_ends_at_once_and_says_that_its_switches_are_gone(network):
+def test_a_stopped_controller_ends_at_once_and_records_its_switches_as_gone(network: Controlled) -> None:
     began = time.monotonic()
+    assert network.controller is not None
     assert stop(network.controller) == 0
     assert time.monotonic() - began < 2
     (row,) = observed.all_switches(network.engine)
     assert row["connected"] is False
     network.start_controller()
-    network.wait_standing(time.time() - 1)
+    network.wait_in_effect(time.time() - 1)

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 
 import pytest
 
+from policy.graph import Host
 from runtime.process import stop
 from runtime.wait import wait_until
 from tests.net.controlled import Controlled
@@ -48,7 +50,7 @@ for _ in range(flows):
 
 
 @pytest.fixture(scope="module")
-def fabric(tmp_path_factory):
+def fabric(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controlled]:
     topologies = pytest.importorskip("topologies")
     topology = topologies.build("leaf-spine", leaves=2, spines=2, hosts_per_leaf=2)
     controlled = Controlled(topology, tmp_path_factory.mktemp("fabric"), {"scheme": "pias"})
@@ -60,12 +62,12 @@ def fabric(tmp_path_factory):
         controlled.close()
 
 
-def uplinks(fabric):
+def uplinks(fabric: Controlled) -> list[int]:
     return [port.number for port in fabric.topology.ports_of["s1"] if not port.edge]
 
 
-def sent_over(fabric, flows, packets, receiver, family):
-    """Packets that left s1 by each uplink while h1 sent so many TCP flows to a host of the other leaf."""
+def sent_over(fabric: Controlled, flows: int, packets: int, receiver: Host, family: str) -> dict[int, int]:
+    """Return the packets on each uplink of s1 while h1 sends TCP flows to a host of the other leaf."""
     ports = uplinks(fabric)
     before = {port: sum(fabric.queue_packets("s1", port)) for port in ports}
     address = getattr(receiver, family)
@@ -76,7 +78,7 @@ def sent_over(fabric, flows, packets, receiver, family):
     finally:
         stop(server.process)
 
-    def moved():
+    def moved() -> dict[int, int]:
         return {port: sum(fabric.queue_packets("s1", port)) - before[port] for port in ports}
 
     wait_until(lambda: sum(moved().values()) >= flows * packets, "all packets have left", timeout_s=20)
@@ -84,7 +86,7 @@ def sent_over(fabric, flows, packets, receiver, family):
 
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
-def test_every_pair_of_hosts_is_connected(fabric, family):
+def test_every_pair_of_hosts_is_connected(fabric: Controlled, family: str) -> None:
     for source in fabric.topology.hosts:
         for destination in fabric.topology.hosts:
             if source != destination:
@@ -93,22 +95,22 @@ def test_every_pair_of_hosts_is_connected(fabric, family):
 
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
-def test_flows_spread_over_the_equal_cost_paths(fabric, family):
-    """64 TCP flows: none of the two paths gets fewer than 10 (chance of that with a fair hash: below 10^-8)."""
+def test_flows_spread_over_the_equal_cost_paths(fabric: Controlled, family: str) -> None:
+    """64 TCP flows. Each of the two paths gets at least 10 (with a fair hash, fewer have a chance below 10^-8)."""
     moved = sent_over(fabric, 64, 10, fabric.topology.hosts[2], family)
     assert min(moved.values()) >= 10 * 10
 
 
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
-def test_a_flow_keeps_its_path_while_its_tag_grows(fabric, family):
-    """One flow through all 40 tags; a few packets of neighbour discovery may be on either path."""
+def test_a_flow_keeps_its_path_while_its_tag_grows(fabric: Controlled, family: str) -> None:
+    """One flow uses all 40 tags. Either path may also carry a few packets of neighbour discovery."""
     moved = sent_over(fabric, 1, 400, fabric.topology.hosts[3], family)
     assert max(moved.values()) >= 400
     assert min(moved.values()) <= 10
 
 
-def test_broadcast_arrives_once_at_every_other_host(fabric):
-    """ARP for an address that nobody has, counted where it arrives."""
+def test_broadcast_arrives_once_at_every_other_host(fabric: Controlled) -> None:
+    """ARP for an address that no host has, counted at every receiver."""
     listen = """
 import socket, sys
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))

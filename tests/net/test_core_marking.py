@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A port between switches marks by a threshold of its own."""
+"""A port between switches has its own marking threshold."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from policy.behaviour import PortBehaviour
 from tests.net.conftest import install
 from topologies import measure
 from topologies.measure import Sender
+from topologies.testbed import Testbed
 
 CORE, EDGE = "s1:3", "s1:1"
 
 
-def marked(bed, port):
+def marked(bed: Testbed, port: str) -> int:
     return sum(queue.marked for queue in bed.port_counters(port))
 
 
-def test_only_the_ports_whose_threshold_is_exceeded_mark(start_testbed):
-    """Two hosts overload the link between the switches; then, with the thresholds the other way round, one host's."""
+def test_only_the_ports_whose_threshold_is_exceeded_mark(start_testbed: Callable[..., Testbed]) -> None:
+    """Two hosts overload the core link and a host's link. Only the port with the lower threshold marks."""
     rates = {"host_rate_bps": 20_000_000, "core_rate_bps": 20_000_000}
     with start_testbed("dumbbell", parameters={"left": 2, "right": 2, **rates}) as bed:
         install(bed, queue_of_tag=lambda tag: 0)

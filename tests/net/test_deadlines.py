@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run with explicit flows: deadlines reach the kernel, endless flows are background, windows are bounded."""
+"""A run with explicit flows. Deadlines reach the kernel, endless flows are background, windows are bounded."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +18,14 @@ GOODPUT_MBPS = 50 * 1448 / 1514
 DEADLINE_S = 3.0
 UNTIL_S = 3.5
 MAX_WINDOW = 20
+Bundle = tuple[Path, dict[str, Any]]
 
 
-def document():
-    """5 MB in 3 s beside two endless flows: 13.3 of 47.8 Mb/s, a little less than the fair share of 15.9."""
+def document() -> dict[str, Any]:
+    """Return a scenario: 5 MB in 3 s with two endless flows.
+
+    The deadline needs 13.3 of 47.8 Mb/s, a little less than the fair share of 15.9.
+    """
     return {
         "name": "deadlines",
         "seed": 1,
@@ -37,13 +44,14 @@ def document():
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """The run's bundle and its summary."""
     out = tmp_path_factory.mktemp("deadlines")
     checked, resolved = scenario_with(document())
     return out, run_on_testbed(checked, resolved, out)
 
 
-def test_summary__endless_flows_are_no_part_of_it(bundle):
+def test_summary__without_endless_flows(bundle: Bundle) -> None:
     out, summary = bundle
     assert summary["fct_us"]["all"]["n"] == 1
     assert summary["unfinished"] == 0
@@ -55,36 +63,37 @@ def test_summary__endless_flows_are_no_part_of_it(bundle):
     ]
 
 
-def test_nobody_fell_back_and_the_kernel_was_told(bundle):
+def test_no_agent_fell_back_and_the_kernel_has_the_declaration(bundle: Bundle) -> None:
     out, summary = bundle
     of_the_machine = ("saturated", "behind", "late")
     reasons = summary["valid"]["reasons"]
     assert not [reason for reason in reasons if not any(word in reason for word in of_the_machine)]
     run = read_listed(out)
-    _, wanted = run.column(0, "wanted_bytes_per_s")
-    assert wanted[0] == pytest.approx(
-        5e6 / DEADLINE_S, rel=0.2
-    )  # what the deadline needs, as the kernel sees it
+    _, needed = run.column(0, "wanted_bytes_per_s")
+    # The rate that the deadline needs, as the kernel computes it.
+    assert needed[0] == pytest.approx(5e6 / DEADLINE_S, rel=0.2)
     _, precedences = run.column(0, "precedence")
-    assert min(precedences) < max(precedences)  # it moves with the need
+    assert min(precedences) < max(precedences)  # it follows the needed rate
     assert max(run.column(1, "precedence")[1]) == 1
 
 
-def test_the_flow_is_done_about_its_deadline(bundle):
-    """No sooner than it needs, no later than a busy machine makes it."""
+def test_the_flow_finishes_near_its_deadline(bundle: Bundle) -> None:
+    """The flow leaves bandwidth to others until its deadline, and a busy machine may delay it."""
     flow = read_listed(bundle[0]).flows[0]
+    assert flow.fct_s is not None
     assert 0.7 * DEADLINE_S < flow.fct_s < 1.2 * DEADLINE_S
 
 
-def test_endless_flows__bytes_that_arrived_and_their_end(bundle):
+def test_endless_flows__bytes_that_arrived_and_their_end(bundle: Bundle) -> None:
     run = read_listed(bundle[0])
     for flow in run.flows[1:]:
+        assert flow.end_s is not None
         assert UNTIL_S - 0.1 < flow.end_s < UNTIL_S + 0.5
     total = sum(flow.bytes for flow in run.flows)
     assert 0.85 * GOODPUT_MBPS < total * 8e-6 / UNTIL_S < 1.03 * GOODPUT_MBPS
 
 
-def test_samples__throughput_adds_up_to_the_flow(bundle):
+def test_samples__throughput_adds_up_to_the_flow(bundle: Bundle) -> None:
     run = read_listed(bundle[0])
     times, values = run.rates(1)
     assert len(times) > 40
@@ -93,6 +102,6 @@ def test_samples__throughput_adds_up_to_the_flow(bundle):
     assert values.mean() == pytest.approx(whole, rel=0.2)
 
 
-def test_max_window__no_more_segments_are_under_way(bundle):
+def test_max_window__bounds_the_segments_in_flight(bundle: Bundle) -> None:
     out, _ = bundle
     assert max(sample["under_way"] for sample in read_samples(out) if sample["at_s"] > 0.5) <= MAX_WINDOW

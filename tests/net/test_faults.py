@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of every process in turn while traffic runs: traffic goes on or resumes, state is right again soon, and every
-scheduled flow ends up with exactly one record."""
+"""kill -9 of every process in turn under traffic.
+
+Traffic continues or resumes, the state is soon right again, and every scheduled flow has exactly one record.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import collections
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ import pytest
 from controller.pipeline import Table
 from policy.records import FINISHED
 from policy.scenario import scheduled_flows
+from policy.schedule import ScheduledFlow
 from runtime.wait import wait_until
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
@@ -24,12 +28,13 @@ from topologies import build_topology
 
 FLOWS = 900
 RECOVERY_S = 5.0
+Running = tuple[Stack, list[ScheduledFlow], float]
 VICTIMS = ("web", "controller", "agent-h3", "ovs-vswitchd")
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory):
-    """A stack under traffic for about 40 s: the stack, the schedule, and when it began."""
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A stack under traffic for about 40 s, its schedule, and its start time."""
     mix = [
         {"bytes": "10KB", "share": 0.9, "from": ["h3"]},
         {"bytes": "100KB", "share": 0.1, "from": ["h2", "h4"]},
@@ -47,11 +52,11 @@ def running(tmp_path_factory):
     flows = scheduled_flows(checked, topology, np.random.default_rng(1), "faults")
     with Stack.start(checked, topology, tmp_path_factory.mktemp("faults")) as stack:
         start_at = stack.start_agents(flows)
-        wait_until(stack.is_well, "everything is up", timeout_s=10)
+        wait_until(stack.is_well, "all services are up", timeout_s=10)
         yield stack, flows, start_at
 
 
-def kill(stack, victim):
+def kill(stack: Stack, victim: str) -> None:
     if victim == "ovs-vswitchd":
         stack.testbed.crash(victim)
         stack.testbed.wait_restarted(victim, 1)
@@ -62,41 +67,44 @@ def kill(stack, victim):
     stack.check()
 
 
-def rules(stack):
-    """The switch's rules without counters and without the map table, whose queues follow the thresholds."""
+def rules(stack: Stack) -> list[str]:
+    """Return the switch's rules without counters and without the map table, whose queues follow the thresholds."""
     dump = stack.testbed.ovs(["ovs-ofctl", "-O", "OpenFlow13", "--no-stats", "dump-flows", "s1"])
     return sorted(line.strip() for line in dump.splitlines() if f"table={Table.MAP:d}" not in line)
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
-def test_kill__everything_is_right_again_and_flows_go_on(running, victim):
+def test_kill__the_state_is_right_again_and_flows_continue(running: Running, victim: str) -> None:
     stack, _, _ = running
     before = rules(stack)
     assert len(before) > 100
     kill(stack, victim)
     restarted = time.monotonic()
-    wait_until(stack.is_well, f"all is well after the death of {victim}", timeout_s=RECOVERY_S)
+    wait_until(stack.is_well, f"all services are well after the death of {victim}", timeout_s=RECOVERY_S)
     wait_until(lambda: rules(stack) == before, "the rules are right", timeout_s=RECOVERY_S)
     wait_until(lambda: ports_programmed(stack), "every port has its program", timeout_s=RECOVERY_S)
     assert time.monotonic() - restarted < 2 * RECOVERY_S
     recorded = count_flows(stack.engine)
-    wait_until(
-        lambda: stack.check() or count_flows(stack.engine) > recorded, "flows finish again", timeout_s=10
-    )
+
+    def more_recorded() -> bool:
+        stack.check()
+        return count_flows(stack.engine) > recorded
+
+    wait_until(more_recorded, "flows finish again", timeout_s=10)
 
 
-def ports_programmed(stack):
-    """Packets of the switch's ports still go to the HTB class of their queue: the port program is on every hook."""
+def ports_programmed(stack: Stack) -> bool:
+    """Return whether every port has the port program, which puts packets into the HTB class of their queue."""
     ports = [port.interface for port in stack.topology.ports]
     filters = [stack.testbed.exec(None, ["tc", "filter", "show", "dev", name, "egress"]) for name in ports]
     return all("sluice_port" in text for text in filters)
 
 
-def test_afterwards__every_flow_has_exactly_one_record(running):
+def test_afterwards__every_flow_has_exactly_one_record(running: Running) -> None:
     stack, flows, start_at = running
     end = start_at + flows[-1].start_s + 12
 
-    def all_recorded():
+    def all_recorded() -> bool:
         stack.check()
         return count_flows(stack.engine) >= len(flows)
 
@@ -107,6 +115,6 @@ def test_afterwards__every_flow_has_exactly_one_record(running):
     records = all_flows(stack.engine)
     assert collections.Counter(r.id for r in records) == collections.Counter(f.id for f in flows)
     unfinished = [record for record in records if record.status != FINISHED]
-    # h3 sends 90 % of the flows; only those that were under way or due while it was dead may be unfinished.
+    # h3 sends 90 % of the flows. Only flows that were active or due while its agent was dead may be unfinished.
     assert {record.src for record in unfinished} <= {"h3"}
     assert len(unfinished) < 0.15 * len(flows)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that know nothing of Sluice, on hosts with agents: their connections are recorded and shown, once each."""
+"""Programs without Sluice on hosts with agents. Each of their connections is recorded and shown once."""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ FILE_BYTES = 3_000_000
 
 
 @pytest.fixture
-def agents():
+def agents() -> Iterator[Agents]:
     with Agents() as made:
         yield made
 
@@ -38,7 +39,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def serve(agents: Agents, file: Path) -> None:
-    """A web server on h2."""
+    """Start a web server on h2."""
     argv = [
         "python3",
         "-m",
@@ -65,7 +66,7 @@ def flow(number: int) -> ScheduledFlow:
     return ScheduledFlow(f"run/{number}", 0.02 * number, "h1", "h2", 20_000, "small", 500.0, None)
 
 
-def test_curl_is_recorded_once_by_who_sent_the_data_and_the_schedule_is_not(agents, file):
+def test_curl_is_recorded_once_by_the_sender_and_scheduled_flows_are_not(agents: Agents, file: Path) -> None:
     agents.start(*[flow(i) for i in range(20)])
     wait_until(
         lambda: agents.status("h2")["default_congestion_control"] == "sluice_dctcp", "the host's default"
@@ -85,7 +86,9 @@ def test_curl_is_recorded_once_by_who_sent_the_data_and_the_schedule_is_not(agen
     assert agents.status("h2")["watch"]["lost"] == 0
 
 
-def test_records_wait_while_the_web_process_is_away_and_an_agent_is_killed(agents, file):
+def test_records_wait_while_the_web_process_is_away_and_an_agent_is_killed(
+    agents: Agents, file: Path
+) -> None:
     serve(agents, file)
     agents.start()
     fetch(agents)
@@ -108,17 +111,20 @@ def lines(spool: Path) -> int:
     return sum(path.read_bytes().count(b"\n") for path in spool.glob("segment-*"))
 
 
-def test_a_connection_lives_on_while_the_agent_is_restarted(agents):
+def test_a_connection_continues_while_the_agent_restarts(agents: Agents) -> None:
     agents.cable.spawn("h2", ["iperf", "-s", "-p", "5100"], Path("/dev/null"))
     wait_until(lambda: ":5100" in agents.cable.exec("h2", ["ss", "-Hltn"]), "iperf listens")
     agents.start()
     argv = ["iperf", "-c", ADDRESSES["h2"], "-p", "5100", "-b", "20M", "-t", "60"]
     client = agents.cable.spawn("h1", argv, Path("/dev/null"))
-    before = wait_until(lambda: agents.connections("h1"), "it shows while it lives")
+    before = wait_until(lambda: agents.connections("h1"), "the heartbeat shows the connection")
     agents.processes["h1"].send_signal(signal.SIGKILL)
     agents.processes["h1"].wait()
     agents.start_agent("h1")
-    again = wait_until(lambda: [c for c in agents.connections("h1") if c["rate_bps"]], "it shows again")
+    again = wait_until(
+        lambda: [c for c in agents.connections("h1") if c["rate_bps"]],
+        "the heartbeat shows the connection again",
+    )
     assert [(c["src"], c["src_port"], c["dst_port"]) for c in before + again] == [
         ("h1", before[0]["src_port"], 5100)
     ] * 2
@@ -130,8 +136,8 @@ def test_a_connection_lives_on_while_the_agent_is_restarted(agents):
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory):
-    """A whole Sluice with a long iperf beside a short schedule."""
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A complete Sluice with a long iperf and a short schedule."""
     document = scenario("watched", background=[{"from": "h2", "to": "h1", "rate": "8Mbit"}])
     checked, _ = scenario_with(document)
     topology = build_topology(checked)
@@ -149,8 +155,8 @@ def living(stack: Stack) -> list[dict[str, Any]]:
     return list(stack.get("connections").json()["living"])
 
 
-def test_iperf_on_the_testbed_shows_with_its_rate_while_it_runs_and_becomes_a_flow(stack):
-    def steady() -> list[dict]:
+def test_iperf_on_the_testbed_shows_its_rate_and_becomes_a_flow(stack: Stack) -> None:
+    def steady() -> list[dict[str, Any]]:
         return [c for c in living(stack) if c["bytes"] > 2_000_000]
 
     (iperf,) = wait_until(steady, "iperf shows", timeout_s=60)
@@ -162,18 +168,18 @@ def test_iperf_on_the_testbed_shows_with_its_rate_while_it_runs_and_becomes_a_fl
     (flow,) = stack.get("flows?source=watched").json()["flows"]
     assert flow["id"] == iperf["id"]
     assert flow["bytes"] >= iperf["bytes"]
-    assert count_flows(stack.engine) == 10, "a run counts its own flows only"
+    assert count_flows(stack.engine) == 10, "a run counts only its own flows"
     assert stack.get("fct").json()["classes"]["all"]["n"] <= 10
     assert not living(stack)
 
 
-def test_ipv6_between_hosts_is_told_once_and_by_name(stack):
+def test_ipv6_between_hosts_is_recorded_once_and_by_name(stack: Stack) -> None:
     address = stack.topology.host_by_name["h1"].ipv6
     server = stack.testbed.spawn("h1", ["iperf", "-s", "-V", "-p", "5300"], log_file=Path("/dev/null"))
     wait_until(lambda: ":5300" in stack.testbed.exec("h1", ["ss", "-Hltn"]), "iperf listens")
     stack.testbed.exec("h3", ["iperf", "-c", address, "-V", "-p", "5300", "-n", "200000"])
 
-    def record() -> list:
+    def record() -> list[FlowRecord]:
         stack.check()
         return [r for r in all_flows(stack.engine, WATCHED) if r.dst_port == 5300]
 

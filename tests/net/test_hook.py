@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents and the setsockopt hook: attached, taken over, and what is said and done where the kernel lacks something."""
+"""Agents attach the setsockopt hook and take it over. They report what the kernel lacks and run without it."""
 
 from __future__ import annotations
 
@@ -38,54 +38,54 @@ def _lacking() -> str:
 
 pytestmark = [pytest.mark.net, pytest.mark.skipif(bool(_lacking()), reason=_lacking())]
 
-TELL = (
+DECLARE = (
     "import socket, struct; s = socket.socket();"
     's.setsockopt(0x5C1C, 1, struct.pack("=IIQqQII16s", 1, 0, 7, 0, 0, 0, 0, b""));'
     "print(struct.unpack_from('=Q', s.getsockopt(0x5C1C, 1, 56), 8)[0])"
 )
 
 
-def can_tell(agents: Agents) -> bool:
-    """A program on h1, as any user."""
+def can_declare(agents: Agents) -> bool:
+    """Return whether an unprivileged program on h1 can declare a flow."""
     try:
-        argv = ["setpriv", "--reuid", "65534", "--clear-groups", "/usr/bin/python3", "-c", TELL]
+        argv = ["setpriv", "--reuid", "65534", "--clear-groups", "/usr/bin/python3", "-c", DECLARE]
         return agents.cable.exec("h1", argv).strip() == "7"
     except command.CommandFailed:
         return False
 
 
 def require_alone() -> None:
-    """What another agent provides cannot be missing here."""
+    """Skip the test if another agent provides the hook or a control, because then they cannot be missing."""
     others = [name for name in congestion.ours() if name in congestion.available()]
     if answers() or others:
         pytest.skip("an agent on this machine provides the hook or a congestion control")
 
 
-def test_agents_attach_the_hook_and_the_survivor_takes_it_over():
+def test_agents_attach_the_hook_and_the_survivor_takes_it_over() -> None:
     with Agents() as agents:
         agents.start()
         assert all(agents.status(host)["hook"] for host in ("h1", "h2"))
-        assert can_tell(agents)
+        assert can_declare(agents)
         agents.processes["h1"].send_signal(signal.SIGKILL)
         agents.processes["h1"].wait()
-        wait_until(lambda: can_tell(agents), "the hook, from whichever agent lives")
+        wait_until(lambda: can_declare(agents), "the other agent provides the hook")
         agents.processes["h2"].terminate()
         assert agents.processes["h2"].wait(10) == 0
 
 
-def test_agents_take_the_hook_along():
+def test_the_hook_ends_with_the_agents() -> None:
     require_alone()
     with Agents() as agents:
         agents.start()
-        assert answers(), "it serves the whole machine"
+        assert answers(), "the hook serves the whole machine"
         for process in agents.processes.values():
             process.terminate()
         assert [process.wait(10) for process in agents.processes.values()] == [0, 0]
         assert not answers()
-        assert not can_tell(agents)
+        assert not can_declare(agents)
 
 
-# -- machines that lack something, each a mount namespace in which it cannot be seen
+# -- machines that lack a feature: a mount namespace hides it
 
 HIDE = {
     "btf": f"mount -t tmpfs none {KERNEL_BTF.parent}",
@@ -94,7 +94,7 @@ HIDE = {
 
 
 def without(what: str, argv: list[str]) -> list[str]:
-    """The command, where one thing is missing."""
+    """Return the command with one feature hidden."""
     hide = HIDE[what].format(cgroup=cgroup_root())
     return ["unshare", "--mount", "sh", "-c", f'{hide} && exec "$@"', "sh", *argv]
 
@@ -104,14 +104,14 @@ def status_without(agents: Agents, what: str) -> dict[str, Any]:
     argv += ["--run-dir", str(agents.folder / "h1"), "--web", agents.web.target]
     process = agents.cable.spawn("h1", without(what, argv), agents.folder / "h1.log")
     wait_until(lambda: any(beat["policy_version"] for beat in agents.web.heartbeats), "the agent to report")
-    wait_until(lambda: process.poll() is None, "it goes on")
+    wait_until(lambda: process.poll() is None, "the agent continues")
     status = agents.web.heartbeats[-1]
     stop(process)
     return status
 
 
 @pytest.mark.parametrize("control", ["sluice_dctcp", "sluice_datcp"])
-def test_agent__without_btf_uses_the_kernels_control_and_marks_the_run(control: str):
+def test_agent__without_btf_uses_the_kernels_control_and_marks_the_run(control: str) -> None:
     require_alone()
     with Agents(control=control, scheme="d2tcp") as agents:
         status = status_without(agents, "btf")
@@ -123,27 +123,27 @@ def test_agent__without_btf_uses_the_kernels_control_and_marks_the_run(control: 
     assert not status["tagger"]
 
 
-def test_agent__without_cgroups_does_all_but_the_hook():
+def test_agent__without_cgroups_does_all_but_the_hook() -> None:
     require_alone()
     with Agents() as agents:
         status = status_without(agents, "cgroup")
-        assert not can_tell(agents)
+        assert not can_declare(agents)
     assert not status["fallback"]
     assert status["congestion_control"] == "sluice_dctcp"
     assert not status["hook"]
     assert "mount -t cgroup2" in status["hook_problem"]
 
 
-LOOK = (
-    "import json; from topologies.doctor import measured as doctor;"
+RUN_DOCTOR = (
+    "import json; from topologies import doctor;"
     "print(json.dumps([[c.name, c.ok, c.detail + c.remedy] for c in doctor.checks(measure=False)]))"
 )
 
 
 def doctor_without(what: str) -> dict[str, tuple[bool, str]]:
-    """What the doctor finds in a network namespace of its own, by the name of the check."""
+    """Return the doctor's findings in a new network namespace, by the name of the check."""
     output = subprocess.run(
-        ["unshare", "--net", *without(what, [sys.executable, "-c", LOOK])],
+        ["unshare", "--net", *without(what, [sys.executable, "-c", RUN_DOCTOR])],
         capture_output=True,
         text=True,
         check=True,
@@ -152,7 +152,7 @@ def doctor_without(what: str) -> dict[str, tuple[bool, str]]:
     return {name: (ok, text) for name, ok, text in json.loads(output)}
 
 
-def test_doctor__without_btf_every_check_says_what_is_missing():
+def test_doctor__without_btf_every_check_names_it() -> None:
     require_alone()
     found = doctor_without("btf")
     names = ["kernel types (BTF)", "BPF programs", "setsockopt hook (cgroup BPF)"]
@@ -164,7 +164,7 @@ def test_doctor__without_btf_every_check_says_what_is_missing():
     assert found["TCP congestion controls"][0]
 
 
-def test_doctor__without_cgroups_only_the_hook_is_missing():
+def test_doctor__without_cgroups_only_the_hook_is_missing() -> None:
     require_alone()
     found = doctor_without("cgroup")
     assert {name for name, (ok, _) in found.items() if not ok} == {"setsockopt hook (cgroup BPF)"}

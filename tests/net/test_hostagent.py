@@ -6,8 +6,11 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,13 +36,13 @@ def flow(number: int, start_s: float, size_bytes: int = 10_000) -> ScheduledFlow
 
 
 def counter(agents: Agents, host: str, name: str) -> int:
-    """A counter of the host's kernel since its namespace was made."""
+    """Return a kernel counter of the host since its namespace was made."""
     text = agents.cable.exec(host, ["nstat", "-a", "-s", "-z", name])
     return int(text.split(name)[1].split()[0])
 
 
 class Capture:
-    """tcpdump on h1's interface, ready when the constructor returns."""
+    """tcpdump on h1's interface. It is ready when the constructor returns."""
 
     def __init__(self, agents: Agents, expression: str) -> None:
         self._output = agents.folder / "capture.txt"
@@ -54,19 +57,19 @@ class Capture:
 
 
 @pytest.mark.parametrize("connections", ["new", "persistent"])
-def test_idle_network__a_small_flow_takes_a_few_round_trips(connections):
+def test_idle_network__a_small_flow_takes_a_few_round_trips(connections: str) -> None:
     with Agents(rate="1gbit") as agents:
         agents.start(*(flow(i, 0.02 * i) for i in range(50)), connections=connections)
         records = agents.records(50)
         assert {record.status for record in records.values()} == {FINISHED}
-        assert sum(record.retransmissions for record in records.values()) == 0
-        fcts_us = sorted(record.fct_us for record in records.values())
+        assert {record.retransmissions for record in records.values()} == {0}
+        fcts_us = sorted(record.fct_us or 0.0 for record in records.values())
         assert fcts_us[0] > 20
         assert fcts_us[25] < 5000, "a 10 KB flow alone on a cable"
         assert agents.status("h2")["user_space_mean_us"] > 0
 
 
-def test_every_flow_sends_exactly_one_fin_and_the_receiver_none():
+def test_every_flow_sends_exactly_one_fin_and_the_receiver_none() -> None:
     sizes = [64, 10_000, 100_000, 1_000_000]
     with Agents(rate="1gbit") as agents:
         capture = Capture(agents, "tcp[tcpflags] & tcp-fin != 0")
@@ -78,13 +81,13 @@ def test_every_flow_sends_exactly_one_fin_and_the_receiver_none():
     assert {(source, target) for _, source, _, target, _ in fins} == {(ADDRESSES["h1"], ADDRESSES["h2"])}
     assert len({port for _, _, port, _, _ in fins}) == 40, "one for each connection"
     tags = sorted(int(tos, 16) >> 2 for tos, *_ in fins)
-    for size in sizes:  # the FIN rides on the last segment, or right behind it
+    for size in sizes:  # the FIN is in the last segment or in the next one
         possible = {attained_tag(max(0, size - MSS_BYTES)), attained_tag(size), attained_tag(size + 1)}
         possible |= set(range(min(possible), max(possible) + 1))
         assert sum(tag in possible for tag in tags) >= 10, f"{size} bytes: {tags}"
 
 
-def test_persistent_connections_send_no_fin():
+def test_persistent_connections_send_no_fin() -> None:
     with Agents() as agents:
         capture = Capture(agents, "tcp[tcpflags] & tcp-fin != 0")
         agents.start(*(flow(i, 0.02 * i) for i in range(20)), connections="persistent")
@@ -103,31 +106,37 @@ tc class add dev ifb0 parent 1: classid 1:1 htb rate 20mbit
 tc qdisc add dev ifb0 parent 1:1 pfifo limit 10
 tc qdisc add dev h2-eth0 clsact
 tc filter add dev h2-eth0 ingress protocol all u32 match u32 0 0 action mirred egress redirect dev ifb0"""
-"""On the way into h2: a slow link with a buffer of ten packets, which slow start overruns. (A queue on h1 would hold
-TCP back by itself.)"""
+"""On the way into h2: a slow link with a buffer of ten packets, which slow start overruns.
+
+A queue on h1 would limit TCP by itself.
+"""
 
 
-def test_retransmissions_are_those_that_the_kernel_counts():
+def test_retransmissions_are_those_that_the_kernel_counts() -> None:
     with Agents() as agents:
         for line in BOTTLENECK.splitlines():
             agents.cable.exec("h2", line.split())
         agents.start(*(flow(i, 0.3 * i, 500_000) for i in range(6)))
         records = agents.records(6)
         assert {record.status for record in records.values()} == {FINISHED}
-        total = sum(record.retransmissions for record in records.values())
+        total = sum(record.retransmissions or 0 for record in records.values())
         assert total > 0
         assert total == counter(agents, "h1", "TcpRetransSegs")
-        wait_until(lambda: agents.status("h1").get("retransmissions") == total, "the heartbeat says so")
+        wait_until(
+            lambda: agents.status("h1").get("retransmissions") == total, "the heartbeat has the same count"
+        )
         assert agents.status("h1")["timeouts"] == counter(agents, "h1", "TcpExtTCPTimeouts")
 
 
-def test_the_congestion_control_is_in_force_at_both_ends_with_ecn():
+def test_the_congestion_control_is_in_force_at_both_ends_with_ecn() -> None:
     with Agents(rate="50mbit") as agents:
         agents.start(flow(1, 0.0, 20_000_000), arguments=("--grace", "0.5"))
         for host in ("h1", "h2"):
             established = wait_until(
-                lambda h=host: agents.cable.exec(
-                    h, ["ss", "-tinoH", "state", "established", "( dport = 5001 or sport = 5001 )"]
+                partial(
+                    agents.cable.exec,
+                    host,
+                    ["ss", "-tinoH", "state", "established", "( dport = 5001 or sport = 5001 )"],
                 ),
                 f"the flow on {host}",
             )
@@ -142,11 +151,11 @@ def test_the_congestion_control_is_in_force_at_both_ends_with_ecn():
         assert record.congestion_control == "sluice_dctcp"
 
 
-def test_a_new_policy_rules_new_connections():
+def test_new_connections_follow_a_new_policy() -> None:
     with Agents() as agents:
         agents.start(flow(1, 0.0), flow(2, 6.0), flow(3, 6.1))
         agents.records(1)
-        agents.want(2, "cubic", "tcp")
+        agents.set_settings(2, "cubic", "tcp")
         wait_until(lambda: agents.status("h1").get("policy_version") == 2, "h1 has the policy")
         wait_until(lambda: agents.status("h2").get("policy_version") == 2, "h2 has the policy")
         records = agents.records(3)
@@ -159,14 +168,14 @@ def egress_filters(agents: Agents, host: str) -> int:
     return len(re.findall(r"\bhandle 0x1 sluice_tag", text))
 
 
-def test_killed_in_the_middle__every_flow_has_one_record():
+def test_killed_in_the_middle__every_flow_has_one_record() -> None:
     flows = [flow(i, 0.01 * i, 300_000) for i in range(800)]
     with Agents(rate="200mbit") as agents:
         agents.start(*flows)
         agents.records(100)
         agents.processes["h1"].kill()
         agents.processes["h1"].wait()
-        assert egress_filters(agents, "h1") == 1, "what a killed agent leaves"
+        assert egress_filters(agents, "h1") == 1, "a killed agent leaves its filter"
         agents.start_agent("h1")
         records = agents.records(800)
         assert egress_filters(agents, "h1") == 1, "replaced, not doubled"
@@ -176,10 +185,10 @@ def test_killed_in_the_middle__every_flow_has_one_record():
         late = [r for r in records.values() if r.started_at > agents.start_at + 7]
         assert {r.status for r in late} == {FINISHED}, "flows after the restart run normally"
         assert sum(r.status == FINISHED for r in records.values()) > 200
-    # A record that was delivered twice is the same record: the fake web process keeps the first.
+    # Records that are delivered twice are equal, so the fake web process keeps the first.
 
 
-def test_the_receiver_is_killed__its_flows_are_recorded_and_later_ones_run():
+def test_the_receiver_is_killed__its_flows_are_recorded_and_later_ones_run() -> None:
     with Agents(rate="20mbit") as agents:
         agents.start(flow(1, 0.0, 50_000_000), flow(2, 6.0))
         wait_until(lambda: agents.status("h1").get("flows_active") == 1, "flow 1 runs")
@@ -189,11 +198,11 @@ def test_the_receiver_is_killed__its_flows_are_recorded_and_later_ones_run():
         agents.start_agent("h2")
         record = agents.records(2)["run/2"]
         assert record.status == FINISHED
-        # Also when it was the killed agent that had registered it.
+        # The killed agent may have registered the control.
         assert record.congestion_control == "sluice_dctcp"
 
 
-def test_the_web_process_is_away_for_five_seconds__nothing_is_lost():
+def test_the_web_process_is_away_for_five_seconds__nothing_is_lost() -> None:
     flows = [flow(i, 0.02 * i) for i in range(350)]
     with Agents() as agents:
         agents.start(*flows)
@@ -203,13 +212,13 @@ def test_the_web_process_is_away_for_five_seconds__nothing_is_lost():
         wait_until(lambda: time.monotonic() > away_until, "five seconds", timeout_s=10)
         before = len(agents.web.records)
         agents.web.start()
-        wait_until(lambda: len(agents.web.records) > before + 150, "what waited arrives", timeout_s=5)
+        wait_until(lambda: len(agents.web.records) > before + 150, "waiting records arrive", timeout_s=5)
         records = agents.records(350)
         assert {record.status for record in records.values()} == {FINISHED}
         assert set(agents.web.deliveries.values()) == {1}
 
 
-def test_sigterm__active_flows_recorded_all_delivered_nothing_left():
+def test_sigterm__active_flows_recorded_all_delivered_nothing_left() -> None:
     with Agents(rate="20mbit") as agents:
         before = agents.cable.exec("h1", ["cat", "/proc/sys/net/ipv4/tcp_congestion_control"])
         agents.start(flow(1, 0.0), flow(2, 0.0, 50_000_000), flow(3, 60.0))
@@ -226,7 +235,7 @@ def test_sigterm__active_flows_recorded_all_delivered_nothing_left():
         assert agents.cable.exec("h1", ["ss", "-tanH"]).strip() == ""
 
 
-def test_the_traffic_runs_before_other_processes_and_the_reporting_does_not():
+def test_the_traffic_runs_before_other_processes_and_the_reporting_does_not() -> None:
     with Agents() as agents:
         agents.start()
         wait_until(lambda: agents.status("h1").get("realtime"), "real-time priority")
@@ -239,7 +248,7 @@ def test_the_traffic_runs_before_other_processes_and_the_reporting_does_not():
         assert set(policies.values()) == {os.SCHED_OTHER}
 
 
-def test_without_bpf__falls_back_and_says_so():
+def test_without_bpf__falls_back_with_the_reason() -> None:
     with Agents() as agents:
         agents.start(flow(1, 0.0), arguments=("--no-bpf",))
         assert agents.records(1)["run/1"].congestion_control == "cubic"
@@ -249,7 +258,7 @@ def test_without_bpf__falls_back_and_says_so():
         assert (status["congestion_control"], status["tagger"]) == ("cubic", False)
 
 
-def test_a_wrong_interface_is_said(tmp_path):
+def test_a_wrong_interface_is_named(tmp_path: Path) -> None:
     with Agents() as agents:
         argv = [
             "python3",
@@ -270,11 +279,11 @@ def test_a_wrong_interface_is_said(tmp_path):
         assert "there is no interface nope" in log.read_text()
 
 
-def test_background__iperf_runs_with_our_congestion_control_at_the_links_rate():
+def test_background__iperf_runs_with_sluices_control_at_the_links_rate() -> None:
     with Agents(rate="50mbit") as agents:
         agents.start()
 
-        def spawn(host, argv, log_file):
+        def spawn(host: str, argv: Sequence[str], log_file: Path) -> subprocess.Popen[bytes]:
             return agents.cable.spawn(host, argv, log_file)
 
         load = Load("h1", "h2", ADDRESSES["h2"], "sluice_dctcp")
@@ -284,7 +293,11 @@ def test_background__iperf_runs_with_our_congestion_control_at_the_links_rate():
                 sockets = agents.cable.exec(host, ["ss", "-tinH", "state", "established"])
                 assert "sluice_dctcp" in sockets
             assert background.running()
-            wait_until(lambda: background.rate_bps(last=2) > 0.85 * 50e6, "the link is full", timeout_s=30)
-            assert background.rate_bps(last=2) < 1.02 * 50e6
+            wait_until(
+                lambda: (background.rate_bps(last=2) or 0.0) > 0.85 * 50e6, "the link is full", timeout_s=30
+            )
+            rate_bps = background.rate_bps(last=2)
+            assert rate_bps is not None
+            assert rate_bps < 1.02 * 50e6
         assert not background.running()
         background.stop()

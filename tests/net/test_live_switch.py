@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From scheme to scheme by PUT /api/v1/policy while flows run."""
+"""Changes of the scheme by PUT /api/v1/policy while flows run."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from experiments.checks.live_switch.run import EXPERIMENT, TAKES_S, run_seed
 from experiments.kit.main import read_command
@@ -10,10 +12,10 @@ from policy.records import FINISHED
 SCHEMES = ["pias", "fish", "dctcp", "sluice", "karuna", "tcp"]
 
 
-def test_no_flow_fails_and_the_port_goes_on(tmp_path):
-    """Flow queues and shares come and go, congestion controls and marking change, a class of queues after the other."""
-    asked = ["--schemes", *SCHEMES, "--every", "3", "--out", str(tmp_path)]
-    outcome = run_seed(read_command(EXPERIMENT, asked), 1)
+def test_no_flow_fails_and_the_port_sends_on(tmp_path: Path) -> None:
+    """Flow queues and shares come and go, and congestion controls and marking change."""
+    argv = ["--schemes", *SCHEMES, "--every", "3", "--out", str(tmp_path)]
+    outcome = run_seed(read_command(EXPERIMENT, argv), 1)
     assert sorted(switch.scheme for switch in outcome.switches) == sorted(SCHEMES)
     for switch in outcome.switches[:-1]:
         assert switch.stands, switch

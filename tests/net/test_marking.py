@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A change of the way in which ports mark, from the REST API to the marks on packets, while traffic flows."""
+"""Changes of the marking scheme under traffic, from the REST API to the marks on packets."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -13,15 +15,16 @@ from sluice.runs.stack import Stack
 from tests.net.scenarios import scenario
 from topologies import build_topology, measure
 from topologies.measure import Sender
+from topologies.testbed import Testbed
 
 BUFFER_BYTES = 50_000
 TAKES_OVER_S = 10.0
-"""A heartbeat comes once a second; two senders keep this machine's processors busy."""
+"""A heartbeat comes once a second, and two senders keep this machine's CPUs busy."""
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory):
-    """One switch whose port to h1 two senders overload: its backlog stands within a frame or two of the buffer."""
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One switch. Two senders overload its port to h1, so that the backlog is within two frames of the buffer."""
     fabric = {"topology": "single", "hosts": 3, "host_rate": "20Mbit", "buffer": "50KB"}
     workload = {"mix": [{"bytes": "10KB", "share": 1.0}], "load": 0.01, "flows": 1}
     document = scenario(
@@ -41,23 +44,23 @@ def stack(tmp_path_factory):
         yield stack
 
 
-def totals(bed):
+def totals(bed: Testbed) -> dict[str, int]:
     counters = bed.port_counters("s1:1")
     return {
         name: sum(getattr(queue, name) for queue in counters) for name in ("packets", "marked", "dropped")
     }
 
 
-def marked_share(bed):
-    """Of the packets between two reports of the port agent."""
+def marked_share(bed: Testbed) -> float:
+    """Return the marked share of the packets between two reports of the port agent."""
     before, after = totals(bed), totals(bed)
     packets = after["packets"] - before["packets"]
     assert packets > 500, "the port is busy"
     return (after["marked"] - before["marked"]) / packets
 
 
-def use(stack, document):
-    """PUT a policy; wait until the port agent says that it stands."""
+def use(stack: Stack, document: dict[str, Any]) -> None:
+    """Put a policy and wait until the port agent has applied it."""
     answer = stack.put_policy(document)
     assert answer.ok, answer.body
     version = answer.json()["version"]
@@ -68,27 +71,33 @@ def use(stack, document):
     )
 
 
-def test_k__marks_every_packet_that_finds_more(stack):
-    """Nearly: a sender that has to wait for a processor lets the port drain a little."""
+def test_k__marks_packets_that_find_a_larger_backlog(stack: Stack) -> None:
+    """Not all packets, because a sender that waits for a CPU lets the port drain a little."""
     assert marked_share(stack.testbed) > 0.76
 
 
-def test_from_dctcp_to_datcp__the_ramp_marks_some(stack):
-    """A frame counts 1446 B with its priority tag: an admitted one finds at most 48.6 KB, and a probability of 0.68.
-    Were 45.5 KB a single threshold still, more than that would be marked."""
+def test_from_dctcp_to_datcp__the_ramp_marks_some(stack: Stack) -> None:
+    """An admitted frame finds at most 48.6 KB, because it counts 1446 B with its priority tag.
+
+    Its marking probability is then at most 0.68. A single threshold at 45.5 KB would mark more.
+    """
     use(stack, {"scheme": "datcp", "buffer": BUFFER_BYTES, "mark_min": 45_500, "mark_max": 49_999})
     state = stack.testbed.port_agent_state().behaviour
     assert (state.mark_bytes, state.mark_max_bytes) == (45_500, 49_999)
     assert 0.1 < marked_share(stack.testbed) < 0.72
 
 
-def test_from_datcp_to_hull__the_phantom_queue_marks_a_link_that_is_full(stack):
+def test_from_datcp_to_hull__the_phantom_queue_marks_a_full_link(stack: Stack) -> None:
     use(stack, {"scheme": "hull", "buffer": BUFFER_BYTES, "mark_at": "10KB"})
     state = stack.testbed.port_agent_state().behaviour
     assert (state.mark_bytes, state.mark_max_bytes, state.phantom_mark_bytes) == (None, None, 10_000)
-    wait_until(lambda: marked_share(stack.testbed) > 0.95, "nearly all is marked", timeout_s=TAKES_OVER_S)
+    wait_until(
+        lambda: marked_share(stack.testbed) > 0.95,
+        "the port marks nearly all packets",
+        timeout_s=TAKES_OVER_S,
+    )
 
 
-def test_from_hull_to_tcp__nothing_marks(stack):
+def test_from_hull_to_tcp__nothing_marks(stack: Stack) -> None:
     use(stack, {"scheme": "tcp", "buffer": BUFFER_BYTES})
     assert marked_share(stack.testbed) == 0

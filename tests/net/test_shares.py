@@ -1,30 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shares of the link among a port's queues, and flow queues inside one, on Open vSwitch, changed while it is busy."""
+"""Shares of the link among a port's queues, and flow queues in a queue. Both change on a busy Open vSwitch."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
+from typing import Any
 
 import pytest
 
 from experiments.kit.port_gaps import sent_packets
 from policy.behaviour import PortBehaviour
 from runtime.wait import wait_until
-from tests.net.conftest import RATE_BPS, install
+from tests.net.conftest import RATE_BPS, install, listens
 from topologies import measure
-from topologies.commands import hosts as commands
+from topologies.commands import switches as commands
+from topologies.testbed import Testbed
 
 PORT = "s1-eth1"
 MEASURED_S = 4.0
 SETTLED_S = 1.0
-"""HTB lets a class that went beyond its old rate wait until it has paid, for as long as a packet took at that rate."""
+"""A class that exceeded its old rate waits for the time of a packet at that rate."""
 
 
 @pytest.fixture(scope="module")
-def busy(start_testbed):
-    """Port s1:1 with standing queues: h2 and h4 send in queue 0, h3 in queue 1, with windows that the buffer holds."""
+def busy(start_testbed: Callable[..., Testbed]) -> Iterator[Testbed]:
+    """Port s1:1 with a constant backlog. h2 and h4 send in queue 0, h3 in queue 1. The buffer holds their windows."""
     with (
         start_testbed("single", parameters={"hosts": 4, "host_rate_bps": RATE_BPS}) as bed,
         ExitStack() as traffic,
@@ -34,30 +38,30 @@ def busy(start_testbed):
         for number, (host, tag) in enumerate((("h2", 1), ("h4", 1), ("h3", 2))):
             port = str(6001 + number)
             _spawn(bed, traffic, "h1", ["iperf", "-s", "-p", port, "-w", "128K"])
-            wait_until(lambda port=port: f":{port}" in bed.exec("h1", ["ss", "-ltn"]), "iperf listens")
+            wait_until(partial(listens, bed, "h1", port), "iperf listens")
             argv = ["iperf", "-c", "10.0.0.1", "-p", port, "-t", "600", "-w", "128K", "-S", hex(tag << 2)]
             _spawn(bed, traffic, host, argv)
-        wait_until(lambda: backlog_bytes(bed) > 100_000, "the queues stand", timeout_s=20)
+        wait_until(lambda: backlog_bytes(bed) > 100_000, "the queues have a backlog", timeout_s=20)
         yield bed
 
 
-def _spawn(bed, traffic, host, argv):
+def _spawn(bed: Testbed, traffic: ExitStack, host: str, argv: Sequence[str]) -> None:
     process = bed.spawn(host, argv)
     traffic.callback(process.wait)
     traffic.callback(process.kill)
 
 
-def root_qdisc(bed):
-    found = json.loads(bed.exec(None, ["tc", "-s", "-j", "qdisc", "show", "dev", PORT]))
+def root_qdisc(bed: Testbed) -> dict[str, Any]:
+    found: list[dict[str, Any]] = json.loads(bed.exec(None, ["tc", "-s", "-j", "qdisc", "show", "dev", PORT]))
     return next(q for q in found if q.get("handle") == "1:")
 
 
-def backlog_bytes(bed):
-    return root_qdisc(bed)["backlog"]
+def backlog_bytes(bed: Testbed) -> int:
+    return int(root_qdisc(bed)["backlog"])
 
 
-def share_of_queue_1(bed):
-    """Of the packets that queues 0 and 1 sent in a while."""
+def share_of_queue_1(bed: Testbed) -> float:
+    """Return queue 1's share of the packets that queues 0 and 1 send in MEASURED_S."""
     before = measure.queue_packets(bed, "s1:1")
     time.sleep(MEASURED_S)
     after = measure.queue_packets(bed, "s1:1")
@@ -66,12 +70,12 @@ def share_of_queue_1(bed):
     return sent[1] / sum(sent)
 
 
-def test_two_busy_queues_get_their_shares_and_strictness_comes_back(busy):
+def test_two_busy_queues_get_their_shares_and_strictness_comes_back(busy: Testbed) -> None:
     for shares, low, high in (
         ((0.7, 0.3), 0.28, 0.32),
         (None, 0.0, 0.01),
         ((0.2, 0.8), 0.78, 0.82),
-        ((0.2, 0.1), 0.08, 0.12),  # what nobody is sure of goes to the first
+        ((0.2, 0.1), 0.08, 0.12),  # the unassigned share goes to the first queue
         (None, 0.0, 0.01),
     ):
         busy.set_behaviour(PortBehaviour(None, 2_000_000, shares=shares))
@@ -79,8 +83,8 @@ def test_two_busy_queues_get_their_shares_and_strictness_comes_back(busy):
         assert low <= share_of_queue_1(busy) <= high, shares
 
 
-def test_changing_shares_interrupts_nothing(busy):
-    """The classes are changed where they are: the port sends on, its counters go on, it drops nothing."""
+def test_changing_shares_interrupts_no_traffic(busy: Testbed) -> None:
+    """Open vSwitch changes the classes in place. So the port keeps sending and counting, and drops no packet."""
     before = root_qdisc(busy)
     begin, changes = time.monotonic(), 0
     while time.monotonic() - begin < 4:
@@ -94,8 +98,8 @@ def test_changing_shares_interrupts_nothing(busy):
 
 
 @pytest.fixture(scope="module")
-def unequal(start_testbed):
-    """Two flows to h1 in one queue: h2's window is eight times h3's, and both are in the port's queue."""
+def unequal(start_testbed: Callable[..., Testbed]) -> Iterator[Testbed]:
+    """Two flows to h1 in one queue of the port. h2's window is eight times h3's."""
     with (
         start_testbed("single", parameters={"hosts": 3, "host_rate_bps": RATE_BPS}) as bed,
         ExitStack() as traffic,
@@ -105,17 +109,18 @@ def unequal(start_testbed):
         for number, (host, window) in enumerate((("h2", "256K"), ("h3", "32K"))):
             port = str(6001 + number)
             _spawn(bed, traffic, "h1", ["iperf", "-s", "-p", port, "-w", "512K"])
-            wait_until(lambda port=port: f":{port}" in bed.exec("h1", ["ss", "-ltn"]), "iperf listens")
+            wait_until(partial(listens, bed, "h1", port), "iperf listens")
             _spawn(bed, traffic, host, ["iperf", "-c", "10.0.0.1", "-p", port, "-t", "600", "-w", window])
-        wait_until(lambda: backlog_bytes(bed) > 100_000, "the queue stands", timeout_s=20)
+        wait_until(lambda: backlog_bytes(bed) > 100_000, "the queue has a backlog", timeout_s=20)
         yield bed
 
 
-def sent_by(bed, host):
+def sent_by(bed: Testbed, host: str) -> int:
     return sent_packets(bed.exec(host, ["cat", "/proc/net/dev"]), f"{host}-eth0")
 
 
-def part_of_h3(bed):
+def part_of_h3(bed: Testbed) -> float:
+    """Return h3's share of the packets that h2 and h3 send in MEASURED_S."""
     before = [sent_by(bed, host) for host in ("h2", "h3")]
     time.sleep(MEASURED_S)
     sent = [sent_by(bed, host) - was for host, was in zip(("h2", "h3"), before, strict=True)]
@@ -126,8 +131,8 @@ def part_of_h3(bed):
 FLOW_QUEUES = PortBehaviour(None, 2_000_000, sub_queues=8, release_ns=1_000_000)
 
 
-def test_flow_queues__two_flows_share_whatever_their_windows(unequal):
-    assert part_of_h3(unequal) < 0.3, "first in, first out: by the windows"
+def test_flow_queues__two_flows_share_equally_despite_their_windows(unequal: Testbed) -> None:
+    assert part_of_h3(unequal) < 0.3, "first in, first out shares by the windows"
     unequal.set_behaviour(FLOW_QUEUES)
     time.sleep(SETTLED_S)
     assert 0.45 < part_of_h3(unequal) < 0.55
@@ -136,7 +141,7 @@ def test_flow_queues__two_flows_share_whatever_their_windows(unequal):
     assert part_of_h3(unequal) < 0.3
 
 
-def test_flow_queues__survive_a_new_port_agent_and_a_new_ovs_vswitchd(unequal):
+def test_flow_queues__survive_a_new_port_agent_and_a_new_ovs_vswitchd(unequal: Testbed) -> None:
     unequal.set_behaviour(FLOW_QUEUES)
     for service in ("port-agent", "ovs-vswitchd"):
         before = all_classes(unequal)
@@ -146,16 +151,16 @@ def test_flow_queues__survive_a_new_port_agent_and_a_new_ovs_vswitchd(unequal):
         if service == "ovs-vswitchd":
             install(unequal, queue_of_tag=lambda tag: 3)
         assert all_classes(unequal) == before
-        assert unequal.port_agent_state().behaviour.sub_queues == 8, "it goes on with what stood"
+        assert unequal.port_agent_state().behaviour.sub_queues == 8, "the new agent keeps the settings"
         time.sleep(SETTLED_S)
         assert 0.45 < part_of_h3(unequal) < 0.55, service
 
 
-def all_classes(bed):
+def all_classes(bed: Testbed) -> list[str]:
     return sorted(bed.exec(None, ["tc", "class", "show", "dev", PORT]).splitlines())
 
 
-def test_shares_survive_a_new_ovs_vswitchd(busy):
+def test_shares_survive_a_new_ovs_vswitchd(busy: Testbed) -> None:
     shares = (0.6, 0.4)
     busy.set_behaviour(PortBehaviour(None, 2_000_000, shares=shares))
     before = classes(busy)
@@ -166,6 +171,6 @@ def test_shares_survive_a_new_ovs_vswitchd(busy):
     assert f"rate {commands.min_rates_bps(RATE_BPS, shares)[1] // 10**6}Mbit" in before[1]
 
 
-def classes(bed):
+def classes(bed: Testbed) -> list[str]:
     text = bed.exec(None, ["tc", "class", "show", "dev", PORT, "parent", "1:fffe"])
     return sorted(line for line in text.splitlines() if " 1:" in line)

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No false tails: before an FCT of the testbed is believed, the emulation has to behave like the network it stands for.
+"""The emulation must behave like the network that it represents. Otherwise, no FCT of a testbed counts.
 
-The limits leave room for a busy machine; what they would not let pass is what a broken emulation does: timeouts of
-200 ms, silent drops, a queue that does not obey its priority.
+The limits leave room for a busy machine. They detect a broken emulation: timeouts of 200 ms, silent drops, or a queue
+that ignores its priority.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,10 +20,12 @@ from sluice.runs.testbed_run import run_on_testbed
 from tests.net.scenarios import scenario
 
 LINK_BPS = 50e6
+Run = tuple[dict[str, Any], dict[str, Any], Path]
 LONG_FLOWS = [{"from": "h2", "to": "h1"}, {"from": "h4", "to": "h1"}]
 
 
-def run(document, tmp_path_factory):
+def run(document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Return the summary of a run, its meta data and its bundle."""
     out = tmp_path_factory.mktemp(document["name"])
     checked, resolved = scenario_with(document)
     summary = run_on_testbed(checked, resolved, out)
@@ -28,18 +33,20 @@ def run(document, tmp_path_factory):
 
 
 @pytest.fixture
-def idle(measured, tmp_path_factory):
-    return measured("idle", lambda: run(scenario("idle"), tmp_path_factory))
+def idle(measured: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    outcome: Run = measured("idle", lambda: run(scenario("idle"), tmp_path_factory))
+    return outcome
 
 
 @pytest.fixture
-def saturated(measured, tmp_path_factory):
-    """The same flows beside two endless ones that fill the link."""
+def saturated(measured: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The same flows with two endless ones that fill the link."""
     document = scenario("saturated", background=LONG_FLOWS)
-    return measured("saturated", lambda: run(document, tmp_path_factory))
+    outcome: Run = measured("saturated", lambda: run(document, tmp_path_factory))
+    return outcome
 
 
-def test_idle_network__a_short_flow_takes_its_few_round_trips(idle):
+def test_idle_network__a_short_flow_takes_its_few_round_trips(idle: Run) -> None:
     summary, _, out = idle
     small = summary["fct_us"]["small"]
     ideal_us = read_flows(out)[0]["ideal_us"]
@@ -49,8 +56,8 @@ def test_idle_network__a_short_flow_takes_its_few_round_trips(idle):
     assert small["p95"] < ideal_us + 10_000
 
 
-def test_idle_network__nothing_is_lost_and_nobody_times_out(idle):
-    """On a busy machine an ACK may be late: the sender then probes its tail, or repeats what had arrived."""
+def test_idle_network__no_packet_is_lost_and_no_sender_times_out(idle: Run) -> None:
+    """On a busy machine, an ACK may be late. The sender then probes its tail or repeats arrived data."""
     summary, meta, _ = idle
     assert summary["unfinished"] == 0
     assert meta["tcp"]["retransmission_timeouts"] == 0
@@ -60,28 +67,28 @@ def test_idle_network__nothing_is_lost_and_nobody_times_out(idle):
     assert not [reason for reason in summary["valid"]["reasons"] if "lost" in reason]
 
 
-def test_strict_priority__protects_short_flows_beside_saturating_ones(idle, saturated):
-    alone, beside = idle[0]["fct_us"]["small"], saturated[0]["fct_us"]["small"]
-    assert beside["n"] == 100
-    assert beside["p50"] <= 2 * alone["p50"]
-    assert beside["mean"] <= 2 * alone["mean"] + 1_000
+def test_strict_priority__protects_short_flows_from_saturating_ones(idle: Run, saturated: Run) -> None:
+    alone, loaded = idle[0]["fct_us"]["small"], saturated[0]["fct_us"]["small"]
+    assert loaded["n"] == 100
+    assert loaded["p50"] <= 2 * alone["p50"]
+    assert loaded["mean"] <= 2 * alone["mean"] + 1_000
 
 
-def test_long_flows__fill_the_link(saturated):
-    """Payload of both at 95 % of what the short flows (3 % of the link) leave them."""
+def test_long_flows__fill_the_link(saturated: Run) -> None:
+    """The payload of both is at least 95 % of the capacity that the short flows (3 %) leave."""
     rates = saturated[1]["background_bps"]
     left_bps = 0.97 * LINK_BPS * 1448 / 1514
     assert 0.95 * left_bps <= sum(rates.values()) <= 1.03 * left_bps
 
 
-def test_long_flows__beside_them_nothing_is_lost_outside_the_queues(saturated):
+def test_long_flows__no_packet_is_lost_outside_the_queues(saturated: Run) -> None:
     summary = saturated[0]
     assert not [reason for reason in summary["valid"]["reasons"] if "lost" in reason]
     assert summary["unfinished"] == 0
 
 
-def test_one_fifo__does_not_protect(saturated, tmp_path_factory):
-    """The other side of the coin: without priorities the same flows wait behind the long ones' queue."""
+def test_one_fifo__does_not_protect(saturated: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Without priorities, the same flows wait behind the packets of the long ones."""
     document = scenario("fifo", scheme={"name": "dctcp", "mark_at": "20pkt"}, background=LONG_FLOWS)
     fifo = run(document, tmp_path_factory)[0]["fct_us"]["small"]
     assert fifo["p50"] > 1.5 * saturated[0]["fct_us"]["small"]["p50"]

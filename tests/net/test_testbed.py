@@ -1,60 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network that a testbed makes: reachability, frames, rates, and what its hosts are set to."""
+"""The network of a testbed: reachability, frames, rates, and the settings of its hosts."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from policy.emulation import port_burst_bytes
+from runtime.wait import wait_until
 from tests.net.conftest import RATE_BPS, install
 from topologies import measure, packet_sockets
 from topologies.measure import Sender
+from topologies.testbed import Testbed
 
 
-def counter(bed, host, name):
-    """Of the host's network namespace since it was made."""
-    return json.loads(bed.exec(host, ["nstat", "-a", "-s", "-z", "-j", name]))["kernel"][name]
+def counter(bed: Testbed, host: str, name: str) -> int:
+    """Return a kernel counter of the host since its network namespace was made."""
+    counters = json.loads(bed.exec(host, ["nstat", "-a", "-s", "-z", "-j", name]))
+    return int(counters["kernel"][name])
 
 
-def test_all_hosts_reach_each_other_by_both_families(testbed):
+def test_all_hosts_reach_each_other_by_both_families(testbed: Testbed) -> None:
     for source in testbed.topology.hosts:
         for to in testbed.topology.hosts:
             for address in (to.ipv4, to.ipv6):
                 testbed.exec(source.name, ["ping", "-c", "1", "-W", "2", address])
 
 
-def test_without_rules_nothing_passes(start_testbed):
+def test_without_rules_nothing_passes(start_testbed: Callable[..., Testbed]) -> None:
     with start_testbed("single", parameters={"hosts": 2}) as bed:
         text = bed.exec("h1", ["sh", "-c", "ping -c 2 -i 0.1 -W 1 10.0.0.2 || true"])
         assert "100% packet loss" in text
 
 
 @pytest.mark.parametrize(("address", "headers"), [("10.0.0.1", 28), ("fd00::1", 48)])
-def test_full_packets_pass_unfragmented_and_longer_ones_do_not_leave(testbed, address, headers):
+def test_full_packets_pass_unfragmented_and_longer_ones_do_not_leave(
+    testbed: Testbed, address: str, headers: int
+) -> None:
     ping = ["ping", "-M", "do", "-c", "3", "-i", "0.05", "-W", "2"]
     testbed.exec("h2", [*ping, "-s", str(1500 - headers), address])
     text = testbed.exec("h2", ["sh", "-c", f"{' '.join(ping)} -s {1501 - headers} {address} 2>&1 || true"])
     assert "100% packet loss" in text
 
 
-def test_checksums_survive_tag_queue_and_mark(testbed, tmp_path):
-    """Marking changes the IPv4 header on the way. The kernel counts bad sums, tcpdump computes them anew."""
+def test_checksums_survive_tag_queue_and_mark(testbed: Testbed, tmp_path: Path) -> None:
+    """Marking changes the IPv4 header in the switch. The kernel counts bad sums, and tcpdump computes them again."""
     testbed.set_marking(3_000)
     capture = tmp_path / "capture.txt"
     tcpdump = ["tcpdump", "-l", "-n", "-vv", "--immediate-mode", "-i", "h1-eth0", "-c", "400", "udp or tcp"]
     watching = testbed.spawn("h1", tcpdump, log_file=capture)
-    measure.wait_until(lambda: "listening on" in capture.read_text(), "tcpdump listens")
+    wait_until(lambda: "listening on" in capture.read_text(), "tcpdump listens")
     for to in ("10.0.0.1", "fd00::1"):
-        # Half of what two senders bring at once has to wait: 300 KB, within the port's buffer.
+        # Half of the two senders' packets must wait: 300 KB, which the port's buffer holds.
         senders = [Sender(host, to, tags=range(1, 41), ecn=2, count=280) for host in ("h2", "h3")]
         got = measure.transmit(testbed, "h1", senders)
         assert got.packets == 560
-        assert any(tos & 3 == 3 for tos in got.tos), "some were marked"
+        assert any(tos & 3 == 3 for tos in got.tos), "the port marked some packets"
     assert watching.wait(10) == 0
     text = capture.read_text()
     assert "udp sum ok" in text
@@ -65,9 +71,9 @@ def test_checksums_survive_tag_queue_and_mark(testbed, tmp_path):
     testbed.set_marking(None)
 
 
-def test_tcp_carries_data_at_the_link_rate_without_loss_or_bad_sums(testbed):
+def test_tcp_carries_data_at_the_link_rate_without_loss_or_bad_sums(testbed: Testbed) -> None:
     server = testbed.spawn("h1", ["iperf", "-s"])
-    measure.wait_until(lambda: ":5001" in testbed.exec("h1", ["ss", "-ltn"]), "iperf listens")
+    wait_until(lambda: ":5001" in testbed.exec("h1", ["ss", "-ltn"]), "iperf listens")
     before = counter(testbed, "h2", "TcpRetransSegs")
     text = testbed.exec("h2", ["iperf", "-c", "10.0.0.1", "-t", "3", "-f", "k", "-y", "C"])
     server.kill()
@@ -75,29 +81,29 @@ def test_tcp_carries_data_at_the_link_rate_without_loss_or_bad_sums(testbed):
     goodput_bps = int(text.strip().split(",")[-1])
     assert goodput_bps == pytest.approx(RATE_BPS * 1448 / 1514, rel=0.05)
     assert counter(testbed, "h1", "TcpInCsumErrors") == 0
-    assert counter(testbed, "h2", "TcpRetransSegs") - before <= 1, "nothing is lost on an idle path"
+    assert counter(testbed, "h2", "TcpRetransSegs") - before <= 1, "no packet is lost on an idle path"
 
 
-def test_shaping_equals_the_rate(testbed):
+def test_shaping_equals_the_rate(testbed: Testbed) -> None:
     senders = [Sender(host, "10.0.0.1", size_bytes=1400, for_s=3.0) for host in ("h2", "h3")]
     assert measure.transmit(testbed, "h1", senders).rate_bps == pytest.approx(RATE_BPS, rel=0.03)
 
 
-def test_a_host_sends_at_its_link_rate(testbed):
+def test_a_host_sends_at_its_link_rate(testbed: Testbed) -> None:
     got = measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", size_bytes=1400, for_s=2.0)])
-    # Less on a busy machine: a host's shaper makes no credit of a timer that was late.
+    # The rate is lower on a busy machine, because a host's shaper does not make up for late timers.
     assert 0.9 * RATE_BPS < got.rate_bps < 1.03 * RATE_BPS
 
 
-def test_nothing_is_lost_outside_the_queues(testbed):
+def test_nothing_is_lost_outside_the_queues(testbed: Testbed) -> None:
     before = testbed.losses()
     senders = [Sender(host, "10.0.0.1", size_bytes=100, for_s=1.0) for host in ("h2", "h3")]
     measure.transmit(testbed, "h1", senders)
     assert testbed.losses() == before
 
 
-def test_losses__a_loss_outside_the_queues_is_seen(start_testbed):
-    """The count that guards every result must not be blind: take away a queue's room."""
+def test_losses__a_loss_outside_the_queues_is_counted(start_testbed: Callable[..., Testbed]) -> None:
+    """Shortens a kernel queue, because the count that guards every result must detect such losses."""
     with start_testbed("single", parameters={"hosts": 2, "host_rate_bps": 1_000_000}) as bed:
         install(bed)
         assert bed.losses() == {}
@@ -108,7 +114,7 @@ def test_losses__a_loss_outside_the_queues_is_seen(start_testbed):
         assert bed.losses()["queues of s1-eth1"] > 0
 
 
-def test_offloads_are_off_and_every_segment_is_one_packet(testbed):
+def test_offloads_are_off_and_every_segment_is_one_packet(testbed: Testbed) -> None:
     for host, interface in ((None, "s1-eth1"), ("h1", "h1-eth0")):
         features = testbed.exec(host, ["ethtool", "-k", interface])
         for name in (
@@ -123,7 +129,7 @@ def test_offloads_are_off_and_every_segment_is_one_packet(testbed):
         assert link["mtu"] == (port_burst_bytes(RATE_BPS) if host is None else 1500)
 
 
-def test_hosts_have_the_transport_of_the_settings(start_testbed):
+def test_hosts_have_the_transport_of_the_settings(start_testbed: Callable[..., Testbed]) -> None:
     with start_testbed("single", parameters={"hosts": 2}, rto_min_ms=7, initial_window=3) as bed:
         read = bed.exec("h1", ["sysctl", "-n", "net.ipv4.tcp_ecn", "net.ipv4.tcp_no_metrics_save"])
         assert read.split() == ["1", "1"]
@@ -141,20 +147,20 @@ def _peer(family: str) -> str:
     return "10.0.0.2" if family == "-4" else "fd00::2"
 
 
-def test_the_switch_has_room_in_its_packet_sockets(testbed):
+def test_the_switch_has_large_packet_sockets(testbed: Testbed) -> None:
     pid = testbed.pids["ovs-vswitchd"]
     assert packet_sockets.smallest_send_buffer(pid) >= packet_sockets.SEND_BYTES
     text = testbed.exec(None, ["ss", "-0", "-H", "-n", "-m", "-O"])
-    assert len(re.findall(r"rb(\d+)", text)) == 5, "one for each port, and the one that sends"
+    assert len(re.findall(r"rb(\d+)", text)) == 5, "one for each port, and the sending one"
     assert min(map(int, re.findall(r"rb(\d+)", text))) >= packet_sockets.RECEIVE_BYTES
 
 
-def test_the_machine_is_left_as_it_is(testbed):
-    """The defaults of new sockets are the whole machine's: a testbed must not change them."""
+def test_the_machines_settings_stay(testbed: Testbed) -> None:
+    """A testbed must not change the defaults of new sockets, because they belong to the whole machine."""
     assert int(Path("/proc/sys/net/core/wmem_default").read_text()) < packet_sockets.SEND_BYTES
 
 
-def test_counters_move_every_100_ms(testbed):
+def test_counters_advance_every_100_ms(testbed: Testbed) -> None:
     sender = Sender("h2", "10.0.0.1", tags=(3,), pause_s=0.002)
     with measure.Receiver(testbed, "h1", idle_s=2.0), measure.sending(testbed, sender):
         gaps_s = sorted(measure.counter_gaps_s(testbed, "s1", "table=1,metadata=1,ip,ip_dscp=3", changes=30))
@@ -162,7 +168,9 @@ def test_counters_move_every_100_ms(testbed):
     assert gaps_s[-1] < 0.25
 
 
-def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected(start_testbed):
+def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected(
+    start_testbed: Callable[..., Testbed],
+) -> None:
     begin = time.monotonic()
     with start_testbed("leaf-spine", parameters={"leaves": 4, "spines": 2, "hosts_per_leaf": 2}) as bed:
         assert time.monotonic() - begin < 10
@@ -173,8 +181,10 @@ def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected(start_testbed
         assert set(bed.port_agent_state().attached) == {port.interface for port in bed.topology.ports}
 
 
-def test_leaf_spine__a_hop_is_fast_however_many_ports_there_are(start_testbed):
-    """Open vSwitch sees to all ports in one thread: a turn costs more with more ports, and every packet pays for it."""
+def test_leaf_spine__a_hop_is_fast_even_with_many_ports(
+    start_testbed: Callable[..., Testbed],
+) -> None:
+    """Open vSwitch serves all ports in one thread, so every packet waits longer if there are more ports."""
     parameters = {
         "leaves": 4,
         "spines": 2,
@@ -189,7 +199,9 @@ def test_leaf_spine__a_hop_is_fast_however_many_ports_there_are(start_testbed):
     assert round_trips_ms[50] < 3, "six hops; 0.9 ms on two busy cores"
 
 
-def test_two_testbeds_side_by_side_do_not_meet(start_testbed, testbed):
+def test_two_testbeds_side_by_side_do_not_meet(
+    start_testbed: Callable[..., Testbed], testbed: Testbed
+) -> None:
     with start_testbed("single", parameters={"hosts": 3}) as other:
         install(other)
         assert other.pids.keys() == testbed.pids.keys()

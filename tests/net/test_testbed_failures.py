@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dies comes back, and what ends leaves nothing behind."""
+"""A killed service comes back, and an ended testbed leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,33 +28,35 @@ RECOVERY_S = 2.0
 
 
 @pytest.fixture
-def bed(start_testbed):
-    """Failures change a testbed: each test has its own."""
+def bed(start_testbed: Callable[..., Testbed]) -> Iterator[Testbed]:
+    """A testbed for each test, because failures change it."""
     with start_testbed("single", parameters={"hosts": 2}, behaviour=PortBehaviour(30_000)) as bed:
         install(bed)
         yield bed
 
 
-def qdiscs(bed, interface):
+def qdiscs(bed: Testbed, interface: str) -> set[str]:
     return {q["kind"] for q in json.loads(bed.exec(None, ["tc", "-j", "qdisc", "show", "dev", interface]))}
 
 
-def classes(bed, interface):
+def classes(bed: Testbed, interface: str) -> list[str]:
     text = bed.exec(None, ["tc", "class", "show", "dev", interface])
     return sorted(line.split(" burst")[0] for line in text.splitlines())
 
 
-def attached(bed, interface):
+def attached(bed: Testbed, interface: str) -> bool:
     return "sluice_port" in bed.exec(None, ["tc", "filter", "show", "dev", interface, "egress"])
 
 
-def test_ovs_vswitchd_killed__queues_program_and_room_are_back(bed):
+def test_ovs_vswitchd_killed__queues_program_and_large_sockets_are_back(bed: Testbed) -> None:
     before = classes(bed, "s1-eth1")
     pid = bed.pids["ovs-vswitchd"]
     begin = time.monotonic()
     bed.crash("ovs-vswitchd")
     bed.wait_restarted("ovs-vswitchd", 1)
-    wait_until(lambda: attached(bed, "s1-eth1") and attached(bed, "s1-eth2"), "the program is on the ports")
+    wait_until(
+        lambda: attached(bed, "s1-eth1") and attached(bed, "s1-eth2"), "the program is attached to the ports"
+    )
     assert time.monotonic() - begin < RECOVERY_S
     assert bed.pids["ovs-vswitchd"] != pid
     assert classes(bed, "s1-eth1") == before
@@ -63,39 +66,48 @@ def test_ovs_vswitchd_killed__queues_program_and_room_are_back(bed):
     assert measure.queue_packets(bed, "s1:1")[5] == 30
 
 
-def test_port_agent_killed__the_program_stays_and_a_new_agent_takes_over(bed):
+def test_port_agent_killed__the_program_stays_and_a_new_agent_takes_over(bed: Testbed) -> None:
     bed.crash("port-agent")
-    assert attached(bed, "s1-eth1"), "what is attached does not need the agent"
+    assert attached(bed, "s1-eth1"), "the attached program does not need the agent"
     bed.wait_restarted("port-agent", 1)
     bed.set_marking(20_000)
     measure.transmit(bed, "h1", [Sender("h2", "10.0.0.1", tags=(5,), count=30)])
     assert bed.port_counters("s1:1")[5].packets == 30, "the new agent's program counts"
 
 
-def test_ovsdb_server_killed__configuration_is_back(bed):
+def test_ovsdb_server_killed__configuration_is_back(bed: Testbed) -> None:
     bed.crash("ovsdb-server")
     bed.wait_restarted("ovsdb-server", 1)
     assert bed.ovs(["ovs-vsctl", "list-ports", "s1"]).split() == ["s1-eth1", "s1-eth2"]
     bed.exec("h1", ["ping", "-c", "1", "-W", "2", "10.0.0.2"])
 
 
-def test_the_hook_removed__the_agent_attaches_again(bed):
-    """Open vSwitch does that when policing of a port is set."""
+def test_the_hook_removed__the_agent_attaches_again(bed: Testbed) -> None:
+    """Open vSwitch removes the hook when policing of a port is set."""
     began = bed.port_agent_state().attached["s1-eth1"]
     begin = time.monotonic()
     bed.exec(None, ["tc", "qdisc", "del", "dev", "s1-eth1", "clsact"])
-    wait_until(lambda: attached(bed, "s1-eth1"), "the program is on the port again", interval_s=0.005)
-    assert time.monotonic() - begin < 0.5, "it hears of it, and does not wait for its next look"
-    wait_until(lambda: bed.port_agent_state().attached["s1-eth1"] == began + 1, "the agent says so")
+    wait_until(lambda: attached(bed, "s1-eth1"), "the program is attached again", interval_s=0.005)
+    assert time.monotonic() - begin < 0.5, (
+        "the kernel notifies the agent, which does not wait for its next round"
+    )
+    wait_until(
+        lambda: bed.port_agent_state().attached["s1-eth1"] == began + 1,
+        "the agent reports the second attachment",
+    )
 
 
-def test_port_agent__works_with_a_web_process_that_is_away(start_testbed, tmp_path):
+def test_port_agent__works_with_a_web_process_that_is_away(
+    start_testbed: Callable[..., Testbed], tmp_path: Path
+) -> None:
     with start_testbed("single", parameters={"hosts": 2}, web=f"unix:{tmp_path}/web.sock") as bed:
         bed.set_marking(12_345, 67_890)
         assert bed.port_agent_state().behaviour.mark_bytes == 12_345
 
 
-def test_start__a_failure_is_said_and_nothing_stays(tmp_path, monkeypatch):
+def test_start__a_failure_is_raised_and_nothing_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = topologies.build("single", hosts=2)
     monkeypatch.setattr("topologies.testbed.Settings.save", lambda self, topology: None)
     with pytest.raises(SluiceError, match=r"(?s)did not start.*testbed\.log"):
@@ -104,7 +116,7 @@ def test_start__a_failure_is_said_and_nothing_stays(tmp_path, monkeypatch):
 
 
 def leftovers(text: str) -> list[str]:
-    """Command lines of running processes that contain a text; ours are started with the run folder in theirs."""
+    """Return command lines of running processes that contain a text. Those of a testbed contain its run folder."""
     found = []
     for pid in processes.process_ids():
         try:
@@ -128,13 +140,13 @@ def namespaces_in_use() -> set[str | None]:
     return {processes.namespace(pid, "net") for pid in processes.process_ids()}
 
 
-def our_interfaces() -> list[str]:
-    """Names of ours among the interfaces of the root namespace, where none ever belongs."""
+def testbed_interfaces() -> list[str]:
+    """Return a testbed's interfaces in the root namespace, where there must be none."""
     names = [path.name for path in Path("/sys/class/net").iterdir()]
     return [name for name in names if re.fullmatch(r"[hs]\d+(-eth\d+)?|ovs-(netdev|system)", name)]
 
 
-def test_start_and_stop_five_times_leaves_nothing(tmp_path):
+def test_start_and_stop_five_times_leaves_nothing(tmp_path: Path) -> None:
     graph = topologies.build("single", hosts=2)
     for round_ in range(5):
         bed = Testbed.start(graph, tmp_path / "bed", controller=None)
@@ -146,10 +158,10 @@ def test_start_and_stop_five_times_leaves_nothing(tmp_path):
         bed.stop()
         assert leftovers(str(tmp_path)) == [], round_
         assert not spaces & namespaces_in_use()
-    assert our_interfaces() == []
+    assert testbed_interfaces() == []
 
 
-_VICTIM = """
+_STARTER = """
 import sys, time
 from pathlib import Path
 import topologies
@@ -161,22 +173,22 @@ bed.exec("h2", ["sleep", "1234"], timeout_s=1000)
 """
 
 
-def test_the_starter_killed__nothing_is_left(tmp_path):
+def test_the_starter_killed__nothing_is_left(tmp_path: Path) -> None:
     files = temporary_files()
     run_dir = tmp_path / "bed"
-    argv = [sys.executable, "-c", _VICTIM, str(run_dir)]
-    victim = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-    assert victim.stdout is not None
-    paths = victim.stdout.readline().split()
+    argv = [sys.executable, "-c", _STARTER, str(run_dir)]
+    starter = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert starter.stdout is not None
+    paths = starter.stdout.readline().split()
     assert len(paths) == 3
     spaces = {identity(path) for path in paths}
     wait_until(lambda: in_namespaces(spaces, "sleep 1234") == 2, "both sleepers are in their namespaces")
-    os.kill(victim.pid, signal.SIGKILL)
-    victim.wait()
-    victim.stdout.close()
-    wait_until(lambda: leftovers(str(run_dir)) == [], "its processes are gone")
-    wait_until(lambda: not spaces & namespaces_in_use(), "its namespaces are gone")
-    assert our_interfaces() == []
+    os.kill(starter.pid, signal.SIGKILL)
+    starter.wait()
+    starter.stdout.close()
+    wait_until(lambda: leftovers(str(run_dir)) == [], "the testbed's processes are gone")
+    wait_until(lambda: not spaces & namespaces_in_use(), "the testbed's namespaces are gone")
+    assert testbed_interfaces() == []
     assert not [name for name in temporary_files() - files if "sluice" in name or "ovs" in name]
 
 
@@ -186,8 +198,8 @@ def in_namespaces(spaces: set[str], command: str) -> int:
     return lines.count(command)
 
 
-def test_a_run_folder_with_a_long_name(start_testbed, tmp_path):
-    """Names of Unix sockets have room for 107 bytes; folders may be longer."""
+def test_a_run_folder_with_a_long_name(start_testbed: Callable[..., Testbed], tmp_path: Path) -> None:
+    """The name of a Unix socket has at most 107 bytes, but folders may be longer."""
     folder = tmp_path / ("long" * 30)
     with Testbed.start(topologies.build("single", hosts=2), folder, controller=None) as bed:
         install(bed)

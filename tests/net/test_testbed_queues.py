@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queues: each counts what the tag says, priority is strict, marking and buffer do what they are set to."""
+"""The queues: each counts its tags, priority is strict, and marking and buffer follow their settings."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from itertools import pairwise
 
 import pytest
 
 from policy.tags import TAG_COUNT
+from runtime.wait import wait_until
 from sluice.runs.validity import lateness
 from tests.net.conftest import RATE_BPS, install, queue_of_tag
 from topologies import measure
 from topologies.measure import Sender
+from topologies.testbed import Testbed
 
 FRAME_BYTES = 1442
 """1400 bytes of payload."""
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "fd00::1"])
-def test_each_queue_counts_what_the_tag_says(testbed, address):
+def test_each_queue_counts_its_tags(testbed: Testbed, address: str) -> None:
     before = measure.queue_packets(testbed, "s1:1")
     tags = range(TAG_COUNT)
     got = measure.transmit(
@@ -33,7 +37,7 @@ def test_each_queue_counts_what_the_tag_says(testbed, address):
         assert after[queue] - before[queue] == 4 * sum(queue_of_tag(tag) == queue for tag in tags)
 
 
-def test_the_port_program_counts_the_same(testbed):
+def test_the_port_program_counts_the_same(testbed: Testbed) -> None:
     before = testbed.port_counters("s1:1")
     measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", tags=(6,), size_bytes=958, count=40)])
     after = testbed.port_counters("s1:1")
@@ -42,52 +46,52 @@ def test_the_port_program_counts_the_same(testbed):
     assert after[6].dropped == before[6].dropped
 
 
-def round_trips_ms(bed, tag, count=60):
+def round_trips_ms(bed: Testbed, tag: int, count: int = 60) -> list[float]:
     text = bed.exec(
         "h3", ["ping", "-c", str(count), "-i", "0.02", "-Q", str(tag << 2), "-W", "2", "10.0.0.1"]
     )
     found = sorted(float(ms) for ms in re.findall(r"time=([\d.]+) ms", text))
-    assert len(found) == count, "none is lost"
+    assert len(found) == count, "no ping is lost"
     return found
 
 
-def test_strict_priority_protects(testbed):
-    """Two lowest-priority senders hold a standing queue; packets of the first queue pass it by."""
+def test_strict_priority_protects(testbed: Testbed) -> None:
+    """Two lowest-priority senders keep a constant backlog, and packets of the first queue overtake it."""
     install(testbed, queue_of_tag=lambda tag: 0 if tag == 1 else 7)
     idle = round_trips_ms(testbed, tag=1)
-    with StandingQueue(testbed):
+    with ConstantBacklog(testbed):
         first = round_trips_ms(testbed, tag=1)
         last = round_trips_ms(testbed, tag=2)
     install(testbed)
     frame_ms = FRAME_BYTES * 8e3 / RATE_BPS
-    assert last[len(last) // 2] > 10, "there was a queue to pass by"
-    # The frame in transmission cannot be interrupted, and HTB lets a burst of two frames go ahead.
+    assert last[len(last) // 2] > 10, "there is a backlog to overtake"
+    # HTB cannot interrupt the frame in transmission, and it sends bursts of two frames.
     assert first[len(first) // 2] < idle[len(idle) // 2] + 3 * frame_ms + 1
     assert first[-3] < last[len(last) // 2], (
         "95 of 100 of the first queue are faster than the median of the last"
     )
 
 
-class StandingQueue:
-    """iperf from h2 and h3 to h1, tagged 2: TCP windows of 128 KB, so that the queue stands and never overflows."""
+class ConstantBacklog:
+    """iperf from h2 and h3 to h1 with tag 2. Windows of 128 KB keep a constant backlog without overflow."""
 
-    def __init__(self, bed):
+    def __init__(self, bed: Testbed) -> None:
         self._bed = bed
         server = bed.spawn("h1", ["iperf", "-s", "-w", "64K"])
-        measure.wait_until(lambda: ":5001" in bed.exec("h1", ["ss", "-ltn"]), "iperf listens")
+        wait_until(lambda: ":5001" in bed.exec("h1", ["ss", "-ltn"]), "iperf listens")
         argv = ["iperf", "-c", "10.0.0.1", "-t", "60", "-S", "0x08"]
         self._processes = [server, *(bed.spawn(host, argv) for host in ("h2", "h3"))]
 
-    def __enter__(self):
-        measure.wait_until(lambda: backlog_bytes(self._bed, 7) > 50_000, "the queue stands")
+    def __enter__(self) -> None:
+        wait_until(lambda: backlog_bytes(self._bed, 7) > 50_000, "the queue has a backlog")
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         for process in self._processes:
             process.kill()
             process.wait()
 
 
-def test_marking__what_can_be_marked_is_and_arrives_so(testbed):
+def test_marking__ecn_capable_packets_arrive_with_their_marks(testbed: Testbed) -> None:
     testbed.set_marking(10_000)
     before = testbed.port_counters("s1:1")
     senders = [
@@ -104,31 +108,31 @@ def test_marking__what_can_be_marked_is_and_arrives_so(testbed):
     assert after[2].not_markable - before[2].not_markable > 100
 
 
-def test_marking__none_below_the_threshold(testbed):
+def test_marking__none_below_the_threshold(testbed: Testbed) -> None:
     testbed.set_marking(100_000)
     got = measure.transmit(testbed, "h1", [Sender("h2", "10.0.0.1", tags=(1,), ecn=2, for_s=1.0)])
     testbed.set_marking(None)
     assert set(got.tos) == {1 << 2 | 2}, "one sender at the link rate makes no queue"
 
 
-def test_lateness__a_port_that_is_served_too_slowly_is_seen(start_testbed):
-    """HTB sends at half of the port's rate, as if its timers came too late."""
+def test_lateness__a_port_that_is_served_too_slowly_is_late(start_testbed: Callable[..., Testbed]) -> None:
+    """HTB sends at half the port's rate, as it does with late timers."""
     with start_testbed("single", parameters={"hosts": 3, "host_rate_bps": RATE_BPS}) as bed:
         install(bed, queue_of_tag=lambda tag: 7)
-        looks = [bed.port_service()]
+        reports = [bed.port_service()]
         for half in (False, True):
             if half:
                 argv = ["tc", "class", "change", "dev", "s1-eth1", "parent", "1:", "classid", "1:fffe", "htb"]
                 bed.exec(None, [*argv, "rate", f"{RATE_BPS // 2}bit", "burst", "5000", "cburst", "5000"])
-            with StandingQueue(bed):
+            with ConstantBacklog(bed):
                 time.sleep(2)
-            looks.append(bed.port_service())
-    first, then = (lateness(*pair)["s1:1"] for pair in pairwise(looks))
+            reports.append(bed.port_service())
+    first, then = (lateness(*pair)["s1:1"] for pair in pairwise(reports))
     assert first < 0.1
-    assert 0.5 < then < 1.1, "as long again as it ought to have taken"
+    assert 0.5 < then < 1.1, "twice the time that it should take"
 
 
-def test_buffer__bounds_the_waiting_time(testbed):
+def test_buffer__bounds_the_queue(testbed: Testbed) -> None:
     buffer_bytes = 50_000
     testbed.set_marking(None, buffer_bytes)
     before = testbed.port_counters("s1:1")
@@ -143,41 +147,49 @@ def test_buffer__bounds_the_waiting_time(testbed):
     assert dropped > 0.3 * sent
 
 
-def test_the_real_queue_is_the_virtual_one(testbed):
-    """Marking and buffer go by a virtual queue. Were the port's real rate less than its nominal one, a queue that
-    nothing marks and nothing bounds would stand beside it, and grow for as long as the port is busy."""
+def test_the_real_queue_is_the_virtual_one(testbed: Testbed) -> None:
+    """Marking and buffer follow a virtual queue.
+
+    If the port's real rate were below its nominal rate, a real queue without marks and limit would grow under load.
+    """
     buffer_bytes = 100_000
     testbed.set_marking(None, buffer_bytes)
     with measure.Receiver(testbed, "h1"), ExitStack() as senders:
         for host in ("h2", "h3"):
             sender = Sender(host, "10.0.0.1", tags=(1,), size_bytes=1400, for_s=12.0)
             senders.enter_context(measure.sending(testbed, sender))
-        measure.wait_until(lambda: backlog_bytes(testbed, 1) > buffer_bytes / 2, "the queue fills")
+        wait_until(lambda: backlog_bytes(testbed, 1) > buffer_bytes / 2, "the queue fills")
         samples = []
         end = time.monotonic() + 6
         while time.monotonic() < end:
             samples.append(backlog_bytes(testbed, 1))
     testbed.set_marking(None)
-    frames_on_their_way = 4 * FRAME_BYTES
-    assert sorted(samples)[len(samples) // 2] < buffer_bytes + frames_on_their_way
+    frames_in_transit = 4 * FRAME_BYTES
+    assert sorted(samples)[len(samples) // 2] < buffer_bytes + frames_in_transit
     assert sorted(samples)[len(samples) // 2] > buffer_bytes / 2
 
 
-def backlog_bytes(bed, queue):
-    """What waits in a queue of s1:1 now."""
+def backlog_bytes(bed: Testbed, queue: int) -> int:
+    """Return the backlog of a queue of s1:1."""
     text = bed.exec(None, ["tc", "-s", "class", "show", "dev", "s1-eth1", "classid", f"1:{queue + 1}"])
-    amount, kilo = re.search(r"backlog (\d+)(K?)b", text).groups()
+    found = re.search(r"backlog (\d+)(K?)b", text)
+    assert found, text
+    amount, kilo = found.groups()
     return int(amount) * (1024 if kilo else 1)
 
 
-def test_rules_replaced_under_traffic_lose_nothing(testbed):
-    """Each change of the whole map is one bundle: there is no moment without rules."""
+def shifted(shift: int, tag: int) -> int:
+    return (tag + shift) % 8
+
+
+def test_rules_replaced_under_traffic_lose_nothing(testbed: Testbed) -> None:
+    """Each change of the whole map is one bundle, so that there is no moment without rules."""
     sender = Sender("h2", "10.0.0.1", tags=(1, 9, 20), size_bytes=200, pause_s=0.0005, for_s=3.0)
     with measure.Receiver(testbed, "h1", idle_s=1.0) as receiver:
         process = testbed.spawn("h2", sender.argv(), log_file=measure.log_of(testbed, "h2"))
         changes = 0
         while process.poll() is None:
-            install(testbed, queue_of_tag=lambda tag, shift=changes: (tag + shift) % 8)
+            install(testbed, queue_of_tag=partial(shifted, changes))
             changes += 1
         received = receiver.result().packets
     install(testbed)

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two controllers on one store, real Open vSwitch: one leads, the other takes over, and nothing is written twice."""
+"""Two controllers on one store and real Open vSwitch. One leads, the other takes over, and none writes a rule twice."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,86 +30,88 @@ AT_1MB = {"scheme": "pias", "queues": 2, "thresholds": ["1000KB"]}
 
 
 class Pair(Controlled):
-    """One switch, two controllers; `leader` is the index of the one that leads."""
+    """One switch and two controllers. `leader` is the index of the leading one."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path) -> None:
         super().__init__(topologies.build("single", hosts=3), folder, AT_10KB)
         self.bed.ovs(["ovs-vsctl", "set-controller", "s1", *(f"tcp:127.0.0.1:{port}" for port in PORTS)])
         for target in self.bed.ovs(["ovs-vsctl", "--bare", "--columns=_uuid", "list", "Controller"]).split():
             self.bed.ovs(["ovs-vsctl", "set", "Controller", target, "max_backoff=1000"])
-        self.controllers = [None, None]
-        self.monitor = None
+        self.controllers: dict[int, subprocess.Popen[bytes]] = {}
+        self.monitor: subprocess.Popen[bytes] | None = None
         for index in (0, 1):
             self.start(index)
         self.wait_applied()
         wait_until(lambda: self.roles() == ["master", "slave"], "one is master, the other slave")
 
-    def start(self, index):
+    def start(self, index: int) -> None:
         argv = [sys.executable, "-m", "controller", "--store", self.store_url]
         argv += ["--listen", f"127.0.0.1:{PORTS[index]}"]
         self.controllers[index] = self.bed.spawn(
             None, argv, log_file=self.folder / f"controller-{PORTS[index]}.log"
         )
 
-    def roles(self):
+    def roles(self) -> list[str]:
         return sorted(self.bed.ovs(["ovs-vsctl", "--bare", "--columns=role", "list", "Controller"]).split())
 
     @property
-    def generation(self):
+    def generation(self) -> int:
         return self.lease.generation
 
     @property
-    def lease(self):
+    def lease(self) -> lease.Lease:
         engine = lease.open_for_leases(self.store_url)
         try:
-            return lease.look(engine, "controller")
+            found = lease.look(engine, "controller")
         finally:
             engine.dispose()
+        assert found is not None
+        return found
 
     @property
-    def leader(self):
-        pid = self.lease.holder.split("/")[2]
-        return [str(controller.pid) for controller in self.controllers].index(pid)
+    def leader(self) -> int:
+        pid = int(self.lease.holder.split("/")[2])
+        return next(index for index, controller in self.controllers.items() if controller.pid == pid)
 
-    def watch_rules(self):
-        """Have Open vSwitch write down every change of a rule from now on."""
+    def watch_rules(self) -> None:
+        """Make Open vSwitch log every change of a rule from now on."""
         self.changes_file = self.folder / f"changes-{time.monotonic_ns()}"
         argv = ["ovs-ofctl", "-O", "OpenFlow13", "monitor", "s1", "watch:!initial"]
         self.monitor = spawn(argv, log_file=self.changes_file, env=environment(self.bed.settings.ovs_dir))
-        wait_until(self.mark, "the monitor sees what changes", interval_s=0.1)
+        wait_until(self.mark, "the monitor logs changes", interval_s=0.1)
 
-    def mark(self):
-        """Make a rule come and go; once the monitor has seen that, it has seen everything before."""
+    def mark(self) -> bool:
+        """Add and delete a rule. Once the monitor has logged that, it has logged all earlier changes."""
         before = self.marks
         self.ofctl("add-flow", "s1", "table=9,priority=7,cookie=0x77,actions=drop")
         self.ofctl("del-flows", "s1", "table=9")
         return self.marks > before
 
     @property
-    def lines(self):
+    def lines(self) -> list[str]:
         return [line for line in self.changes_file.read_text().splitlines() if "event=" in line]
 
     @property
-    def marks(self):
+    def marks(self) -> int:
         return sum("table=9" in line and "DELETED" in line for line in self.lines)
 
     @property
-    def changes(self):
-        """Rules that were added, modified or deleted since watch_rules()."""
+    def changes(self) -> list[str]:
+        """Log lines of rules that were added, modified or deleted since `watch_rules`."""
         before = self.marks
         self.mark()
-        wait_until(lambda: self.marks > before, "the monitor sees what changes")
+        wait_until(lambda: self.marks > before, "the monitor logs changes")
         return [line for line in self.lines if "table=9" not in line]
 
-    def events(self, kind):
+    def events(self, kind: str) -> list[Any]:
         return [e for e in observed.recent_events(self.engine, 0) if e["kind"] == kind]
 
-    def wait_new_leader(self, generation, timeout_s):
+    def wait_new_leader(self, generation: int, timeout_s: float) -> None:
         wait_until(lambda: self.generation > generation, "another one leads", timeout_s=timeout_s)
 
-    def close(self):
-        for controller in self.controllers:
-            if controller is not None and controller.poll() is None:
+    def close(self) -> None:
+        for controller in self.controllers.values():
+            if controller.poll() is None:
                 os.kill(controller.pid, signal.SIGCONT)
                 stop(controller)
         if self.monitor is not None:
@@ -114,14 +120,14 @@ class Pair(Controlled):
 
 
 @pytest.fixture
-def pair(tmp_path):
+def pair(tmp_path: Path) -> Iterator[Pair]:
     pair = Pair(tmp_path)
     yield pair
     pair.close()
 
 
-def rules_between(before, after):
-    """How many map rules of a port differ between two policies."""
+def rules_between(before: dict[str, Any], after: dict[str, Any]) -> int:
+    """Return how many map rules of a port differ between two policies."""
     maps = [
         queue_map(p, [tags.snap_to_edge(t) for t in p.thresholds])
         for p in (Policy.from_document(before), Policy.from_document(after))
@@ -129,14 +135,14 @@ def rules_between(before, after):
     return sum(a != b for a, b in zip(*maps, strict=True))
 
 
-def test_kill_9__the_standby_leads_within_three_seconds_and_no_rule_is_written(pair):
+def test_kill_9__the_standby_leads_within_three_seconds_and_no_rule_is_written(pair: Pair) -> None:
     pair.watch_rules()
     before, form, generation = pair.rules("s1"), pair.normal_form("s1"), pair.generation
     leader = pair.leader
     died = time.time()
     pair.controllers[leader].kill()
     pair.controllers[leader].wait()
-    pair.wait_standing(died, timeout_s=3.0)
+    pair.wait_in_effect(died, timeout_s=3.0)
     assert time.time() - died < 3.0
     assert pair.generation == generation + 1
     assert pair.leader == 1 - leader
@@ -149,7 +155,7 @@ def test_kill_9__the_standby_leads_within_three_seconds_and_no_rule_is_written(p
     assert len(pair.changes) == 3 * rules_between(AT_10KB, AT_1MB)
 
 
-def test_sigstop_and_sigcont__who_wakes_up_follows_and_nothing_is_written_twice(pair):
+def test_sigstop_and_sigcont__the_resumed_leader_follows_and_no_rule_is_written_twice(pair: Pair) -> None:
     generation, leader = pair.generation, pair.leader
     pair.watch_rules()
     os.kill(pair.controllers[leader].pid, signal.SIGSTOP)
@@ -166,21 +172,21 @@ def test_sigstop_and_sigcont__who_wakes_up_follows_and_nothing_is_written_twice(
     wait_until(lambda: pair.roles() == ["master", "slave"], "one is master, the other slave")
 
 
-def test_a_leader_that_stops_in_order_leaves_the_lease_to_the_other_at_once(pair):
+def test_a_leader_that_stops_in_order_leaves_the_lease_to_the_other_at_once(pair: Pair) -> None:
     generation, leader = pair.generation, pair.leader
     pair.watch_rules()
     began = time.time()
     assert stop(pair.controllers[leader]) == 0
-    pair.wait_standing(began, timeout_s=2.0)
+    pair.wait_in_effect(began, timeout_s=2.0)
     assert pair.generation == generation + 1
     assert pair.changes == []
 
 
-def test_the_one_that_was_killed_comes_back_as_the_standby(pair):
+def test_a_killed_leader_comes_back_as_the_standby(pair: Pair) -> None:
     leader = pair.leader
     pair.controllers[leader].kill()
     pair.controllers[leader].wait()
     wait_until(lambda: pair.leader == 1 - leader, "the other one leads", timeout_s=3.0)
     pair.start(leader)
-    wait_until(lambda: pair.roles() == ["master", "slave"], "the one that is back is slave", timeout_s=20)
+    wait_until(lambda: pair.roles() == ["master", "slave"], "the restarted one is slave", timeout_s=20)
     assert pair.leader == 1 - leader

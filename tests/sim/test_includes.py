@@ -94,6 +94,7 @@ def test_header__includes_the_standard_headers_that_it_uses(path: Path) -> None:
     assert used <= set(re.findall(r"^#include <([^>]+)>", text, re.MULTILINE))
 
 
+@pytest.mark.slow
 def test_header__compiles_alone(tmp_path: Path) -> None:
     """A source may include headers in any order. The standard library is compiled once for all
     headers. The test above checks which of its headers each one needs."""

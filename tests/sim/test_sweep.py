@@ -21,7 +21,7 @@ from sluice.sweep import points, run_points
 from sluice.sweep.run import SweepProgress, is_finished
 from sluice.sweep.status import RUNNING, read_status
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
 PATIENCE_S = 120.0
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from playwright.sync_api import ConsoleMessage, Page
 
@@ -27,3 +29,14 @@ def test_page__lists_the_endpoints_and_sends_requests(page: Page, server: Server
     endpoint.get_by_role("button", name="Execute").click()
     page.get_by_text('"status"').first.wait_for()
     assert refused == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page__has_the_colours_that_the_reader_prefers(
+    page: Page, server: Server, scheme: Literal["light", "dark"]
+) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{server.url}/openapi/")
+    page.locator(".swagger-ui .info .title").wait_for()
+    colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert (colour == "rgba(0, 0, 0, 0)") == (scheme == "light")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from sluice.report import write_report
+from sluice.report.page import write_report
 from tests.unit.sluice.bundles import sweep
 
 if TYPE_CHECKING:

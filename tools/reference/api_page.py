@@ -178,7 +178,7 @@ def _model(name: str, schema: Document) -> str:
         (code(field), _kind(given), sentence(given.get("description", "")))
         for field, given in schema["properties"].items()
     ]
-    parts = [f"### {name} {{ #{name.lower()} }}", sentence(about), table(("field", "kind", "meaning"), rows)]
+    parts = [f"### {name}", sentence(about), table(("field", "kind", "meaning"), rows)]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -93,8 +94,7 @@ def _width() -> Iterator[None]:
 
 def _section(name: str, parser: argparse.ArgumentParser, what: str) -> list[str]:
     parser.prog = name
-    anchor = name.replace(" -m", "").replace(" ", "-")
-    found = [f"## `{name}` {{ #{anchor} }}", sentence(what)]
+    found = [f"## `{name}`", sentence(what)]
     found += [
         fence(parser.format_usage()),
         table(("option", "meaning", "default"), map(_row, _actions(parser))),
@@ -126,7 +126,8 @@ def _choices(action: argparse.Action) -> str:
 def _help(action: argparse.Action) -> str:
     """The help without its default, which has a column of its own."""
     written = (action.help or "").partition(" (default")[0].partition("default: ")[0]
-    return (written % {**vars(action), "prog": ""}).replace("*", "\\*")
+    text = (written % {**vars(action), "prog": ""}).replace("*", "\\*").strip().rstrip(";")
+    return re.sub(r"(?<!`)\bhttps?://\S*[^\s.,;]", lambda address: code(address[0]), text)
 
 
 def _default(action: argparse.Action) -> str:

@@ -87,7 +87,7 @@ def _section(field: PolicyEntry) -> str:
         ("default", _DEFAULTS.get(field.name) or _by_scheme(users, lambda scheme: _default(field, scheme))),
     ]
     parts = [
-        f"### `{field.name}` {{ #{field.name} }}",
+        f"### `{field.name}`",
         sentence(field.help),
         table(("property", "value"), facts),
     ]

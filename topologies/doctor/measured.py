@@ -1,195 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine can do: looked at first, then measured on a small testbed. Every check names its remedy."""
+"""Checks that measure a small testbed."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import topologies
-from dataplane import congestion, sockopt
-from dataplane.build import KERNEL_BTF
-from dataplane.congestion import available, register_congestion_control
-from dataplane.port import PortProgram
-from dataplane.sockopt import attach_socket_hook
 from policy.behaviour import PortBehaviour
 from policy.errors import SluiceError
 from policy.tags import TAG_COUNT
 from policy.units import format_rate
-from runtime.command import CommandFailed, run
 from runtime.wait import wait_until
-from topologies import measure, ovs, static_flows
-from topologies.commands import hosts as commands
+from topologies import measure, static_flows
+from topologies.commands.hosts import MTU_BYTES
+from topologies.commands.switches import QUEUES
+from topologies.doctor.check import Check, tried
 from topologies.measure import Sender
 from topologies.testbed import Testbed
 
 RATE_BPS = 20_000_000
-"""Low enough that two senders in Python overload a port also on a busy machine."""
+"""Low enough that two senders in Python overload a port even on a busy machine."""
 RATE_TOLERANCE = 0.03
 PER_TAG = 5
 SHARES = (0.7, 0.3)
 SHARES_S = 1.0
 SHARES_BUFFER_BYTES = 20_000_000
-"""More than two hosts send in the time: what a full buffer lets in would not be what the queues send."""
+"""More than two hosts send in SHARES_S. A full buffer would decide the shares instead of the queues."""
 STANDING_PACKETS = 30
 MARK_BYTES = 10_000
 COUNTER_CHANGES = 20
 COUNTER_MEDIAN_S = 0.11
-"""Open vSwitch's least interval of 0.1 s, and what it takes to read the counter."""
-
-TOOLS: dict[str, tuple[list[str], str]] = {
-    "ovs-vswitchd": (["--version"], "openvswitch-switch"),
-    "ovsdb-server": (["--version"], "openvswitch-switch"),
-    "mnexec": ([], "mininet"),
-    "ip": (["-V"], "iproute2"),
-    "tc": (["-V"], "iproute2"),
-    "ethtool": (["--version"], "ethtool"),
-    "ifconfig": (["--version"], "net-tools"),
-    "ping": (["-V"], "iputils-ping"),
-    "unshare": (["--version"], "util-linux"),
-    "sysctl": (["--version"], "procps"),
-    "clang": (["--version"], "clang"),
-    "bpftool": (["version"], "bpftool"),
-    "iperf": (["--version"], "iperf"),
-}
-"""Program → how it tells its version, and the Debian package that brings it."""
-
-
-class Check(NamedTuple):
-    """One finding; `remedy` says what to do when it is not ok."""
-
-    name: str
-    ok: bool
-    detail: str
-    remedy: str
-
-
-def checks(*, measure: bool = True) -> Iterator[Check]:
-    """All checks, each as it is made; with `measure`, those too that take a testbed (some 15 s)."""
-    root = check_root()
-    yield root
-    yield from check_tools()
-    yield check_btf()
-    yield check_congestion_controls()
-    if not root.ok:
-        return
-    yield check_port_program()
-    yield from check_struct_ops()
-    yield check_socket_hook()
-    yield check_datapaths()
-    if measure:
-        yield from measured_checks()
-
-
-def check_root() -> Check:
-    uid = os.geteuid()
-    return Check("root", uid == 0, f"user id {uid}", "run this with sudo")
-
-
-def check_tools() -> Iterator[Check]:
-    for program, (arguments, package) in TOOLS.items():
-        yield _check_tool(program, arguments, package)
-
-
-def _check_tool(program: str, arguments: list[str], package: str) -> Check:
-    remedy = f"apt-get install {package}"
-    path = shutil.which(program)
-    if path is None:
-        return Check(program, False, "is missing", remedy)
-    return Check(program, True, _version([path, *arguments]) if arguments else path, remedy)
-
-
-def _version(argv: list[str]) -> str:
-    """The first line with a number in it; iperf ends with an error code after saying its version."""
-    try:
-        text = run(argv, timeout_s=10)
-    except CommandFailed as error:
-        text = error.output
-    lines = [line.strip() for line in text.splitlines()]
-    return next((line for line in lines if re.search(r"\d+\.\d+|\d{6}", line)), "version unknown")
-
-
-def check_btf() -> Check:
-    return Check(
-        "kernel types (BTF)",
-        KERNEL_BTF.exists(),
-        str(KERNEL_BTF) if KERNEL_BTF.exists() else f"no {KERNEL_BTF}",
-        "use a kernel with CONFIG_DEBUG_INFO_BTF=y (Debian's and Ubuntu's have it)",
-    )
-
-
-def check_congestion_controls() -> Check:
-    names = available()
-    return Check("TCP congestion controls", "cubic" in names, " ".join(names), "modprobe tcp_cubic")
-
-
-def _try(name: str, attempt: Callable[[], str], remedy: str) -> Check:
-    """A check that is ok when the attempt raises nothing that its user could mend."""
-    try:
-        return Check(name, True, attempt(), remedy)
-    except (SluiceError, CommandFailed, TimeoutError) as error:
-        return Check(name, False, str(error), remedy)
-
-
-def check_port_program() -> Check:
-    def attempt() -> str:
-        with PortProgram() as program:
-            program.follow_departures()
-            return "the port program loads, and follows what leaves its queues"
-
-    return _try("BPF programs", attempt, "needs root, BTF, clang, bpftool and libbpf1")
-
-
-def check_struct_ops() -> Iterator[Check]:
-    """Each congestion control of ours registers; without one, agents use the kernel's own and mark the run."""
-    for name in congestion.ours():
-        yield _check_control(name)
-
-
-def _check_control(name: str) -> Check:
-    def attempt() -> str:
-        with register_congestion_control(name) as control:
-            return "registers" if control.owned else "is registered by another process"
-
-    remedy = "use Linux 5.13 or later with CONFIG_BPF_JIT=y and BTF; hosts use one of the kernel till then"
-    return _try(f"{name} (struct_ops)", attempt, remedy)
-
-
-def check_socket_hook() -> Check:
-    """Programs tell of their flows by setsockopt()."""
-
-    def attempt() -> str:
-        with attach_socket_hook() as hook:
-            if not sockopt.answers():
-                raise SluiceError(f"attached to {sockopt.cgroup_root()}, but the kernel does not ask it")
-            return f"attaches to {sockopt.cgroup_root()}" if hook.owned else "is attached by another process"
-
-    return _try(
-        "setsockopt hook (cgroup BPF)",
-        attempt,
-        "use Linux 5.18 or later with CONFIG_CGROUP_BPF=y, and cgroup2",
-    )
-
-
-def check_datapaths() -> Check:
-    kinds = (
-        "kernel and userspace"
-        if ovs.kernel_datapath()
-        else "userspace only: the kernel has no openvswitch module"
-    )
-    return Check("Open vSwitch datapaths", True, kinds, "")
+"""Open vSwitch's least interval of 0.1 s, and the time to read the counter."""
 
 
 def measured_checks() -> Iterator[Check]:
-    """On a switch with three hosts. When the testbed does not start, that is the finding."""
+    """Measure a switch with three hosts. If the testbed does not start, that is the finding."""
     graph = topologies.build("single", hosts=3, host_rate_bps=RATE_BPS)
-    remedy = "see the checks above, and the log that the message names"
+    remedy = "see the checks above and the log that the message names"
     with tempfile.TemporaryDirectory(prefix="sluice-doctor-") as folder:
         try:
             bed = Testbed.start(graph, Path(folder), controller=None)
@@ -197,7 +48,7 @@ def measured_checks() -> Iterator[Check]:
             yield Check("testbed", False, _with_log(error, Path(folder)), remedy)
             return
         with bed:
-            yield Check("testbed", True, f"starts, with the {bed.datapath_type} datapath", remedy)
+            yield Check("testbed", True, f"starts with the {bed.datapath_type} datapath", remedy)
             install_queue_per_tag(bed)
             for check in (
                 measure_queues,
@@ -217,7 +68,7 @@ def _with_log(error: Exception, folder: Path) -> str:
 
 
 def queue_of_tag(tag: int) -> int:
-    return tag % commands.QUEUES
+    return tag % QUEUES
 
 
 def install_queue_per_tag(bed: Testbed) -> None:
@@ -226,7 +77,7 @@ def install_queue_per_tag(bed: Testbed) -> None:
 
 
 def measure_queues(bed: Testbed) -> Check:
-    """Every tag counts in its queue and nowhere else, for IPv4 and for IPv6."""
+    """Each queue counts exactly the packets of its tags, for IPv4 and for IPv6."""
 
     def attempt() -> str:
         for host in (bed.topology.hosts[0].ipv4, bed.topology.hosts[0].ipv6):
@@ -236,20 +87,20 @@ def measure_queues(bed: Testbed) -> Check:
                 bed, "h1", [Sender("h2", host, tags=tags, size_bytes=200, count=PER_TAG * len(tags))]
             )
             after = measure.queue_packets(bed, "s1:1")
-            counted = {q: after[q] - before[q] for q in range(commands.QUEUES)}
-            expected = {q: PER_TAG * sum(queue_of_tag(t) == q for t in tags) for q in range(commands.QUEUES)}
+            counted = {q: after[q] - before[q] for q in range(QUEUES)}
+            expected = {q: PER_TAG * sum(queue_of_tag(t) == q for t in tags) for q in range(QUEUES)}
             if counted != expected:
-                raise SluiceError(f"to {host}: sent {expected}, the queues counted {counted}")
-        return f"{commands.QUEUES} queues count exactly what {TAG_COUNT} tags say, IPv4 and IPv6"
+                raise SluiceError(f"to {host}: sent {expected}, but the queues counted {counted}")
+        return f"{QUEUES} queues count exactly the packets of {TAG_COUNT} tags, IPv4 and IPv6"
 
-    return _try("each queue counts", attempt, "the port program must be on the port: see port-agent.log")
+    return tried("each queue counts", attempt, "the port program must be on the port: see port-agent.log")
 
 
 def measure_full_frames(bed: Testbed) -> Check:
-    """The priority tag makes a frame longer on its way: full packets must pass all the same."""
+    """Full packets pass, although the priority tag makes their frames longer inside the switch."""
 
     def attempt() -> str:
-        payload = str(commands.MTU_BYTES - 28)
+        payload = str(MTU_BYTES - 28)
         bed.exec(
             "h2",
             [
@@ -267,13 +118,13 @@ def measure_full_frames(bed: Testbed) -> Check:
                 bed.topology.hosts[0].ipv4,
             ],
         )
-        return f"{commands.MTU_BYTES}-byte packets pass unfragmented"
+        return f"{MTU_BYTES}-byte packets pass unfragmented"
 
-    return _try("full packets", attempt, "the switch side of a link needs a larger MTU")
+    return tried("full packets", attempt, "the switch side of a link needs a larger MTU")
 
 
 def measure_marking(bed: Testbed) -> Check:
-    """Two hosts overload a port: what can be marked is, what cannot is not, and the count is right."""
+    """Two hosts overload a port: it marks only ECN-capable packets, and its counter agrees with the receiver."""
 
     def attempt() -> str:
         bed.set_marking(MARK_BYTES)
@@ -286,16 +137,16 @@ def measure_marking(bed: Testbed) -> Check:
         ce = {tag: got.tos.get(tag << 2 | 3, 0) for tag in (1, 2)}
         if not marked or ce != {1: marked, 2: 0}:
             raise SluiceError(
-                f"marked {marked}, arrived with CE: {ce[1]} of the ECN-capable, {ce[2]} of the others"
+                f"the port marked {marked} packets, but {ce[1]} ECN-capable and {ce[2]} other packets arrived with CE"
             )
         capable = got.tos.get(1 << 2 | 2, 0) + ce[1]
-        return f"{marked} of {capable} packets marked, each arrived with its mark"
+        return f"{marked} of {capable} packets marked, and each arrived with its mark"
 
-    return _try("ECN marks", attempt, "the port program must be on the port: see port-agent.log")
+    return tried("ECN marks", attempt, "the port program must be on the port: see port-agent.log")
 
 
 def measure_shaping(bed: Testbed) -> Check:
-    """Two hosts overload a port: its rate is what comes out."""
+    """Two hosts overload a port: it sends at its rate."""
 
     def attempt() -> str:
         to = bed.topology.hosts[0].ipv4
@@ -303,14 +154,14 @@ def measure_shaping(bed: Testbed) -> Check:
         rate_bps = measure.transmit(bed, "h1", senders).rate_bps
         text = f"{format_rate(rate_bps)} of {format_rate(RATE_BPS)}"
         if abs(rate_bps / RATE_BPS - 1) > RATE_TOLERANCE:
-            raise SluiceError(f"{text}: more than {RATE_TOLERANCE:.0%} away")
+            raise SluiceError(f"{text}: differs by more than {RATE_TOLERANCE:.0%}")
         return text
 
-    return _try("shaping equals the rate", attempt, "free the CPU of other work, and try again")
+    return tried("shaping equals the rate", attempt, "free the CPU of other work, and try again")
 
 
 def measure_shares(bed: Testbed) -> Check:
-    """Two hosts overload two queues of a port: each queue gets its part of the link."""
+    """Two hosts overload two queues of a port: each queue gets its share of the link."""
 
     def attempt() -> str:
         bed.set_behaviour(PortBehaviour(None, SHARES_BUFFER_BYTES, shares=(0.0, *SHARES)))
@@ -322,7 +173,8 @@ def measure_shares(bed: Testbed) -> Check:
             measure.sending(bed, overload[1]),
         ):
             wait_until(
-                lambda: min(_waiting_packets(bed, q) for q in (1, 2)) > STANDING_PACKETS, "both queues stand"
+                lambda: min(_waiting_packets(bed, q) for q in (1, 2)) > STANDING_PACKETS,
+                "both queues have a backlog",
             )
             before = measure.queue_packets(bed, "s1:1")
             time.sleep(SHARES_S)
@@ -334,17 +186,17 @@ def measure_shares(bed: Testbed) -> Check:
             raise SluiceError(f"{text}, not {SHARES[0]:.0%} and {SHARES[1]:.0%}")
         return text
 
-    return _try("queues get their shares", attempt, "free the CPU of other work, and try again")
+    return tried("queues get their shares", attempt, "free the CPU of other work, and try again")
 
 
 def _waiting_packets(bed: Testbed, queue: int) -> int:
-    said = bed.exec(None, ["tc", "-s", "class", "show", "dev", "s1-eth1", "classid", f"1:{queue + 1}"])
-    found = re.search(r"backlog \S+ (\d+)p", said)
+    output = bed.exec(None, ["tc", "-s", "class", "show", "dev", "s1-eth1", "classid", f"1:{queue + 1}"])
+    found = re.search(r"backlog \S+ (\d+)p", output)
     return int(found[1]) if found else 0
 
 
 def measure_counters(bed: Testbed) -> Check:
-    """The controller sees what goes on only through these counters."""
+    """OpenFlow counters advance at short intervals. The controller sees traffic only through them."""
 
     def attempt() -> str:
         to = bed.topology.hosts[0].ipv4
@@ -360,11 +212,11 @@ def measure_counters(bed: Testbed) -> Check:
             raise SluiceError(text)
         return text
 
-    return _try("OpenFlow counters move", attempt, "free the CPU of other work, and try again")
+    return tried("OpenFlow counters move", attempt, "free the CPU of other work, and try again")
 
 
 def measure_losses(bed: Testbed) -> Check:
-    """Whatever was dropped in these measurements was dropped by a port's own bound."""
+    """In these measurements, only the buffer limits of ports have dropped packets."""
     losses = bed.losses()
     detail = "; ".join(f"{place}: {packets}" for place, packets in losses.items()) or "none"
     return Check("losses outside the queues", not losses, detail, "free the CPU of other work, and try again")

@@ -21,7 +21,7 @@ TOLERANCE = {("small", "mean"): 0.25, ("medium", "mean"): 0.15}
 """The greatest difference of the median over the seeds. Small flows take a millisecond or two, and
 the software's part of that time varies from hop to hop. The time of medium flows depends on the
 link and on how flows share it."""
-EXPLANATION = "see docs/REPRODUCING.md, Testbed and simulator"
+EXPLANATION = "docs/measurements/agreement.md explains what differs"
 
 
 @dataclass(frozen=True)

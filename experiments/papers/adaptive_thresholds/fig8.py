@@ -3,7 +3,7 @@
 
 There are two sets of runs. In one, long flows have exactly the size of the threshold. In the
 other, the threshold also counts the packets' headers, so the last 28 KB of a long flow are above
-it. The headers make all the difference (docs/REPRODUCING.md).
+it. The headers make all the difference (docs/measurements/adaptive-thresholds.md).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ SMALL = {"small mean": "fct_us_small_mean", "small p99": "fct_us_small_p99"}
 WHY = (
     "taking turns serves all flows alike, a packet a round; a FIFO serves a flow by its window. "
     "Of the small flows only the shortest gain, unless the queue is full of others' large windows, "
-    "for example when all start at once (docs/REPRODUCING.md)"
+    "for example when all start at once (docs/measurements/fish.md)"
 )
 
 

@@ -13,16 +13,10 @@ namespace sluice
 
 void bind_control(nb::module_ &m)
 {
-	nb::enum_<Control>(m, "Control")
-		.value("dctcp", Control::Dctcp)
-		.value("ucp", Control::Ucp)
-		.value("d2tcp", Control::D2tcp)
-		.value("datcp", Control::Datcp)
-		.value("mcp", Control::Mcp)
-		.value("reno", Control::Reno)
-		.value("cubic", Control::Cubic)
-		.value("pfabric", Control::Pfabric)
-		.value("d3", Control::D3);
+	nb::enum_<Control> controls(m, "Control");
+#define SLUICE_VALUE(name) controls.value(#name, Control::name);
+	SL_CONTROLS(SLUICE_VALUE)
+#undef SLUICE_VALUE
 	nb::enum_<Echo>(m, "Echo")
 		.value("none", Echo::None)
 		.value("standard", Echo::Standard)

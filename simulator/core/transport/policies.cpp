@@ -24,7 +24,7 @@ TransportSettings with_timeout_policy(const TransportSettings &settings)
 	TransportSettings made = settings;
 
 	made.timeout.restarts_for_first = settings.recovery.uses_rack();
-	if (settings.control == Control::Pfabric) {
+	if (settings.control == Control::pfabric) {
 		made.timeout.rule = TimeoutRule::Fixed;
 		made.timeout.starved_after = PFABRIC_STARVED_AFTER;
 	} else {
@@ -36,21 +36,18 @@ TransportSettings with_timeout_policy(const TransportSettings &settings)
 std::unique_ptr<CongestionControl> make_congestion_control(Control control, const FlowSpec &flow)
 {
 	switch (control) {
-	case Control::Dctcp:
-		return std::make_unique<Dctcp>();
-	case Control::Ucp:
-		return std::make_unique<Ucp>();
-	case Control::D2tcp:
-		return std::make_unique<D2tcp>();
-	case Control::Datcp:
+#define SLUICE_CASE(name)                                                                                            \
+	case Control::name:                                                                                          \
+		return std::make_unique<WindowLaw<sl_control_##name>>();
+		SL_WINDOW_LAWS(SLUICE_CASE)
+#undef SLUICE_CASE
+	case Control::datcp:
 		return std::make_unique<Datcp>(flow);
-	case Control::Mcp:
-		return std::make_unique<Mcp>();
-	case Control::Cubic:
+	case Control::cubic:
 		return std::make_unique<Cubic>();
-	case Control::Reno:
-	case Control::Pfabric:
-	case Control::D3:
+	case Control::reno:
+	case Control::pfabric:
+	case Control::d3:
 		return std::make_unique<Reno>();
 	}
 	throw std::invalid_argument("TransportSettings.control: no such congestion control");
@@ -58,7 +55,7 @@ std::unique_ptr<CongestionControl> make_congestion_control(Control control, cons
 
 std::unique_ptr<Pacing> make_pacing(TimerEvents &timers, const TransportSettings &settings, Flow &flow)
 {
-	if (settings.control == Control::D3)
+	if (settings.control == Control::d3)
 		return std::make_unique<GrantedRate>(timers, settings, flow);
 	return std::make_unique<AckClocking>();
 }

@@ -53,7 +53,7 @@ struct TagSettings {
 };
 
 struct TransportSettings {
-	Control control = Control::Dctcp;
+	Control control = Control::dctcp;
 	SegmentSettings segment;
 	WindowSettings window;
 	RecoverySettings recovery;

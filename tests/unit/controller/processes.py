@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller as a process with a store of its own, and peers that answer in a thread."""
+"""The controller as a process with its own store, and peers that answer in a thread."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def serves(controller: Process) -> None:
 
 
 class Live:
-    """A peer that answers in a thread of its own.
+    """A peer that answers in its own thread.
 
-    If it `returns`, it connects again when the controller hangs up, as switches do.
+    If it `returns`, it connects again after the controller closes the connection, like a switch.
     """
 
     def __init__(
@@ -178,5 +178,5 @@ def polls_completed(frame: Frame) -> bool:
 
 
 def polls(peer: Live) -> int:
-    """Return how often a peer has been asked for the counters of completed flows."""
+    """Return how often the controller has requested the counters of completed flows from a peer."""
     return sum(map(polls_completed, peer.received))

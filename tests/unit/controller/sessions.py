@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session with a switch that a test plays: what was sent, and the answers."""
+"""A session with a switch that a test plays. The test reads the requests and gives the answers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class RecordingListener:
 
 
 class PlayedSession:
-    """A session, its connection and its listener; its methods answer the latest request."""
+    """A session with its connection and its listener. Its methods answer the latest request."""
 
     def __init__(self, policy: Policy, metrics: SwitchMetrics | None = None) -> None:
         self.connection, self.listener = Connection(), RecordingListener()

@@ -60,12 +60,12 @@ _STRANGERS = [
 @settings(max_examples=40)
 @given(st.data())
 def test_diff__leads_from_any_table_to_the_wanted_one(data: st.DataObject) -> None:
-    """Rules that are missing, changed or foreign; groups that are missing or wrong."""
+    """Rules are missing, changed or foreign, and groups are missing or wrong."""
     topology = leaf_spine()
     wanted = rules_of(topology, "s1", AT_1MB)
     old = rules_of(topology, "s1", data.draw(st.sampled_from([AT_10KB, AT_1MB])))
     drop = data.draw(st.sets(st.integers(0, len(old.flows) - 1), max_size=30))
-    # Rules that lead into a group cannot be there without it.
+    # A rule that leads into a group needs the group.
     groups = data.draw(st.sampled_from([old.groups, rules_of(leaf_spine(spines=3), "s1").groups]))
     held = FakeSwitch(
         SwitchRules(

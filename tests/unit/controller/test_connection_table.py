@@ -20,7 +20,7 @@ def table() -> ConnectionTable[Switch]:
 
 
 def contested(table: ConnectionTable[Switch]) -> tuple[Switch, Switch]:
-    """Return an established connection and the newcomer that claims its datapath id at 10 s."""
+    """Return an established connection and a new one that claims its datapath id at 10 s."""
     old, new = Switch(heard_at_s=9.9), Switch()
     assert table.connected(1, old, 5.0) == [Admitted(old)]
     assert table.connected(1, new, 10.0) == []

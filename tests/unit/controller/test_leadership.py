@@ -61,7 +61,7 @@ def test_a_holder_that_does_not_renew_is_replaced_by_the_next_generation_and_not
 
 
 def test_the_clocks_of_two_controllers_need_not_agree(engine: Engine) -> None:
-    """Each measures by its own clock for how long the row has not changed."""
+    """Each candidate measures by its own clock how long the row has not changed."""
     first, second = candidate("a"), candidate("b")
     for i in range(20):
         first.step(engine, i * 0.4)

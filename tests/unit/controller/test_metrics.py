@@ -34,18 +34,18 @@ def played(metrics: ControllerMetrics) -> PlayedSession:
 
 
 def taken(metrics: ControllerMetrics) -> dict[tuple[str, str], float]:
-    """Return (metric, part) → what has been counted since the last call."""
+    """Return (metric, part) → the counts since the last call."""
     return {(metric, part): value for (metric, _, part), value in metrics.tally.take().items()}
 
 
 def operation_of(played: PlayedSession) -> object:
-    """Return the operation under way; None if there is none."""
+    """Return the running operation, None if there is none."""
     transaction = played.session._transaction
     return transaction.operation if transaction is not None else None
 
 
 def poll_until(played: PlayedSession, kind: type[Operation], now_ns: int) -> int:
-    """Answer polls with nothing until such an operation is under way. Returns when it began."""
+    """Answer polls with nothing until such an operation runs. Returns when it began."""
     while not isinstance(operation := operation_of(played), kind):
         if operation is None:
             now_ns += 10 * MS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of `Periods`: every task on its own grid, nothing twice, nothing made up for."""
+"""Laws of `Periods`: every task has its own grid, and no period comes twice or is caught up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS = st.lists(st.integers(0, 30_000), max_size=60)
 
 
 def times_taken(periods: Periods[str], task: str, start_ns: int, steps_ns: list[int]) -> list[int]:
-    """Return the times at which a task is taken by a caller that looks after each step."""
+    """Return the times at which a caller takes a task if it checks after each step."""
     now_ns, taken = start_ns, []
     for step_ns in steps_ns:
         now_ns += step_ns
@@ -58,7 +58,7 @@ def test_take__at_most_once_between_two_grid_times(
 def test_take__every_grid_time_that_a_caller_does_not_miss(
     period_ns: int, phase: float, start_ns: int, steps_ns: list[int]
 ) -> None:
-    """A look is successful exactly if the grid has advanced since the look before it."""
+    """A task is due exactly if the grid has advanced since the last check."""
     periods = Periods({"poll": period_ns}, phase)
     periods.restart(start_ns)
     now_ns = start_ns
@@ -82,7 +82,7 @@ def test_take__missed_times_are_skipped(period_ns: int, phase: float, start_ns: 
 def test_the_phase_stays_however_late_a_task_is_taken(
     period_ns: int, phase: float, start_ns: int, steps_ns: list[int]
 ) -> None:
-    """A caller that looks at the grid times alone finds the task due at each of them."""
+    """A caller that checks only at grid times finds the task due at each of them."""
     periods = Periods({"poll": period_ns}, phase)
     periods.restart(start_ns)
     times_taken(periods, "poll", start_ns, steps_ns)

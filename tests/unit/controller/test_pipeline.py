@@ -29,7 +29,7 @@ def mac(topology: Topology, name: str) -> str:
 @pytest.mark.parametrize("family", [IPV4, IPV6])
 @pytest.mark.parametrize("dscp", range(64))
 def test_every_tag_uses_the_queue_of_its_port(family: int, dscp: int) -> None:
-    """Each port has a map of its own. The unassigned values 62 and 63 count as untagged."""
+    """Each port has its own map. The unassigned values 62 and 63 count as untagged."""
     topology = single()
     maps = {1: MAP_AT_10KB, 2: MAP_AT_1MB, 3: (0,) * tags.TAG_COUNT}
     switch = FakeSwitch(switch_rules(topology, "s1", maps))

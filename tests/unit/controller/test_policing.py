@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From counters to verdicts: false tags are proven, and honest hosts are never accused."""
+"""From counters to verdicts: policing proves false tags and never accuses honest hosts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Switch:
         self.policing.connected(0)
         self.ingress = np.zeros((2, 2, tags.TAG_COUNT), np.int64)
         self.flows: dict[tuple[int, str], tuple[int, Ints]] = {}
-        """(port, flow) → (when it began, packets and bytes by tag)."""
+        """(port, flow) → (start time, packets and bytes by tag)."""
         self.now_ns, self.next_poll_ns = 0, 0
         self.verdicts: list[Verdict] = []
 
@@ -61,7 +61,7 @@ class Switch:
             flow[1][:, tag] += (packets, packets * frame_bytes)
 
     def until(self, now_ns: int) -> None:
-        """Let time pass, with a poll whenever one is due."""
+        """Let time pass, with a poll at each due time."""
         while self.next_poll_ns <= now_ns:
             self.now_ns = self.next_poll_ns
             self.next_poll_ns += LEARNED_POLL_NS
@@ -156,7 +156,7 @@ def test_a_policy_that_polices_no_host_restores_at_once(document: dict[str, Any]
 
 
 def test_packets_from_before_policing_are_no_offence() -> None:
-    """Not at the ingress, and not of a flow that the switch has learned before."""
+    """Earlier packets count neither at the ingress nor in a learned flow."""
     switch = Switch()
     send_false_tags(switch)
     switch.policing.adopt(Policy.from_document({"scheme": "pias", "tag_burst": 0}))
@@ -220,7 +220,7 @@ def test_of_many_suspicious_ports_the_worst_is_watched_first_and_each_in_its_tur
 # ── Honest hosts ───────────────────────────────────────────────────────────────────────────────
 
 Message: TypeAlias = tuple[int, int, bool, int]
-"""Bytes, ns between segments, whether everything is sent twice, ns of pause after it."""
+"""Bytes, ns between segments, whether TCP sends everything twice, ns of pause after the message."""
 
 
 @pytest.fixture(scope="module")
@@ -262,7 +262,7 @@ def packets_of(laws: ModuleType, name: str, messages: list[Message]) -> list[tup
 def test_honest_hosts_are_never_accused(
     laws: ModuleType, connections: list[list[Message]], lag_ns: int
 ) -> None:
-    """They are watched from the first packet, and all counters arrive late and at once."""
+    """Policing watches the hosts from the first packet, and all counters arrive late and at once."""
     packets = sorted(
         packet for i, messages in enumerate(connections) for packet in packets_of(laws, f"flow {i}", messages)
     )
@@ -281,7 +281,7 @@ def test_honest_hosts_are_never_accused(
 def test_as_many_messages_as_a_connection_can_carry_are_honest(
     laws: ModuleType, size: int, lag_ns: int
 ) -> None:
-    """A message after every idle gap, all of it sent twice: no honest connection sends more."""
+    """Each message follows an idle gap, and TCP sends all of it twice. No honest connection sends more."""
     switch = Switch()
     switch.policing._conduct[3] = switch.policing._conduct[3].suspected(0)
     for now_ns, name, tag, frame_bytes in packets_of(laws, "a flow", [(size, 0, True, 10 * MS + 1)] * 300):

@@ -15,7 +15,7 @@ SMALL, MIDDLE, LARGE = tags.EDGES_BYTES[4], tags.EDGES_BYTES[8], tags.EDGES_BYTE
 
 @pytest.fixture
 def settings() -> PortSettings:
-    """Ports 1 to 3 whose thresholds are wanted under version 1, and nothing in force."""
+    """Ports 1 to 3 with desired thresholds of version 1, and nothing in force."""
     return PortSettings(single().ports_of["s1"], POLICY, 1, [[MIDDLE]] * 3)
 
 
@@ -61,7 +61,7 @@ def test_want__what_is_in_force_is_no_difference(settings: PortSettings) -> None
 
 def test_want__snaps_thresholds_to_edges(settings: PortSettings) -> None:
     settings.want(0, [MIDDLE + 1])
-    assert settings.wanted_thresholds[0] == (tags.snap_to_edge(MIDDLE + 1),)
+    assert settings.desired_thresholds[0] == (tags.snap_to_edge(MIDDLE + 1),)
 
 
 def test_a_port_that_moves_during_a_change_still_differs_after_it(settings: PortSettings) -> None:
@@ -91,7 +91,7 @@ def test_a_port_that_moves_before_the_first_change_is_applied_differs_after_it(
 def test_adopt__another_version_is_applied_even_if_no_rule_changes(settings: PortSettings) -> None:
     come_to_rest(settings)
     settings.adopt(POLICY, 2)
-    for row, thresholds in enumerate(settings.wanted_thresholds):
+    for row, thresholds in enumerate(settings.desired_thresholds):
         settings.want(row, thresholds)
     assert (settings.version, settings.outdated) == (1, True)
     assert len(settings.begin_differences()) == 0

@@ -25,6 +25,8 @@ from tests.unit.controller.processes import (
     polls,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def let_pass(seconds: float) -> None:
     began = time.monotonic()
@@ -38,7 +40,7 @@ def test_a_switch_is_brought_to_the_policy(controller: Process) -> None:
     (row,) = observed.all_switches(controller.engine)
     assert (row["connected"], row["name"]) == (True, "s1")
     peer.close()
-    wait_until(lambda: "switch-disconnected" in controller.events(), "the end is recorded")
+    wait_until(lambda: "switch-disconnected" in controller.events(), "the controller records the end")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -60,7 +62,11 @@ def test_it_stops_within_two_seconds_with_switches_and_idlers_connected(
 def test_a_switch_that_falls_silent_is_disconnected(controller: Process) -> None:
     peer = Peer(controller.port, 1)
     peer.run(controller.applied)
-    wait_until(lambda: "switch-disconnected" in controller.events(), "silence is noticed", timeout_s=10)
+    wait_until(
+        lambda: "switch-disconnected" in controller.events(),
+        "the controller records the silence",
+        timeout_s=10,
+    )
     assert "silent" in controller.log
 
 
@@ -106,7 +112,7 @@ sys.exit(main())
 
 
 def test_steps_of_the_wall_clock_change_nothing(tmp_path: Path, live: Starter) -> None:
-    """A day ahead, two days back: the same lease, the same connection, the same polls."""
+    """The clock steps a day ahead and two days back. Lease, connection and polls stay."""
     steps = tmp_path / "steps"
     steps.write_text("0")
     adaptive = {"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500}
@@ -138,7 +144,7 @@ def test_it_waits_for_a_topology_and_logs_that_once(tmp_path: Path) -> None:
 
 
 def test_it_outlives_a_store_that_is_locked_for_long(controller: Process) -> None:
-    """Rules change as before, and the rows are written when the lock is gone."""
+    """Rules change as before, and the controller writes the rows after the lock ends."""
     peer = Peer(controller.port, 1)
     peer.run(controller.applied)
     connection = controller.engine.raw_connection()
@@ -177,7 +183,7 @@ def test_it_listens_on_a_unix_socket(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "controller", "--store", f"sqlite:///{tmp_path}/s.db"]
     process = spawn([*argv, "--listen", f"unix:{path}"], log_file=tmp_path / "log")
     try:
-        wait_until(path.exists, "the socket is there", timeout_s=20)
+        wait_until(path.exists, "the socket exists", timeout_s=20)
         with socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(5)
             wait_until(lambda: sock.connect_ex(str(path)) == 0, "it accepts")

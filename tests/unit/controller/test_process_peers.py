@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers that break the protocol: each is hung up on, and all others are served as before."""
+"""Peers that break the protocol. The controller closes their connections and serves all others as before."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from tests.unit.controller.processes import (
     is_flow_request,
     serves,
 )
+
+pytestmark = pytest.mark.slow
 
 HELLO = message(MessageType.HELLO)
 ONF = 0x4F4E4600
@@ -59,7 +61,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 
 def hung_up(sock: socket.socket, timeout_s: float) -> bool:
-    """Whether the controller closes the connection; what it sends before that is ignored."""
+    """Whether the controller closes the connection. Earlier bytes are ignored."""
     sock.settimeout(timeout_s)
     try:
         while sock.recv(1 << 16):
@@ -77,7 +79,7 @@ def test_garbage_is_logged_and_hung_up_on(shared: Process, kind: str) -> None:
     with socket.create_connection(("127.0.0.1", shared.port)) as sock:
         sock.sendall(GARBAGE[kind])
         assert hung_up(sock, 3)
-    wait_until(lambda: shared.log.count("closing the connection") > logged, "it is logged")
+    wait_until(lambda: shared.log.count("closing the connection") > logged, "the controller logs it")
     assert "Traceback" not in shared.log
     serves(shared)
 
@@ -107,7 +109,7 @@ def test_connections_leave_no_thread_behind(controller: Process) -> None:
 def test_a_refused_change_is_recorded_with_its_rule_tried_again_and_never_committed(
     controller: Process,
 ) -> None:
-    """The switch takes everything but one rule: the bundle must not be committed without it."""
+    """The switch accepts everything except one rule, so the controller must not commit the bundle."""
     refused: list[Frame] = []
 
     def answer(frame: Frame) -> bytes | None:
@@ -151,7 +153,7 @@ def test_unreadable_rules_end_the_connection_and_nothing_else(controller: Proces
 
 
 def test_statistics_that_do_not_end_are_cut_off(controller: Process) -> None:
-    """Every part of the reply says that more follows."""
+    """Every part of the reply announces another part."""
 
     def answer(frame: Frame) -> bytes | None:
         if not is_flow_request(frame):
@@ -163,4 +165,4 @@ def test_statistics_that_do_not_end_are_cut_off(controller: Process) -> None:
         endless.run(lambda: endless.closed, timeout_s=20)
     except ConnectionError:
         endless.close()
-    wait_until(lambda: "do not end" in controller.log, "it is logged")
+    wait_until(lambda: "do not end" in controller.log, "the controller logs it")

@@ -7,6 +7,8 @@ import struct
 import time
 from pathlib import Path
 
+import pytest
+
 from controller.cookies import cookie
 from controller.openflow import Frame, MessageType, message
 from controller.pipeline import Table
@@ -26,17 +28,19 @@ from tests.unit.controller.processes import (
     polls_completed,
 )
 
+pytestmark = pytest.mark.slow
+
 ADAPTIVE = {"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500}
 
 
 def test_of_two_live_switches_with_one_datapath_id_the_first_stays_and_both_are_named(
     controller: Process, live: Starter
 ) -> None:
-    """Otherwise each would replace the other, without end."""
+    """Otherwise, the two switches would replace each other without end."""
     first = live(controller.port, 1, returns=True)
     wait_until(controller.applied, "the first is served")
     second = live(controller.port, 1, returns=True)
-    wait_until(lambda: len(second.peers) >= 4, "the second has tried again and again")
+    wait_until(lambda: len(second.peers) >= 4, "the second has tried several times")
     controller.put_policy({"scheme": "tcp"})
     wait_until(controller.applied, "the first is served as before")
     assert len(first.peers) == 1
@@ -67,7 +71,7 @@ def slowly(frame: Frame) -> bytes | None:
 
 
 def test_a_switch_that_answers_after_two_seconds_delays_no_other(tmp_path: Path, live: Starter) -> None:
-    """It is polled as often as it answers, and the others at their interval."""
+    """The controller polls the slow switch as often as it answers, and the others at their interval."""
     with controller_process(tmp_path, leaf_spine()) as controller:
         controller.put_policy(ADAPTIVE)
         slow = live(controller.port, 1, slowly)
@@ -92,7 +96,7 @@ def refuse(frame: Frame) -> bytes | None:
 def test_of_many_switches_at_once_those_that_refuse_every_rule_delay_no_other(
     tmp_path: Path, live: Starter
 ) -> None:
-    """Ten refuse every rule, and the other ten get theirs."""
+    """Ten switches refuse every rule, and the other ten get their rules."""
     topology = leaf_spine(leaves=16, spines=4, hosts_per_leaf=1)
     with controller_process(tmp_path, topology) as controller:
         for dpid in range(1, 11):
@@ -104,7 +108,7 @@ def test_of_many_switches_at_once_those_that_refuse_every_rule_delay_no_other(
             rows = observed.all_switches(controller.engine)
             return sum(row["policy_version"] == 1 for row in rows)
 
-        wait_until(lambda: right() == 10, "those that take rules have them", timeout_s=30)
+        wait_until(lambda: right() == 10, "the accepting switches have their rules", timeout_s=30)
         kinds = controller.events()
         assert kinds.count("openflow-error") >= 10
         assert kinds.count("switch-connected") == 20
@@ -127,7 +131,7 @@ class CompletedFlows:
 def test_counters_that_reset_without_a_new_connection_are_no_burst_and_no_pause(
     controller: Process, live: Starter
 ) -> None:
-    """A datapath that restarts below its OpenFlow connection counts from zero again."""
+    """A datapath that restarts under a live OpenFlow connection counts from zero again."""
     flows = CompletedFlows()
     controller.put_policy(
         {
@@ -151,5 +155,5 @@ def test_counters_that_reset_without_a_new_connection_are_no_burst_and_no_pause(
     wait_until(lambda: time.monotonic() - reset > 1.5, "three windows after the reset")
     assert threshold().thresholds_bytes == (1_000_000,)
     flows.step = 70
-    wait_until(lambda: threshold().thresholds_bytes == (10_000,), "enough flows move it")
+    wait_until(lambda: threshold().thresholds_bytes == (10_000,), "enough flows move the threshold")
     assert threshold().flows < 1_000

@@ -123,7 +123,7 @@ def test_a_controller_that_follows_delivers_nothing_and_writes_nothing(engine: E
     recorder.record(add_event, "late")
     newest = put(engine)
     recorder.lead()
-    wait_until(lambda: len(delivered) == 2, "what is wanted now is delivered")
+    wait_until(lambda: len(delivered) == 2, "the newest desired state is delivered")
     recorder.record(add_event, "own")
     wait_until(lambda: observed.recent_events(engine, 0), "rows are written again")
     recorder.stop(5)
@@ -173,7 +173,7 @@ def test_an_invalid_policy_is_logged_and_the_one_before_it_stays(
                 "insert into policies (document, author, created_at) values ('{\"scheme\": \"new\"}', 'x', 0)"
             )
         )
-    wait_until(lambda: "not valid" in caplog.text, "it is logged")
+    wait_until(lambda: "not valid" in caplog.text, "the recorder logs the policy")
     assert len(delivered) == 1
     newest = put(engine)
     wait_until(lambda: delivered[-1].version == newest, "a good one follows")
@@ -197,7 +197,7 @@ def test_rows_wait_out_an_outage_in_order_and_it_is_logged_once(
     wait_until(lambda: len(written) == 50, "the rows are written")
     assert written == list(range(50))
     assert caplog.text.count("locked") == 1
-    wait_until(lambda: "the store is back" in caplog.text, "its end is logged")
+    wait_until(lambda: "the store is back" in caplog.text, "the recorder logs the end of the outage")
 
 
 def test_a_row_that_the_store_will_never_take_does_not_hold_up_the_others(

@@ -133,8 +133,8 @@ def test_want__starts_again_if_the_policy_has_other_thresholds() -> None:
     assert driven.thresholds("s1:1") == (KB,)
 
 
-def test_want__a_change_under_way_is_finished_and_then_overtaken() -> None:
-    """The acknowledged version is the one that was sent, not the newer one that is wanted."""
+def test_want__a_running_change_ends_before_the_next() -> None:
+    """The acknowledged version is the one that was sent, not the newer desired one."""
     driven = DrivenSwitch(Desired(single(), 1, policy("pias")))
     driven.settle()
     driven.state.want(Desired(single(), 2, policy("pias", queues=2, thresholds=["10KB"])))
@@ -237,7 +237,7 @@ def turn_of(sizes: list[int], driven: DrivenSwitch) -> int:
 @settings(max_examples=30)
 @given(st.data())
 def test_after_any_sequence_of_changes_the_table_equals_a_fresh_install(data: st.DataObject) -> None:
-    """At any time there is one rule for each tag; at rest it is the right one."""
+    """At any time there is one rule for each tag, and at rest it is the right one."""
     queues = data.draw(st.sampled_from([2, 3, 8]))
     adaptive = policy(queues=queues, min_flows=1)
     driven = DrivenSwitch(Desired(single(), 1, adaptive))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a switch is polled, and where its thresholds go."""
+"""The polling of a switch, and the adaptation of its thresholds."""
 
 from __future__ import annotations
 

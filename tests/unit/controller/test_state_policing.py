@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that send false tags: from their counters to the rules of their ports."""
+"""Hosts with false tags, from their counters to the rules of their ports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.controller.networks import single
 
 
 def send_false_tags(driven: DrivenSwitch, port: int, ms: int = 1500) -> None:
-    """Let a port's host send everything under tag 1, at about the rate of its link."""
+    """Let a port's host send all packets with tag 1, at about the rate of its link."""
     for _ in range(0, ms, 50):
         driven.ingress[port - 1, :, 1] += (400, 400 * 1514)
         packets, size_bytes = driven.ingress[port - 1, :, 1].tolist()

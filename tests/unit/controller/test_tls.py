@@ -20,6 +20,8 @@ from tests.fakes.certificates import Authority, Pair
 from tests.fakes.peer import Peer
 from tests.unit.controller.processes import Process, controller_process
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Authority:
@@ -49,7 +51,7 @@ def client(ours: Authority, pair: Pair | None = None) -> ssl.SSLContext:
     return context
 
 
-def test_a_switch_with_a_certificate_of_our_authority_is_served(controller: Process, ours: Authority) -> None:
+def test_a_switch_with_a_certificate_of_the_authority_is_served(controller: Process, ours: Authority) -> None:
     context = client(ours, ours.issue("switch"))
     peer = Peer(controller.port, 1, wrap=context.wrap_socket)
     peer.run(controller.applied)
@@ -59,7 +61,7 @@ def test_a_switch_with_a_certificate_of_our_authority_is_served(controller: Proc
 
 
 def test_tls_1_2_is_supported(controller: Process, ours: Authority) -> None:
-    """Older switches have nothing newer."""
+    """Older switches support nothing newer."""
     context = client(ours, ours.issue("switch"))
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     Peer(controller.port, 1, wrap=context.wrap_socket).run(controller.applied)
@@ -73,7 +75,7 @@ def say_hello(raw: socket.socket, context: ssl.SSLContext) -> bytes:
 
 
 def refused(controller: Process, context: ssl.SSLContext) -> None:
-    """Check that the peer gets an alert or the end, and never an OpenFlow message."""
+    """Check that the peer gets an alert or the end of the connection, and never an OpenFlow message."""
     logged = controller.log.count("TLS:")
     with socket.create_connection(("127.0.0.1", controller.port)) as raw:
         raw.settimeout(10)
@@ -82,7 +84,7 @@ def refused(controller: Process, context: ssl.SSLContext) -> None:
         except (ssl.SSLError, ConnectionError):
             received = b""
     assert received == b""
-    wait_until(lambda: controller.log.count("TLS:") > logged, "it is logged")
+    wait_until(lambda: controller.log.count("TLS:") > logged, "the controller logs the refusal")
 
 
 def test_a_switch_without_a_certificate_is_refused(controller: Process, ours: Authority) -> None:
@@ -105,7 +107,7 @@ def test_a_switch_without_tls_is_refused(controller: Process) -> None:
     assert message(MessageType.HELLO)[:2] not in received[:2]
 
 
-def test_a_peer_that_never_ends_the_tls_handshake_is_hung_up_on_and_others_are_served(
+def test_an_endless_tls_handshake_is_closed_and_others_are_served(
     controller: Process, ours: Authority
 ) -> None:
     with socket.create_connection(("127.0.0.1", controller.port)) as idler:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DATCP as the paper has it (Zhang et al., sections 3.1 to 3.3), in rational numbers of any size.
+"""DATCP by the paper (Zhang et al., sections 3.1 to 3.3), in rational numbers of any size.
 
-Rates are bytes a second. Nothing is rounded, unless a Grid is given: then each value is rounded down to it, which is
-what laws/datcp.h claims to do.
+Rates are bytes a second. Values are exact, unless a Grid is given. Each value is then rounded down to the grid, as
+laws/datcp.h does.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ ALPHA = Fraction(1, 10)
 G = Fraction(1, 4)
 U_MIN, U_MAX, P_MAX = Fraction(1, 2), Fraction(64), Fraction(64)
 THETA_MAX = 12
-"""These the paper leaves open, but for G in its figure 9: as laws/datcp.h has chosen them."""
+"""The choices of laws/datcp.h. The paper leaves them open, except G in its figure 9."""
 BEYOND_EVERYTHING = Fraction(2**64 - 1)
-"""The rate of something in no time at all."""
+"""The rate of any bytes in no time."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What values are rounded to."""
+    """The values to which a flow rounds."""
 
     rate: Callable[[Fraction], Fraction] = lambda x: x
     ratio: Callable[[Fraction], Fraction] = lambda x: x
@@ -32,7 +32,7 @@ class Grid:
     precedence_min: Fraction = Fraction(0)
 
 
-# 2^-300: keeps the fractions short, far below every error that is allowed.
+# 2^-300 keeps the fractions short and is far below every allowed error.
 EXACT = Grid(
     ratio=lambda x: Fraction(round(x * 2**300), 2**300), rate=lambda x: Fraction(round(x * 2**300), 2**300)
 )
@@ -46,7 +46,7 @@ FIXED = Grid(
 
 @dataclass(frozen=True)
 class Goal:
-    """What a flow has been told to be."""
+    """The goal of a flow."""
 
     timed: bool = True
     may_quench: bool = True
@@ -56,7 +56,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Window:
-    """One window of data, and what remains after it."""
+    """One window of data, and the bytes and time that remain after it."""
 
     v_rtt: int
     t_rtt_us: int
@@ -72,7 +72,7 @@ def rate(size_bytes: int, us: int) -> Fraction:
 
 
 def granularity(r_desired: Fraction, r_avg: Fraction, most: Fraction) -> Fraction:
-    """g: the distance in units of the present throughput, at most G. Nothing at all is G away from anything."""
+    """Return g: the distance in units of the present throughput, at most G. Without throughput, any distance is G."""
     distance = abs(r_desired - r_avg)
     if r_avg == 0:
         return most if distance else Fraction(0)
@@ -82,7 +82,7 @@ def granularity(r_desired: Fraction, r_avg: Fraction, most: Fraction) -> Fractio
 def window_decrease(
     precedence: Fraction, p1: Fraction = Fraction(1), b1: Fraction = Fraction(1, 2)
 ) -> Fraction:
-    """b2 of equation (5), P1 / P2 = (2 - b1) b2 / ((2 - b2) b1): solved for b2, a linear equation; at most all."""
+    """Return b2 of equation (5), P1 / P2 = (2 - b1) b2 / ((2 - b2) b1), at most 1. The equation is linear in b2."""
     return min(Fraction(1), 2 * p1 * b1 / (precedence * (2 - b1) + p1 * b1))
 
 
@@ -98,10 +98,10 @@ class Flow:
     p: Fraction = Fraction(1)
     theta: int = 0
     increased: bool = field(default=False)
-    """Urgency was raised in the last window (also where it is at its maximum already)."""
+    """The last window raised the urgency, or would have raised it beyond its maximum."""
 
     def window(self, w: Window) -> Fraction:
-        """A window of data was received: the probability of being quenched now."""
+        """Account for a received window of data, and return the probability that the flow is quenched now."""
         before = self.r_avg or Fraction(0)
         self._throughput(w)
         assert self.r_avg is not None
@@ -113,7 +113,7 @@ class Flow:
 
     def _throughput(self, w: Window) -> None:
         r_last = self.grid.rate(rate(w.v_rtt, w.t_rtt_us))
-        if w.slow_start or not self.r_avg:  # or there is no average yet
+        if w.slow_start or not self.r_avg:  # there is no average yet
             self.r_avg = r_last
         else:
             self.r_avg = self.grid.rate(ALPHA * self.r_avg + (1 - ALPHA) * r_last)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A C program that calls every law many times on random inputs of all magnitudes, to be compiled with a sanitizer.
+"""A C program that calls every law many times on random inputs of all magnitudes, for a sanitizer.
 
-Made from the laws' own declarations, so a new law is called without being registered here.
+This file makes it from the laws' declarations, so a new law needs no entry here.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ _ROUNDS = 20_000
 _SEED = 0x5EED
 
 KEPT_BY_LAWS = {"sl_datcp_state", "sl_dqs", "sl_dqs_queue", "sl_vq_state"}
-"""Memory that only laws write: begins at zero, and holds what they leave in it. All other memory holds anything."""
+"""Structures that only laws write. They start at zero and keep the laws' values. All others get random values."""
 
 WITHIN: dict[tuple[str, int], tuple[int, int]] = {
     ("sl_minus_log2_q24", 0): (1, 1 << 20),
     ("sl_vq_drained", 1): (1, 2**64 - 1),
     ("sl_vq_phantom_shrunk", 2): (1, 2**64 - 1),
 }
-"""(law, argument): the range that the law states for it, where it is not any number."""
+"""(law, argument): the range that the law states, if it does not accept every number."""
 
 NON_ZERO: dict[tuple[str, str], str] = {
     ("sl_vq_drain", "sl_vq_settings"): "rate_bps",
     ("sl_vq_phantom", "sl_vq_settings"): "phantom_rate_bps",
 }
-"""(law, structure): a field that this law divides by, and asks its callers to have looked at."""
+"""(law, structure): a field by which the law divides. Its callers must check the field."""
 
 _PRELUDE = """
 #include <stdio.h>
@@ -45,17 +45,17 @@ static sl_u64 bits(void) /* xorshift64* (Vigna, 2016) */
 	return (sl_u64)((unsigned __int128)seed * 0x2545F4914F6CDD1DULL);
 }
 
-/* Any number of so many bits: small, of any magnitude, beside a power of two, the largest. */
+/* A random number of this width: small, of any magnitude, near a power of two, the largest. */
 static sl_u64 any(unsigned int width)
 {
-	sl_u64 top = ~0ULL >> (64 - width), choice = bits() % 8, at = bits() % width, beside = bits() % 5;
+	sl_u64 top = ~0ULL >> (64 - width), choice = bits() % 8, at = bits() % width, offset = bits() % 5;
 
 	if (choice == 0)
 		return bits() % 4;
 	if (choice == 1)
 		return top - bits() % 4;
 	if (choice <= 3)
-		return ((1ULL << at) - (beside < 2 && at ? beside : 0) + (beside > 2 && at < 63 ? beside - 2 : 0)) & top;
+		return ((1ULL << at) - (offset < 2 && at ? offset : 0) + (offset > 2 && at < 63 ? offset - 2 : 0)) & top;
 	return (bits() & top) >> at;
 }
 
@@ -69,7 +69,7 @@ static sl_u64 within(unsigned int width, sl_u64 least, sl_u64 most)
 
 
 def laws_of(laws: ModuleType) -> list[str]:
-    """The names of all laws."""
+    """Return the names of all laws."""
     return sorted(name for name in dir(laws.lib) if name.startswith("sl_"))
 
 
@@ -78,9 +78,9 @@ def structures(laws: ModuleType) -> list[str]:
 
 
 def source(laws: ModuleType, omit: tuple[str, ...] = ()) -> str:
-    """The program, without the laws whose names begin with one of `omit`.
+    """Return the program, without the laws whose names begin with one of `omit`.
 
-    It prints each law's name before its turn: the last one is the one that a trap ended in.
+    It prints each law's name before its calls, so the last name is the law in which a trap ended it.
     """
     called = [name for name in laws_of(laws) if not name.startswith(omit)]
     includes = "\n".join(f'#include "{path.name}"' for path in laws_cffi.headers())
@@ -93,7 +93,7 @@ def source(laws: ModuleType, omit: tuple[str, ...] = ()) -> str:
 
 
 def _innermost_first(laws: ModuleType) -> list[str]:
-    """Structures, each after those that it holds."""
+    """Return the structures, each after those that it contains."""
     known: list[str] = []
 
     def add(name: str) -> None:
@@ -114,7 +114,7 @@ def _name(ctype: Any) -> str:
 
 
 def _memory(laws: ModuleType, name: str) -> str:
-    """One structure's memory, and a function that fills any such memory with anything."""
+    """Return one structure's memory, and a function that fills such a structure with random values."""
     lines = [
         _filled(f"p->{field}", member.type) for field, member in laws.ffi.typeof(f"struct {name}").fields
     ]
@@ -138,7 +138,7 @@ def _filled(place: str, ctype: Any) -> str:
 
 
 def _turn(laws: ModuleType, name: str) -> str:
-    """A function that calls one law again and again."""
+    """Return a function that calls one law many times."""
     function = laws.ffi.typeof(getattr(laws.lib, name))
     prepare, arguments = [], []
     for at, ctype in enumerate(function.args):

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every law on any input: nothing that C leaves undefined, and no number that wraps around unless it is meant to."""
+"""Every law on any input: no behaviour that C leaves undefined, and no number that wraps around by mistake."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -16,17 +17,17 @@ from tests.unit.dataplane import law_driver
 _WRAPS_ON_PURPOSE = (
     "sl_window_",  # sequence numbers and running counts, whose differences are taken modulo 2^32
     "sl_tag_",  # likewise
-    "sl_vq_arrive",  # takes a length times the units before it refuses lengths of which that is too much
-    "sl_vq_phantom",  # is asked only for times in which what was sent could have been drained
+    "sl_vq_arrive",  # multiplies a length by the units before it refuses too long ones
+    "sl_vq_phantom",  # callers pass only times in which the queue could drain all that was sent
     "sl_dqs_",  # a multiplicative hash
 )
 _CLANG_TRAPS = "-fsanitize=undefined,unsigned-integer-overflow", "-fsanitize-trap=all"
 
 
 def compiled(
-    compiler: str, laws, flags: tuple[str, ...], directory: Path, omit: tuple[str, ...] = ()
+    compiler: str, laws: ModuleType, flags: tuple[str, ...], directory: Path, omit: tuple[str, ...] = ()
 ) -> Path:
-    """The driver, without the laws whose names begin with one of `omit`."""
+    """Build the driver, without laws whose names begin with one of `omit`."""
     source, program = directory / "driver.c", directory / "driver"
     source.write_text(law_driver.source(laws, omit))
     command = [compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{build.LAWS}", *flags]
@@ -35,7 +36,7 @@ def compiled(
 
 
 def require_ubsan(directory: Path) -> None:
-    """Skip where the C compiler has no library of the sanitizer."""
+    """Skip the test if the C compiler has no library of the sanitizer."""
     source = directory / "empty.c"
     source.write_text("int main(void) { return 0; }\n")
     if shutil.which("cc") is None:
@@ -52,21 +53,21 @@ def ran(program: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_driver__calls_every_law(laws):
+def test_driver__calls_every_law(laws: ModuleType) -> None:
     source = law_driver.source(laws)
     assert len(law_driver.laws_of(laws)) > 40
     assert all(f"try_{name}();" in source for name in law_driver.laws_of(laws))
 
 
-def test_laws__no_undefined_behaviour(laws, tmp_path):
+def test_laws__no_undefined_behaviour(laws: ModuleType, tmp_path: Path) -> None:
     require_ubsan(tmp_path)
     flags = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
     ended = ran(compiled("cc", laws, flags, tmp_path))
     assert ended.returncode == 0, f"{ended.stdout.splitlines()[-1]}: {ended.stderr}"
 
 
-def test_laws__no_wrap_around(laws, tmp_path):
-    """clang's sanitizer also sees unsigned numbers wrap, and needs no library when it traps."""
+def test_laws__no_wrap_around(laws: ModuleType, tmp_path: Path) -> None:
+    """clang's sanitizer also finds unsigned numbers that wrap. It needs no library, because it traps."""
     if shutil.which("clang") is None:
         pytest.skip("no clang")
     ended = ran(compiled("clang", laws, _CLANG_TRAPS, tmp_path, omit=_WRAPS_ON_PURPOSE))

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +13,8 @@ from policy.errors import EnvironmentLacking
 
 
 @pytest.fixture
-def tree(tmp_path, monkeypatch):
-    """A source tree with one program, and an object that is newer than all of it."""
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A source tree with one program, and an object newer than its sources."""
     for name in ("bpf", "laws", "build"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(build, "SOURCES", tmp_path / "bpf")
@@ -25,16 +27,16 @@ def tree(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_names__every_program_has_an_entry():
+def test_names__every_program_has_an_entry() -> None:
     assert {"tag", "port", "cc_dctcp"} <= set(build.names())
 
 
-def test_names__every_control_of_ours_has_its_program():
+def test_names__every_control_of_sluice_has_its_program() -> None:
     programs = {name for name in build.names() if name.startswith("cc_")}
     assert programs == {f"cc_{control.name}" for control in controls.ours()}
 
 
-def test_is_stale__only_when_an_input_is_newer(tree):
+def test_is_stale__only_when_an_input_is_newer(tree: Path) -> None:
     assert not build.is_stale("one")
     later = (tree / "build" / "one.bpf.o").stat().st_mtime_ns + 10**9
     for changed in ("bpf/one.bpf.c", "bpf/one.h", "laws/law.h"):
@@ -47,26 +49,28 @@ def test_is_stale__only_when_an_input_is_newer(tree):
     assert build.is_stale("one")
 
 
-def test_ensure__an_object_that_is_not_stale_needs_no_compiler(tree, monkeypatch):
-    monkeypatch.setattr(build.shutil, "which", lambda *_, **__: None)
+def test_ensure__an_object_that_is_not_stale_needs_no_compiler(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     assert build.ensure("one") == tree / "build" / "one.bpf.o"
 
 
-def test_ensure__says_what_to_install(tree, monkeypatch):
-    monkeypatch.setattr(build.shutil, "which", lambda *_, **__: None)
+def test_ensure__names_the_packages_to_install(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     monkeypatch.setattr(build, "KERNEL_BTF", tree)
     (tree / "build" / "one.bpf.o").unlink()
     with pytest.raises(EnvironmentLacking, match="apt-get install"):
         build.ensure("one")
 
 
-def test_ensure__says_when_the_kernel_has_no_btf(tree, monkeypatch):
+def test_ensure__names_a_missing_btf(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "KERNEL_BTF", tree / "nothing")
     (tree / "build" / "one.bpf.o").unlink()
     with pytest.raises(EnvironmentLacking, match="BTF"):
         build.ensure("one")
 
 
-def test_ensure__no_such_program():
+def test_ensure__no_such_program() -> None:
     with pytest.raises(ValueError, match=", ".join(build.names())):
         build.ensure("none")

@@ -7,6 +7,8 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 from math import floor, sqrt
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +21,7 @@ from tests.unit.dataplane.wide import u32, u64
 ONE = 2**16
 U64 = 2**64 - 1
 PRODUCT_FITS = 2**47
-"""Distances between rates below this are exact in g; beyond, g is within one unit."""
+"""g is exact for smaller distances between rates, otherwise within one unit."""
 
 
 def q16(units: int) -> Fraction:
@@ -44,19 +46,19 @@ goals = st.builds(
 )
 
 
-def c_goal(laws, goal: Goal):
+def c_goal(laws: ModuleType, goal: Goal) -> Any:
     importance_milli, phi_milli = int(goal.importance * 1000), int(goal.phi * 1000)
     return laws.ffi.new("struct sl_datcp_goal *", (goal.timed, goal.may_quench, importance_milli, phi_milli))
 
 
-def c_window(laws, w: Window, draw: int = 0):
+def c_window(laws: ModuleType, w: Window, draw: int = 0) -> Any:
     return laws.ffi.new(
         "struct sl_datcp_window *",
         (w.v_rtt, w.t_rtt_us, w.v_remain, w.t_remain_us, w.slow_start, draw),
     )
 
 
-def test_constants__are_the_papers_and_the_headers(laws):
+def test_constants__are_the_papers_and_the_headers(laws: ModuleType) -> None:
     assert round(paper.G * ONE) == laws.lib.SL_DATCP_STEP_MAX_Q16
     assert q16(laws.lib.SL_DATCP_URGENCY_MIN_Q16) == paper.U_MIN
     assert q16(laws.lib.SL_DATCP_URGENCY_MAX_Q16) == paper.U_MAX
@@ -68,7 +70,9 @@ def test_constants__are_the_papers_and_the_headers(laws):
 
 
 @given(u64, u64, st.booleans())
-def test_average__is_a_tenth_of_the_old_and_the_rest_of_the_last(laws, average, last, slow_start):
+def test_average__is_a_tenth_of_the_old_and_the_rest_of_the_last(
+    laws: ModuleType, average: int, last: int, slow_start: bool
+) -> None:
     want = last if slow_start or not average else floor(Fraction(average, 10) + Fraction(9, 10) * last)
     assert laws.lib.sl_datcp_average(average, last, slow_start) == want
 
@@ -77,7 +81,9 @@ def test_average__is_a_tenth_of_the_old_and_the_rest_of_the_last(laws, average, 
 
 
 @given(rates)
-def test_step__is_the_distance_in_units_of_the_throughput_at_most_g(laws, pair):
+def test_step__is_the_distance_in_units_of_the_throughput_at_most_g(
+    laws: ModuleType, pair: tuple[int, int]
+) -> None:
     average, desired = pair
     real = ONE * paper.granularity(Fraction(desired), Fraction(average), q16(laws.lib.SL_DATCP_STEP_MAX_Q16))
     got = laws.lib.sl_datcp_step_q16(desired, average)
@@ -87,7 +93,7 @@ def test_step__is_the_distance_in_units_of_the_throughput_at_most_g(laws, pair):
         assert abs(got - real) <= 1
 
 
-def test_step__at_the_ends(laws):
+def test_step__at_the_ends(laws: ModuleType) -> None:
     step, most = laws.lib.sl_datcp_step_q16, laws.lib.SL_DATCP_STEP_MAX_Q16
     assert step(0, 0) == step(1000, 1000) == step(U64, U64) == 0
     assert step(1, 0) == step(U64, 0) == step(U64, 1) == step(0, 1) == step(0, U64) == most
@@ -98,7 +104,9 @@ def test_step__at_the_ends(laws):
 
 
 @given(st.one_of(urgencies, u32), rates)
-def test_urgency__goes_up_when_more_is_desired_and_down_else_within_its_bounds(laws, urgency_q16, pair):
+def test_urgency__rises_if_more_is_desired_otherwise_falls_within_its_bounds(
+    laws: ModuleType, urgency_q16: int, pair: tuple[int, int]
+) -> None:
     average, desired = pair
     step = laws.lib.sl_datcp_step_q16(desired, average)
     got = laws.lib.sl_datcp_urgency_q16(urgency_q16, desired, average)
@@ -110,8 +118,9 @@ def test_urgency__goes_up_when_more_is_desired_and_down_else_within_its_bounds(l
         assert ONE // 2 <= got <= TOP
 
 
-def test_urgency__from_one_end_to_the_other_in_steps_of_g(laws):
-    urgency, seen = ONE // 2, []
+def test_urgency__from_one_end_to_the_other_in_steps_of_g(laws: ModuleType) -> None:
+    urgency = ONE // 2
+    seen: list[int] = []
     while not seen or urgency != seen[-1]:
         seen.append(urgency)
         urgency = laws.lib.sl_datcp_urgency_q16(urgency, 2000, 1000)
@@ -124,8 +133,8 @@ def test_urgency__from_one_end_to_the_other_in_steps_of_g(laws):
 
 @given(urgency_q16=urgencies, importance_milli=st.integers(0, 8000), phi_milli=st.integers(0, 1000))
 def test_precedence__is_importance_and_urgency_by_their_shares(
-    laws, urgency_q16, importance_milli, phi_milli
-):
+    laws: ModuleType, urgency_q16: int, importance_milli: int, phi_milli: int
+) -> None:
     goal = Goal(importance=Fraction(importance_milli, 1000), phi=Fraction(phi_milli, 1000))
     real = goal.phi * goal.importance + (1 - goal.phi) * q16(urgency_q16)
     got = q16(laws.lib.sl_datcp_precedence_q16(urgency_q16, c_goal(laws, goal)))
@@ -134,7 +143,9 @@ def test_precedence__is_importance_and_urgency_by_their_shares(
 
 
 @given(u32, u32, u32)
-def test_precedence__any_input(laws, urgency_q16, importance_milli, phi_milli):
+def test_precedence__any_input(
+    laws: ModuleType, urgency_q16: int, importance_milli: int, phi_milli: int
+) -> None:
     goal = laws.ffi.new("struct sl_datcp_goal *", (1, 1, importance_milli, phi_milli))
     phi = Fraction(min(phi_milli, 1000), 1000)
     real = phi * Fraction(importance_milli, 1000) + (1 - phi) * q16(urgency_q16)
@@ -143,10 +154,10 @@ def test_precedence__any_input(laws, urgency_q16, importance_milli, phi_milli):
     assert abs(q16(got) - min(real, paper.P_MAX)) < q16(2)
 
 
-def test_precedence__by_hand(laws):
-    def precedence(urgency, importance_milli, phi_milli):
+def test_precedence__by_hand(laws: ModuleType) -> None:
+    def precedence(urgency: int, importance_milli: int, phi_milli: int) -> int:
         goal = laws.ffi.new("struct sl_datcp_goal *", (1, 1, importance_milli, phi_milli))
-        return laws.lib.sl_datcp_precedence_q16(urgency * ONE, goal)
+        return int(laws.lib.sl_datcp_precedence_q16(urgency * ONE, goal))
 
     assert precedence(3, 0, 0) == 3 * ONE, "phi = 0: only urgency"
     assert precedence(3, 2000, 1000) == precedence(3, 2000, 1001) == 2 * ONE, "phi = 1: only importance"
@@ -156,21 +167,26 @@ def test_precedence__by_hand(laws):
 
 
 @given(st.one_of(u32, st.integers(0, TOP)))
-def test_decrease__solves_equation_5(laws, precedence_q16):
+def test_decrease__solves_equation_5(laws: ModuleType, precedence_q16: int) -> None:
     want = floor(ONE * paper.window_decrease(q16(precedence_q16)))
     assert laws.lib.sl_datcp_decrease_q16(precedence_q16) == want
 
 
 @given(st.integers(ONE // 2, TOP))
-def test_decrease__gives_throughput_in_proportion_to_precedence(laws, precedence_q16):
-    """Equations (1) to (4): W = 1 / b packets at the peak, and (1 + 1 - b) / 2 of it on average."""
+def test_decrease__gives_throughput_in_proportion_to_precedence(
+    laws: ModuleType, precedence_q16: int
+) -> None:
+    """Equations (1) to (4): W = 1 / b packets at the peak, and (1 + 1 - b) / 2 of it on average.
+
+    The law rounds b down by less than a unit e, so that 2 e / (b (2 - b - e)) bounds the relative error.
+    """
     b = q16(laws.lib.sl_datcp_decrease_q16(precedence_q16))
     standard = q16(laws.lib.sl_datcp_decrease_q16(ONE))
     share = ((2 - b) / b) / ((2 - standard) / standard)
-    assert abs(share / q16(precedence_q16) - 1) < Fraction(1, 1000)
+    assert 0 <= share / q16(precedence_q16) - 1 < 2 * q16(1) / (b * (2 - b - q16(1)))
 
 
-def test_decrease__by_hand(laws):
+def test_decrease__by_hand(laws: ModuleType) -> None:
     b = laws.lib.sl_datcp_decrease_q16
     assert b(ONE) == ONE // 2, "a standard flow halves"
     assert b(2 * ONE) == ONE * 2 // 7
@@ -182,20 +198,22 @@ def test_decrease__by_hand(laws):
 
 
 @given(u32, u32)
-def test_decrease__a_flow_of_higher_precedence_is_never_cut_harder(laws, one, other):
+def test_decrease__a_flow_of_higher_precedence_is_never_cut_harder(
+    laws: ModuleType, one: int, other: int
+) -> None:
     b = laws.lib.sl_datcp_decrease_q16
     assert b(max(one, other)) <= b(min(one, other))
 
 
 @given(st.integers(ONE // 3 + 1, 8 * ONE - 100))
-def test_decrease__falls_with_precedence(laws, precedence_q16):
+def test_decrease__falls_with_precedence(laws: ModuleType, precedence_q16: int) -> None:
     assert laws.lib.sl_datcp_decrease_q16(precedence_q16 + 100) < laws.lib.sl_datcp_decrease_q16(
         precedence_q16
     )
 
 
 @given(st.integers(1, TOP), st.integers(0, 2**20))
-def test_decrease__the_cut_is_the_papers(laws, precedence_q16, cwnd):
+def test_decrease__the_cut_is_the_papers(laws: ModuleType, precedence_q16: int, cwnd: int) -> None:
     """cwnd (1 - b), to half a packet and b's last bit on so many packets: as a penalty of 2 b on DCTCP's scale."""
     real = max(Fraction(2), cwnd * (1 - paper.window_decrease(q16(precedence_q16))))
     got = laws.lib.sl_dctcp_cwnd(cwnd, 2 * laws.lib.sl_datcp_decrease_q16(precedence_q16) * 2**4)
@@ -207,24 +225,22 @@ def test_decrease__the_cut_is_the_papers(laws, precedence_q16, cwnd):
 # Algorithm 2
 
 
-def state(laws, **fields):
+def state(laws: ModuleType, **fields: int) -> Any:
     return laws.ffi.new("struct sl_datcp_state *", fields)
 
 
-def test_quench__theta_step_by_step(laws):
+def test_quench__theta_step_by_step(laws: ModuleType) -> None:
     s = state(laws, precedence_q16=ONE, raised=1)
     for theta in range(1, THETA):
         assert not laws.lib.sl_datcp_quench(s, False, 2**32 - 1)
         assert s.fruitless == theta
     assert not laws.lib.sl_datcp_quench(s, True, 2**32 - 1)
-    assert s.fruitless == THETA - 1, (
-        "a window in which the throughput grew does not count, and takes nothing back"
-    )
+    assert s.fruitless == THETA - 1, "a window with growing throughput neither raises nor lowers theta"
     assert laws.lib.sl_datcp_quench(s, False, 2**32 - 1), "theta reaches Theta"
     assert s.fruitless == 0
 
 
-def test_quench__theta_starts_anew_when_urgency_was_not_raised(laws):
+def test_quench__theta_restarts_if_urgency_was_not_raised(laws: ModuleType) -> None:
     s = state(laws, precedence_q16=ONE, raised=1, fruitless=THETA - 1)
     s.raised = 0
     assert not laws.lib.sl_datcp_quench(s, False, 2**32 - 1)
@@ -234,22 +250,23 @@ def test_quench__theta_starts_anew_when_urgency_was_not_raised(laws):
     assert s.fruitless == 1
 
 
-def test_quench__theta_starts_anew_also_when_the_draw_spares_the_flow(laws):
+def test_quench__theta_restarts_even_if_the_draw_spares_the_flow(laws: ModuleType) -> None:
     s = state(laws, precedence_q16=ONE, raised=1, fruitless=THETA - 1)
     assert not laws.lib.sl_datcp_quench(s, False, 0)
     assert s.fruitless == 0
 
 
 @given(st.integers(1, TOP))
-def test_quench__of_all_2_32_draws_the_share_is_one_less_p_over_its_maximum(laws, precedence_q16):
-    """The draws that quench are the upper ones: so their number is known from the least of them."""
+def test_quench__of_all_2_32_draws_the_share_is_one_less_p_over_its_maximum(
+    laws: ModuleType, precedence_q16: int
+) -> None:
+    """The highest draws quench, so the least of them gives their number."""
     spared = Fraction(precedence_q16, TOP) * 2**32
     assert spared.denominator == 1
 
-    def quenched(draw):
-        return laws.lib.sl_datcp_quench(
-            state(laws, precedence_q16=precedence_q16, raised=1, fruitless=THETA - 1), 0, draw
-        )
+    def quenched(draw: int) -> bool:
+        s = state(laws, precedence_q16=precedence_q16, raised=1, fruitless=THETA - 1)
+        return bool(laws.lib.sl_datcp_quench(s, 0, draw))
 
     assert not quenched(int(spared) - 1)
     if spared < 2**32:
@@ -258,7 +275,7 @@ def test_quench__of_all_2_32_draws_the_share_is_one_less_p_over_its_maximum(laws
 
 
 @pytest.mark.parametrize("precedence_q16", [1, ONE // 2, ONE, 2 * ONE, 6 * ONE, TOP - 1, TOP])
-def test_quench__happens_as_often_as_algorithm_2_says(laws, precedence_q16):
+def test_quench__has_the_frequency_of_algorithm_2(laws: ModuleType, precedence_q16: int) -> None:
     draws, rng = 20_000, random.Random(20120528)
     real = 1 - float(q16(precedence_q16) / paper.P_MAX)
     count = 0
@@ -279,17 +296,19 @@ windows = st.builds(
     t_remain_us=st.one_of(st.just(0), st.integers(1, 10**8), st.integers(1, 2**44)),
     slow_start=st.sampled_from([False, False, False, True]),
 )
+Course = list[tuple[Window, int]]
+"""Windows, and how often each comes in a row."""
 stretches = st.lists(st.tuples(windows, st.one_of(st.just(1), st.integers(1, 40))), max_size=12)
-"""The same window several times over, so that theta gets anywhere."""
+"""Windows repeat, so that theta can grow."""
 
 
-def follow(laws, goal: Goal, course, draw: int):
-    """The law's course over these windows beside the one that each value rounded down gives, step by step."""
-    s, told, flow = state(laws), c_goal(laws, goal), Flow(goal, paper.FIXED)
+def follow(laws: ModuleType, goal: Goal, course: Course, draw: int) -> Any:
+    """Compare the law with the paper's algorithm, each value rounded down, after every window."""
+    s, c, flow = state(laws), c_goal(laws, goal), Flow(goal, paper.FIXED)
     for window, times in course:
         for _ in range(times):
             quench = flow.window(window)
-            assert laws.lib.sl_datcp_window_ended(s, told, c_window(laws, window, draw)) == (
+            assert laws.lib.sl_datcp_window_ended(s, c, c_window(laws, window, draw)) == (
                 Fraction(draw, 2**32) >= 1 - quench
             )
             assert (s.average_bytes_per_s, s.desired_bytes_per_s) == (flow.r_avg, flow.r_desired)
@@ -299,12 +318,14 @@ def follow(laws, goal: Goal, course, draw: int):
 
 
 @given(goals, stretches, st.one_of(st.just(2**32 - 1), u32))
-def test_window_ended__follows_both_algorithms_with_each_value_rounded_down(laws, goal, course, draw):
+def test_window_ended__follows_both_algorithms_with_each_value_rounded_down(
+    laws: ModuleType, goal: Goal, course: Course, draw: int
+) -> None:
     follow(laws, goal, course, draw)
 
 
-def test_window_ended__a_flow_that_gets_nowhere_is_quenched_after_theta_windows(laws):
-    """As in figure 11: 4 flows on a link that holds 3; the throughput stays, the deadline comes nearer."""
+def test_window_ended__a_flow_without_progress_is_quenched_after_theta_windows(laws: ModuleType) -> None:
+    """As in figure 11: 4 flows share a link that fits 3. The throughput stays and the deadline comes nearer."""
     s, goal, flow = state(laws), Goal(), Flow(Goal(), paper.FIXED)
     outcomes = []
     for k in range(70):
@@ -312,29 +333,33 @@ def test_window_ended__a_flow_that_gets_nowhere_is_quenched_after_theta_windows(
         outcomes.append(laws.lib.sl_datcp_window_ended(s, c_goal(laws, goal), c_window(laws, w, 2**32 - 1)))
         flow.window(w)
         assert s.fruitless == flow.theta
-    # The first window has no throughput before it to grow from, and the second is the first after a raise.
+    # The first window has no earlier throughput, and the second is the first after a raise.
     assert [k for k, quenched in enumerate(outcomes) if quenched] == list(range(THETA, 70, THETA))
 
 
-def test_window_ended__urgency_is_raised_only_while_more_is_desired(laws):
-    s, told = state(laws), c_goal(laws, Goal())
+def test_window_ended__urgency_is_raised_only_while_more_is_desired(laws: ModuleType) -> None:
+    s, c = state(laws), c_goal(laws, Goal())
     for v_remain, raised in ((10**6 + 1, 1), (10**6, 0), (10**6 - 1, 0), (2 * 10**6, 1)):
-        laws.lib.sl_datcp_window_ended(s, told, c_window(laws, Window(10**6, 10**6, v_remain, 10**6)))
+        laws.lib.sl_datcp_window_ended(s, c, c_window(laws, Window(10**6, 10**6, v_remain, 10**6)))
         assert s.raised == raised
     s.urgency_q16 = TOP
-    laws.lib.sl_datcp_window_ended(s, told, c_window(laws, Window(1000, 1000, 10**9, 1000)))
-    assert (s.urgency_q16, s.raised) == (TOP, 1), "at its maximum too: there flows are quenched"
+    laws.lib.sl_datcp_window_ended(s, c, c_window(laws, Window(1000, 1000, 10**9, 1000)))
+    assert (s.urgency_q16, s.raised) == (TOP, 1), (
+        "raised counts at the maximum, too, because flows are quenched there"
+    )
 
 
-def test_window_ended__without_leave_no_flow_is_quenched(laws):
-    s, told = state(laws), c_goal(laws, Goal(may_quench=False))
+def test_window_ended__no_flow_is_quenched_without_permission(laws: ModuleType) -> None:
+    s, c = state(laws), c_goal(laws, Goal(may_quench=False))
     w = c_window(laws, Window(1000, 1000, 10**9, 1000), 2**32 - 1)
-    assert not any(laws.lib.sl_datcp_window_ended(s, told, w) for _ in range(200))
+    assert not any(laws.lib.sl_datcp_window_ended(s, c, w) for _ in range(200))
     assert s.fruitless == 0
 
 
 @given(goals, stretches)
-def test_window_ended__a_flow_without_deadline_is_a_standard_flow(laws, goal, course):
+def test_window_ended__a_flow_without_deadline_is_a_standard_flow(
+    laws: ModuleType, goal: Goal, course: Course
+) -> None:
     s = follow(laws, replace(goal, timed=False, phi=Fraction(0)), course, 2**32 - 1)
     if course:
         assert (s.urgency_q16, s.precedence_q16, s.raised, s.fruitless) == (ONE, ONE, 0, 0)
@@ -352,18 +377,21 @@ plain_windows = st.builds(
 
 
 @given(goals, st.lists(plain_windows, min_size=1, max_size=60))
-def test_window_ended__stays_near_the_paper_in_real_numbers(laws, goal, course):
-    """Rounding adds up window by window; its bound does too.
+def test_window_ended__stays_near_the_paper_in_real_numbers(
+    laws: ModuleType, goal: Goal, course: list[Window]
+) -> None:
+    """Rounding errors add up window by window, and so does the bound.
 
-    R_avg is less than 1.9 / 0.9 B/s below (each window takes a tenth of the old error over, and is rounded twice),
-    R_desired less than 1. (R_desired - R_avg) / R_avg, cut off at G, changes by less than (1 + 1.25 * 2.2) / R_avg for
-    that; U is rounded down by one unit.
+    The law's R_avg is less than 1.9 / 0.9 B/s too low, because each window keeps a tenth of the old error and rounds
+    twice. Its R_desired is less than 1 B/s too low. So (R_desired - R_avg) / R_avg, cut off at G, changes by less than
+    (1 + 1.25 * 2.2) / R_avg. The law rounds U down by one unit.
     """
-    s, told, flow = state(laws), c_goal(laws, replace(goal, may_quench=False)), Flow(goal)
+    s, c, flow = state(laws), c_goal(laws, replace(goal, may_quench=False)), Flow(goal)
     allowed = Fraction(0)
     for window in course:
-        laws.lib.sl_datcp_window_ended(s, told, c_window(laws, window))
+        laws.lib.sl_datcp_window_ended(s, c, c_window(laws, window))
         flow.window(window)
+        assert flow.r_avg is not None
         assert 0 <= flow.r_avg - s.average_bytes_per_s < Fraction("2.2")
         allowed += q16(1) * Fraction("1.2") + Fraction("3.8") / (flow.r_avg - 3)
         assert abs(q16(s.urgency_q16) - flow.u) <= allowed
@@ -371,7 +399,9 @@ def test_window_ended__stays_near_the_paper_in_real_numbers(laws, goal, course):
 
 
 @given(st.tuples(u64, u64, u64, u64, u32, u32), st.tuples(u32, u32, u32, u32), st.integers(1, 40))
-def test_window_ended__any_input_leaves_everything_within_bounds(laws, window, goal, times):
+def test_window_ended__any_input_keeps_all_values_within_bounds(
+    laws: ModuleType, window: tuple[int, ...], goal: tuple[int, ...], times: int
+) -> None:
     s = state(laws)
     for _ in range(times):
         laws.lib.sl_datcp_window_ended(
@@ -383,12 +413,12 @@ def test_window_ended__any_input_leaves_everything_within_bounds(laws, window, g
         assert s.raised in (0, 1)
 
 
-def test_window_ended__past_the_deadline_urgency_rises_while_anything_remains(laws):
-    s, told = state(laws), c_goal(laws, Goal())
-    laws.lib.sl_datcp_window_ended(s, told, c_window(laws, Window(10**6, 1000, 1, 0)))
+def test_window_ended__past_the_deadline_urgency_rises_while_bytes_remain(laws: ModuleType) -> None:
+    s, c = state(laws), c_goal(laws, Goal())
+    laws.lib.sl_datcp_window_ended(s, c, c_window(laws, Window(10**6, 1000, 1, 0)))
     assert s.desired_bytes_per_s == laws.lib.SL_RATE_MAX
     assert s.urgency_q16 == ONE + laws.lib.SL_DATCP_STEP_MAX_Q16
-    laws.lib.sl_datcp_window_ended(s, told, c_window(laws, Window(10**6, 1000, 0, 0)))
+    laws.lib.sl_datcp_window_ended(s, c, c_window(laws, Window(10**6, 1000, 0, 0)))
     assert s.desired_bytes_per_s == 0, "nothing is left to send"
     assert s.urgency_q16 == ONE
 
@@ -396,7 +426,7 @@ def test_window_ended__past_the_deadline_urgency_rises_while_anything_remains(la
 # Suspension
 
 
-def test_suspended__rates_and_theta_begin_anew_and_urgency_stays(laws):
+def test_suspended__rates_and_theta_restart_and_urgency_stays(laws: ModuleType) -> None:
     s = state(
         laws,
         average_bytes_per_s=10**6,
@@ -422,20 +452,20 @@ def calm_bound_us(at_quench_us: int, least_us: int) -> int:
 
 @given(u32, u32, st.lists(st.tuples(st.sampled_from([0] * 20 + [1, 2**31]), st.integers(-9, 1)), max_size=60))
 def test_may_resume__after_enough_windows_in_a_row_without_mark_near_the_least_round_trip(
-    laws, at_quench_us, least_us, seen
-):
+    laws: ModuleType, at_quench_us: int, least_us: int, seen: list[tuple[int, int]]
+) -> None:
     s = state(laws)
     laws.lib.sl_datcp_suspended(s, at_quench_us)
     in_a_row = 0
-    for marked, beside_us in seen:
+    for marked, offset_us in seen:
         bound_us = calm_bound_us(at_quench_us, least_us)
-        rtt_us = min(2**32 - 1, max(0, bound_us + beside_us))
+        rtt_us = min(2**32 - 1, max(0, bound_us + offset_us))
         in_a_row = in_a_row + 1 if rtt_us <= bound_us and not marked else 0
         assert laws.lib.sl_datcp_may_resume(s, marked, rtt_us, least_us) == (in_a_row >= CALM)
         assert s.calm == in_a_row
 
 
-def test_may_resume__by_hand(laws):
+def test_may_resume__by_hand(laws: ModuleType) -> None:
     s = state(laws)
     laws.lib.sl_datcp_suspended(s, 1100)
     calm = [laws.lib.sl_datcp_may_resume(s, 0, 300, 100) for _ in range(CALM)]
@@ -445,16 +475,18 @@ def test_may_resume__by_hand(laws):
     assert not laws.lib.sl_datcp_may_resume(s, 0, 351, 100)
 
 
-def test_may_resume__quenched_at_the_least_round_trip(laws):
-    """Round trips vary; such a flow must not wait for the very least one for ever."""
+def test_may_resume__quenched_at_the_least_round_trip(laws: ModuleType) -> None:
+    """Round trips vary, and such a flow must not wait for one as short as the least."""
     s = state(laws)
     laws.lib.sl_datcp_suspended(s, 100)
     assert [laws.lib.sl_datcp_may_resume(s, 0, 125, 100) for _ in range(CALM)][-1]
 
 
-# The time that is left
+# The time left
 
 
 @given(st.one_of(u64, st.integers(0, 10**7)), u32)
-def test_left__is_shortened_by_8_round_trips_or_a_quarter(laws, left_us, rtt_us):
+def test_left__is_shortened_by_8_round_trips_or_a_quarter(
+    laws: ModuleType, left_us: int, rtt_us: int
+) -> None:
     assert laws.lib.sl_datcp_left_us(left_us, rtt_us) == left_us - min(8 * rtt_us, left_us // 4)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,12 +21,12 @@ EXTREMES = [0, 1, 2**31, 2**32 - 1, 2**32, 2**63, U64]
 class SubQueue:
     owner: int | None = None
     packets: deque[int] = field(default_factory=deque)
-    """The flow of each packet that waits."""
+    """The flow of each waiting packet."""
     emptied_ns: int = 0
 
 
 class Switch:
-    """The page on top of dqs.h, with packets in queues and nothing counted."""
+    """The description on top of dqs.h, with packets in queues instead of counts."""
 
     def __init__(self, queues: int, release_ns: int) -> None:
         self.queues = [SubQueue() for _ in range(min(max(queues, 1), MAX_QUEUES))]
@@ -63,25 +65,25 @@ class Switch:
 
 
 class Law:
-    """The law, with the packets that its caller would hold."""
+    """The law, and the packets that its caller holds."""
 
-    def __init__(self, laws, queues, release_ns):
+    def __init__(self, laws: ModuleType, queues: int, release_ns: int) -> None:
         self.lib = laws.lib
         self.state = laws.ffi.new("struct sl_dqs *")
         self.settings = laws.ffi.new("struct sl_dqs_settings *", (release_ns, queues))
-        self.held = [deque() for _ in range(MAX_QUEUES)]
+        self.held: list[deque[Any]] = [deque() for _ in range(MAX_QUEUES)]
 
-    def enqueue(self, packet, flow, now_ns):
-        at = self.lib.sl_dqs_enqueue(self.state, self.settings, flow, now_ns)
+    def enqueue(self, packet: object, flow: int, now_ns: int) -> int:
+        at: int = self.lib.sl_dqs_enqueue(self.state, self.settings, flow, now_ns)
         self.held[at].append(packet)
         return at
 
-    def dequeue(self, now_ns):
+    def dequeue(self, now_ns: int) -> Any:
         at = self.lib.sl_dqs_dequeue(self.state, self.settings, now_ns)
         return None if at == NONE else self.held[at].popleft()
 
-    def active(self, now_ns):
-        return self.lib.sl_dqs_active(self.state, self.settings, now_ns)
+    def active(self, now_ns: int) -> int:
+        return int(self.lib.sl_dqs_active(self.state, self.settings, now_ns))
 
 
 queue_counts = st.one_of(
@@ -99,7 +101,9 @@ steps = st.lists(
 
 
 @given(queues=queue_counts, release_ns=release_times, begin_ns=st.sampled_from([0, 1, 2**62]), steps=steps)
-def test_dqs__is_the_switch_that_holds_the_packets(laws, queues, release_ns, begin_ns, steps):
+def test_dqs__is_the_switch_that_holds_the_packets(
+    laws: ModuleType, queues: int, release_ns: int, begin_ns: int, steps: list[tuple[int | None, int]]
+) -> None:
     law, switch, now_ns = Law(laws, queues, release_ns), Switch(queues, release_ns), begin_ns
     for flow, later_ns in steps:
         now_ns += later_ns
@@ -115,8 +119,12 @@ def test_dqs__is_the_switch_that_holds_the_packets(laws, queues, release_ns, beg
 
 
 @given(queues=queue_counts, release_ns=release_times, steps=steps)
-def test_dqs__the_packets_of_a_flow_leave_in_their_order_and_all_leave(laws, queues, release_ns, steps):
-    law, now_ns, arrived, left = Law(laws, queues, release_ns), 0, [], []
+def test_dqs__the_packets_of_a_flow_leave_in_their_order_and_all_leave(
+    laws: ModuleType, queues: int, release_ns: int, steps: list[tuple[int | None, int]]
+) -> None:
+    law, now_ns = Law(laws, queues, release_ns), 0
+    arrived: list[tuple[int, int]] = []
+    left: list[Any] = []
     for number, (flow, later_ns) in enumerate(steps):
         now_ns += later_ns
         if flow is None:
@@ -134,7 +142,7 @@ def test_dqs__the_packets_of_a_flow_leave_in_their_order_and_all_leave(laws, que
 
 
 @given(count=st.integers(1, MAX_QUEUES), each=st.integers(1, 20))
-def test_dequeue__flows_with_sub_queues_of_their_own_take_turns(laws, count, each):
+def test_dequeue__flows_with_their_own_sub_queues_take_turns(laws: ModuleType, count: int, each: int) -> None:
     law = Law(laws, MAX_QUEUES, 10**9)
     for flow in range(count):
         for number in range(each):
@@ -144,7 +152,7 @@ def test_dequeue__flows_with_sub_queues_of_their_own_take_turns(laws, count, eac
     ]
 
 
-def test_enqueue__a_short_flow_does_not_wait_for_a_long_one(laws):
+def test_enqueue__a_short_flow_does_not_wait_for_a_long_one(laws: ModuleType) -> None:
     law = Law(laws, 8, 10**6)
     for number in range(100):
         law.enqueue(("long", number), 1, 1)
@@ -152,7 +160,9 @@ def test_enqueue__a_short_flow_does_not_wait_for_a_long_one(laws):
     assert [law.dequeue(2) for _ in range(3)] == [("long", 0), ("short", 0), ("long", 1)]
 
 
-def test_enqueue__a_sub_queue_is_its_flows_until_it_has_been_empty_for_longer_than_the_time(laws):
+def test_enqueue__a_sub_queue_is_its_flows_until_it_has_been_empty_for_longer_than_the_time(
+    laws: ModuleType,
+) -> None:
     law = Law(laws, 1, 100)
     law.enqueue("a", 1, 0)
     law.dequeue(50)
@@ -166,7 +176,7 @@ def test_enqueue__a_sub_queue_is_its_flows_until_it_has_been_empty_for_longer_th
     assert law.state.queue[0].flow == 2
 
 
-def test_enqueue__a_clock_read_earlier_releases_nothing(laws):
+def test_enqueue__a_clock_read_earlier_releases_nothing(laws: ModuleType) -> None:
     law = Law(laws, 1, 0)
     law.enqueue("a", 1, 1000)
     law.dequeue(1000)
@@ -174,8 +184,8 @@ def test_enqueue__a_clock_read_earlier_releases_nothing(laws):
     assert law.active(1001) == 0
 
 
-def test_enqueue__a_guest_stays_until_its_packets_have_left(laws):
-    """Two sub-queues, both taken; the guest's flow goes on to where it waits though the other becomes free."""
+def test_enqueue__a_guest_stays_until_its_packets_have_left(laws: ModuleType) -> None:
+    """Both sub-queues have owners. The guest's flow stays in its sub-queue even when the other becomes free."""
     law = Law(laws, 2, 0)
     guest = next(f for f in range(3, 99) if laws.lib.sl_dqs_shared(f, law.settings) == 0)
     law.enqueue("1", 1, 0)
@@ -189,7 +199,7 @@ def test_enqueue__a_guest_stays_until_its_packets_have_left(laws):
     assert law.enqueue("guest", guest, 3) == 1
 
 
-def test_shared__spreads_flows_evenly(laws):
+def test_shared__spreads_flows_evenly(laws: ModuleType) -> None:
     settings = laws.ffi.new("struct sl_dqs_settings *", (0, 32))
     hits = [0] * 32
     for flow in range(32_000):
@@ -201,18 +211,20 @@ late_steps = st.lists(
     st.tuples(
         st.one_of(st.none(), flows),  # a packet of this flow arrives; None: one leaves
         st.integers(0, MAX_QUEUES - 1),  # from the first sub-queue with packets, from here on
-        st.booleans(),  # the law is told of what has left
+        st.booleans(),  # the caller reports departures to the law
     ),
     max_size=200,
 )
 
 
 @given(queues=queue_counts, release_ns=release_times, steps=late_steps)
-def test_left__whoever_has_the_turn_and_however_late_the_law_hears_of_it(laws, queues, release_ns, steps):
-    """As in a kernel, whose scheduler takes packets out while the law looks at the next one only."""
-    law, unsaid = Law(laws, queues, release_ns), [0] * MAX_QUEUES
+def test_left__in_any_order_and_with_late_reports(
+    laws: ModuleType, queues: int, release_ns: int, steps: list[tuple[int | None, int, bool]]
+) -> None:
+    """As in a kernel, whose scheduler dequeues packets while the law sees only arrivals."""
+    law, unreported = Law(laws, queues, release_ns), [0] * MAX_QUEUES
     last_ns, left = [0] * MAX_QUEUES, []
-    for now_ns, (flow, first, tell) in enumerate(steps):
+    for now_ns, (flow, first, report) in enumerate(steps):
         at = next(
             (i % MAX_QUEUES for i in range(first, first + MAX_QUEUES) if law.held[i % MAX_QUEUES]), None
         )
@@ -220,10 +232,10 @@ def test_left__whoever_has_the_turn_and_however_late_the_law_hears_of_it(laws, q
             law.enqueue((flow, now_ns), flow, now_ns)
         elif at is not None:
             left.append(law.held[at].popleft())
-            unsaid[at], last_ns[at] = unsaid[at] + 1, now_ns
-        for i in range(MAX_QUEUES) if tell else ():
-            laws.lib.sl_dqs_left(law.state, i, unsaid[i], last_ns[i])
-            unsaid[i] = 0
+            unreported[at], last_ns[at] = unreported[at] + 1, now_ns
+        for i in range(MAX_QUEUES) if report else ():
+            laws.lib.sl_dqs_left(law.state, i, unreported[i], last_ns[i])
+            unreported[i] = 0
             assert law.state.queue[i].waiting == len(law.held[i])
     left += [packet for queue in law.held for packet in queue]
     for flow in {flow for flow, _ in left}:
@@ -231,7 +243,7 @@ def test_left__whoever_has_the_turn_and_however_late_the_law_hears_of_it(laws, q
         assert arrivals == sorted(arrivals)
 
 
-def test_left__more_than_waits_is_all_and_of_none_changes_nothing(laws):
+def test_left__too_many_departures_empty_the_queue_and_none_change_nothing(laws: ModuleType) -> None:
     law = Law(laws, 2, 10)
     law.enqueue("a", 1, 0)
     laws.lib.sl_dqs_left(law.state, 0, 0, 5)
@@ -239,5 +251,5 @@ def test_left__more_than_waits_is_all_and_of_none_changes_nothing(laws):
     laws.lib.sl_dqs_left(law.state, 0, 2**32 - 1, 5)
     assert (law.state.queue[0].waiting, law.state.queue[0].emptied_ns) == (0, 5)
     laws.lib.sl_dqs_left(law.state, 0, 1, 9)
-    assert law.state.queue[0].emptied_ns == 5, "nothing was there to leave"
+    assert law.state.queue[0].emptied_ns == 5, "no packet was waiting"
     laws.lib.sl_dqs_left(law.state, MAX_QUEUES, 1, 9)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import ModuleType
+from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 PASS, MARK, DROP = 0, 1, 2
 MAX_BYTES = 2 * 10**9
 UNITS = 8 * 10**9
-"""Of a level, in a byte."""
+"""Units of a level in a byte."""
 
 rates_bps = st.one_of(st.integers(1, 10**4), st.integers(10**6, 4 * 10**11), st.just(2**64 - 1))
 sizes_bytes = st.one_of(st.just(0), st.integers(1, 10**6), st.integers(1, 2**64 - 1))
@@ -24,14 +26,22 @@ arrivals = st.lists(
     ),
     max_size=80,
 )
+Packets = list[tuple[int, int, int]]
+"""Length in bytes, ns since the last packet, random number."""
 
 
 class RealQueue:
-    """The page on top of mark.h, with real-valued levels."""
+    """The description on top of mark.h, with real-valued levels."""
 
     def __init__(
-        self, rate_bps, mark_bytes, buffer_bytes, mark_max_bytes=0, phantom_rate_bps=0, phantom_mark_bytes=0
-    ):
+        self,
+        rate_bps: int,
+        mark_bytes: int,
+        buffer_bytes: int,
+        mark_max_bytes: int = 0,
+        phantom_rate_bps: int = 0,
+        phantom_mark_bytes: int = 0,
+    ) -> None:
         self.rate, self.phantom_rate, self.phantom_mark = rate_bps, phantom_rate_bps, phantom_mark_bytes
         self.low = mark_bytes if 0 < mark_bytes <= MAX_BYTES else None
         self.high = max(mark_bytes, min(mark_max_bytes, MAX_BYTES))
@@ -61,7 +71,7 @@ class RealQueue:
         return MARK if marks else PASS
 
 
-def same_as_the_real_queue(laws, settings, packets) -> None:
+def same_as_the_real_queue(laws: ModuleType, settings: tuple[int, ...], packets: Packets) -> None:
     state = laws.ffi.new("struct sl_vq_state *")
     given = laws.ffi.new("struct sl_vq_settings *", settings)
     real, now_ns = RealQueue(*settings), 0
@@ -74,7 +84,9 @@ def same_as_the_real_queue(laws, settings, packets) -> None:
 
 
 @given(rate_bps=rates_bps, mark_bytes=sizes_bytes, buffer_bytes=sizes_bytes, packets=arrivals)
-def test_arrive__is_the_real_queue_exactly(laws, rate_bps, mark_bytes, buffer_bytes, packets):
+def test_arrive__is_the_real_queue_exactly(
+    laws: ModuleType, rate_bps: int, mark_bytes: int, buffer_bytes: int, packets: Packets
+) -> None:
     same_as_the_real_queue(laws, (rate_bps, mark_bytes, buffer_bytes), packets)
 
 
@@ -82,7 +94,9 @@ def test_arrive__is_the_real_queue_exactly(laws, rate_bps, mark_bytes, buffer_by
     settings=st.tuples(rates_bps, sizes_bytes, sizes_bytes, sizes_bytes, st.just(0) | rates_bps, sizes_bytes),
     packets=arrivals,
 )
-def test_arrive__with_ramp_and_phantom_queue_is_the_real_one_exactly(laws, settings, packets):
+def test_arrive__with_ramp_and_phantom_queue_is_the_real_one_exactly(
+    laws: ModuleType, settings: tuple[int, ...], packets: Packets
+) -> None:
     same_as_the_real_queue(laws, settings, packets)
 
 
@@ -96,9 +110,9 @@ def test_arrive__with_ramp_and_phantom_queue_is_the_real_one_exactly(laws, setti
     ),
 )
 def test_arrive__near_the_thresholds_of_a_busy_port(
-    laws, low_bytes, width_bytes, gamma, threshold_bytes, packets
-):
-    """The ranges in which all three rules speak: about as much comes as is drained."""
+    laws: ModuleType, low_bytes: int, width_bytes: int, gamma: int, threshold_bytes: int, packets: Packets
+) -> None:
+    """All three rules apply in these ranges, because about as much arrives as drains."""
     settings = (10**9, low_bytes, 0, low_bytes + width_bytes, 10**7 * gamma, threshold_bytes)
     same_as_the_real_queue(laws, settings, packets)
 
@@ -110,9 +124,9 @@ def test_arrive__near_the_thresholds_of_a_busy_port(
     packets=arrivals,
 )
 def test_arrive__one_threshold_is_the_ramp_without_width(
-    laws, settings, not_above, phantom_mark_bytes, packets
-):
-    """Whatever the random numbers, and whatever stands in settings that are switched off."""
+    laws: ModuleType, settings: tuple[int, ...], not_above: int, phantom_mark_bytes: int, packets: Packets
+) -> None:
+    """For all random numbers, and for any value in settings that are switched off."""
     plain, degenerate = laws.ffi.new("struct sl_vq_state *"), laws.ffi.new("struct sl_vq_state *")
     k = laws.ffi.new("struct sl_vq_settings *", settings)
     also_k = laws.ffi.new(
@@ -127,22 +141,30 @@ def test_arrive__one_threshold_is_the_ramp_without_width(
         assert (plain.level, plain.phantom) == (degenerate.level, degenerate.phantom)
 
 
-def queue(laws, *, rate_bps=10**8, mark_bytes=0, buffer_bytes=0, mark_max_bytes=0, phantom=(0, 0)):
+def queue(
+    laws: ModuleType,
+    *,
+    rate_bps: int = 10**8,
+    mark_bytes: int = 0,
+    buffer_bytes: int = 0,
+    mark_max_bytes: int = 0,
+    phantom: tuple[int, int] = (0, 0),
+) -> tuple[Any, Any]:
     settings = (rate_bps, mark_bytes, buffer_bytes, mark_max_bytes, *phantom)
     return laws.ffi.new("struct sl_vq_state *"), laws.ffi.new("struct sl_vq_settings *", settings)
 
 
-def arrive(laws, state, settings, len_bytes, now_ns, random=0):
-    return laws.lib.sl_vq_arrive(state, settings, len_bytes, now_ns, random)
+def arrive(laws: ModuleType, state: Any, settings: Any, len_bytes: int, now_ns: int, random: int = 0) -> int:
+    return int(laws.lib.sl_vq_arrive(state, settings, len_bytes, now_ns, random))
 
 
-def test_arrive__marks_the_packet_that_finds_more_than_k(laws):
+def test_arrive__marks_the_packet_that_finds_more_than_k(laws: ModuleType) -> None:
     state, settings = queue(laws, mark_bytes=3000)
     verdicts = [arrive(laws, state, settings, 1500, 1) for _ in range(4)]
     assert verdicts == [PASS, PASS, PASS, MARK], "the third finds 3000, not more; the fourth 4500"
 
 
-def test_arrive__drops_what_does_not_fit_and_admits_what_does(laws):
+def test_arrive__drops_only_packets_that_do_not_fit(laws: ModuleType) -> None:
     state, settings = queue(laws, buffer_bytes=3000)
     assert [arrive(laws, state, settings, 1500, 1) for _ in range(3)] == [PASS, PASS, DROP]
     assert laws.lib.sl_vq_backlog_bytes(state) == 3000, "a dropped packet takes no room"
@@ -151,12 +173,12 @@ def test_arrive__drops_what_does_not_fit_and_admits_what_does(laws):
     assert arrive(laws, state, settings, 1500, 1 + drain_ns) == PASS
 
 
-def test_arrive__no_rate_means_no_queue(laws):
+def test_arrive__no_rate_means_no_queue(laws: ModuleType) -> None:
     state, settings = queue(laws, rate_bps=0, mark_bytes=1, buffer_bytes=1)
     assert [arrive(laws, state, settings, 9000, 1) for _ in range(5)] == [PASS] * 5
 
 
-def test_arrive__time_does_not_run_backwards(laws):
+def test_arrive__time_does_not_run_backwards(laws: ModuleType) -> None:
     state, settings = queue(laws)
     arrive(laws, state, settings, 3000, 10**9)
     arrive(laws, state, settings, 0, 5)
@@ -164,7 +186,7 @@ def test_arrive__time_does_not_run_backwards(laws):
     assert laws.lib.sl_vq_backlog_bytes(state) == 1500, "drained once for each nanosecond"
 
 
-def test_drain__loses_nothing_to_rounding(laws):
+def test_drain__loses_nothing_to_rounding(laws: ModuleType) -> None:
     """A hundred thousand drains of 7 ns take what one of 700 us takes."""
     often, once = laws.ffi.new("struct sl_vq_state *"), laws.ffi.new("struct sl_vq_state *")
     often.level = once.level = 10**15
@@ -175,7 +197,7 @@ def test_drain__loses_nothing_to_rounding(laws):
     assert often.level == once.level == 10**15 - 3 * 700_000
 
 
-def test_drain__keeps_what_is_less_than_a_nanoseconds_worth(laws):
+def test_drain__keeps_less_than_a_nanosecond_drains(laws: ModuleType) -> None:
     state, settings = queue(laws, rate_bps=10**9)
     state.level = 7 * 10**9 + 3
     laws.lib.sl_vq_drain(state, settings, 7)
@@ -184,13 +206,13 @@ def test_drain__keeps_what_is_less_than_a_nanoseconds_worth(laws):
     assert state.level == 0
 
 
-def levels(laws, settings, backlog_bytes, random):
-    """The verdict on an empty packet that finds this backlog."""
+def levels(laws: ModuleType, settings: Any, backlog_bytes: int | Fraction, random: int) -> int:
+    """Return the verdict on an empty packet that finds this backlog."""
     state = laws.ffi.new("struct sl_vq_state *", (int(backlog_bytes * UNITS), 1, 0))
     return arrive(laws, state, settings, 0, 1, random)
 
 
-def test_ramp__never_up_to_min_and_always_above_max(laws):
+def test_ramp__never_up_to_min_and_always_above_max(laws: ModuleType) -> None:
     _, settings = queue(laws, mark_bytes=80_000, mark_max_bytes=120_000)
     assert levels(laws, settings, 80_000, 0) == PASS
     assert levels(laws, settings, 80_000 + Fraction(1, UNITS), 0) == PASS, (
@@ -207,8 +229,8 @@ def test_ramp__never_up_to_min_and_always_above_max(laws):
     high=st.integers(1, MAX_BYTES),
     found=st.integers(0, MAX_BYTES),
 )
-def test_ramp__probability_is_the_line(laws, low, high, found):
-    """Of the 2^32 random numbers the smallest ones mark, as many as the line says, to one."""
+def test_ramp__probability_is_the_line(laws: ModuleType, low: int, high: int, found: int) -> None:
+    """The smallest of the 2^32 random numbers mark. Their number is that of the line, within one."""
     _, settings = queue(laws, mark_bytes=low, mark_max_bytes=high)
     share = (
         Fraction(min(max(found - low, 0), max(high - low, 0)), high - low) if high > low else int(found > low)
@@ -220,8 +242,8 @@ def test_ramp__probability_is_the_line(laws, low, high, found):
         assert levels(laws, settings, found, int(first_passed)) == PASS
 
 
-def test_phantom__marks_a_busy_link_whose_queue_is_empty(laws):
-    """Packets of 1500 B every 123 us, at 97.6 % of the link: the phantom queue at 95 % grows, the port is empty."""
+def test_phantom__marks_a_busy_link_whose_queue_is_empty(laws: ModuleType) -> None:
+    """1500 B every 123 us are 97.6 % of the link. The port stays empty, and the phantom queue at 95 % grows."""
     state, settings = queue(laws, buffer_bytes=9000, phantom=(95 * 10**6, 6000))
     verdicts = []
     for i in range(1, 300):
@@ -233,19 +255,19 @@ def test_phantom__marks_a_busy_link_whose_queue_is_empty(laws):
     assert verdicts == [PASS] * unmarked + [MARK] * (len(verdicts) - unmarked)
 
 
-def test_phantom__a_link_used_less_than_its_share_is_never_marked(laws):
+def test_phantom__a_link_used_less_than_its_share_is_never_marked(laws: ModuleType) -> None:
     state, settings = queue(laws, phantom=(95 * 10**6, 1500))
     assert {arrive(laws, state, settings, 1500, i * 127_000) for i in range(1, 3000)} == {PASS}
 
 
-def test_phantom__drops_nothing_grows_to_the_buffer_and_no_further(laws):
+def test_phantom__drops_nothing_grows_to_the_buffer_and_no_further(laws: ModuleType) -> None:
     state, settings = queue(laws, buffer_bytes=9000, phantom=(1, 0))
     verdicts = {arrive(laws, state, settings, 1500, i * 120_000) for i in range(1, 100)}
     assert DROP not in verdicts
     assert laws.lib.sl_vq_phantom_bytes(state) == 9000
 
 
-def test_phantom__a_burst_into_the_port_reaches_it_at_the_links_rate(laws):
+def test_phantom__a_burst_into_the_port_reaches_it_at_the_links_rate(laws: ModuleType) -> None:
     state, settings = queue(laws, phantom=(95 * 10**6, 6000))
     for _ in range(40):
         arrive(laws, state, settings, 1500, 1)
@@ -254,7 +276,7 @@ def test_phantom__a_burst_into_the_port_reaches_it_at_the_links_rate(laws):
     assert laws.lib.sl_vq_phantom_bytes(state) == 40 * 1500 * 5 // 100
 
 
-def test_phantom__switched_off_is_forgotten(laws):
+def test_phantom__switched_off_is_cleared(laws: ModuleType) -> None:
     state, settings = queue(laws, phantom=(1, 0))
     arrive(laws, state, settings, 1500, 1)
     arrive(laws, state, settings, 1500, 10**9)
@@ -267,8 +289,8 @@ def test_phantom__switched_off_is_forgotten(laws):
 @given(rate_bps=st.one_of(st.just(0), rates_bps), len_bytes=st.integers(0, 2**32 - 1), later_ns=st.integers(0, 10**10),
        real_bytes=st.integers(0, 2**32 - 1))  # fmt: skip
 def test_at_least__keeps_the_virtual_backlog_from_falling_behind_the_real_one(
-    laws, rate_bps, len_bytes, later_ns, real_bytes
-):
+    laws: ModuleType, rate_bps: int, len_bytes: int, later_ns: int, real_bytes: int
+) -> None:
     settings = laws.ffi.new("struct sl_vq_settings *", (rate_bps, 0, 0))
     state = laws.ffi.new("struct sl_vq_state *")
     laws.lib.sl_vq_arrive(state, settings, len_bytes, 0, 0)
@@ -279,8 +301,8 @@ def test_at_least__keeps_the_virtual_backlog_from_falling_behind_the_real_one(
     assert state.level == (max(drained, min(real_bytes, MAX_BYTES) * UNITS) if rate_bps else 0)
 
 
-def test_at_least__what_still_waits_has_not_fed_the_phantom_queue(laws):
-    """40 packets, of which the link has sent 10 in the time of 30: those 20 are counted when they really leave."""
+def test_at_least__waiting_packets_have_not_fed_the_phantom_queue(laws: ModuleType) -> None:
+    """The link has sent 10 of 40 packets in the time of 30. The other 20 count when they really leave."""
     state, settings = queue(laws, phantom=(95 * 10**6, 6000))
     for _ in range(40):
         arrive(laws, state, settings, 1500, 1)
@@ -305,8 +327,10 @@ def test_at_least__what_still_waits_has_not_fed_the_phantom_queue(laws):
     elapsed_ns=st.one_of(st.integers(1, 1000), st.integers(1, 10**12), st.just(2**64 - 1)),
 )
 @example(MAX_BYTES * UNITS, MAX_BYTES * UNITS, 2**64 - 1, Fraction(1, 10**6), 1)
-def test_phantom__from_any_state(laws, level, phantom, rate_bps, share, elapsed_ns):
-    """Also from levels whose sum 64 bits do not hold, and where to the nanosecond as much came as could be drained."""
+def test_phantom__from_any_state(
+    laws: ModuleType, level: int, phantom: int, rate_bps: int, share: Fraction, elapsed_ns: int
+) -> None:
+    """Includes levels whose sum exceeds 64 bits, and arrivals that equal the drain to the nanosecond."""
     phantom_rate = min(max(1, int(rate_bps * share)), 2**64 - 1)
     state, settings = queue(laws, rate_bps=rate_bps, phantom=(phantom_rate, 1))
     state.level, state.phantom = level, phantom

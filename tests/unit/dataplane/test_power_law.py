@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal, localcontext
+from types import ModuleType
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,18 +19,18 @@ ONE_Q16 = 2**16
 ERROR_Q20 = 2
 """The header's claim: less than this."""
 LOG_ERROR_Q24 = 1.01
-"""One cut-off bit, and what 24 squarings of 31 bits add to it."""
+"""One cut-off bit, and the error of 24 squarings of 31 bits."""
 
 exponents = st.one_of(st.integers(0, 16 * ONE_Q16), st.integers(0, 300), st.integers(0, 4 * ONE_Q16))
 
 
 def real_power_q20(alpha_q20: int, exponent_q16: int) -> float:
-    """alpha^s as the header extends it: larger alpha count as 1, larger s as 16."""
+    """Return alpha^s in the header's range: larger alpha count as 1, larger s as 16."""
     return float(ONE_Q20 * min(1.0, alpha_q20 / ONE_Q20) ** min(16.0, exponent_q16 / ONE_Q16))
 
 
-def test_missing__are_the_nearest():
-    """1 - 2^(-2^-i): no result tells one that is a unit off."""
+def test_missing__entries_are_the_nearest() -> None:
+    """1 - 2^(-2^-i). No other test would detect an entry that is one unit off."""
     text = (LAWS / "power.h").read_text()
     table = re.search(r"sl_power_missing_q32\[.*?\{(.*?)\}", text, re.DOTALL)
     assert table
@@ -42,40 +43,40 @@ def test_missing__are_the_nearest():
 
 
 @given(st.integers(1, ONE_Q20))
-def test_minus_log2__is_cut_off_after_24_bits(laws, alpha_q20):
+def test_minus_log2__is_cut_off_after_24_bits(laws: ModuleType, alpha_q20: int) -> None:
     error = laws.lib.sl_minus_log2_q24(alpha_q20) - 2**24 * -math.log2(alpha_q20 / ONE_Q20)
     assert -0.01 < error < LOG_ERROR_Q24
 
 
-def test_minus_log2__of_powers_of_two_is_exact(laws):
+def test_minus_log2__of_powers_of_two_is_exact(laws: ModuleType) -> None:
     assert [laws.lib.sl_minus_log2_q24(2**k) for k in range(21)] == [(20 - k) << 24 for k in range(21)]
 
 
 @given(st.one_of(unsigned(64), st.integers(0, 24 << 24)))
-def test_half_to_the__is_the_nearest(laws, exponent_q24):
+def test_half_to_the__is_the_nearest(laws: ModuleType, exponent_q24: int) -> None:
     real = ONE_Q20 * 2.0 ** -(exponent_q24 / 2**24)
     assert abs(laws.lib.sl_half_to_the_q20(exponent_q24) - real) < 0.5 + 24 * 2**-12
 
 
 @given(alphas, exponents)
-def test_power__is_within_its_error(laws, alpha_q20, exponent_q16):
+def test_power__is_within_its_error(laws: ModuleType, alpha_q20: int, exponent_q16: int) -> None:
     got = laws.lib.sl_power_q20(alpha_q20, exponent_q16)
     assert abs(got - real_power_q20(alpha_q20, exponent_q16)) < ERROR_Q20
 
 
 @given(u32, u32)
-def test_power__any_input(laws, alpha_q20, exponent_q16):
+def test_power__any_input(laws: ModuleType, alpha_q20: int, exponent_q16: int) -> None:
     got = laws.lib.sl_power_q20(alpha_q20, exponent_q16)
     assert abs(got - real_power_q20(alpha_q20, exponent_q16)) < ERROR_Q20
     assert 0 <= got <= ONE_Q20
 
 
-def test_power__with_exponent_one_is_the_share_itself(laws):
-    """So that a flow without a deadline is cut exactly as DCTCP cuts it: all of the 2^20 + 1 shares."""
+def test_power__with_exponent_one_is_the_share_itself(laws: ModuleType) -> None:
+    """All 2^20 + 1 shares. So a flow without a deadline gets exactly DCTCP's cut."""
     assert all(laws.lib.sl_power_q20(alpha, ONE_Q16) == alpha for alpha in range(ONE_Q20 + 1))
 
 
-def test_power__at_the_ends(laws):
+def test_power__at_the_ends(laws: ModuleType) -> None:
     for exponent in (1, ONE_Q16, 16 * ONE_Q16, 2**32 - 1):
         assert laws.lib.sl_power_q20(0, exponent) == 0, "no mark, no cut"
         assert laws.lib.sl_power_q20(ONE_Q20, exponent) == ONE_Q20
@@ -88,12 +89,16 @@ def test_power__at_the_ends(laws):
 
 
 @given(alphas, exponents, st.one_of(st.integers(0, 3), exponents))
-def test_power__never_grows_with_the_exponent(laws, alpha_q20, exponent_q16, more):
+def test_power__never_grows_with_the_exponent(
+    laws: ModuleType, alpha_q20: int, exponent_q16: int, more: int
+) -> None:
     power = laws.lib.sl_power_q20
     assert power(alpha_q20, exponent_q16 + more) <= power(alpha_q20, exponent_q16)
 
 
 @given(alphas, st.one_of(st.integers(0, 3), alphas), exponents)
-def test_power__never_falls_with_the_share(laws, alpha_q20, more, exponent_q16):
+def test_power__never_falls_with_the_share(
+    laws: ModuleType, alpha_q20: int, more: int, exponent_q16: int
+) -> None:
     power = laws.lib.sl_power_q20
     assert power(alpha_q20 + more, exponent_q16) >= power(alpha_q20, exponent_q16)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from math import ceil
+from types import ModuleType
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ u32 = st.one_of(st.integers(0, 200), st.integers(0, U32))
 
 
 def rfc6937_cwnd(before: int, target: int, delivered: int, newly: int, sent: int, in_flight: int) -> int:
-    """Section 3 in packets, and at least one packet at the start (the fast retransmit)."""
+    """Return section 3's window in packets, with at least one packet at the start (the fast retransmit)."""
     if in_flight > target:
         may_send = -(-delivered * target // max(before, 1)) - sent
     else:
@@ -25,14 +26,18 @@ def rfc6937_cwnd(before: int, target: int, delivered: int, newly: int, sent: int
 
 
 @given(before=u32, target=u32, delivered=u32, newly=u32, sent=u32, in_flight=u32)
-def test_reduced_cwnd__is_the_rfcs(laws, before, target, delivered, newly, sent, in_flight):
+def test_reduced_cwnd__is_the_rfcs(
+    laws: ModuleType, before: int, target: int, delivered: int, newly: int, sent: int, in_flight: int
+) -> None:
     reduction = laws.ffi.new("struct sl_reduction *", (before, target, delivered, newly, sent))
-    want = rfc6937_cwnd(before, target, delivered, newly, sent, in_flight)
-    assert laws.lib.sl_reduced_cwnd(reduction, in_flight) == want
+    expected = rfc6937_cwnd(before, target, delivered, newly, sent, in_flight)
+    assert laws.lib.sl_reduced_cwnd(reduction, in_flight) == expected
 
 
 @given(before=st.integers(4, 1000), share=st.floats(0.5, 1.0))
-def test_reduced_cwnd__reaches_the_target_within_one_window(laws, before, share):
+def test_reduced_cwnd__reaches_the_target_within_one_window(
+    laws: ModuleType, before: int, share: float
+) -> None:
     target = ceil(before * share)
     in_flight, sent = before, 0
     for acked in range(1, before + 1):
@@ -44,6 +49,8 @@ def test_reduced_cwnd__reaches_the_target_within_one_window(laws, before, share)
 
 
 @given(cwnd=u32, initial=st.integers(1, 100), timeouts=u32)
-def test_idle_cwnd__halves_for_each_timeout_down_to_the_initial_window(laws, cwnd, initial, timeouts):
-    want = max(min(initial, cwnd), cwnd >> min(timeouts, 40))
-    assert laws.lib.sl_idle_cwnd(cwnd, initial, timeouts) == want
+def test_idle_cwnd__halves_for_each_timeout_down_to_the_initial_window(
+    laws: ModuleType, cwnd: int, initial: int, timeouts: int
+) -> None:
+    expected = max(min(initial, cwnd), cwnd >> min(timeouts, 40))
+    assert laws.lib.sl_idle_cwnd(cwnd, initial, timeouts) == expected

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""laws/tag.h against the definition of a flow, told with unbounded integers."""
+"""laws/tag.h against the definition of a flow with unbounded integers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ U64 = 2**64 - 1
 
 @dataclass
 class Flow:
-    """What policy/tags.py and laws/tag.h mean: positions are plain integers, sequence numbers their residues."""
+    """A flow by the definition of policy/tags.py and laws/tag.h. Positions are plain integers, not residues."""
 
     end: int
     """Position after the highest byte sent."""
@@ -50,34 +52,30 @@ packets = st.lists(
 )
 
 
-def test_tags_header__is_what_the_policy_generates():
-    from dataplane.build import LAWS
-
-    assert (LAWS / "tags.gen.h").read_text() == tags.c_header()
-
-
 @given(st.integers(0, 10**8), st.sampled_from([0, 1, 1000, 10**6]), u32)
 def test_deadline_tag__the_bytes_first_then_the_urgency(
-    laws, attained_bytes, urgent_after_bytes, urgency_q16
-):
+    laws: ModuleType, attained_bytes: int, urgent_after_bytes: int, urgency_q16: int
+) -> None:
     got = laws.lib.sl_deadline_tag(attained_bytes, urgent_after_bytes, urgency_q16)
     by_bytes = attained_bytes < urgent_after_bytes
     assert got == (tags.attained_tag(attained_bytes) if by_bytes else tags.urgency_tag(urgency_q16))
 
 
 @given(st.one_of(st.integers(0, U64), st.integers(0, 2 * 10**8)))
-def test_attained_tag__is_the_policys(laws, attained_bytes):
+def test_attained_tag__is_the_policys(laws: ModuleType, attained_bytes: int) -> None:
     assert laws.lib.sl_attained_tag(attained_bytes) == tags.attained_tag(attained_bytes)
 
 
-def test_attained_tag__around_every_edge(laws):
+def test_attained_tag__around_every_edge(laws: ModuleType) -> None:
     for edge in (0, *tags.EDGES_BYTES, 2**32, U64 - 1):
         for attained_bytes in (max(0, edge - 1), edge, edge + 1):
             assert laws.lib.sl_attained_tag(attained_bytes) == tags.attained_tag(attained_bytes)
 
 
 @given(isn=st.one_of(st.integers(0, 2**32 - 1), st.integers(2**32 - 5000, 2**32 - 1)), sent=packets)
-def test_segment__attained_is_the_distance_from_the_flows_first_byte(laws, isn, sent):
+def test_segment__attained_is_the_distance_from_the_flows_first_byte(
+    laws: ModuleType, isn: int, sent: list[tuple[int, int, int, bool]]
+) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     origin = 2**40 + isn
     flow = Flow(end=origin, start=origin)
@@ -86,17 +84,17 @@ def test_segment__attained_is_the_distance_from_the_flows_first_byte(laws, isn, 
         now_ns += later_ns
         position = max(origin, flow.end - behind)
         acked = (flow.end - outstanding) % 2**32
-        want = flow.attained(position, data_bytes, outstanding, now_ns)
-        assert laws.lib.sl_tag_segment(state, position % 2**32, data_bytes, acked, now_ns, GAP_NS) == want
+        expected = flow.attained(position, data_bytes, outstanding, now_ns)
+        assert laws.lib.sl_tag_segment(state, position % 2**32, data_bytes, acked, now_ns, GAP_NS) == expected
 
 
-def send(laws, state, seq, data_bytes, now_ns, outstanding=0):
-    """Send with all earlier data acknowledged, but for `outstanding` bytes."""
+def send(laws: ModuleType, state: Any, seq: int, data_bytes: int, now_ns: int, outstanding: int = 0) -> int:
+    """Send with all earlier data acknowledged, except `outstanding` bytes."""
     acked = (state.end - outstanding) % 2**32
-    return laws.lib.sl_tag_segment(state, seq % 2**32, data_bytes, acked, now_ns, GAP_NS)
+    return int(laws.lib.sl_tag_segment(state, seq % 2**32, data_bytes, acked, now_ns, GAP_NS))
 
 
-def test_segment__a_flow_beyond_4_gb_stays_in_the_last_bucket(laws):
+def test_segment__a_flow_beyond_4_gb_stays_in_the_last_bucket(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     chunk = 2**29
     attained = [send(laws, state, i * chunk, chunk, i) for i in range(40)]
@@ -104,29 +102,31 @@ def test_segment__a_flow_beyond_4_gb_stays_in_the_last_bucket(laws):
     assert all(laws.lib.sl_attained_tag(a) == tags.ATTAINED_LAST for a in attained[1:])
 
 
-def test_segment__restarts_after_more_than_the_gap(laws):
+def test_segment__restarts_after_more_than_the_gap(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     assert send(laws, state, 0, 5000, 0) == 0
     assert send(laws, state, 5000, 5000, GAP_NS) == 5000, "the gap itself is not more than the gap"
     assert send(laws, state, 10_000, 5000, 2 * GAP_NS + 1) == 0
 
 
-def test_segment__a_flow_with_data_under_way_is_not_idle(laws):
-    """It waits in a low queue: to take it for a new flow would let its next packets overtake those that wait."""
+def test_segment__a_flow_with_data_in_flight_is_not_idle(laws: ModuleType) -> None:
+    """Its data may wait in a low queue. The packets of a new flow would overtake that data."""
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 5000, 0)
     assert send(laws, state, 5000, 1000, 10 * GAP_NS, outstanding=1) == 5000
     assert send(laws, state, 6000, 1000, 30 * GAP_NS) == 0, (
-        "all of it has arrived: the next data is a new flow"
+        "all data has arrived, so the next data is a new flow"
     )
 
 
 @given(st.integers(0, U64), st.integers(0, 2**29))
-def test_gap__is_at_least_two_round_trips(laws, configured_ns, srtt_us):
+def test_gap__is_at_least_two_round_trips(laws: ModuleType, configured_ns: int, srtt_us: int) -> None:
     assert laws.lib.sl_tag_gap_ns(configured_ns, srtt_us) == max(configured_ns, 2000 * srtt_us)
 
 
-def test_segment__retransmission_after_the_gap_keeps_its_place_and_prolongs_the_flow(laws):
+def test_segment__retransmission_after_the_gap_keeps_its_place_and_prolongs_the_flow(
+    laws: ModuleType,
+) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 20_000, 0)
     assert send(laws, state, 10_000, 1000, 5 * GAP_NS) == 10_000
@@ -135,7 +135,7 @@ def test_segment__retransmission_after_the_gap_keeps_its_place_and_prolongs_the_
     )
 
 
-def test_segment__pure_acks_neither_restart_nor_refresh(laws):
+def test_segment__pure_acks_neither_restart_nor_refresh(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 20_000, 0)
     assert send(laws, state, 20_000, 0, GAP_NS) == 20_000
@@ -143,14 +143,14 @@ def test_segment__pure_acks_neither_restart_nor_refresh(laws):
     assert send(laws, state, 20_000, 1000, 3 * GAP_NS) == 0, "the ACK did not prolong the flow"
 
 
-def test_segment__fin_carries_the_flows_size_and_the_ack_behind_it_too(laws):
+def test_segment__fin_and_the_ack_after_it_carry_the_flows_size(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 10_000, 0)
     assert send(laws, state, 10_000, 0, 1) == 10_000
     assert send(laws, state, 10_001, 0, 2) == 10_000, "the FIN's own sequence number is no byte of the flow"
 
 
-def test_carried_data__tells_a_flow_from_the_idle_half_of_a_connection(laws):
+def test_carried_data__false_for_the_idle_half_of_a_connection(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     assert not laws.lib.sl_tag_carried_data(state)
     send(laws, state, 77, 0, 0)
@@ -158,17 +158,19 @@ def test_carried_data__tells_a_flow_from_the_idle_half_of_a_connection(laws):
     send(laws, state, 77, 1, 1)
     assert laws.lib.sl_tag_carried_data(state)
     send(laws, state, 78, 1, 5 * GAP_NS)
-    assert laws.lib.sl_tag_carried_data(state), "also when a new flow has begun after a gap"
+    assert laws.lib.sl_tag_carried_data(state), "even if a new flow starts after a gap"
 
 
-def test_segment__clock_of_another_cpu_may_be_behind(laws):
+def test_segment__clock_of_another_cpu_may_be_behind(laws: ModuleType) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     send(laws, state, 0, 1000, 10**12)
     assert send(laws, state, 1000, 1000, 10**12 - 5) == 1000
 
 
 @given(st.lists(st.tuples(st.integers(0, 65_507), st.integers(0, 3 * GAP_NS)), max_size=60))
-def test_datagram__attained_is_the_sum_since_the_last_gap(laws, sent):
+def test_datagram__attained_is_the_sum_since_the_last_gap(
+    laws: ModuleType, sent: list[tuple[int, int]]
+) -> None:
     state = laws.ffi.new("struct sl_tag_state *")
     now_ns, total, last_ns = 0, 0, 0
     for data_bytes, later_ns in sent:
@@ -180,13 +182,13 @@ def test_datagram__attained_is_the_sum_since_the_last_gap(laws, sent):
 
 
 @given(st.one_of(u32, st.integers(0, 20 * tags.URGENCY_ONE)))
-def test_urgency_tag__is_the_policys(laws, urgency_q16):
+def test_urgency_tag__is_the_policys(laws: ModuleType, urgency_q16: int) -> None:
     got = laws.lib.sl_urgency_tag(urgency_q16)
     assert got == tags.urgency_tag(urgency_q16)
     assert tags.URGENCY_FIRST <= got <= tags.URGENCY_LAST
 
 
-def test_urgency_tag__around_every_edge(laws):
+def test_urgency_tag__around_every_edge(laws: ModuleType) -> None:
     for step, edge in enumerate(tags.URGENCY_EDGES_Q16):
         assert laws.lib.sl_urgency_tag(edge - 1) == laws.lib.sl_urgency_tag(edge) == tags.URGENCY_FIRST + step
         assert laws.lib.sl_urgency_tag(edge + 1) == tags.URGENCY_FIRST + step + 1
@@ -195,25 +197,27 @@ def test_urgency_tag__around_every_edge(laws):
 
 
 @given(u32, u32)
-def test_urgency_tag__a_more_urgent_flow_never_gets_a_lower_one(laws, one, other):
+def test_urgency_tag__a_more_urgent_flow_never_gets_a_lower_one(
+    laws: ModuleType, one: int, other: int
+) -> None:
     tag = laws.lib.sl_urgency_tag
     assert tag(min(one, other)) <= tag(max(one, other))
 
 
-def test_urgency_tag__of_a_flow_without_deadline_is_the_step_that_ends_at_one(laws):
+def test_urgency_tag__of_a_flow_without_deadline_is_the_step_that_ends_at_one(laws: ModuleType) -> None:
     one = laws.lib.sl_ucp_urgency_q16(0, 0, 1)
     assert one == tags.URGENCY_ONE == laws.lib.SL_URGENCY_ONE_Q16
     assert laws.lib.sl_urgency_tag(one) < laws.lib.sl_urgency_tag(one + 1)
 
 
 @given(st.one_of(u64, st.integers(0, 2 * 10**7)))
-def test_known_size_tag__is_the_policys(laws, size_bytes):
+def test_known_size_tag__is_the_policys(laws: ModuleType, size_bytes: int) -> None:
     got = laws.lib.sl_known_size_tag(size_bytes)
     assert got == tags.known_size_tag(size_bytes)
     assert tags.KNOWN_SIZE_FIRST <= got <= tags.KNOWN_SIZE_LAST
 
 
-def test_known_size_tag__around_every_edge(laws):
+def test_known_size_tag__around_every_edge(laws: ModuleType) -> None:
     for size_class, edge in enumerate(tags.KNOWN_SIZE_EDGES_BYTES):
         below, above = tags.KNOWN_SIZE_FIRST + size_class, tags.KNOWN_SIZE_FIRST + size_class + 1
         assert laws.lib.sl_known_size_tag(edge - 1) == laws.lib.sl_known_size_tag(edge) == below

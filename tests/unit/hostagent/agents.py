@@ -36,13 +36,13 @@ class Agents:
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="sluice-"))
         self.web = FakeWeb(self.folder / "web.sock").start()
-        self.want(1, control, scheme)
+        self.set_settings(1, control, scheme)
         self.cable = Cable(rate)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.start_at = 0.0
         self._arguments: list[str] = []
 
-    def want(self, version: int, control: str, scheme: str) -> None:
+    def set_settings(self, version: int, control: str, scheme: str) -> None:
         """Let the web process answer heartbeats with these settings from now on."""
         host = HostSettings(
             scheme=scheme,

@@ -22,7 +22,7 @@ from policy.records import FlowRecord
 class FakeWeb:
     """Keeps the records and heartbeats that it receives.
 
-    `stop` and `start` act like a process that is killed and restarted, any number of times.
+    `stop` and `start` act like the kill and restart of a process, any number of times.
     """
 
     def __init__(self, path: Path, seed: int = 1) -> None:
@@ -80,7 +80,7 @@ class FakeWeb:
 
     def _flows(self, body: bytes) -> tuple[int, Any]:
         if self.flow_status:
-            return self.flow_status, {"error": "the test asked for this status"}
+            return self.flow_status, {"error": "the test has set this status"}
         try:
             records = [FlowRecord.from_document(document) for document in json.loads(body)]
         except (ValueError, FieldError) as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts on one cable, without any switch: network namespaces that end with the process that made them."""
+"""Two hosts on one cable, without a switch. Their network namespaces end with the process that made them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Cable:
 
 
 def _is_elsewhere(pid: int) -> bool:
-    """Whether a process has left our network namespace."""
+    """Whether a process has left this process's network namespace."""
     return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
 
 

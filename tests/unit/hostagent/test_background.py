@@ -10,13 +10,13 @@ REPORT = """\
 20261121140922,127.0.0.1,375"""
 
 
-def test_parse_report__without_the_sum_and_the_torn_line():
+def test_parse_report__without_the_sum_and_the_torn_line() -> None:
     assert parse_report(REPORT) == [Interval(0.0, 1.0, 1310780), Interval(1.0, 2.0, 1310720)]
     assert parse_report(REPORT)[1].rate_bps == 10485760
     assert parse_report("") == []
 
 
-def test_commands__both_ends_select_the_control_and_the_rate_is_in_bits():
+def test_commands__both_ends_select_the_control_and_the_rate_is_in_bits() -> None:
     load = Load("h2", "h1", "10.0.0.1", "sluice_dctcp", rate_bps=5_000_000, port=5101)
     for argv in (client_argv(load), server_argv(load)):
         assert argv[argv.index("-Z") + 1] == "sluice_dctcp"

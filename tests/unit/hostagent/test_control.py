@@ -12,7 +12,7 @@ from policy.errors import EnvironmentLacking
 
 
 @pytest.fixture
-def default(tmp_path, monkeypatch):
+def default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file in place of the namespace's default."""
     path = tmp_path / "tcp_congestion_control"
     path.write_text("reno\n")
@@ -21,19 +21,19 @@ def default(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def kernel(monkeypatch):
-    """The controls that the kernel has."""
+def kernel(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The controls that the kernel offers."""
     names = {"cubic", "reno"}
     monkeypatch.setattr(control, "_usable", lambda name: name in names)
     return names
 
 
-def test_fallback_of__what_the_schemes_name():
+def test_fallback_of__the_fallback_of_the_record_or_cubic() -> None:
     assert fallback_of("sluice_dctcp") == "dctcp"
     assert fallback_of("sluice_unknown") == "cubic"
 
 
-def test_use__a_control_of_the_kernel_is_made_the_default(default, kernel):
+def test_use__makes_a_control_of_the_kernel_the_default(default: Path, kernel: set[str]) -> None:
     host = HostControl()
     host.use("cubic")
     assert (host.in_force, host.fallback_reason) == ("cubic", "")
@@ -43,7 +43,9 @@ def test_use__a_control_of_the_kernel_is_made_the_default(default, kernel):
 
 
 @pytest.mark.parametrize(("extra", "expected"), [({"dctcp"}, "dctcp"), (set(), "cubic")])
-def test_use__without_struct_ops_falls_back_and_says_so(default, kernel, monkeypatch, extra, expected):
+def test_use__without_struct_ops_falls_back_with_the_reason(
+    default: Path, kernel: set[str], monkeypatch: pytest.MonkeyPatch, extra: set[str], expected: str
+) -> None:
     class Lacking:
         def __init__(self, name: str) -> None:
             raise EnvironmentLacking("this kernel has no struct_ops")
@@ -59,25 +61,27 @@ def test_use__without_struct_ops_falls_back_and_says_so(default, kernel, monkeyp
     assert host.fallback_reason == ""
 
 
-def test_use__with_bpf_switched_off(default, kernel):
+def test_use__with_bpf_switched_off(default: Path, kernel: set[str]) -> None:
     host = HostControl(use_bpf=False)
     host.use("sluice_dctcp")
     assert host.in_force == "cubic"
     assert "switched off" in host.fallback_reason
 
 
-def test_restore__a_default_of_ours_was_left_by_a_killed_agent(default, kernel):
+def test_restore__replaces_a_control_that_a_killed_agent_left(default: Path, kernel: set[str]) -> None:
     default.write_text("sluice_dctcp\n")
     HostControl().restore()
     assert default.read_text() == "cubic"
 
 
-def test_set_default__what_may_not_be_the_default_leaves_reno(default, kernel, monkeypatch):
+def test_set_default__reno_if_the_kernel_refuses_the_control(
+    default: Path, kernel: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The machine does not allow the control as a default of namespaces."""
     default.write_text("sluice_dctcp")
     write = Path.write_text
 
-    def restricted(path, text):
+    def restricted(path: Path, text: str) -> int:
         if text == "cubic":
             raise PermissionError(1, "Operation not permitted")
         return write(path, text)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,9 @@ from tests.unit.hostagent.flows import record
 
 
 @pytest.fixture
-def web():
-    folder = Path(
-        tempfile.mkdtemp(prefix="sluice-")
-    )  # a short name, because a socket path has at most 107 bytes
+def web() -> Iterator[FakeWeb]:
+    # A short name, because a socket path has at most 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="sluice-"))
     with FakeWeb(folder / "web.sock") as server:
         yield server
     shutil.rmtree(folder)
@@ -32,7 +32,7 @@ def deliver_all(courier: Courier) -> None:
         pass
 
 
-def test_delivers_once_when_all_goes_well(web, tmp_path):
+def test_delivers_once_without_faults(web: FakeWeb, tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     for number in range(700):
         spool.append(record(number))
@@ -42,8 +42,8 @@ def test_delivers_once_when_all_goes_well(web, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_record_arrives_whatever_dies(web, tmp_path, seed):
-    """Requests are dropped, answers lost, the agent killed within a line, and the web process restarted."""
+def test_every_record_arrives_despite_kills_and_losses(web: FakeWeb, tmp_path: Path, seed: int) -> None:
+    """The web process drops requests and answers and restarts. The agent is killed within a line."""
     rng = random.Random(seed)
     web.refuse_requests = web.lose_answers = 0.2
     spool, number = Spool(tmp_path, segment_bytes=2000), 0
@@ -75,7 +75,7 @@ def test_every_record_arrives_whatever_dies(web, tmp_path, seed):
     assert courier.refused == 0
 
 
-def test_web_away__says_so_and_keeps_the_records(web, tmp_path):
+def test_web_away__raises_and_keeps_the_records(web: FakeWeb, tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(record(1))
     web.stop()
@@ -88,7 +88,7 @@ def test_web_away__says_so_and_keeps_the_records(web, tmp_path):
     assert set(web.records) == {"run/1"}
 
 
-def test_a_bad_record_is_put_aside_and_the_others_arrive(web, tmp_path):
+def test_a_bad_record_goes_to_quarantine_and_the_others_arrive(web: FakeWeb, tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     for number in range(40):
         spool.append(record(number))
@@ -106,7 +106,7 @@ def test_a_bad_record_is_put_aside_and_the_others_arrive(web, tmp_path):
 
 
 @pytest.mark.parametrize("status", [404, 405, 429, 500, 503])
-def test_a_service_that_is_not_well_loses_nothing(web, tmp_path, status):
+def test_a_failing_service_loses_no_record(web: FakeWeb, tmp_path: Path, status: int) -> None:
     spool = Spool(tmp_path)
     spool.append(record(1))
     courier = Courier(spool, HttpClient(web.target).post)

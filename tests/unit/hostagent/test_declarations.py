@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sender declares to the kernel, and what it does when a flow is killed.
+"""The sender's declarations to the kernel, and its reaction to a killed flow.
 
 The hook itself has tests in the kernel tier.
 """
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,15 +19,18 @@ from policy.records import BACKGROUND, FINISHED, UNFINISHED
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_traffic import Bench, peer
 
+Fields = dict[str, object]
+"""The fields of a declaration."""
 
-def state(phase=Phase.SENDING):
+
+def state(phase: Phase = Phase.SENDING) -> FlowState:
     return FlowState(phase, 3, 1000, 10**6, float("inf"), 0.5, 2.0, 1.5, 0.25, 10, 1, 1, 0)
 
 
 @pytest.fixture
-def kernel(monkeypatch):
-    """Record declarations in place of the kernel; the fixture is their list."""
-    declared = []
+def kernel(monkeypatch: pytest.MonkeyPatch) -> list[Fields]:
+    """The declarations, which this records instead of the kernel."""
+    declared: list[Fields] = []
     monkeypatch.setattr(options, "declare", lambda sock, **fields: declared.append(fields))
     monkeypatch.setattr(options, "state", lambda sock: state())
     return declared
@@ -35,7 +40,7 @@ URGENT = replace(flow(1, size_bytes=50_000, deadline_us=2.5e6), quench="kill")
 IMPORTANT = replace(flow(2), importance=2.0, importance_share=0.5)
 
 
-def test_declare__deadline_importance_and_size(tmp_path, kernel):
+def test_declare__deadline_importance_and_size(tmp_path: Path, kernel: list[Fields]) -> None:
     known = replace(flow(4, size_bytes=70_000), size_known=True)
     records = Bench(tmp_path, schedule(URGENT, IMPORTANT, flow(3), known)).run()
     assert {record.status for record in records.values()} == {FINISHED}
@@ -46,7 +51,9 @@ def test_declare__deadline_importance_and_size(tmp_path, kernel):
     ]
 
 
-def test_declare__the_next_flow_on_a_connection_does_not_inherit(tmp_path, kernel):
+def test_declare__the_next_flow_on_a_connection_does_not_inherit(
+    tmp_path: Path, kernel: list[Fields]
+) -> None:
     plain = flow(2, 0.2)
     bench = Bench(tmp_path, schedule(URGENT, plain, flow(3, 0.4), persistent=True))
     bench.run()
@@ -54,15 +61,19 @@ def test_declare__the_next_flow_on_a_connection_does_not_inherit(tmp_path, kerne
     assert bench.sender.undeclared == 0
 
 
-def test_declare__an_endless_flow_gets_its_urgency_from_a_deadline_and_no_size(tmp_path, kernel):
+def test_declare__an_endless_flow_gets_its_urgency_from_a_deadline_and_no_size(
+    tmp_path: Path, kernel: list[Fields]
+) -> None:
     endless = replace(flow(1, size_bytes=64, deadline_us=4e6), until_s=0.1, elapsed_us=2e6)
     record = Bench(tmp_path, schedule(endless)).run()["run/1"]
     assert kernel == [{"deadline_s": 4.0, "elapsed_s": 2.0}]
     assert (record.source, record.deadline_us, record.met) == (BACKGROUND, None, None)
 
 
-def test_no_agent__flows_run_undeclared_and_are_counted(tmp_path, monkeypatch):
-    def refuse(sock, **fields):
+def test_no_agent__flows_run_undeclared_and_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(sock: socket.socket, **fields: object) -> None:
         raise NoAgent("no agent")
 
     monkeypatch.setattr(options, "declare", refuse)
@@ -72,9 +83,11 @@ def test_no_agent__flows_run_undeclared_and_are_counted(tmp_path, monkeypatch):
     assert bench.sender.undeclared == 1
 
 
-def test_killed__the_sender_notices_and_resets(tmp_path, kernel, monkeypatch):
+def test_killed__the_sender_notices_and_resets(
+    tmp_path: Path, kernel: list[Fields], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(options, "state", lambda sock: state(Phase.KILLED))
-    held = []
+    held: list[socket.socket] = []
     with peer(held.append) as port:
         bench = Bench(tmp_path, schedule(replace(URGENT, bytes=50_000_000)), port)
         record = bench.run()["run/1"]
@@ -82,7 +95,7 @@ def test_killed__the_sender_notices_and_resets(tmp_path, kernel, monkeypatch):
         assert _ends_with_reset(held[0])
 
 
-def _ends_with_reset(sock):
+def _ends_with_reset(sock: socket.socket) -> bool:
     try:
         while sock.recv(1 << 20):
             pass
@@ -93,15 +106,15 @@ def _ends_with_reset(sock):
 
 @pytest.mark.parametrize(("windows", "undeclared"), [(0, 1), (3, 0)])
 def test_a_long_flow_without_a_window_counts_as_undeclared(
-    tmp_path, kernel, monkeypatch, windows, undeclared
-):
+    tmp_path: Path, kernel: list[Fields], monkeypatch: pytest.MonkeyPatch, windows: int, undeclared: int
+) -> None:
     monkeypatch.setattr(options, "state", lambda sock: replace(state(), windows=windows))
     monkeypatch.setattr(tcp, "congestion_control", lambda sock: "sluice_datcp")
     bench = Bench(tmp_path, schedule(replace(URGENT, bytes=2_000_000), replace(URGENT, id="run/2")))
     bench.run()
-    assert bench.sender.undeclared == undeclared  # the short flow has too few windows to tell
+    assert bench.sender.undeclared == undeclared  # the short flow has too few windows for a verdict
 
 
-def test_sample__no_rate_would_do_is_null():
+def test_sample__an_impossible_rate_is_null() -> None:
     assert declarations.sample(state())["wanted_bytes_per_s"] is None
     assert declarations.sample(state(Phase.SUSPENDED))["phase"] == "suspended"

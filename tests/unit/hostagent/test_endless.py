@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,20 +16,22 @@ from hostagent.sampler import FILE, Sampler
 from policy.framing import MSS_BYTES
 from policy.metrics import summarise
 from policy.records import BACKGROUND, FINISHED, SCHEDULED, UNFINISHED
+from policy.schedule import ScheduledFlow
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_traffic import Bench, peer
 
 
-def endless(number, start_s=0.0, until_s=0.3):
+def endless(number: int, start_s: float = 0.0, until_s: float = 0.3) -> ScheduledFlow:
     return replace(flow(number, start_s, 64), until_s=until_s)
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_an_endless_flow_is_sent_until_its_time_and_every_byte_of_it_arrives(tmp_path, persistent):
+def test_an_endless_flow_sends_until_its_time_and_all_bytes_arrive(tmp_path: Path, persistent: bool) -> None:
     bench = Bench(tmp_path, schedule(endless(1), flow(2, 0.1), persistent=persistent))
     records = bench.run()
     record = records["run/1"]
     assert (record.status, record.source, record.ideal_us) == (FINISHED, BACKGROUND, None)
+    assert record.fct_us is not None
     assert record.fct_us >= 0.29e6
     assert record.bytes > 1_000_000  # the loopback interface carries gigabytes a second
     assert bench.receiver.statistics.bytes == record.bytes + records["run/2"].bytes
@@ -36,8 +40,8 @@ def test_an_endless_flow_is_sent_until_its_time_and_every_byte_of_it_arrives(tmp
     assert summarise(records.values())["fct_us"]["all"]["n"] == 1  # an endless flow is no part of the result
 
 
-def test_an_endless_flow_whose_receiver_is_stuck_is_unfinished(tmp_path):
-    held = []
+def test_an_endless_flow_whose_receiver_is_stuck_is_unfinished(tmp_path: Path) -> None:
+    held: list[socket.socket] = []
     with peer(held.append) as port:
         bench = Bench(tmp_path, schedule(endless(1, until_s=0.05)), port, grace_s=0.05)
         record = bench.run()["run/1"]
@@ -46,16 +50,18 @@ def test_an_endless_flow_whose_receiver_is_stuck_is_unfinished(tmp_path):
     assert summarise([record])["unfinished"] == 0
 
 
-def test_samples__at_whole_multiples_of_the_interval_for_every_flow_under_way(tmp_path):
+def test_samples__every_active_flow_at_whole_multiples_of_the_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench = Bench(tmp_path, schedule(endless(1), endless(2, 0.1)))
     sampler = Sampler(bench.loop, bench.sender, tmp_path, 20)
     begin = bench.traffic.begin
 
-    def begin_both(start_at):
+    def begin_both(start_at: float) -> None:
         begin(start_at)
         sampler.begin(bench.traffic.epoch_ns)
 
-    bench.traffic.begin = begin_both
+    monkeypatch.setattr(bench.traffic, "begin", begin_both)
     records = bench.run()
     sampler.close()
     samples = [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]
@@ -70,19 +76,19 @@ def test_samples__at_whole_multiples_of_the_interval_for_every_flow_under_way(tm
 
 
 @pytest.mark.parametrize("max_window", [2, 50])
-def test_max_window__the_sender_has_no_more_under_way(tmp_path, max_window):
-    """The kernel forgets the bound when it sees the first packets; the receiver sets it again."""
+def test_max_window__the_sender_has_no_more_in_flight(tmp_path: Path, max_window: int) -> None:
+    """The kernel forgets the bound at the first packets, and the receiver sets it again."""
     bench = Bench(tmp_path, schedule(endless(1, until_s=0.2)))
     bench.receiver.close()
-    bench.receiver = Receiver(bench.loop, None, port=0, max_window=max_window)
+    bench.own_receiver = Receiver(bench.loop, None, port=0, max_window=max_window)
     bench.sender._port = bench.receiver.port
-    windows = []
+    windows: list[int] = []
 
-    def look():
+    def sampled() -> bool:
         for connection in bench.receiver._open:
             windows.append(connection._sock.getsockopt(6, 10))  # IPPROTO_TCP, TCP_WINDOW_CLAMP
         return bench.traffic.done
 
-    record = bench.run(until=look)["run/1"]
+    record = bench.run(until=sampled)["run/1"]
     assert record.status == FINISHED
     assert set(windows[len(windows) // 2 :]) == {max_window * MSS_BYTES}

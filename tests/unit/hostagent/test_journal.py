@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +14,11 @@ from tests.unit.hostagent.flows import flow, record, schedule
 RUN = schedule(*(flow(i, start_s=float(i)) for i in range(10)))
 
 
-def test_read__nothing_yet(tmp_path):
+def test_read__nothing_yet(tmp_path: Path) -> None:
     assert Journal(tmp_path).read() == JournalContents()
 
 
-def test_read__says_what_was_started(tmp_path):
+def test_read__returns_the_started_flows(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.replace(100.0, 3, [(2, record(2))])
     journal.append_start(3, record(3))
@@ -25,7 +26,7 @@ def test_read__says_what_was_started(tmp_path):
     assert earlier == JournalContents(100.0, 4, {"run/2": record(2), "run/3": record(3)})
 
 
-def test_read__torn_at_every_byte(tmp_path):
+def test_read__torn_at_every_byte(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.replace(100.0, 0)
     journal.append_start(0, record(0))
@@ -33,39 +34,38 @@ def test_read__torn_at_every_byte(tmp_path):
     path = tmp_path / "journal.jsonl"
     data = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(data) if byte == ord("\n")]
-    for length in range(
-        ends[0], len(data) + 1
-    ):  # the first line is always complete, because the file is replaced atomically
+    # The first line is always complete, because the agent replaces the file atomically.
+    for length in range(ends[0], len(data) + 1):
         path.write_bytes(data[:length])
         started = sum(end <= length for end in ends[1:])
         assert Journal(tmp_path).read().next_sequence == started
 
 
-def test_read__damaged_says_what_to_do(tmp_path):
+def test_read__damaged_names_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").write_text("nonsense\n")
     with pytest.raises(SluiceError, match="remove the file"):
         Journal(tmp_path).read()
 
 
-def test_resume__the_first_process_skips_nothing():
+def test_resume__the_first_process_skips_nothing() -> None:
     assert resume(JournalContents(), RUN, 100.0, set(), now=105.0).next_sequence == 0
 
 
-def test_resume__another_run_starts_at_its_begin_and_closes_what_the_last_one_left():
+def test_resume__another_run_starts_at_its_first_flow_and_records_the_last_runs() -> None:
     earlier = JournalContents(50.0, 7, {"old/1": record(99)})
     result = resume(earlier, RUN, 100.0, set(), now=100.0)
     assert result.next_sequence == 0
     assert result.records == [record(99)]
 
 
-def test_resume__started_flows_without_a_record_get_one():
+def test_resume__started_flows_without_a_record_get_one() -> None:
     earlier = JournalContents(100.0, 2, {"run/0": record(0, RESTARTED), "run/1": record(1, RESTARTED)})
     result = resume(earlier, RUN, 100.0, {"run/0"}, now=101.5)
     assert [(r.id, r.reason) for r in result.records] == [("run/1", RESTARTED)]
     assert result.next_sequence == 2
 
 
-def test_resume__flows_that_were_due_meanwhile_get_one_and_later_ones_run():
+def test_resume__flows_due_while_no_agent_ran_get_a_record_and_later_ones_run() -> None:
     result = resume(JournalContents(100.0, 2, {}), RUN, 100.0, {"run/3"}, now=105.5)
     assert [(r.id, r.reason, r.started_at) for r in result.records] == [
         ("run/2", AGENT_DOWN, 102.0),
@@ -76,7 +76,7 @@ def test_resume__flows_that_were_due_meanwhile_get_one_and_later_ones_run():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_exactly_one_record_through_any_number_of_kills(tmp_path, seed):
+def test_exactly_one_record_through_any_number_of_kills(tmp_path: Path, seed: int) -> None:
     """Models the agent's order of writes, with a kill between any two of them."""
     rng = random.Random(seed)
     recorded: list[str] = []

@@ -4,8 +4,8 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,10 +25,9 @@ SETTINGS = AgentSettings.of(3, Policy.from_document({"scheme": "tcp"}))
 
 
 @pytest.fixture
-def web():
-    folder = Path(
-        tempfile.mkdtemp(prefix="sluice-")
-    )  # a short name, because a socket path has at most 107 bytes
+def web() -> Iterator[FakeWeb]:
+    # A short name, because a socket path has at most 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="sluice-"))
     server = FakeWeb(folder / "web.sock")
     server.settings = write(SETTINGS)
     yield server
@@ -39,9 +38,11 @@ def web():
 class Bench:
     """A reporter with a spool. `applied` holds the settings that it applied."""
 
-    def __init__(self, web: FakeWeb, folder: Path, apply=None) -> None:
+    def __init__(
+        self, web: FakeWeb, folder: Path, apply: Callable[[AgentSettings], None] | None = None
+    ) -> None:
         self.spool = Spool(folder)
-        self.applied: list[Any] = []
+        self.applied: list[AgentSettings] = []
         self.failures = 0
         client = HttpClient(web.target)
         self.reporter = Reporter(
@@ -57,7 +58,7 @@ class Bench:
         self.failures += 1
 
 
-def test_heartbeats_carry_the_status_and_their_answers_are_applied(web, tmp_path):
+def test_heartbeats_carry_the_status_and_their_answers_are_applied(web: FakeWeb, tmp_path: Path) -> None:
     bench = Bench(web.start(), tmp_path)
     bench.reporter.start()
     wait_until(lambda: len(bench.applied) >= 2, "two heartbeats")
@@ -66,7 +67,7 @@ def test_heartbeats_carry_the_status_and_their_answers_are_applied(web, tmp_path
     assert bench.applied[0] == SETTINGS
 
 
-def test_records_are_delivered_while_it_runs_and_when_it_ends(web, tmp_path):
+def test_records_are_delivered_while_it_runs_and_when_it_ends(web: FakeWeb, tmp_path: Path) -> None:
     bench = Bench(web.start(), tmp_path)
     bench.spool.append(record(1))
     bench.reporter.start()
@@ -77,7 +78,9 @@ def test_records_are_delivered_while_it_runs_and_when_it_ends(web, tmp_path):
     assert bench.spool.depth == 0
 
 
-def test_web_away__said_once_and_taken_up_again(web, tmp_path, caplog):
+def test_web_away__one_warning_and_then_retries(
+    web: FakeWeb, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, logger="hostagent.reporter")
     bench = Bench(web, tmp_path)
     bench.spool.append(record(1))
@@ -91,7 +94,7 @@ def test_web_away__said_once_and_taken_up_again(web, tmp_path, caplog):
     bench.reporter.finish()
 
 
-def test_finish__does_not_wait_for_ever(web, tmp_path):
+def test_finish__does_not_wait_without_limit(web: FakeWeb, tmp_path: Path) -> None:
     bench = Bench(web, tmp_path)
     bench.spool.append(record(1))
     bench.reporter.start()
@@ -100,8 +103,8 @@ def test_finish__does_not_wait_for_ever(web, tmp_path):
     assert bench.spool.depth == 1
 
 
-def test_an_error_ends_the_agent_and_is_kept(web, tmp_path):
-    def broken(wanted: object) -> None:
+def test_an_error_ends_the_agent_and_is_kept(web: FakeWeb, tmp_path: Path) -> None:
+    def broken(settings: object) -> None:
         raise RuntimeError("a bug")
 
     bench = Bench(web.start(), tmp_path, broken)
@@ -112,7 +115,7 @@ def test_an_error_ends_the_agent_and_is_kept(web, tmp_path):
 
 
 @pytest.mark.parametrize("answer", [[], "text", None])
-def test_an_answer_that_is_no_object_is_not_applied(web, tmp_path, answer):
+def test_an_answer_that_is_no_object_is_not_applied(web: FakeWeb, tmp_path: Path, answer: object) -> None:
     web.settings = answer
     bench = Bench(web.start(), tmp_path)
     bench.reporter.start()

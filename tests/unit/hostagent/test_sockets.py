@@ -6,6 +6,7 @@ import math
 import os
 import socket
 import struct
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from policy.errors import FieldError, SluiceError
 
 
 class FakeSocket:
-    """Answers as the kernel would, or refuses with an errno."""
+    """A socket that answers like the kernel, or refuses with an errno."""
 
     def __init__(self, answer: bytes = b"", refuses: int = 0, protocol: int = socket.IPPROTO_TCP) -> None:
         self.answer, self.refuses, self.protocol = answer, refuses, protocol
@@ -47,11 +48,11 @@ class FakeSocket:
         self.values.append(value)
 
 
-def test_layouts__have_the_documented_sizes():
+def test_layouts__have_the_documented_sizes() -> None:
     assert (FLOW.size, STATE.size) == (56, 64)
 
 
-def test_pack_flow__every_field_in_its_unit():
+def test_pack_flow__every_field_in_its_unit() -> None:
     value = pack_flow(
         size_bytes=7,
         deadline_s=0.025,
@@ -64,7 +65,7 @@ def test_pack_flow__every_field_in_its_unit():
     assert FLOW.unpack(value) == (31, 2, 7, 25_000_000, 1_000_000, 2500, 250, b"sluice_datcp\0\0\0\0")
 
 
-def test_pack_flow__nothing_declared_and_defaults():
+def test_pack_flow__nothing_declared_and_defaults() -> None:
     assert pack_flow() == bytes(56)
     assert FLOW.unpack(pack_flow(importance=1))[:7] == (4, 0, 0, 0, 0, 1000, 500)
     assert FLOW.unpack(pack_flow(quench="never"))[:2] == (8, 0)
@@ -96,7 +97,9 @@ def test_pack_flow__nothing_declared_and_defaults():
         ("congestion_control", {"congestion_control": "a\0b"}),
     ],
 )
-def test_declare__a_wrong_value_names_its_field_and_never_reaches_the_kernel(field, flow):
+def test_declare__a_wrong_value_names_its_field_and_never_reaches_the_kernel(
+    field: str, flow: dict[str, Any]
+) -> None:
     sock = FakeSocket()
     with pytest.raises(WrongField) as raised:
         declare(sock, **flow)
@@ -106,19 +109,21 @@ def test_declare__a_wrong_value_names_its_field_and_never_reaches_the_kernel(fie
     assert not sock.values
 
 
-def test_declare__an_unknown_field_is_a_bug():
+def test_declare__an_unknown_field_is_a_bug() -> None:
+    fields: dict[str, Any] = {"urgency": 1}
     with pytest.raises(TypeError, match="urgency"):
-        declare(FakeSocket(), urgency=1)
+        declare(FakeSocket(), **fields)
 
 
-def test_declare__refusals_keep_their_cause():
-    for number, flow, kind, text in (
+def test_declare__refusals_keep_their_cause() -> None:
+    refusals: tuple[tuple[int, dict[str, Any], type[Exception], str], ...] = (
         (errno.ENOPROTOOPT, {}, NoAgent, "no Sluice agent runs on this machine"),
         (errno.EINVAL, {"congestion_control": "sluice_x"}, WrongField, "sluice_x is not registered"),
         (errno.EPERM, {"congestion_control": "cubic"}, WrongField, "cubic is only for root"),
         (errno.EOPNOTSUPP, {}, OSError, "only a TCP socket"),
         (errno.ENOMEM, {}, OSError, "memory"),
-    ):
+    )
+    for number, flow, kind, text in refusals:
         with pytest.raises(kind, match=text) as raised:
             declare(FakeSocket(refuses=number), **flow)
         cause = raised.value.__cause__ or raised.value
@@ -126,7 +131,7 @@ def test_declare__refusals_keep_their_cause():
         assert cause.errno == number
 
 
-def test_state__no_agent_on_a_tcp_socket():
+def test_state__no_agent_on_a_tcp_socket() -> None:
     for number in (errno.ENOPROTOOPT, errno.EOPNOTSUPP):
         for ask in (state, declared):
             with pytest.raises(NoAgent, match="sluice doctor"):
@@ -135,7 +140,7 @@ def test_state__no_agent_on_a_tcp_socket():
         state(FakeSocket(refuses=errno.EOPNOTSUPP, protocol=socket.IPPROTO_UDP))
 
 
-def test_state__fixed_point_becomes_numbers():
+def test_state__fixed_point_becomes_numbers() -> None:
     values = (1, 3, 4000, 5000, 6000, 1 << 19, 3 << 15, 1 << 17, 1 << 14, 10, 2, 1, 4)
     now = state(FakeSocket(STATE.pack(*values)))
     assert (now.phase, now.windows, now.acked_bytes) == (Phase.SUSPENDED, 3, 4000)
@@ -147,13 +152,13 @@ def test_state__fixed_point_becomes_numbers():
     assert state(FakeSocket(endless)).phase == Phase.KILLED
 
 
-def test_declared__an_undeclared_field_is_none():
+def test_declared__an_undeclared_field_is_none() -> None:
     flow = declared(FakeSocket(FLOW.pack(16, 0, 0, 0, 0, 0, 0, b"cubic")))
     assert flow == DeclaredFlow(None, None, None, None, None, None, "cubic")
     flow = declared(FakeSocket(FLOW.pack(31, 1, 9, -500_000_000, 1_500_000_000, 1250, 100, b"sluice_ucp")))
     assert flow == DeclaredFlow(9, -0.5, 1.5, 1.25, 0.1, "kill", "sluice_ucp")
 
 
-def test_errors__are_for_the_user():
+def test_errors__are_for_the_user() -> None:
     for kind in (WrongField, NoAgent, FlowQuenched):
         assert issubclass(kind, SluiceError)

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
-from hostagent.spool import Spool, body_of
+from hostagent.spool import Batch, Spool, body_of
 from policy.records import FlowRecord
 from tests.unit.hostagent.flows import record
 
@@ -20,11 +21,18 @@ def drain(spool: Spool) -> list[str]:
     return ids
 
 
+def next_batch(spool: Spool) -> Batch:
+    """Return the next batch, which must exist."""
+    batch = spool.next_batch()
+    assert batch is not None
+    return batch
+
+
 def ids(*numbers: int) -> list[str]:
     return [f"run/{number}" for number in numbers]
 
 
-def test_what_is_appended_is_delivered_once_and_in_order(tmp_path):
+def test_records_are_delivered_once_and_in_order(tmp_path: Path) -> None:
     spool = Spool(tmp_path, segment_bytes=1000)
     for number in range(20):
         spool.append(record(number))
@@ -34,21 +42,21 @@ def test_what_is_appended_is_delivered_once_and_in_order(tmp_path):
     assert spool.next_batch() is None
 
 
-def test_next_batch__is_the_same_until_acknowledged(tmp_path):
+def test_next_batch__is_the_same_until_acknowledged(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(record(1))
-    first = spool.next_batch()
+    first = next_batch(spool)
     spool.append(record(2))
-    assert spool.next_batch().lines[:1] == first.lines
+    assert next_batch(spool).lines[:1] == first.lines
     spool.acknowledge(first)
     assert drain(spool) == ids(2)
 
 
-def test_restart__delivers_what_was_not_acknowledged(tmp_path):
+def test_restart__delivers_unacknowledged_records(tmp_path: Path) -> None:
     spool = Spool(tmp_path, segment_bytes=1000)
     for number in range(10):
         spool.append(record(number))
-    spool.acknowledge(spool.next_batch())
+    spool.acknowledge(next_batch(spool))
     left = spool.depth
     assert 0 < left < 10
     again = Spool(tmp_path, segment_bytes=1000)  # without close(), as after kill -9
@@ -57,7 +65,7 @@ def test_restart__delivers_what_was_not_acknowledged(tmp_path):
     assert drain(again) == ids(*range(10 - left, 11))
 
 
-def test_restart__after_a_tear_at_every_byte_of_the_last_record(tmp_path):
+def test_restart__after_a_tear_at_every_byte_of_the_last_record(tmp_path: Path) -> None:
     original = tmp_path / "original"
     spool = Spool(original)
     spool.append(record(1))
@@ -79,7 +87,7 @@ def test_restart__after_a_tear_at_every_byte_of_the_last_record(tmp_path):
         shutil.rmtree(torn)
 
 
-def test_restart__the_cursor_is_lost_then_all_comes_again(tmp_path):
+def test_restart__without_a_cursor_all_records_come_again(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(record(1))
     drain(spool)
@@ -87,7 +95,7 @@ def test_restart__the_cursor_is_lost_then_all_comes_again(tmp_path):
     assert drain(Spool(tmp_path)) == ids(1)
 
 
-def test_segments_go_when_they_are_delivered_and_forgotten(tmp_path):
+def test_segments_are_removed_once_delivered_and_forgotten(tmp_path: Path) -> None:
     spool = Spool(tmp_path, segment_bytes=1000)
     for number in range(10):
         spool.append(record(number))
@@ -100,22 +108,22 @@ def test_segments_go_when_they_are_delivered_and_forgotten(tmp_path):
     assert len(list(tmp_path.glob("segment-*"))) == 1
 
 
-def test_forgotten_segments_stay_until_they_are_delivered(tmp_path):
+def test_forgotten_segments_stay_until_they_are_delivered(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(record(1))
     spool.forget_before(spool.rotate())
     assert drain(Spool(tmp_path)) == ids(1)
 
 
-def test_a_batch_is_bounded(tmp_path):
+def test_a_batch_is_bounded(tmp_path: Path) -> None:
     spool = Spool(tmp_path, segment_bytes=10**9)
     for number in range(1201):
         spool.append(record(number))
-    assert len(spool.next_batch().lines) == 500
+    assert len(next_batch(spool).lines) == 500
     assert len(drain(spool)) == 1201
 
 
-def test_damaged_lines_do_not_stop_the_others(tmp_path):
+def test_damaged_lines_do_not_stop_the_others(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(record(1))
     with (tmp_path / "segment-00000001.jsonl").open("ab") as file:
@@ -123,20 +131,20 @@ def test_damaged_lines_do_not_stop_the_others(tmp_path):
     again = Spool(tmp_path)
     again.append(record(2))
     assert again.ids() == {"run/1", "", "run/2"}
-    first = again.next_batch()
+    first = next_batch(again)
     assert first.lines[1] == b"\x00garbage"
     again.acknowledge(first)
     assert drain(again) == ids(2)
 
 
-def test_quarantine(tmp_path):
+def test_quarantine(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.quarantine(b'{"id":"x"}', "422 no")
     entry = json.loads((tmp_path / "quarantine.jsonl").read_text())
     assert entry == {"why": "422 no", "record": '{"id":"x"}'}
 
 
-def test_append__a_full_disk_is_said(tmp_path, monkeypatch):
+def test_append__a_full_disk_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from policy.errors import EnvironmentLacking
 
     spool = Spool(tmp_path)

@@ -6,8 +6,11 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +23,7 @@ from hostagent.spool import Spool
 from hostagent.traffic import Traffic
 from hostagent.wire import HEADER_BYTES
 from policy.records import FINISHED, UNFINISHED, FlowRecord
+from policy.schedule import Schedule
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_spool import drain
 
@@ -29,7 +33,7 @@ TIMEOUT_S = 30.0
 class Kept(Spool):
     """A spool that also keeps the records in memory."""
 
-    def __init__(self, folder) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.records: list[FlowRecord] = []
 
@@ -41,27 +45,35 @@ class Kept(Spool):
 class Bench:
     """A loop with a sender and, unless the test gives a port, a receiver."""
 
-    def __init__(self, folder, run, port=None, grace_s=20.0):
+    def __init__(self, folder: Path, run: Schedule, port: int | None = None, grace_s: float = 20.0) -> None:
         self.loop = Loop()
-        self.receiver = None if port else Receiver(self.loop, None, port=0)
+        self.own_receiver = None if port else Receiver(self.loop, None, port=0)
         self.sender = Sender(self.loop, run.persistent, port or self.receiver.port)
         self.spool = Kept(folder / "spool")
         self.traffic = Traffic(self.loop, run, self.sender, self.spool, Journal(folder), grace_s)
 
-    def run(self, until=None, start_at: float | None = None) -> dict[str, FlowRecord]:
+    @property
+    def receiver(self) -> Receiver:
+        """The receiver of a bench without a given port."""
+        assert self.own_receiver is not None
+        return self.own_receiver
+
+    def run(
+        self, until: Callable[[], object] | None = None, start_at: float | None = None
+    ) -> dict[str, FlowRecord]:
         """Serve until all flows are recorded or `until` is true. Returns the records by id, one for each."""
         self.traffic.begin(time.time() if start_at is None else start_at)
-        until = until or (lambda: self.traffic.done)
+        ended = until or (lambda: self.traffic.done)
         give_up = time.monotonic() + TIMEOUT_S
 
-        def look() -> None:
+        def poll() -> None:
             assert time.monotonic() < give_up, "the flows did not end"
-            if until():
+            if ended():
                 self.loop.stop()
             else:
-                self.loop.call_at(time.monotonic_ns() + 10**6, look)
+                self.loop.call_at(time.monotonic_ns() + 10**6, poll)
 
-        look()
+        poll()
         self.loop.run()
         return self.by_id()
 
@@ -72,7 +84,7 @@ class Bench:
 
 
 @contextmanager
-def peer(behaviour):
+def peer(behaviour: Callable[[socket.socket], object]) -> Iterator[int]:
     """Serve a port with behaviour(connection) for each connection. Yields the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -92,7 +104,7 @@ def peer(behaviour):
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_every_flow_finishes_with_its_size(tmp_path, persistent):
+def test_every_flow_finishes_with_its_size(tmp_path: Path, persistent: bool) -> None:
     sizes = [HEADER_BYTES, HEADER_BYTES + 1, 1448, 10_000, 3_000_000]
     flows = [flow(i, 0.01 * (i // 3), sizes[i % 5], deadline_us=10e6) for i in range(30)]
     bench = Bench(tmp_path, schedule(*flows, persistent=persistent))
@@ -100,6 +112,7 @@ def test_every_flow_finishes_with_its_size(tmp_path, persistent):
     assert len(records) == 30
     for record in records.values():
         assert (record.status, record.met) == (FINISHED, True), record
+        assert record.fct_us is not None
         assert 0 < record.fct_us < 10e6
         assert record.congestion_control != "default"  # the kernel's name
     assert bench.receiver.statistics.flows == 30
@@ -108,30 +121,30 @@ def test_every_flow_finishes_with_its_size(tmp_path, persistent):
     assert bench.traffic.statistics.finished == bench.traffic.statistics.started == 30
 
 
-def test_connections__new_ones_are_closed_after_their_flow(tmp_path):
+def test_connections__new_ones_are_closed_after_their_flow(tmp_path: Path) -> None:
     bench = Bench(tmp_path, schedule(*(flow(i, 0.03 * (i // 2)) for i in range(10))))
     bench.run(until=lambda: bench.traffic.done and not bench.receiver.connections)
     assert not any(bench.sender._idle.values())
 
 
-def test_connections__persistent_ones_are_shared_by_flows_that_do_not_overlap(tmp_path):
+def test_connections__persistent_ones_are_shared_by_flows_that_do_not_overlap(tmp_path: Path) -> None:
     bench = Bench(tmp_path, schedule(*(flow(i, 0.05 * (i // 2)) for i in range(10)), persistent=True))
     bench.run()
     assert 1 <= bench.receiver.connections < 10
     assert len(bench.sender._idle["127.0.0.1"]) == bench.receiver.connections
 
 
-def test_a_flow_starts_at_its_time(tmp_path):
+def test_a_flow_starts_at_its_time(tmp_path: Path) -> None:
     start_at = time.time() + 0.05
     bench = Bench(tmp_path, schedule(flow(1, 0.05), flow(2, 0.1)))
     records = bench.run(start_at=start_at)
     for number, start_s in ((1, 0.05), (2, 0.1)):
         lag_s = records[f"run/{number}"].started_at - start_at - start_s
-        assert 0 <= lag_s < 0.5  # never early; late as far as the machine is busy
+        assert 0 <= lag_s < 0.5  # never early; a busy machine makes it late
     assert bench.traffic.statistics.start_lag_max_us >= 0
 
 
-def test_refused(tmp_path):
+def test_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     records = Bench(tmp_path, schedule(flow(1)), port).run()
@@ -139,7 +152,7 @@ def test_refused(tmp_path):
     assert records["run/1"].reason == "connection refused"
 
 
-def test_reset_by_the_receiver(tmp_path):
+def test_reset_by_the_receiver(tmp_path: Path) -> None:
     def reset(connection: socket.socket) -> None:
         connection.recv(1)
         connection.close()  # closing with unread bytes sends RST
@@ -153,7 +166,7 @@ def test_reset_by_the_receiver(tmp_path):
     ("answer", "reason"),
     [(b"", "connection reset by the receiver"), (b"x" * 32, "no notice: starts with")],
 )
-def test_an_answer_that_is_no_notice(tmp_path, answer, reason):
+def test_an_answer_that_is_no_notice(tmp_path: Path, answer: Any, reason: str) -> None:
     def talk(connection: socket.socket) -> None:
         while connection.recv(100_000):
             pass
@@ -166,8 +179,8 @@ def test_an_answer_that_is_no_notice(tmp_path, answer, reason):
     assert records["run/1"].reason.startswith(reason)
 
 
-def test_the_grace_ends(tmp_path):
-    held = []
+def test_flows_are_unfinished_after_the_grace_time(tmp_path: Path) -> None:
+    held: list[socket.socket] = []
     with peer(held.append) as port:
         bench = Bench(tmp_path, schedule(flow(1), flow(2, 0.01)), port, grace_s=0.05)
         records = bench.run()
@@ -176,8 +189,8 @@ def test_the_grace_ends(tmp_path):
     assert bench.sender.active == {}
 
 
-def test_stop__active_flows_are_recorded_and_no_other_starts(tmp_path):
-    held = []
+def test_stop__active_flows_are_recorded_and_no_other_starts(tmp_path: Path) -> None:
+    held: list[socket.socket] = []
     with peer(held.append) as port:
         bench = Bench(tmp_path, schedule(flow(1), flow(2, 60.0)), port)
         bench.run(until=lambda: bench.traffic.active)
@@ -185,11 +198,11 @@ def test_stop__active_flows_are_recorded_and_no_other_starts(tmp_path):
     assert [(r.id, r.reason) for r in bench.by_id().values()] == [("run/1", STOPPED)]
 
 
-def test_killed_and_started_again__every_flow_has_one_record(tmp_path):
-    """The first process is killed with two flows active, and no process runs while the third one is due."""
+def test_killed_and_restarted__every_flow_has_one_record(tmp_path: Path) -> None:
+    """The first process is killed with two active flows, and no process runs when the third flow is due."""
     start_at = time.time()
     run = schedule(flow(1), flow(2, 0.05), flow(3, 0.3), flow(4, 60.0))
-    held = []
+    held: list[socket.socket] = []
     with peer(held.append) as port:
         first = Bench(tmp_path, run, port)
         first.run(until=lambda: first.traffic.active == 2, start_at=start_at)
@@ -204,7 +217,7 @@ def test_killed_and_started_again__every_flow_has_one_record(tmp_path):
     assert sorted(drain(second.spool)) == [f"run/{i}" for i in range(1, 5)]
 
 
-def test_checkpoints__journal_and_spool_stay_small(tmp_path, monkeypatch):
+def test_checkpoints__journal_and_spool_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hostagent.traffic.CHECKPOINT_LINES", 20)
     flows = [flow(i, 0.001 * i) for i in range(200)]
     bench = Bench(tmp_path, schedule(*flows))
@@ -212,7 +225,7 @@ def test_checkpoints__journal_and_spool_stay_small(tmp_path, monkeypatch):
     kept = [0]
     checkpoint = bench.traffic._checkpoint
 
-    def counted(before=None):
+    def counted(before: int | None = None) -> None:
         kept[0] = bench.traffic.active
         checkpoint(before)
 
@@ -227,10 +240,10 @@ def test_checkpoints__journal_and_spool_stay_small(tmp_path, monkeypatch):
     assert again.spool.records == []
 
 
-def test_receiver__strangers_are_dropped(tmp_path):
+def test_receiver__connections_of_other_programs_are_closed(tmp_path: Path) -> None:
     bench = Bench(tmp_path, schedule(flow(1, 0.1)))
     strangers = [socket.create_connection(("127.0.0.1", bench.receiver.port)) for _ in range(3)]
-    strangers[0].sendall(b"GET / HTTP/1.1\r\nHost: nobody.example.com\r\n\r\n")
+    strangers[0].sendall(b"GET / HTTP/1.1\r\nHost: other.example.com\r\n\r\n")
     strangers[1].close()
     records = bench.run()
     assert records["run/1"].status == FINISHED

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from dataplane.watch import Connection
+from dataplane.watch import Connection, Losses
 from hostagent.spool import Spool
 from hostagent.watch import (
     ABORTED,
@@ -49,8 +49,8 @@ UPLOAD = Connection(
     active=True,
     closed=True,
     adopted=False,
-    told_start_ns=None,
-    told_deadline_ns=None,
+    declared_start_ns=None,
+    declared_deadline_ns=None,
 )
 DOWNLOAD = replace(UPLOAD, sent_bytes=300, received_bytes=1_000_000)
 ELSEWHERE = ip_address("192.0.2.9")
@@ -67,7 +67,7 @@ def record(connection: Connection) -> FlowRecord:
     return made
 
 
-def test_to_record__what_this_host_has_sent():
+def test_to_record__data_that_this_host_sent() -> None:
     made = record(UPLOAD)
     assert made == FlowRecord(
         id="watched/0123456789ab/77.1000000000",
@@ -95,25 +95,25 @@ def test_to_record__what_this_host_has_sent():
 
 
 @pytest.mark.parametrize("remote", ["10.0.0.2", "fd00::2", "127.0.0.1", "10.0.0.1"])
-def test_to_record__what_a_watched_host_has_sent_is_told_there(remote):
+def test_to_record__the_watched_sender_reports_instead(remote: str) -> None:
     assert to_record(replace(DOWNLOAD, remote=ip_address(remote)), H1, "pias") is None
 
 
-def test_to_record__what_came_from_elsewhere_is_told_here():
+def test_to_record__data_from_an_unwatched_host_is_reported_here() -> None:
     made = record(replace(DOWNLOAD, remote=ELSEWHERE))
     assert (made.src, made.src_port, made.dst, made.dst_port) == ("192.0.2.9", 80, "h1", 40_000)
     assert (made.bytes, made.fct_us, made.status) == (1_000_000, 4e6, FINISHED)
     assert (made.retransmissions, made.timeouts, made.congestion_control) == (None, None, "unknown")
 
 
-def test_of_two_watched_ends_exactly_one_tells():
+def test_of_two_watched_ends_exactly_one_reports() -> None:
     for sent, received in ((1, 0), (5, 5), (0, 9), (1000, 999)):
         one = upload(sent_bytes=sent, received_bytes=received, active=True)
         other = upload(sent_bytes=received, received_bytes=sent, active=False)
         assert is_sender(one) != is_sender(other)
 
 
-def test_to_record__nothing_carried_is_no_flow():
+def test_to_record__a_connection_without_data_is_no_flow() -> None:
     assert to_record(upload(sent_bytes=0, received_bytes=0), H1, "pias") is None
     assert to_record(upload(sent_bytes=0, received_bytes=0, pending_bytes=9), H1, "pias") is None
 
@@ -127,13 +127,13 @@ def test_to_record__nothing_carried_is_no_flow():
         ({}, ABORTED),
     ],
 )
-def test_to_record__not_all_was_acknowledged(changes, reason):
+def test_to_record__not_all_was_acknowledged(changes: dict[str, Any], reason: str) -> None:
     made = record(upload(sent_at_ns=None, pending_bytes=5000, **changes))
     assert (made.status, made.fct_us, made.reason) == (UNFINISHED, None, reason)
     assert (made.bytes, made.lasted_us) == (1_000_000, 5e6)
 
 
-def test_to_record__a_reset_after_the_last_byte_does_no_harm():
+def test_to_record__a_reset_after_the_last_byte_does_no_harm() -> None:
     assert record(upload(error=errno.ECONNRESET)).status == FINISHED
 
 
@@ -145,29 +145,29 @@ def test_to_record__a_reset_after_the_last_byte_does_no_harm():
         ({"error": errno.ECONNRESET}, UNFINISHED, "reset by the other end"),
     ],
 )
-def test_to_record__a_receiver_knows_by_how_it_ended(changes, status, reason):
+def test_to_record__a_receiver_decides_by_the_end(changes: dict[str, Any], status: str, reason: str) -> None:
     made = record(replace(DOWNLOAD, remote=ELSEWHERE, **changes))
     assert (made.status, made.reason) == (status, reason)
 
 
-def test_to_record__deadlines_told_by_the_program():
-    told = {"told_start_ns": 2 * 10**9, "told_deadline_ns": 4 * 10**9}
-    in_time = record(upload(**told))
+def test_to_record__declared_deadlines() -> None:
+    declared = {"declared_start_ns": 2 * 10**9, "declared_deadline_ns": 4 * 10**9}
+    in_time = record(upload(**declared))
     assert (in_time.deadline_us, in_time.met) == (2e6, True)
-    assert record(upload(**told, sent_at_ns=4 * 10**9 + 1)).met is False
-    assert record(upload(**told, sent_at_ns=None, pending_bytes=1)).met is False
+    assert record(upload(**declared, sent_at_ns=4 * 10**9 + 1)).met is False
+    assert record(upload(**declared, sent_at_ns=None, pending_bytes=1)).met is False
 
 
-def test_to_record__an_adopted_connection_says_so():
+def test_to_record__an_adopted_connection_has_the_reason() -> None:
     assert record(upload(adopted=True)).reason == ADOPTED
 
 
-def test_identity__another_connection_of_the_same_socket_is_another_one():
+def test_identity__another_connection_of_the_same_socket_differs() -> None:
     assert H1.identity(UPLOAD) == H1.identity(upload(sent_bytes=5, read_ns=9 * 10**9))
     assert H1.identity(UPLOAD) != H1.identity(upload(start_ns=2 * 10**9))
 
 
-def test_rates__from_one_look_to_the_next():
+def test_rates__from_one_update_to_the_next() -> None:
     rates = Rates()
     first = upload(sent_bytes=1000, start_ns=0, read_ns=10**9)
     second = upload(sent_bytes=3000, start_ns=0, read_ns=3 * 10**9)
@@ -177,14 +177,14 @@ def test_rates__from_one_look_to_the_next():
     assert rates.update([second]) == [(second, 8000)], "a forgotten connection counts from its start"
 
 
-def test_living_connection__has_the_epochs_times():
-    living = living_connection(upload(told_start_ns=1, told_deadline_ns=7 * 10**9), 5000, H1)
+def test_living_connection__has_the_epochs_times() -> None:
+    living = living_connection(upload(declared_start_ns=1, declared_deadline_ns=7 * 10**9), 5000, H1)
     assert living.deadline_at == 1_700_000_007.0
     assert (living.src, living.dst, living.rate_bps) == ("h1", "h2", 5000)
 
 
 class FakeWatch:
-    """In place of dataplane.watch.Watch."""
+    """A replacement of dataplane.watch.Watch."""
 
     def __init__(self, own_port: int) -> None:
         self.ends: list[Connection] = []
@@ -198,9 +198,7 @@ class FakeWatch:
     def live(self) -> list[Connection]:
         return self.lives
 
-    def losses(self):
-        from dataplane.watch import Losses
-
+    def losses(self) -> Losses:
         return Losses(2, 1)
 
     def close(self) -> None:
@@ -224,7 +222,8 @@ class FakeSpool:
 
 
 @pytest.fixture
-def fake(monkeypatch):
+def fake(monkeypatch: pytest.MonkeyPatch) -> list[FakeWatch]:
+    """The watches that flow watches have started."""
     made: list[FakeWatch] = []
 
     def make(own_port: int) -> FakeWatch:
@@ -239,34 +238,40 @@ def flow_watch(**arguments: Any) -> FlowWatch:
     return FlowWatch("h1", dict(H1.names), cast(Spool, FakeSpool()), lambda: "pias", **arguments)
 
 
-def test_collect__spools_what_has_ended_once(fake):
+def spool_of(watch: FlowWatch) -> FakeSpool:
+    spool: object = watch.spool
+    assert isinstance(spool, FakeSpool)
+    return spool
+
+
+def test_collect__spools_ended_connections_once(fake: list[FakeWatch]) -> None:
     watch = flow_watch()
     watch.begin()
     fake[0].ends = [UPLOAD, DOWNLOAD, upload(cookie=78)]
     watch.collect()
     watch.collect()
-    assert [r.id.split("/")[2] for r in watch.spool.records] == ["77.1000000000", "78.1000000000"]
+    assert [r.id.split("/")[2] for r in spool_of(watch).records] == ["77.1000000000", "78.1000000000"]
     assert watch.recorded == 2
 
 
-def test_collect__leaves_out_the_agents_own_reports(fake):
+def test_collect__leaves_out_the_agents_own_reports(fake: list[FakeWatch]) -> None:
     watch = flow_watch(ignored=lambda: ("192.0.2.9", 80))
     watch.begin()
     fake[0].ends = [upload(remote=ELSEWHERE), upload(remote=ELSEWHERE, remote_port=81)]
     watch.collect()
-    assert [r.dst_port for r in watch.spool.records] == [81]
+    assert [r.dst_port for r in spool_of(watch).records] == [81]
 
 
-def test_collect__the_spool_does_not_grow_for_ever(fake):
+def test_collect__the_spool_does_not_grow_without_limit(fake: list[FakeWatch]) -> None:
     watch = flow_watch()
     watch.begin()
-    before = watch.spool.rotations
+    before = spool_of(watch).rotations
     fake[0].ends = [upload(cookie=i) for i in range(10_001)]
     watch.collect()
-    assert watch.spool.rotations == before + 2
+    assert spool_of(watch).rotations == before + 2
 
 
-def test_status__shows_the_fastest_and_counts_all(fake):
+def test_status__shows_the_fastest_and_counts_all(fake: list[FakeWatch]) -> None:
     watch = flow_watch()
     watch.begin()
     fake[0].lives = [upload(cookie=i, sent_bytes=1000 * (i + 1)) for i in range(100)] + [DOWNLOAD]
@@ -279,7 +284,9 @@ def test_status__shows_the_fastest_and_counts_all(fake):
     assert watch.status() == WatchStatus(watching=False)
 
 
-def test_begin__a_kernel_that_cannot_is_told_and_no_error(monkeypatch):
+def test_begin__a_kernel_without_support_is_reported_without_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(own_port: int) -> FakeWatch:
         raise EnvironmentLacking("no ring buffers here")
 
@@ -292,7 +299,7 @@ def test_begin__a_kernel_that_cannot_is_told_and_no_error(monkeypatch):
     )
 
 
-def test_begin__without_bpf_there_is_none(fake):
+def test_begin__without_bpf_no_watch_runs(fake: list[FakeWatch]) -> None:
     watch = flow_watch(use_bpf=False)
     watch.begin()
     watch.collect()

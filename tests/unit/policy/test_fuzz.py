@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,8 @@ from policy.errors import FieldError
 from policy.scenario import scenario_from_document
 from policy.schemes import SCHEMES
 from sluice.runs.files import load_cdf, load_trace, read_document
+
+pytestmark = pytest.mark.slow
 
 MANY = settings(max_examples=400, suppress_health_check=list(HealthCheck))
 

@@ -15,7 +15,7 @@ def test_targets_that_are_none(target: str) -> None:
         HttpClient(target)
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_no_server_listens(tmp_path: Path) -> None:
     with pytest.raises(ServerAway):
         HttpClient(f"unix:{tmp_path}/web.sock").post("/x", b"{}")
 

@@ -37,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def web(folder: Path, monkeypatch: pytest.MonkeyPatch, **attributes: Any) -> Iterator[type[Handler]]:
-    """A web process at folder/web.sock; bound by its relative name, for the whole one may be too long."""
+    """Run a web process at folder/web.sock. It binds the relative name, because the whole path may be too long."""
     handler = type("H", (Handler,), {"heard": [], **attributes})
     monkeypatch.chdir(folder)
     with socketserver.UnixStreamServer("web.sock", handler) as server:
@@ -73,7 +73,7 @@ def test_post__a_path_longer_than_a_socket_name_may_be(
 
 
 @pytest.mark.parametrize("folder", [".", "missing"])
-def test_post__nobody_listens(tmp_path: Path, folder: str) -> None:
+def test_post__no_server_listens(tmp_path: Path, folder: str) -> None:
     with pytest.raises(ServerAway):
         post(tmp_path / folder)
 

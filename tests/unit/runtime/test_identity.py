@@ -13,7 +13,7 @@ def test_a_process_that_runs_has_not_ended() -> None:
     assert not has_ended(my_identity())
 
 
-def test_a_process_that_has_been_killed_has_ended_also_before_its_parent_looks() -> None:
+def test_a_killed_process_has_ended_even_before_its_parent_waits_for_it() -> None:
     code = "from runtime.identity import my_identity; print(my_identity(), flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -22,7 +22,7 @@ def test_a_process_that_has_been_killed_has_ended_also_before_its_parent_looks()
         identity = child.stdout.readline().strip()
         assert not has_ended(identity)
         child.kill()
-        wait_until(lambda: has_ended(identity), "its end is seen")
+        wait_until(lambda: has_ended(identity), "the process has ended")
 
 
 def test_another_process_with_the_same_number_is_not_the_same() -> None:
@@ -30,7 +30,7 @@ def test_another_process_with_the_same_number_is_not_the_same() -> None:
     assert has_ended(f"{boot}/{namespace}/{pid}/{int(started) - 1}")
 
 
-def test_nothing_is_claimed_of_other_machines_namespaces_and_names() -> None:
+def test_processes_of_other_machines_and_namespaces_never_count_as_ended() -> None:
     _, namespace, _, _ = my_identity().split("/")
     assert not has_ended(f"another-boot/{namespace}/1/1")
     assert not has_ended(my_identity().replace(f"/{namespace}/", "/1/"))

@@ -18,7 +18,7 @@ def test_run__returns_standard_output() -> None:
     assert run(["printf", "%s", "a b"]) == "a b"
 
 
-def test_run__raises_with_the_commands_own_words() -> None:
+def test_run__raises_with_the_commands_output() -> None:
     with pytest.raises(CommandFailed, match="no-such-file") as caught:
         run(["cat", "/no-such-file"])
     assert caught.value.returncode == 1
@@ -29,7 +29,7 @@ def test_run__passes_input() -> None:
     assert run(["cat"], stdin="text") == "text"
 
 
-def test_stop__kills_what_ignores_sigterm(tmp_path: Path) -> None:
+def test_stop__kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     script = f"trap '' TERM; touch {ready}; while :; do sleep 0.1; done"
     process = spawn(["sh", "-c", script])
@@ -66,7 +66,7 @@ def test_spawn__appends_output_to_the_log(tmp_path: Path) -> None:
     assert log.read_text() == "one\ntwo\n"
 
 
-def test_wait_until__names_what_did_not_happen() -> None:
+def test_wait_until__names_the_condition() -> None:
     with pytest.raises(TimeoutError, match="the moon rises"):
         wait_until(lambda: False, "the moon rises", timeout_s=0.05)
 

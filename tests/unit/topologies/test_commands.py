@@ -3,39 +3,39 @@ from __future__ import annotations
 
 import topologies
 from policy.graph import host
-from topologies.commands import hosts as commands
+from topologies.commands import hosts, switches
 
 
 def rows(argv: list[str], table: str) -> list[list[str]]:
-    """The `create` clauses of a table in an ovs-vsctl transaction."""
+    """Return the `create` clauses of a table in an ovs-vsctl transaction."""
     text = "\0".join(argv).split("\0--\0")
     clauses = [clause.split("\0") for clause in text]
     return [clause for clause in clauses if "create" in clause and table in clause]
 
 
-def test_queues__eight_in_strict_priority_up_to_the_link_rate():
+def test_queues__eight_in_strict_priority_up_to_the_link_rate() -> None:
     port = topologies.build("single", host_rate_bps=20_000_000).ports[0]
-    argv = commands.queues(port)
+    argv = switches.queues(port)
     (qos,) = rows(argv, "QoS")
     assert "type=linux-htb" in qos
     assert "other_config:max-rate=20000000" in qos
     assert [f"queues:{q}=@s1_1_q{q}" in qos for q in range(8)] == [True] * 8
     queues = rows(argv, "Queue")
-    assert len(queues) == commands.QUEUES == 8
+    assert len(queues) == switches.QUEUES == 8
     for q, row in enumerate(queues):
         assert row[0] == f"--id=@s1_1_q{q}"
         assert f"other_config:priority={q}" in row
         assert "other_config:max-rate=20000000" in row
 
 
-def test_queues__what_the_classes_own_is_too_little_to_break_strictness():
+def test_queues__the_least_rates_are_too_small_to_break_strict_priority() -> None:
     rate_bps = topologies.build("single", host_rate_bps=10_000_000).ports[0].rate_bps
-    assert rate_bps / 100 > commands.QUEUES * commands.MIN_RATE_BPS
+    assert rate_bps / 100 > switches.QUEUES * switches.MIN_RATE_BPS
 
 
-def test_network__every_port_has_its_number_and_every_bridge_is_secure():
+def test_network__every_port_has_its_number_and_every_bridge_is_secure() -> None:
     graph = topologies.build("leaf-spine")
-    argv = commands.network(graph, controller="tcp:127.0.0.1:6653", datapath_type="netdev").argv
+    argv = switches.network(graph, controller="tcp:127.0.0.1:6653", datapath_type="netdev").argv
     for port in graph.ports:
         at = argv.index(f"ofport_request={port.number}", argv.index(port.interface))
         assert argv[at - 3 : at] == ["set", "Interface", port.interface]
@@ -46,72 +46,72 @@ def test_network__every_port_has_its_number_and_every_bridge_is_secure():
     assert [f"other_config:datapath-id={s.dpid:016x}" in argv for s in graph.switches] == [True] * 6
 
 
-def test_network__without_a_controller_there_is_no_target():
-    argv = commands.network(topologies.build("single"), controller=None, datapath_type="system").argv
+def test_network__without_a_controller_no_target() -> None:
+    argv = switches.network(topologies.build("single"), controller=None, datapath_type="system").argv
     assert "Controller" not in argv
 
 
-def test_host_links__the_transport_is_in_the_routes():
-    lines = commands.host_links(host(1), rto_min_ms=10, initial_window=12).splitlines()
+def test_host_links__the_transport_is_in_the_routes() -> None:
+    lines = hosts.host_links(host(1), rto_min_ms=10, initial_window=12).splitlines()
     routes = [line for line in lines if line.startswith("route")]
     assert [route.split()[2] for route in routes] == ["10.0.0.0/16", "fd00::/64"]
     for route in routes:
         assert route.endswith("initcwnd 12 rto_min 10ms")
 
 
-def test_host_links__no_minimum_rto_in_the_routes_where_the_kernel_has_a_sysctl():
-    assert "rto_min" not in commands.host_links(host(1), rto_min_ms=None, initial_window=10)
-    assert commands.host_sysctls(10)["net.ipv4.tcp_rto_min_us"] == "10000"
-    assert "net.ipv4.tcp_rto_min_us" not in commands.host_sysctls(None)
+def test_host_links__no_minimum_rto_in_the_routes_where_the_kernel_has_a_sysctl() -> None:
+    assert "rto_min" not in hosts.host_links(host(1), rto_min_ms=None, initial_window=10)
+    assert hosts.host_sysctls(10)["net.ipv4.tcp_rto_min_us"] == "10000"
+    assert "net.ipv4.tcp_rto_min_us" not in hosts.host_sysctls(None)
 
 
-def test_neighbours__all_others_with_both_families():
+def test_neighbours__all_others_with_both_families() -> None:
     peers = [host(i) for i in (1, 2, 300)]
-    lines = commands.neighbours(peers[0], peers).splitlines()
+    lines = hosts.neighbours(peers[0], peers).splitlines()
     assert len(lines) == 4
     assert "neigh replace fd00::12c lladdr 02:00:00:00:01:2c dev h1-eth0 nud permanent" in lines
 
 
-def test_shaper__a_host_paces_its_frames():
-    assert "rate 10000000bit burst 3100 cburst 3100" in commands.shaper("h1-eth0", 10_000_000)
+def test_shaper__a_host_paces_its_frames() -> None:
+    assert "rate 10000000bit burst 3100 cburst 3100" in hosts.shaper("h1-eth0", 10_000_000)
 
 
-def test_switch_ports__the_credit_of_the_root_class_is_the_mtu():
+def test_switch_ports__the_credit_of_the_root_class_is_the_mtu() -> None:
     ports = topologies.build("single", hosts=2, host_rate_bps=50_000_000).ports
-    (batch, *offloads) = commands.switch_ports(ports)
+    (batch, *offloads) = switches.switch_ports(ports)
     assert batch.stdin is not None
     assert batch.stdin.count("mtu 12500 ") == 2
-    assert f"other_config:burst={12_500 * 8}" in commands.queues(ports[0])
+    assert f"other_config:burst={12_500 * 8}" in switches.queues(ports[0])
     assert [c.argv[:3] for c in offloads] == [["ethtool", "-K", "s1-eth1"], ["ethtool", "-K", "s1-eth2"]]
     assert "tx off" in " ".join(offloads[0].argv)
 
 
-def test_min_rates__shares_of_the_link_and_next_to_nothing_for_the_rest():
-    rates = commands.min_rates_bps(50_000_000, (0.7, 0.25, 0.0))
-    assert rates == [35_000_000, 12_500_000, *[commands.MIN_RATE_BPS] * 6]
-    assert commands.min_rates_bps(50_000_000, None) == [commands.MIN_RATE_BPS] * 8
+def test_min_rates__shares_of_the_link_and_the_least_rate_for_the_rest() -> None:
+    rates = switches.min_rates_bps(50_000_000, (0.7, 0.25, 0.0))
+    assert rates == [35_000_000, 12_500_000, *[switches.MIN_RATE_BPS] * 6]
+    assert switches.min_rates_bps(50_000_000, None) == [switches.MIN_RATE_BPS] * 8
 
 
-def test_queues__a_row_says_whose_it_is_and_what_it_is_sure_of():
+def test_queues__a_row_has_its_interface_number_and_guaranteed_rate() -> None:
     port = topologies.build("single", host_rate_bps=20_000_000).ports[0]
-    rows_of_queues = rows(commands.queues(port, (0.5, 0.5)), "Queue")
+    rows_of_queues = rows(switches.queues(port, (0.5, 0.5)), "Queue")
     assert "other_config:min-rate=10000000" in rows_of_queues[1]
     assert "other_config:min-rate=12000" in rows_of_queues[2]
     assert {"external_ids:interface=s1-eth1", "external_ids:queue=2"} <= set(rows_of_queues[2])
 
 
-SAID = """{"data":[
+LISTING = """{"data":[
 [["uuid","aa"],["map",[["interface","s1-eth1"],["queue","0"]]],["map",[["min-rate","12000"],["priority","0"]]]],
 [["uuid","bb"],["map",[["interface","s1-eth1"],["queue","1"]]],["map",[["min-rate","12000"],["priority","1"]]]],
 [["uuid","cc"],["map",[["interface","gone"],["queue","1"]]],["map",[["min-rate","12000"],["priority","1"]]]],
 [["uuid","dd"],["map",[]],["map",[["min-rate","5"]]]]],"headings":["_uuid","external_ids","other_config"]}"""
 
 
-def test_share_out__only_what_changes_in_one_transaction():
+def test_share_out__only_what_changes_in_one_transaction() -> None:
     ports = topologies.build("single", hosts=2, host_rate_bps=20_000_000).ports
-    found = commands.queue_rows(SAID)
-    assert [row.uuid for row in found] == ["aa", "bb", "cc"], "what is not ours is left alone"
-    change = commands.share_out(found, ports, (0.0, 0.25))
+    found = switches.queue_rows(LISTING)
+    assert [row.uuid for row in found] == ["aa", "bb", "cc"], "rows without an interface are not Sluice's"
+    change = switches.share_out(found, ports, (0.0, 0.25))
     assert change is not None
     assert change.argv[2:] == ["--", "set", "Queue", "bb", "other_config:min-rate=5000000"]
-    assert commands.share_out(found, ports, None) is None
+    assert switches.share_out(found, ports, None) is None

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's decisions, with the port program replaced by a dictionary."""
+"""The port agent's decisions. A dictionary replaces the port program."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
@@ -28,7 +29,7 @@ from policy.graph import Topology
 from policy.schemes import SCHEMES
 from runtime.command import CommandFailed
 from runtime.http_client import Answer, ServerAway
-from topologies.commands import hosts as commands
+from topologies.commands import switches as commands
 from topologies.port_agent import PortAgent, ask, last_behaviour
 from topologies.settings import Settings, write_json
 
@@ -43,7 +44,7 @@ class FakeProgram:
         return set(ifnames) - self.flow_queues
 
     def make_flow_queues(self, ifname: str) -> None:
-        assert ifname not in self.on, "under a program that chooses among them they are there already"
+        assert ifname not in self.on, "the queues must exist before the program that chooses among them"
         if ifname not in self.gone:
             self.flow_queues.add(ifname)
 
@@ -67,7 +68,7 @@ class FakeProgram:
 
 
 class FakeDatabase:
-    """Queue rows, as ovs-vsctl shows and sets them."""
+    """Queue rows that ovs-vsctl lists and sets."""
 
     def __init__(self, graph: Topology) -> None:
         self.min_rate = {(p.interface, q): commands.MIN_RATE_BPS for p in graph.ports for q in range(8)}
@@ -94,16 +95,30 @@ class FakeDatabase:
 
 
 @pytest.fixture
-def agent(tmp_path) -> PortAgent:
-    graph = topologies.build("dumbbell", left=1, right=1, host_rate_bps=10**7, core_rate_bps=2 * 10**7)
-    program: Any = FakeProgram()
+def graph() -> Topology:
+    return topologies.build("dumbbell", left=1, right=1, host_rate_bps=10**7, core_rate_bps=2 * 10**7)
+
+
+@pytest.fixture
+def program() -> FakeProgram:
+    return FakeProgram()
+
+
+@pytest.fixture
+def database(graph: Topology) -> FakeDatabase:
+    return FakeDatabase(graph)
+
+
+@pytest.fixture
+def agent(tmp_path: Path, graph: Topology, program: FakeProgram, database: FakeDatabase) -> PortAgent:
+    port_program: Any = program
     behaviour = PortBehaviour(None, 100_000)
-    return PortAgent(Settings(tmp_path, tmp_path), graph, program, FakeDatabase(graph), behaviour)
+    return PortAgent(Settings(tmp_path, tmp_path), graph, port_program, database, behaviour)
 
 
-def test_reconcile__each_port_with_its_own_rate(agent):
+def test_reconcile__each_port_with_its_own_rate(agent: PortAgent, program: FakeProgram) -> None:
     agent.reconcile()
-    assert agent.program.on == {
+    assert program.on == {
         "s1-eth1": PortSettings(10**7, None, 100_000),
         "s1-eth2": PortSettings(2 * 10**7, None, 100_000),
         "s2-eth1": PortSettings(10**7, None, 100_000),
@@ -111,62 +126,66 @@ def test_reconcile__each_port_with_its_own_rate(agent):
     }
 
 
-def test_reconcile__only_what_is_missing_and_counts_it(agent):
+def test_reconcile__only_what_is_missing_and_counts_it(agent: PortAgent, program: FakeProgram) -> None:
     agent.reconcile()
-    del agent.program.on["s1-eth2"]
+    del program.on["s1-eth2"]
     agent.reconcile()
     agent.reconcile()
     assert agent.attached == {"s1-eth1": 1, "s1-eth2": 2, "s2-eth1": 1, "s2-eth2": 1}
 
 
-def test_reconcile__a_port_that_is_gone_is_taken_up_when_it_is_back(agent):
-    agent.program.gone = {"s1-eth1"}
+def test_reconcile__a_port_that_is_gone_is_taken_up_when_it_is_back(
+    agent: PortAgent, program: FakeProgram
+) -> None:
+    program.gone = {"s1-eth1"}
     agent.reconcile()
-    assert "s1-eth1" not in agent.program.on
-    agent.program.gone = set()
+    assert "s1-eth1" not in program.on
+    program.gone = set()
     agent.reconcile()
-    assert "s1-eth1" in agent.program.on
+    assert "s1-eth1" in program.on
 
 
-def test_set_behaviour__reaches_attached_ports_and_those_attached_later(agent):
-    agent.program.gone = {"s2-eth1"}
+def test_set_behaviour__reaches_attached_ports_and_those_attached_later(
+    agent: PortAgent, program: FakeProgram
+) -> None:
+    program.gone = {"s2-eth1"}
     agent.reconcile()
     agent.set_behaviour(PortBehaviour(30_000, 200_000))
-    agent.program.gone = set()
+    program.gone = set()
     agent.reconcile()
-    assert {(s.mark_bytes, s.buffer_bytes) for s in agent.program.on.values()} == {(30_000, 200_000)}
+    assert {(s.mark_bytes, s.buffer_bytes) for s in program.on.values()} == {(30_000, 200_000)}
 
 
-def test_set_behaviour__impossible_values_change_nothing(agent):
+def test_set_behaviour__impossible_values_change_nothing(agent: PortAgent, program: FakeProgram) -> None:
     agent.reconcile()
-    before = dict(agent.program.on)
+    before = dict(program.on)
     with pytest.raises(FieldError):
         agent.set_behaviour(PortBehaviour(-1, 200_000))
-    assert agent.program.on == before
+    assert program.on == before
     assert agent.behaviour == PortBehaviour(None, 100_000)
 
 
-def test_obey__before_the_first_policy_there_is_nothing_to_do(agent):
-    agent.obey(NO_SETTINGS)
+def test_apply__before_the_first_policy_there_is_nothing_to_do(agent: PortAgent) -> None:
+    agent.apply(NO_SETTINGS)
     assert agent.behaviour == PortBehaviour(None, 100_000)
 
 
-def test_obey__a_policy_without_marking_ends_marking(agent):
-    agent.obey(AgentSettings(3, ports=PortBehaviour(97_500)))
+def test_apply__a_policy_without_marking_ends_marking(agent: PortAgent) -> None:
+    agent.apply(AgentSettings(3, ports=PortBehaviour(97_500)))
     assert (agent.behaviour.mark_bytes, agent.policy_version) == (97_500, 3)
-    agent.obey(AgentSettings(4, ports=PortBehaviour()))
+    agent.apply(AgentSettings(4, ports=PortBehaviour()))
     assert (agent.behaviour.mark_bytes, agent.policy_version) == (None, 4)
 
 
-def test_obey__another_way_of_marking_replaces_the_one_before(agent):
-    """Each way in turn, from the answer that the web process makes of a policy to the settings of a port."""
+def test_apply__a_new_way_of_marking_replaces_the_last(agent: PortAgent, program: FakeProgram) -> None:
+    """Each way of marking in turn, from the web process's answer to the settings of a port."""
     agent.reconcile()
     for name, threshold in (("dctcp", 65), ("datcp", None), ("hull", None), ("datcp", None), ("d2tcp", 9)):
         policy = Policy.from_document(
             {"scheme": name, **({"mark_at": f"{threshold}pkt"} if threshold else {})}
         )
-        agent.obey(AgentSettings.of(7, policy))
-        port = agent.program.on["s1-eth1"]
+        agent.apply(AgentSettings.of(7, policy))
+        port = program.on["s1-eth1"]
         assert {
             "dctcp": (97_500, None, None),
             "datcp": (80_000, 120_000, None),
@@ -177,9 +196,9 @@ def test_obey__another_way_of_marking_replaces_the_one_before(agent):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_obey__every_scheme_is_possible_on_a_port(agent, name):
+def test_apply__every_scheme_is_possible_on_a_port(agent: PortAgent, name: str) -> None:
     agent.reconcile()
-    agent.obey(AgentSettings.of(1, Policy.from_document({"scheme": name})))
+    agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": name})))
     marks = agent.behaviour.mark_bytes is not None or agent.behaviour.phantom_mark_bytes is not None
     assert marks == (SCHEMES[name].marking != "none")
 
@@ -194,26 +213,26 @@ class FakeWeb:
     def post(self, path: str, body: bytes) -> Answer:
         self.heard.append((path, json.loads(body)))
         if self.answer is None:
-            raise ServerAway("nobody listens")
+            raise ServerAway("connection refused")
         return self.answer
 
 
-def test_ask__sends_the_heartbeat_and_reads_the_settings(agent):
-    wanted = AgentSettings.of(7, Policy.from_document({"scheme": "fish"}))
-    web: Any = FakeWeb(Answer(200, json.dumps(write(wanted)).encode()))
-    assert ask(web, agent.report()) == wanted
+def test_ask__sends_the_heartbeat_and_reads_the_settings(agent: PortAgent) -> None:
+    settings = AgentSettings.of(7, Policy.from_document({"scheme": "fish"}))
+    web: Any = FakeWeb(Answer(200, json.dumps(write(settings)).encode()))
+    assert ask(web, agent.report()) == settings
     assert web.heard == [("/api/v1/agents/port-agent", heartbeat_document(agent.report()) | {"at": ANY})]
 
 
 @pytest.mark.parametrize(
     "answer", [None, Answer(404, b"{}"), Answer(200, b"<html>"), Answer(200, b'{"version": 7}')]
 )
-def test_ask__no_usable_answer_is_none(agent, answer):
+def test_ask__no_usable_answer_is_none(agent: PortAgent, answer: Answer | None) -> None:
     web: Any = FakeWeb(answer)
     assert ask(web, agent.report()) is None
 
 
-def test_read_behaviour_file__once_for_each_time_it_is_written(agent):
+def test_read_behaviour_file__once_for_each_time_it_is_written(agent: PortAgent) -> None:
     agent.reconcile()
     write_json(agent.settings.behaviour_file, write(PortBehaviour(5_000, 50_000)))
     agent.read_behaviour_file()
@@ -223,7 +242,7 @@ def test_read_behaviour_file__once_for_each_time_it_is_written(agent):
     assert agent.behaviour.mark_bytes == 6_000
 
 
-def test_report__counters_by_port_and_queue(agent):
+def test_report__counters_by_port_and_queue(agent: PortAgent) -> None:
     agent.reconcile()
     report = agent.report()
     assert set(report.ports) == {"s1:1", "s1:2", "s2:1", "s2:2"}
@@ -232,63 +251,67 @@ def test_report__counters_by_port_and_queue(agent):
     assert heartbeat_from(json.loads(json.dumps(heartbeat_document(report)))) == report
 
 
-def test_reconcile__flow_queues_come_before_the_program_that_chooses_among_them(agent):
+def test_reconcile__flow_queues_come_before_the_program_that_chooses_among_them(
+    agent: PortAgent, program: FakeProgram
+) -> None:
     agent.reconcile()
-    assert agent.program.flow_queues == {port.interface for port in agent.graph.ports}
+    assert program.flow_queues == {port.interface for port in agent.graph.ports}
 
 
-def test_obey__a_core_port_has_a_threshold_of_its_own(agent):
+def test_apply__a_core_port_has_a_threshold_of_its_own(agent: PortAgent, program: FakeProgram) -> None:
     agent.reconcile()
-    agent.obey(
+    agent.apply(
         AgentSettings.of(
             1, Policy.from_document({"scheme": "dctcp", "mark_at": "9pkt", "mark_at_core": "65pkt"})
         )
     )
-    marks = {name: settings.mark_bytes for name, settings in agent.program.on.items()}
+    marks = {name: settings.mark_bytes for name, settings in program.on.items()}
     assert marks == {"s1-eth1": 13_500, "s1-eth2": 97_500, "s2-eth1": 13_500, "s2-eth2": 97_500}
-    agent.obey(AgentSettings.of(2, Policy.from_document({"scheme": "dctcp", "mark_at": "9pkt"})))
-    assert {settings.mark_bytes for settings in agent.program.on.values()} == {13_500}
+    agent.apply(AgentSettings.of(2, Policy.from_document({"scheme": "dctcp", "mark_at": "9pkt"})))
+    assert {settings.mark_bytes for settings in program.on.values()} == {13_500}
 
 
-def test_obey__flow_queues_as_many_as_there_are(agent):
+def test_apply__flow_queues_as_many_as_there_are(agent: PortAgent, program: FakeProgram) -> None:
     agent.reconcile()
-    agent.obey(AgentSettings.of(1, Policy.from_document({"scheme": "fish", "release": "3ms"})))
-    assert {(s.sub_queues, s.release_ns) for s in agent.program.on.values()} == {(8, 3_000_000)}
-    agent.obey(AgentSettings.of(2, Policy.from_document({"scheme": "fish", "sub_queues": 4})))
-    assert {s.sub_queues for s in agent.program.on.values()} == {4}
-    agent.obey(AgentSettings.of(3, Policy.from_document({"scheme": "pias"})))
-    assert {s.sub_queues for s in agent.program.on.values()} == {None}
+    agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": "fish", "release": "3ms"})))
+    assert {(s.sub_queues, s.release_ns) for s in program.on.values()} == {(8, 3_000_000)}
+    agent.apply(AgentSettings.of(2, Policy.from_document({"scheme": "fish", "sub_queues": 4})))
+    assert {s.sub_queues for s in program.on.values()} == {4}
+    agent.apply(AgentSettings.of(3, Policy.from_document({"scheme": "pias"})))
+    assert {s.sub_queues for s in program.on.values()} == {None}
 
 
-def test_obey__shares_of_each_ports_own_rate_in_one_transaction(agent):
+def test_apply__shares_of_each_ports_own_rate_in_one_transaction(
+    agent: PortAgent, database: FakeDatabase
+) -> None:
     agent.reconcile()
-    assert agent.ovs.transactions == 0, "they are strict to begin with"
+    assert database.transactions == 0, "Open vSwitch starts with strict priorities"
     policy = Policy.from_document(
         {"scheme": "pias", "queues": 2, "thresholds": ["10KB"], "shares": [0.9, 0.1]}
     )
-    agent.obey(AgentSettings.of(1, policy))
-    assert agent.ovs.transactions == 1
-    assert [agent.ovs.min_rate["s1-eth1", q] for q in range(3)] == [9_000_000, 1_000_000, 12_000]
-    assert [agent.ovs.min_rate["s1-eth2", q] for q in range(3)] == [18_000_000, 2_000_000, 12_000]
-    agent.obey(AgentSettings.of(2, Policy.from_document({"scheme": "pias"})))
-    assert set(agent.ovs.min_rate.values()) == {12_000}
+    agent.apply(AgentSettings.of(1, policy))
+    assert database.transactions == 1
+    assert [database.min_rate["s1-eth1", q] for q in range(3)] == [9_000_000, 1_000_000, 12_000]
+    assert [database.min_rate["s1-eth2", q] for q in range(3)] == [18_000_000, 2_000_000, 12_000]
+    agent.apply(AgentSettings.of(2, Policy.from_document({"scheme": "pias"})))
+    assert set(database.min_rate.values()) == {12_000}
     assert agent.state().shares_stand
 
 
-def test_obey__shares_that_cannot_be_set_are_set_later(agent):
+def test_apply__shares_that_cannot_be_set_are_set_later(agent: PortAgent, database: FakeDatabase) -> None:
     agent.reconcile()
-    agent.ovs.away = True
-    agent.obey(AgentSettings.of(1, Policy.from_document({"scheme": "sluice"})))
+    database.away = True
+    agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": "sluice"})))
     assert not agent.state().shares_stand
-    agent.ovs.away = False
+    database.away = False
     agent.reconcile()
     assert agent.state().shares_stand
-    assert agent.ovs.min_rate["s1-eth1", 0] == 9_300_000
+    assert database.min_rate["s1-eth1", 0] == 9_300_000
 
 
-def test_last_behaviour__a_new_agent_goes_on_with_what_stands(agent):
+def test_last_behaviour__a_new_agent_keeps_the_last_settings(agent: PortAgent) -> None:
     assert last_behaviour(agent.settings) == PortBehaviour()
     agent.reconcile()
-    agent.obey(AgentSettings.of(1, Policy.from_document({"scheme": "sluice"})))
+    agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": "sluice"})))
     write_json(agent.settings.port_agent_file, write(agent.report()))
     assert last_behaviour(agent.settings) == agent.behaviour

@@ -7,7 +7,7 @@ import subprocess
 from topologies import processes
 
 
-def test_children__of_this_process():
+def test_children__of_this_process() -> None:
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     try:
         assert child.pid in processes.children(os.getpid())
@@ -16,7 +16,7 @@ def test_children__of_this_process():
     assert child.pid not in processes.children(os.getpid())
 
 
-def test_a_process_that_is_gone_has_no_namespace_and_no_status():
+def test_a_process_that_is_gone_has_no_namespace_and_no_status() -> None:
     child = subprocess.Popen(["true"])
     child.wait()
     assert processes.namespace(child.pid, "net") is None

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 import topologies
@@ -10,7 +13,7 @@ from policy.errors import FieldError
 from topologies.settings import Settings, load_start, port_settings, read_json, write_json
 
 
-def test_settings_and_graph_survive_their_file(tmp_path):
+def test_settings_and_graph_survive_their_file(tmp_path: Path) -> None:
     graph = topologies.build("dumbbell")
     behaviour = PortBehaviour(30_000, 200_000, 60_000, 6_000, 50_000, (0.9, 0.1), 8, 1_000_000)
     settings = Settings(tmp_path, tmp_path / "log", web="unix:/x/web.sock", rto_min_ms=5, behaviour=behaviour)
@@ -27,7 +30,7 @@ def test_settings_and_graph_survive_their_file(tmp_path):
         ("initial_window", 0),
     ],
 )
-def test_settings__refuse_and_name_the_field(tmp_path, name, value):
+def test_settings__refuse_and_name_the_field(tmp_path: Path, name: str, value: Any) -> None:
     with pytest.raises(FieldError) as error:
         Settings(tmp_path, tmp_path, **{name: value})
     assert error.value.field == name
@@ -44,18 +47,19 @@ def test_settings__refuse_and_name_the_field(tmp_path, name, value):
         ("release_ns", -1),
     ],
 )
-def test_settings__refuse_what_no_port_can_do(tmp_path, name, value):
+def test_settings__refuse_impossible_behaviour(tmp_path: Path, name: str, value: int) -> None:
+    fields: dict[str, Any] = {name: value}
     with pytest.raises(FieldError) as error:
-        Settings(tmp_path, tmp_path, behaviour=PortBehaviour(**{name: value}))
+        Settings(tmp_path, tmp_path, behaviour=PortBehaviour(**fields))
     assert error.value.field == name
 
 
-def test_settings__a_core_threshold_that_no_port_can_have_is_refused(tmp_path):
+def test_settings__a_core_threshold_that_no_port_can_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FieldError, match="mark_bytes"):
         Settings(tmp_path, tmp_path, behaviour=PortBehaviour(1_000, core_mark_bytes=-1))
 
 
-def test_port_settings__the_policy_at_the_edge_and_in_the_core():
+def test_port_settings__the_policy_at_the_edge_and_in_the_core() -> None:
     behaviour = PortBehaviour(8_000, 20_000, 12_000, core_mark_bytes=9_000, sub_queues=32, release_ns=7)
     ports = topologies.build("dumbbell").ports
     settings = {port_settings(port, behaviour) for port in ports}
@@ -65,7 +69,7 @@ def test_port_settings__the_policy_at_the_edge_and_in_the_core():
     }
 
 
-def test_write_json__replaces_in_one_step_and_leaves_no_part(tmp_path):
+def test_write_json__replaces_in_one_step_and_leaves_no_part(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     assert read_json(path) is None
     write_json(path, {"a": 1})

@@ -6,18 +6,18 @@ from policy.tags import TAG_COUNT
 from topologies import static_flows
 
 
-def test_flows__the_queue_is_said_twice_and_the_tag_is_left_alone():
+def test_flows__a_rule_writes_the_queue_twice_and_keeps_the_tag() -> None:
     graph = topologies.build("single", hosts=2)
     lines = static_flows.flows(graph, "s1", lambda tag: tag % 8)
-    wanted = (
+    expected = (
         "table=1,metadata=2,ipv6,ip_dscp=13,"
         "actions=set_queue:5,push_vlan:0x8100,set_field:5->vlan_pcp,output:2"
     )
-    assert wanted in lines
+    assert expected in lines
     assert not any("ip_dscp" in line.partition("actions=")[2] for line in lines)
 
 
-def test_flows__every_port_tag_and_family_once():
+def test_flows__every_port_tag_and_family_once() -> None:
     graph = topologies.build("leaf-spine", leaves=2, spines=2, hosts_per_leaf=1)
     lines = [line for line in static_flows.flows(graph, "s1") if line.startswith("table=1")]
     assert len(lines) == len(set(lines)) == 3 * TAG_COUNT * 2

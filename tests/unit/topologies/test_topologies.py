@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import topologies
@@ -11,7 +13,7 @@ EVERY_KIND = sorted(topologies.TOPOLOGIES)
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_every_link_between_switches_appears_as_two_ports_that_name_each_other(kind):
+def test_every_link_between_switches_appears_as_two_ports_that_name_each_other(kind: str) -> None:
     graph = topologies.build(kind)
     for port in graph.ports:
         if not port.edge:
@@ -21,14 +23,14 @@ def test_every_link_between_switches_appears_as_two_ports_that_name_each_other(k
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_port_numbers_run_from_one_without_holes(kind):
+def test_port_numbers_run_from_one_without_holes(kind: str) -> None:
     graph = topologies.build(kind)
     for ports in graph.ports_of.values():
         assert [port.number for port in ports] == list(range(1, len(ports) + 1))
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_every_host_hangs_on_one_port_and_reaches_every_other(kind):
+def test_every_host_has_one_port_and_reaches_every_other(kind: str) -> None:
     graph = topologies.build(kind)
     assert sorted(port.peer for port in graph.ports if port.edge) == sorted(graph.host_by_name)
     for source in graph.hosts:
@@ -38,24 +40,24 @@ def test_every_host_hangs_on_one_port_and_reaches_every_other(kind):
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_a_graph_survives_its_document(kind):
+def test_a_graph_survives_its_document(kind: str) -> None:
     graph = topologies.build(kind, host_rate_bps=20_000_000)
     assert Topology.from_document(graph.to_document()) == graph
 
 
-def test_single__host_n_is_on_port_n():
+def test_single__host_n_is_on_port_n() -> None:
     graph = topologies.build("single", hosts=3)
     assert [(port.number, port.peer) for port in graph.ports] == [(1, "h1"), (2, "h2"), (3, "h3")]
 
 
-def test_dumbbell__all_traffic_between_the_sides_crosses_the_one_core_link():
+def test_dumbbell__all_traffic_between_the_sides_crosses_the_one_core_link() -> None:
     graph = topologies.build("dumbbell", left=3, right=2, host_rate_bps=10**8, core_rate_bps=10**7)
     path = graph.one_path("h1", "h5")
     assert [port.id for port in path] == ["s1:4", "s2:2"]
     assert [port.rate_bps for port in path] == [10**7, 10**8]
 
 
-def test_leaf_spine__as_many_equal_paths_as_spines():
+def test_leaf_spine__as_many_equal_paths_as_spines() -> None:
     graph = topologies.build("leaf-spine", leaves=3, spines=4, hosts_per_leaf=2)
     assert len(graph.hosts) == 6
     assert len(graph.switches) == 7
@@ -64,7 +66,7 @@ def test_leaf_spine__as_many_equal_paths_as_spines():
     assert [port.id for port in graph.next_ports("s1", "h2")] == ["s1:2"]
 
 
-def test_delays__a_host_link_has_both():
+def test_delays__a_host_link_has_both() -> None:
     graph = topologies.build("dumbbell", link_delay_ns=200, host_delay_ns=20_000)
     assert {port.delay_ns for port in graph.ports if port.edge} == {20_200}
     assert {port.delay_ns for port in graph.ports if not port.edge} == {200}
@@ -89,7 +91,7 @@ def test_delays__a_host_link_has_both():
         ("leaf-spine", {"host_delay_ns": None}, "host_delay"),
     ],
 )
-def test_build__refuses_and_names_the_field(kind, parameters, field):
+def test_build__refuses_and_names_the_field(kind: str, parameters: dict[str, Any], field: str) -> None:
     with pytest.raises(FieldError) as error:
         topologies.build(kind, **parameters)
     assert error.value.field == field

@@ -19,6 +19,8 @@ from tests.unit.webui.conftest import TOKEN, Answer, Client
 from tests.unit.webui.records import record
 from webui.app import create_app
 
+pytestmark = pytest.mark.slow
+
 FOLDER = tempfile.TemporaryDirectory(prefix="sluice-fuzz-")
 ENGINE = open_store(f"sqlite:///{FOLDER.name}/store.db")
 CLIENT = cast(Client, create_app(ENGINE, TOKEN).test_client())

@@ -70,7 +70,7 @@ def apply_at_once(stop: threading.Event) -> None:
 
 
 @schema.parametrize()
-@settings(max_examples=EXAMPLES, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 def test_api(case: schemathesis.Case[Any]) -> None:
     case.call_and_validate()
 

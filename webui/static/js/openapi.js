@@ -8,3 +8,9 @@ globalThis.SwaggerUIBundle({
   validatorUrl: null,
   deepLinking: true,
 });
+
+// Swagger UI has dark colours, but it does not ask for the reader's preference.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const adopt = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", adopt);
+adopt();

@@ -3,11 +3,16 @@
 
 #include <cstdint>
 
+#include "laws/controls.gen.h"
+
 namespace sluice
 {
 
-// transport/policies.cpp says what each of them is composed of.
-enum class Control : std::uint8_t { Dctcp, Ucp, D2tcp, Datcp, Mcp, Reno, Cubic, Pfabric, D3 };
+// Has the names of the records in policy/controls.py. transport/policies.cpp says what each control
+// is composed of.
+#define SLUICE_ENUMERATOR(name) name,
+enum class Control : std::uint8_t { SL_CONTROLS(SLUICE_ENUMERATOR) };
+#undef SLUICE_ENUMERATOR
 
 // How a receiver echoes marks: not at all, until the sender has reduced its window (RFC 3168), or
 // the mark of each packet (RFC 8257).

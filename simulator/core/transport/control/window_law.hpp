@@ -9,7 +9,7 @@
 namespace sluice
 {
 
-// A control that is a law without a state of its own: DCTCP, UCP, D2TCP and MCP.
+// A control that is a law without a state of its own (SL_WINDOW_LAWS).
 template <void (*law)(sl_window_record *)> class WindowLaw final : public CongestionControl
 {
       public:
@@ -25,10 +25,6 @@ inline void halve(sl_window_record *record)
 	record->penalty_q20 = SL_DCTCP_ALPHA_ONE;
 }
 
-using Dctcp = WindowLaw<sl_control_dctcp>;
-using Ucp = WindowLaw<sl_control_ucp>;
-using D2tcp = WindowLaw<sl_control_d2tcp>;
-using Mcp = WindowLaw<sl_control_mcp>;
 using Reno = WindowLaw<halve>;
 
 } // namespace sluice

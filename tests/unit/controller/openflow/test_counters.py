@@ -106,7 +106,7 @@ def test_carried_counts__by_port_and_tag_without_packets_that_have_none() -> Non
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 63), st.integers(0, 99)), max_size=40))
 def test_every_reply_is_counted_as_it_is_decoded(rows: list[tuple[int, int, int]]) -> None:
-    """The entries that a decoder reports are those of the reply, whatever it uses of them."""
+    """A decoder reports all entries of the reply, even entries that it does not use."""
     body = b"".join(
         flow_entry(cookie(Table.MAP, port, code), n, instructions=GOTO * (n % 2)) for port, code, n in rows
     )

@@ -12,7 +12,7 @@ import pytest
 
 from policy.errors import SluiceError
 from sluice.cli import main
-from sluice.report import write_report
+from sluice.report.page import write_report
 from sluice.runs.bundle import read_flows
 from tests.kit.known import known
 from tests.unit.sluice.bundles import bundle, document, flow, random_flows, sweep

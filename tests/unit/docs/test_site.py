@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation site works without the network: it loads nothing from another host."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tests.kit.pages import ROOT
+
+pytestmark = pytest.mark.slow
+
+LOADS = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source": "src", "object": "data"}
+"""Element → the attribute whose address a browser loads."""
+FOREIGN = re.compile(r"(?:[a-z]+:)?//", re.IGNORECASE)
+
+
+class Loaded(HTMLParser):
+    """Collects the addresses that a browser loads with a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        address = dict(attrs).get(LOADS.get(tag, ""))
+        if address is not None:
+            self.addresses.append(address)
+
+
+def loaded_by(html: str) -> list[str]:
+    parser = Loaded()
+    parser.feed(html)
+    return parser.addresses
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` does."""
+    folder = tmp_path_factory.mktemp("site")
+    argv = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_a_foreign_address_is_found() -> None:
+    page = '<link href="https://fonts.example/a.css"><script src="//cdn.example/b.js"></script><a href="http://c">'
+    assert [bool(FOREIGN.match(address)) for address in loaded_by(page)] == [True, True]
+
+
+def test_pages_load_nothing_from_another_host(site: Path) -> None:
+    pages = {page: loaded_by(page.read_text()) for page in site.rglob("*.html")}
+    assert all(any(address.endswith(".js") for address in addresses) for addresses in pages.values())
+    foreign = {
+        str(page.relative_to(site)): address
+        for page, addresses in pages.items()
+        for address in addresses
+        if FOREIGN.match(address)
+    }
+    assert foreign == {}
+
+
+def test_styles_load_nothing_from_another_host(site: Path) -> None:
+    styles = list(site.rglob("*.css"))
+    assert styles
+    loaded = [address for style in styles for address in re.findall(r"url\([\"']?([^)]*)", style.read_text())]
+    loaded += [
+        address for style in styles for address in re.findall(r"@import [\"']([^\"']*)", style.read_text())
+    ]
+    assert [address for address in loaded if FOREIGN.match(address)] == []

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that set up the private Open vSwitch: its bridges, ports and queues."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from policy.emulation import port_burst_bytes
+from policy.graph import Port, Topology
+from topologies.commands.command import QUEUE_PACKETS, Command, offloads, sysctl
+
+QUEUES = 8
+"""Every port has queues 0 (first) … 7 (last). A scheme uses some of them."""
+
+MIN_RATE_BPS = 12_000
+"""HTB serves a class below its min-rate before all priorities, so the min-rate must be tiny.
+
+linux-htb raises it to one MTU a second. The switch's MTU holds policy.emulation.MAX_TIMER_DELAY_NS of traffic at the
+link rate, so each queue gets at least 0.2 % of the link rate.
+"""
+
+SHARES_TIMEOUT_S = 2
+"""A change of shares waits at most this long until ovs-vswitchd has applied it."""
+
+REVALIDATE_MS = 100
+"""Open vSwitch copies datapath counters to OpenFlow statistics at this interval. Below 100 it would use 500."""
+
+KEEP_IDLE_MS = 2_000
+"""Open vSwitch forgets a datapath flow that is idle for this long.
+
+It checks all its datapath flows every REVALIDATE_MS. With its default of 10 s, the demonstration has 5,000 of them,
+and checking them takes a quarter of a core.
+"""
+
+
+def ovs_settings() -> Command:
+    """Set prompt counters and few threads, because switches and hosts share the machine."""
+    return Command(
+        [
+            "ovs-vsctl",
+            "--no-wait",
+            "set",
+            "Open_vSwitch",
+            ".",
+            f"other_config:max-revalidator={REVALIDATE_MS}",
+            f"other_config:max-idle={KEEP_IDLE_MS}",
+            "other_config:n-handler-threads=1",
+            "other_config:n-revalidator-threads=1",
+        ]
+    )
+
+
+def network(
+    topology: Topology,
+    *,
+    controller: str | None,
+    datapath_type: str,
+    shares: Sequence[float] | None = None,
+) -> Command:
+    """Return the one OVSDB transaction that makes all bridges, ports and queues. `shares`: see `min_rates_bps`."""
+    argv = ["ovs-vsctl"]
+    for switch in topology.switches:
+        argv += ["--", "add-br", switch.name]
+        argv += _bridge(switch.name, switch.dpid, datapath_type)
+        argv += _controller(switch.name, controller) if controller else []
+        for port in topology.ports_of[switch.name]:
+            argv += ["--", "add-port", switch.name, port.interface]
+            argv += ["--", "set", "Interface", port.interface, f"ofport_request={port.number}"]
+            argv += queues(port, shares)
+    return Command(argv)
+
+
+def _bridge(name: str, dpid: int, datapath_type: str) -> list[str]:
+    return [
+        "--",
+        "set",
+        "Bridge",
+        name,
+        "fail_mode=secure",
+        "protocols=OpenFlow13",
+        f"datapath_type={datapath_type}",
+        f"other_config:datapath-id={dpid:016x}",
+        f"other_config:dp-desc={name}",
+        "other_config:disable-in-band=true",
+    ]
+
+
+def _controller(bridge: str, target: str) -> list[str]:
+    created = [
+        f'target="{target}"',
+        "connection_mode=out-of-band",
+        "max_backoff=1000",
+        "inactivity_probe=5000",
+    ]
+    id_ = f"@{bridge}_controller"
+    return [
+        "--",
+        f"--id={id_}",
+        "create",
+        "Controller",
+        *created,
+        "--",
+        "set",
+        "Bridge",
+        bridge,
+        f"controller={id_}",
+    ]
+
+
+def configure_once_connected(switch: str) -> list[Command]:
+    """Have Open vSwitch read its controller's settings again once it is connected. The second command waits for that.
+
+    Open vSwitch 3.1 applies max_backoff only if it is configured while it is connected. Otherwise it waits up to 8 s
+    between two attempts, and a restarted controller would wait as long for its switches.
+    """
+    again = ["set", "Controller", switch, "external_ids:configured=while-connected"]
+    # An earlier ovs-vswitchd may have left is_connected=true in the database.
+    forget = ["remove", "Controller", switch, "external_ids", "configured"]
+    return [
+        Command(["ovs-vsctl", *forget, "--", "set", "Controller", switch, "is_connected=false"]),
+        Command(["ovs-vsctl", "wait-until", "Controller", switch, "is_connected=true", "--", *again]),
+    ]
+
+
+def min_rates_bps(rate_bps: int, shares: Sequence[float] | None) -> list[int]:
+    """Return the guaranteed rate of each queue of a port. Shares of None give every queue MIN_RATE_BPS.
+
+    HTB first serves queues below their guaranteed rate, in order of priority. The rest goes to the highest priority
+    that has packets, so that shares of None are strict priorities.
+    """
+    given = [*(shares or ()), *[0.0] * QUEUES][:QUEUES]
+    return [max(MIN_RATE_BPS, int(share * rate_bps)) for share in given]
+
+
+def queues(port: Port, shares: Sequence[float] | None = None) -> list[str]:
+    """Return the part of an OVSDB transaction that makes the QoS of a port: queues by priority, up to the link rate.
+
+    A Queue row has no name, so its external_ids hold its interface and number (see `queue_rows`).
+    """
+    qos = f"@{port.switch}_{port.number}"
+    rows = [f"{qos}_q{q}" for q in range(QUEUES)]
+    argv = ["--", "set", "Port", port.interface, f"qos={qos}", "--", f"--id={qos}", "create", "QoS"]
+    argv += ["type=linux-htb", f"other_config:max-rate={port.rate_bps}"]
+    argv += [f"queues:{q}={row}" for q, row in enumerate(rows)]
+    for q, (row, min_rate_bps) in enumerate(zip(rows, min_rates_bps(port.rate_bps, shares), strict=True)):
+        argv += ["--", f"--id={row}", "create", "Queue", f"other_config:priority={q}"]
+        argv += [f"other_config:min-rate={min_rate_bps}", f"other_config:max-rate={port.rate_bps}"]
+        argv += [f"other_config:burst={port_burst_bytes(port.rate_bps) * 8}"]
+        argv += [f"external_ids:interface={port.interface}", f"external_ids:queue={q}"]
+    return argv
+
+
+class QueueRow(NamedTuple):
+    """A Queue row of the database."""
+
+    uuid: str
+    interface: str
+    queue: int
+    min_rate_bps: int
+
+
+LIST_QUEUES = Command(
+    ["ovs-vsctl", "--format=json", "--columns=_uuid,external_ids,other_config", "list", "Queue"]
+)
+
+
+def queue_rows(listing: str) -> list[QueueRow]:
+    """Return the rows that `queues` has made, from the output of LIST_QUEUES."""
+    rows = []
+    for (_, uuid), (_, external_ids), (_, other_config) in json.loads(listing)["data"]:
+        ids, config = dict(external_ids), dict(other_config)
+        if "interface" in ids:
+            rows.append(QueueRow(uuid, ids["interface"], int(ids["queue"]), int(config["min-rate"])))
+    return rows
+
+
+def share_out(
+    rows: Iterable[QueueRow], ports: Iterable[Port], shares: Sequence[float] | None
+) -> Command | None:
+    """Return the one transaction that gives ports these shares, None if they have them.
+
+    Open vSwitch changes the classes in place (RTM_NEWTCLASS), so no packet is lost and no queue stops.
+    """
+    desired = {port.interface: min_rates_bps(port.rate_bps, shares) for port in ports}
+    argv = ["ovs-vsctl", f"--timeout={SHARES_TIMEOUT_S}"]
+    for row in rows:
+        if row.interface in desired and desired[row.interface][row.queue] != row.min_rate_bps:
+            min_rate_bps = desired[row.interface][row.queue]
+            argv += ["--", "set", "Queue", row.uuid, f"other_config:min-rate={min_rate_bps}"]
+    return Command(argv) if len(argv) > 2 else None
+
+
+def switch_namespace() -> list[Command]:
+    """Before the ports are made, turn IPv6 off: switch ports have no addresses and send no packets of their own."""
+    return [
+        sysctl({"net.ipv6.conf.default.disable_ipv6": "1", "net.ipv6.conf.all.disable_ipv6": "1"}),
+        Command(["ip", "link", "set", "lo", "up"]),
+    ]
+
+
+def switch_ports(ports: Sequence[Port]) -> list[Command]:
+    """Before Open vSwitch takes the ports, set the two values that its queues inherit from the interface.
+
+    One is the queue length. The other is the credit of the root class: Open vSwitch uses the MTU and ignores the QoS
+    row. So the switch's side of a link has the burst as its MTU. The host's side has the true MTU, so no frame is that
+    long. The larger MTU also leaves room for the priority tag, which the port program removes.
+    """
+    common = f"txqueuelen {QUEUE_PACKETS} gso_max_segs 1 up"
+    lines = [f"link set {p.interface} mtu {port_burst_bytes(p.rate_bps)} {common}\n" for p in ports]
+    return [Command(["ip", "-batch", "-"], "".join(lines)), *(offloads(port.interface) for port in ports)]
