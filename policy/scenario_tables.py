@@ -96,7 +96,7 @@ class SimulatorSettings:
     recovery: str = entry(
         Choice(("linux", "plain")),
         "linux: RACK-TLP (RFC 8985) finds lost retransmissions and tails, and learns how far packets overtake each"
-        " other; Eifel undoes needless reductions. plain: RFC 6298 alone, as in ns-2 and ns-3. By default linux, or"
+        " other. Eifel undoes needless reductions. plain: RFC 6298 alone, as in ns-2 and ns-3. By default linux, or"
         " plain with duplicate_threshold = 0.",
         default="linux",
     )

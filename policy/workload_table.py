@@ -79,7 +79,7 @@ class CommonKeys:
     """The common keys of random flows and incasts."""
 
     flows: int = entry(_FLOWS, "Flows of the run.")
-    pattern: str = entry(Choice(PATTERNS), "Who sends to whom.", default="all-to-all")
+    pattern: str = entry(Choice(PATTERNS), "Which hosts send to which.", default="all-to-all")
     to: str | None = entry(
         _HOST, "The one receiver. many-to-one needs it; with incast, any host asks without it.", default=None
     )

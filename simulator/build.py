@@ -90,7 +90,7 @@ def _run(argv: list[str]) -> None:
         result = subprocess.run(argv, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise EnvironmentLacking(
-            f"{argv[0]} is not installed, but compiles the simulator: run `make setup`"
+            f"{argv[0]} is not installed, and the simulator needs it to compile; run `make setup`"
         ) from None
     if result.returncode:
         raise EnvironmentLacking(f"{' '.join(argv)} failed:\n{result.stdout[-3000:]}{result.stderr[-3000:]}")
@@ -101,7 +101,10 @@ def main(arguments: list[str]) -> int:
     what = arguments[0] if arguments else "release"
     if what not in ("release", *INSTRUMENTED) or len(arguments) > 1:
         wrong = " ".join(arguments)
-        print(f"simulator.build: {wrong!r} is no build; give release, sanitize or coverage", file=sys.stderr)
+        print(
+            f"simulator.build: {wrong!r} is not a build type; give release, sanitize or coverage",
+            file=sys.stderr,
+        )
         return 2
     try:
         print(build() if what == "release" else build_instrumented(what))

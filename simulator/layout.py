@@ -13,7 +13,7 @@ from policy.units import PS_PER_NS, PS_PER_S
 from simulator import _fabric
 
 MakePort = Callable[[Port, bool], tuple[_fabric.PortSettings, _fabric.Discipline]]
-"""What a port does: settings and discipline, from its link and whether the port is a host's own."""
+"""Returns the settings and discipline of a port, by its link and whether the port is a host's own."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller does on a testbed: at each interval, reads the ports' counters and installs queue maps."""
+"""The controller's part in the simulator: at each interval, it reads the ports' counters and installs queue maps."""
 
 from __future__ import annotations
 

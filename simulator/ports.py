@@ -17,7 +17,7 @@ UNBOUNDED_BYTES = 2**62
 UNSHAPED_BPS = 100_000_000_000
 """The rate of a host's link that takes almost no time at the rates of the testbed."""
 SHARE_BURST_BYTES = 3028
-"""Two full frames: what a queue with a share may send at once after a silence."""
+"""Two full frames: what a queue with a share may send at once after a pause."""
 
 
 def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:

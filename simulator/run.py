@@ -29,7 +29,7 @@ from simulator.transport import transport_settings
 
 NEVER_PS = 2**62
 SLICE_EVENTS = 1_000_000
-"""Events between two looks for ended flows and for Ctrl-C."""
+"""Events between two checks for ended flows and for Ctrl-C."""
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Simulation:
         }
 
     def run(self) -> None:
-        """Run until the last flow ends, or until the grace after the last start is over."""
+        """Run until the last flow ends, or until the grace period after the last start ends."""
         rng = np.random.default_rng(self.scenario.seed)
         batches = scheduled_batches(self.scenario, self.topology, rng)
         clock = _Clock(self.scenario, adapts=self._loop.adapts)
@@ -133,7 +133,7 @@ class Simulation:
         self._hand_out(self.fabric.take_results())
 
     def _give_up(self) -> None:
-        """Hand out the flows that have not ended, started or not."""
+        """Pass on the flows that have not ended, started or not."""
         self._hand_out(self.fabric.unfinished())
         self._hand_out(no_results(self._ledger.numbers, "unfinished"))
 
@@ -164,7 +164,7 @@ class _Clock:
 
 
 def fabric_columns(batch: FlowBatch) -> Columns:
-    """A batch as `Fabric.add_flows` takes it: whole picoseconds, 0 for what is not given."""
+    """A batch as `Fabric.add_flows` takes it: whole picoseconds, 0 for missing values."""
     start_ps = np.rint(batch.start_s * PS_PER_S).astype(np.int64)
     elapsed_ps = _or_zero(batch.elapsed_us * PS_PER_US)
     deadline_ps = np.where(np.isnan(batch.deadline_us), 0, start_ps + _or_zero(batch.deadline_us * PS_PER_US))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions by which a run hands out what happens while it lasts."""
+"""The functions to which a run passes its results while it lasts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Columns = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class SimulationProgress:
-    """How far a run has come."""
+    """The progress of a run."""
 
     simulated_s: float
     ended: int

@@ -56,7 +56,7 @@ def lanes(cores: int) -> tuple[Lane, ...]:
 
 
 class RunningLane:
-    """A lane under way. Its output goes to a file, because the output of two lanes at once would be mixed."""
+    """A running lane. Its output goes to a file, because the output of two lanes at once would be mixed."""
 
     def __init__(self, lane: Lane, options: Sequence[str], folder: Path) -> None:
         self._lane, self._options, self._log = lane, options, folder / f"{lane.name}.log"

@@ -68,7 +68,7 @@ def add_retention(parser: argparse.ArgumentParser) -> None:
         type=_or_for_ever(_count),
         default=Retention.most_flows,
         metavar="N",
-        help="how many flow records to keep at most, whatever their age (default 1000000)",
+        help="how many flow records to keep at most, of any age (default 1000000)",
     )
 
 

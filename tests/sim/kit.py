@@ -9,12 +9,9 @@ net.port(net.towards[2]).most_bytes
 
 from __future__ import annotations
 
-import ctypes
 import struct
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +35,6 @@ PAYLOAD, HEADER = 1448, 66
 FRAME = PAYLOAD + HEADER
 FINISHED, KILLED, ENDED, UNFINISHED = range(4)
 TAGS = 62
-CORE = Path(__file__).parents[2] / "simulator" / "core"
 _RECORD = struct.Struct("=7Q18I")
 """struct sl_window_record, the fields of Window."""
 
@@ -316,45 +312,6 @@ def leaf_spine(
         for leaf in range(leaves):
             net.route(leaves + spine, hosts[leaf], [net.add_port(core_link, leaf)])
     return net
-
-
-def blocked(timeouts: int, **settings: Any) -> Net:
-    """A Reno flow with a window of 64, six round trips after it was blocked.
-
-    Three flows of a higher priority take the whole link for some milliseconds. In that time the Reno flow has
-    `timeouts` timeouts by RFC 6298.
-    """
-    given = {"initial_window": 64, "max_window": 64, "rto_min_ps": MS, "tags_deadlines": True}
-    net = single(
-        5,
-        transport(control=core.Control.reno, **given, **settings),
-        up=Link(100 * GBIT, 25 * US),
-        down=Link(10 * GBIT, 25 * US),
-    )
-    net.fabric.set_queue_of(net.towards[4], priority_map())
-    begin, trip = MS, 100 * US
-    end = begin + (2**timeouts - 1) * MS + MS // 2
-    net.flow(0, 4, 10**9, **as_priority(7, 0))
-    for source in (1, 2, 3):
-        net.flow(source, 4, 1, begin, until_ps=end, **as_priority(0, begin))
-    net.run(end + 6 * trip)
-    return net
-
-
-def compiled(source: Path, folder: Path) -> ctypes.CDLL:
-    """Compile C++ that belongs to a test into a library, with the checks for undefined behaviour."""
-    library = folder / source.with_suffix(".so").name
-    flags = [
-        f"-I{CORE}",
-        "-std=c++20",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-fsanitize=undefined",
-        "-fno-sanitize-recover=all",
-    ]
-    subprocess.run(["c++", *flags, "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
-    return ctypes.CDLL(str(library))
 
 
 def as_priority(priority: int, start_ps: int) -> dict[str, int]:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sim import kit
+from tests.sim.probes import compiled
 
 PROBE = Path(__file__).with_name("calendar_probe.cpp")
 SLOTS = 2**12
@@ -27,7 +27,7 @@ RunScript = Callable[[int, list[int]], list[tuple[int, int]]]
 def run_script(tmp_path_factory: pytest.TempPathFactory) -> RunScript:
     """Return the events that were taken, and their times. The probe is compiled with the checks
     for undefined behaviour."""
-    function = kit.compiled(PROBE, tmp_path_factory.mktemp("probe")).sluice_run_script
+    function = compiled(PROBE, tmp_path_factory.mktemp("probe")).sluice_run_script
     pointer = ctypes.POINTER(ctypes.c_int64)
     function.argtypes = [ctypes.c_int64, ctypes.c_int64, pointer, pointer, pointer]
     function.restype = ctypes.c_int64

@@ -12,7 +12,7 @@ from pathlib import Path
 import nanobind
 import pytest
 
-from tests.sim.kit import CORE
+from tests.sim.probes import CORE
 
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 ROW = re.compile(r"^\| `([a-z/]+)` \|.*\| ([^|]+) \|$", re.MULTILINE)

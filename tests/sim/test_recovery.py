@@ -9,6 +9,7 @@ import pytest
 
 from simulator import _fabric as core
 from tests.sim import kit
+from tests.sim.bottleneck import blocked
 from tests.sim.kit import FRAME, GBIT, HEADER, MS, NS, PAYLOAD, US, Link, S, serialisation
 
 HOST_BPS, PORT_BPS = 10 * GBIT, 12 * GBIT
@@ -232,6 +233,6 @@ def test_slow_start_ends_at_half_of_the_window_before_the_first_timeout(timeouts
     A flow with a window of 64 is blocked for some milliseconds. After any number of timeouts, it
     is soon back at 32, and then grows by one packet a round trip.
     """
-    net = kit.blocked(timeouts)
+    net = blocked(timeouts)
     assert net.fabric.unfinished()["timeouts"].tolist() == [timeouts]
     assert 32 <= net.sender(0)["cwnd"] < 40

@@ -13,7 +13,9 @@ import pytest
 
 from simulator import _fabric as core
 from tests.sim import kit
+from tests.sim.bottleneck import blocked
 from tests.sim.kit import FRAME, GBIT, PAYLOAD, US, Link, serialisation
+from tests.sim.probes import compiled
 
 PROBE = Path(__file__).with_name("reordering_probe.cpp")
 LEAVES, ARRIVES, ARRIVES_AGAIN, RECOVERY_ENDS, NOTHING = range(5)
@@ -29,7 +31,7 @@ Play = Callable[[Sequence[Step]], list[tuple[int, int]]]
 @pytest.fixture(scope="module")
 def play(tmp_path_factory: pytest.TempPathFactory) -> Play:
     """Play steps on the reordering window, which is compiled with the checks for undefined behaviour."""
-    function = kit.compiled(PROBE, tmp_path_factory.mktemp("probe")).sluice_reordering
+    function = compiled(PROBE, tmp_path_factory.mktemp("probe")).sluice_reordering
     pointer = ctypes.POINTER(ctypes.c_int64)
     function.argtypes = [ctypes.c_int64, pointer, pointer, pointer]
 
@@ -154,7 +156,7 @@ def test_a_window_reduced_for_a_needless_timeout_is_given_back(timeouts: int) ->
     Only one packet for each timeout, and a probe, are retransmitted. Without Eifel, a whole window
     is (test_recovery).
     """
-    net = kit.blocked(timeouts, recovers_as_linux=True)
+    net = blocked(timeouts, recovers_as_linux=True)
     unfinished = net.fabric.unfinished()
     assert net.sender(0)["cwnd"] == 64
     assert unfinished["timeouts"][0] >= min(timeouts, 2), "a probe takes the place of one"

@@ -55,7 +55,7 @@ def test_many_dashboards_leave_room_for_agents(server: Server, listeners: Listen
         assert answer.json() == {"accepted": 1, "known": 0}
     wait_until(
         lambda: all(n > b + 1 for n, b in zip(frames, before, strict=True)),
-        "frames go on",
+        "frames arrive",
         timeout_s=PATIENCE_S,
     )
 
@@ -111,14 +111,14 @@ def test_kill_9__amid_deliveries_no_record_is_lost_or_doubled(server: Server, en
         def reached(goal: int = goal) -> bool:
             return len(all_flows(engine)) >= goal or not any(thread.is_alive() for thread in threads)
 
-        wait_until(reached, "deliveries go on", timeout_s=PATIENCE_S)
+        wait_until(reached, "deliveries continue", timeout_s=PATIENCE_S)
         server.kill()
         kills += 1
         server.start()
     for thread in threads:
         thread.join(3 * PATIENCE_S)
     assert failures == []
-    assert kills >= 2, "the deliveries were over before the server could be killed amid them"
+    assert kills >= 2, "the deliveries ended before the server could be killed twice"
     kept = [flow.id for flow in all_flows(engine)]
     assert len(kept) == len(set(kept))
     assert set(kept) == {f"{s}.{b}.{i}" for s in range(senders) for b in range(batches) for i in range(size)}

@@ -18,8 +18,8 @@ from tools.reference.markdown import code, fence, page, sentence, table
 COLUMN_HEADINGS = ("column", "type", "meaning")
 
 _INTRODUCTION = """\
-`sluice run FILE --out DIR` writes a bundle: a folder that says what was run, on what, and what came out. A folder with
-`summary.json` is complete, because that file is written last.
+`sluice run FILE --out DIR` writes a bundle: a folder with the scenario, the versions that ran it, and the results. A
+folder with `summary.json` is complete, because that file is written last.
 
 | file | content |
 | --- | --- |

@@ -129,7 +129,7 @@ def _workload() -> list[str]:
         _WORKLOAD,
         "### Workload: random flows",
         table(HEADINGS, [row(one) for one in entries(RandomKeys)]),
-        table(("pattern", "who sends to whom"), [(code(name), _PATTERNS[name]) for name in PATTERNS]),
+        table(("pattern", "senders and receivers"), [(code(name), _PATTERNS[name]) for name in PATTERNS]),
         "#### A part of `mix`",
         keys_of(MixKeys),
         "#### `[workload.shift]`",

@@ -37,9 +37,9 @@ FIGURES = {"long_mean": "mean", "long_p99": "p99"}
 PAPER = {"long_mean": "−27.1 … −46.7 %", "long_p99": "−24 … −45.8 %"}
 NO_INCREASE, CLEARLY = 0.02, -0.02
 EXPLANATION = (
-    "a flow of exactly 1000 KB never leaves the top queue, and with either threshold all long flows share"
-    " one FIFO; the short ones carry 3.8 % of the bytes. Where headers count, a long flow's last packets "
-    "fall below all the others' first 1000 KB: then they wait, and the paper's gain appears"
+    "a flow of exactly 1000 KB never leaves the top queue. With either threshold all long flows share "
+    "one FIFO, and the short ones carry 3.8 % of the bytes. If headers count, a long flow's last packets "
+    "go below the first 1000 KB of all others. Then they wait, and the paper's gain appears"
 )
 
 

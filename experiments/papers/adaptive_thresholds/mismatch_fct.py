@@ -69,8 +69,8 @@ COMPARISONS = (
         "long_mean",
         "0.53 … 0.73",
         0.95,
-        "short flows carry 3.8 % of the bytes, and the queue conserves work: their priority changes the time of "
-        "long flows by at most that share; with either threshold the long flows share one FIFO",
+        "short flows carry 3.8 % of the bytes, and the queue conserves work. So their priority changes the time of "
+        "long flows by at most that share. With either threshold the long flows share one FIFO",
     ),
     Comparison("small mean against the optimal threshold", FROM_1KB, "pias-10KB", "small_mean", "same", 1.15),
     Comparison("small mean against DCTCP", FROM_1KB, "dctcp", "small_mean"),

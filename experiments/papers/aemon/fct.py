@@ -31,8 +31,8 @@ SCHEMES = (*SLIDES, OURS, "pias-optimal", "pfabric")
 AS_CLAIMED = 0.6
 """The greatest ratio of Aemon's average to PIAS's that counts as "about -45.1 %"."""
 SAME = (
-    "for flows without a deadline UCP is DCTCP, and deadline flows take more than their share near the deadline: "
-    "the same within 1 %"
+    "for flows without a deadline UCP is DCTCP. Deadline flows take more than their share near the deadline. "
+    "The two effects leave a difference below 1 %"
 )
 COLUMNS = {
     "all mean, us": ALL,
@@ -69,8 +69,8 @@ def claims_of(runs: Runs) -> list[Claim]:
     plain = {scheme: runs.ratio_by_load(PLAIN, scheme, "pias") for scheme in SCHEMES}
     why = (
         f"under this traffic not even shortest-remaining-first with known sizes has less than "
-        f"{min(bound.values()):.2f} of PIAS's average; what Aemon takes from some flows it gives "
-        "to flows without deadlines"
+        f"{min(bound.values()):.2f} of PIAS's average. Aemon gives flows without deadlines what it takes "
+        "from deadline flows"
     )
     holds = max(overall.values()) <= AS_CLAIMED
     return [

@@ -52,8 +52,8 @@ PANELS = (
     Panel("with a deadline", TIMED, "mean FCT (ms)", 1e-3),
 )
 FLOOR = (
-    "more than half of the missed deadlines are impossible, nearly all others need 2 to 10 Gb/s, and the "
-    "schemes differ by some ten flows of 9,000. Under web search Aemon misses least (aemon_fct)"
+    "more than half of the missed deadlines are impossible, and nearly all others need 2 to 10 Gb/s. The "
+    "schemes differ by about ten of 9,000 flows. Under web search Aemon misses the fewest (aemon_fct)"
 )
 
 ByLoad = Mapping[float, float]

@@ -21,8 +21,8 @@ SCENARIO = Path(__file__).parents[2] / "checks" / "scheme_tour" / "tour.toml"
 DEADLINES = {"deadlines.min": "400ms", "deadlines.max": "2s"}
 """As in aemon_fct: 15 to 75 times the mean flow's time on an idle link."""
 IN_TIME = (
-    "2LPS promotes a deadline flow by urgency, so that it ends shortly before its deadline: its FCT follows the "
-    "deadline, and the average over all flows with it"
+    "2LPS promotes a deadline flow by urgency, so that it ends shortly before its deadline. So its FCT depends on "
+    "the deadline, and so does the average over all flows"
 )
 
 

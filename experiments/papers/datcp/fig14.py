@@ -41,7 +41,7 @@ TITLES = {
     "untold": "ECN, no deadlines declared",
 }
 B_SUSPENDED = (
-    "A gets the rate that it needs, B never does. So B's urgency rises without effect, and Algorithm 2 suspends B, "
+    "A gets the rate that it needs, B never does. So B's urgency rises without effect. Algorithm 2 suspends B "
     "before its precedence is high enough to protect it"
 )
 

@@ -65,10 +65,10 @@ LINES = {
     "fish": Line("FISH: both", line_of("fish").colour),
 }
 EXPLANATION = (
-    "a FIFO serves a flow by its window: a first window passes in the time of the queue, whatever"
-    " it holds. Taking turns serves every flow alike, a packet a round; with many flows in the first "
-    "priority (up to 1.3 MB of each) the longer of the small ones take longer. Turns win where others' "
-    "large windows wait in the queue: if all start at once and the buffer has room"
+    "a FIFO serves a flow by its window: a first window of any size passes in the time of the queue. "
+    "Taking turns serves every flow alike, a packet a round. With many flows in the first priority (up to "
+    "1.3 MB of each), the longer of the small ones take longer. Turns win if the large windows of others "
+    "wait in the queue, because all start at once and the buffer has room"
 )
 
 

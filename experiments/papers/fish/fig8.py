@@ -21,8 +21,8 @@ BURST = "0.01ms"
 IN_BURST = {240: "worse", 480: "−1.8 %", 960: "−8.2 %"}
 """Capacity → the paper's value."""
 EXPLANATION = (
-    "taking turns costs the longer of the small flows more than it gives the shortest, and all flows that are open at "
-    "once have packets in a port together: more of them find it full (see fish_fig6)"
+    "taking turns costs the longer of the small flows more than it gives the shortest. All active flows have "
+    "packets in a port together, so more of them find it full (see fish_fig6)"
 )
 
 

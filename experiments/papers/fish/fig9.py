@@ -22,8 +22,8 @@ FIGURES = ("medium_mean", "large_mean")
 PAPER, LIMIT = "within 3.8 %", 0.038
 EXPLANATION = (
     "the shares cause it: a lower priority's share lets a flow's later packets overtake its earlier ones "
-    "above, three of which count as a loss: 600 needless retransmissions in 800 flows. With strict "
-    "priorities, or if only timeouts show losses (as in PIAS's scripts), the difference is gone"
+    "in a higher priority. Three of them count as a loss, which gives 600 needless retransmissions in 800 "
+    "flows. With strict priorities, or if only timeouts show losses (as in PIAS's scripts), the difference is gone"
 )
 
 

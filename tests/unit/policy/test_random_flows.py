@@ -196,7 +196,7 @@ def test_trace__times_sizes_and_senders_are_the_files() -> None:
     flows = columns(TraceWorkload(trace, "h2", 3))
     np.testing.assert_allclose(flows["start_s"], [0.001, 0.0035, 0.0035])
     assert flows["bytes"].tolist() == [10 * 1024, 20 * 1024, 1024]
-    assert flows["src"].tolist() == [0, 3, 2], "the hosts beside h2, in order"
+    assert flows["src"].tolist() == [0, 3, 2], "the hosts besides h2, in order"
     assert set(flows["dst"]) == {1}
     assert columns(TraceWorkload(trace, "h2", 2, scale=0.5))["bytes"].tolist() == [5 * 1024, 10 * 1024]
 
