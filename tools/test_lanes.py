@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run all tests, in two lanes that share the machine. Options are passed to each pytest.
+"""Run all tests, in lanes that share the machine. Options are passed to each pytest.
 
 The real-time lane has the tiers kernel, net, web and pg. They mostly wait, so several of their files run at once.
-Tests that are marked `alone` measure times or rates, so they follow one by one. The processor lane has the tiers unit,
-sim and api. It has the lowest priority, and uses the CPU time that the other lane leaves.
+Tests that are marked `alone` measure times or rates, so they follow one by one. The processor lane has the tiers unit
+and sim. With the lane api it has the lowest priority, and uses the CPU time that the real-time lane leaves.
 """
 
 from __future__ import annotations
@@ -49,14 +49,16 @@ class Lane:
 def lanes(cores: int) -> tuple[Lane, ...]:
     """The lanes for a machine with so many cores."""
     together = ("-n", str(FILES_AT_ONCE), "--dist", "loadfile", "-m", "not alone", *REAL_TIME)
+    computing = ("-n", str(cores), "--dist", "worksteal", "-m", "not alone", *PROCESSOR)
     return (
-        Lane("real time", 0, (together, ("-m", "alone", *REAL_TIME))),
-        Lane("processor", 19, (("-n", str(cores), "--dist", "worksteal", *PROCESSOR), API)),
+        Lane("real time", 0, (together, ("-m", "alone", *REAL_TIME, *PROCESSOR))),
+        Lane("processor", 19, (computing,)),
+        Lane("api", 19, (API,)),
     )
 
 
 class RunningLane:
-    """A running lane. Its output goes to a file, because the output of two lanes at once would be mixed."""
+    """A running lane. Its output goes to a file, because the output of several lanes at once would be mixed."""
 
     def __init__(self, lane: Lane, options: Sequence[str], folder: Path) -> None:
         self._lane, self._options, self._log = lane, options, folder / f"{lane.name}.log"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -90,7 +91,8 @@ class Receiver:
         return self
 
     def result(self) -> Received:
-        """Wait for the receiver's end. Raises CommandFailed with its output if no packet came."""
+        """End the receiver when its packets end. Raises CommandFailed with its output if no packet came."""
+        self._process.send_signal(signal.SIGUSR1)
         code = self._process.wait(RESULT_S)
         if code:
             raise CommandFailed(_PROBE, code, self._log.read_text())

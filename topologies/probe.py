@@ -4,15 +4,18 @@
     python -m topologies.probe send 10.0.0.2 --tags 7 8 --ecn 2 --count 100 --bytes 1000
     python -m topologies.probe receive --idle-s 0.5
 
-`receive` prints "ready", and at the end one line of JSON (`Received`). Both end by themselves.
+`send` ends by itself. `receive` prints "ready". Once it has SIGUSR1 and packets stop, it prints one line of JSON
+(`Received`) and ends.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -84,7 +87,9 @@ def set_tos(out: socket.socket, tos: int) -> None:
 
 
 def receive(idle_s: float) -> Received:
-    """Count packets until none has come for `idle_s`. Raises TimeoutError if no first packet comes."""
+    """Count packets until SIGUSR1 has come and no packet comes for `idle_s`. Raises TimeoutError without a packet."""
+    all_sent = threading.Event()
+    signal.signal(signal.SIGUSR1, lambda *_: all_sent.set())
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as inbox:
         inbox.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BYTES)
         inbox.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
@@ -92,12 +97,12 @@ def receive(idle_s: float) -> Received:
         inbox.bind(("::", PORT))
         print("ready", flush=True)
         inbox.settimeout(FIRST_PACKET_S)
-        return _tally(inbox, idle_s)
+        return _tally(inbox, idle_s, all_sent)
 
 
-def _tally(inbox: socket.socket, idle_s: float) -> Received:
+def _tally(inbox: socket.socket, idle_s: float, all_sent: threading.Event) -> Received:
     seen = Received()
-    for size_bytes, tos, header_bytes in _datagrams(inbox):
+    for size_bytes, tos, header_bytes in _datagrams(inbox, all_sent):
         seen.last_ns = time.monotonic_ns()
         seen.packets += 1
         seen.tos[tos] = seen.tos.get(tos, 0) + 1
@@ -111,13 +116,15 @@ def _tally(inbox: socket.socket, idle_s: float) -> Received:
     return seen
 
 
-def _datagrams(inbox: socket.socket) -> Iterator[tuple[int, int, int]]:
-    """Yield payload size, TOS byte and header size of each datagram, until the socket's timeout."""
+def _datagrams(inbox: socket.socket, all_sent: threading.Event) -> Iterator[tuple[int, int, int]]:
+    """Yield payload size, TOS byte and header size of each datagram, until a timeout of the socket after `all_sent`."""
     while True:
         try:
             payload, control, _, source = inbox.recvmsg(2048, 64)
         except TimeoutError:
-            return
+            if all_sent.is_set():
+                return
+            continue
         tos = next(
             (int.from_bytes(value, sys.byteorder) for level, kind, value in control if _is_tos(level, kind)),
             0,

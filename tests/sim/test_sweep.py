@@ -150,7 +150,7 @@ def test_sweep__a_killed_point_does_not_pass_for_a_finished_one(scenario: Path, 
     finally:
         stop(process)
     text = (tmp_path / "log").read_text()
-    assert f"failed: {point}: its process ended without a word" in text
+    assert f"failed: {point}: its process ended without a message" in text
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -228,7 +228,7 @@ def test_snakemake_alone__runs_the_same_points_and_finds_them_done(scenario: Pat
 def test_run_points__from_python_with_progress(scenario: Path, tmp_path: Path) -> None:
     from sluice.runs.files import read_document
 
-    scenario.write_text(SCENARIO.format(flows=20_000))
+    scenario.write_text(SCENARIO.format(flows=5_000))
     wanted = points(read_document(scenario), seeds=[1, 2])
     seen: list[SweepProgress] = []
     outcome = run_points(wanted, tmp_path / "out", jobs=1, report=seen.append)
@@ -238,7 +238,7 @@ def test_run_points__from_python_with_progress(scenario: Path, tmp_path: Path) -
     assert (seen[-1].finished, seen[-1].points, seen[-1].remaining_s) == (2, 2, 0)
     under_way = [status for progress in seen for status in progress.running.values() if status.done]
     assert all(len(progress.running) <= 1 for progress in seen)
-    assert {status.flows for status in under_way} == {20_000}
+    assert {status.flows for status in under_way} == {5_000}
 
 
 def _flows_done(out: Path, point: str) -> bool:

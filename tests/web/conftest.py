@@ -129,8 +129,9 @@ def traffic(server: Server, engine: Engine) -> Iterator[None]:
     stop(process)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Return Chromium. Playwright keeps an event loop in this thread, so it ends with the file: others use asyncio."""
     if not CHROMIUM.exists():
         pytest.skip(f"{CHROMIUM} is missing; on Debian: apt-get install chromium")
     playwright_api = pytest.importorskip(

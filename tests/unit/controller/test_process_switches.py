@@ -70,6 +70,7 @@ def slowly(frame: Frame) -> bytes | None:
     return None
 
 
+@pytest.mark.alone
 def test_a_switch_that_answers_after_two_seconds_delays_no_other(tmp_path: Path, live: Starter) -> None:
     """The controller polls the slow switch as often as it answers, and the others at their interval."""
     with controller_process(tmp_path, leaf_spine()) as controller:

@@ -20,6 +20,7 @@ def test_sent_packets__of_the_interface() -> None:
     assert port_gaps.sent_packets(DEV.format(bytes=10**9, packets=77), "s1-eth1") == 77
 
 
+@pytest.mark.alone
 def test_port_gaps__sees_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "dev"
     file.write_text(DEV.format(bytes=0, packets=0))
