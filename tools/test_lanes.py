@@ -24,7 +24,7 @@ REAL_TIME = ("tests/kernel", "tests/net", "tests/web", "tests/pg")
 PROCESSOR = ("tests/unit", "tests/sim")
 API = ("tests/api",)
 """Its cases are computed from the API's document when pytest collects them, so they have a pytest of their own."""
-FILES_AT_ONCE = 3
+FILES_AT_ONCE = 2
 """Test files of the real-time lane: more would disturb each other on two cores."""
 NO_TESTS = 5
 """Exit code of pytest if its options select no test."""

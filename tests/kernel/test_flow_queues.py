@@ -109,6 +109,7 @@ def test_without_flow_queues_a_priority_is_first_in_first_out(port: Port) -> Non
     assert port.receive(80) == sent
 
 
+@pytest.mark.alone
 def test_a_third_finds_its_own_and_all_three_take_turns(port: Port) -> None:
     port.flow_queues(8)
     for flow in (1, 2, 3):

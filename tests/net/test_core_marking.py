@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from policy.behaviour import PortBehaviour
 from tests.net.conftest import install
 from topologies import measure
@@ -18,6 +20,7 @@ def marked(bed: Testbed, port: str) -> int:
     return sum(queue.marked for queue in bed.port_counters(port))
 
 
+@pytest.mark.alone
 def test_only_the_ports_whose_threshold_is_exceeded_mark(start_testbed: Callable[..., Testbed]) -> None:
     """Two hosts overload the core link and a host's link. Only the port with the lower threshold marks."""
     rates = {"host_rate_bps": 20_000_000, "core_rate_bps": 20_000_000}

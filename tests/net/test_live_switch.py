@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from experiments.checks.live_switch.run import EXPERIMENT, TAKES_S, run_seed
 from experiments.kit.main import read_command
 from policy.records import FINISHED
@@ -12,6 +14,7 @@ from policy.records import FINISHED
 SCHEMES = ["pias", "fish", "dctcp", "sluice", "karuna", "tcp"]
 
 
+@pytest.mark.alone
 def test_no_flow_fails_and_the_port_sends_on(tmp_path: Path) -> None:
     """Flow queues and shares come and go, and congestion controls and marking change."""
     argv = ["--schemes", *SCHEMES, "--every", "3", "--out", str(tmp_path)]

@@ -160,6 +160,7 @@ def test_the_machines_settings_stay(testbed: Testbed) -> None:
     assert int(Path("/proc/sys/net/core/wmem_default").read_text()) < packet_sockets.SEND_BYTES
 
 
+@pytest.mark.timing(stall_ms=50)
 def test_counters_advance_every_100_ms(testbed: Testbed) -> None:
     sender = Sender("h2", "10.0.0.1", tags=(3,), pause_s=0.002)
     with measure.Receiver(testbed, "h1", idle_s=2.0), measure.sending(testbed, sender):
@@ -168,6 +169,7 @@ def test_counters_advance_every_100_ms(testbed: Testbed) -> None:
     assert gaps_s[-1] < 0.25
 
 
+@pytest.mark.timing(stall_ms=50)
 def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected(
     start_testbed: Callable[..., Testbed],
 ) -> None:
@@ -181,6 +183,7 @@ def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected(
         assert set(bed.port_agent_state().attached) == {port.interface for port in bed.topology.ports}
 
 
+@pytest.mark.timing(stall_ms=50)
 def test_leaf_spine__a_hop_is_fast_even_with_many_ports(
     start_testbed: Callable[..., Testbed],
 ) -> None:
