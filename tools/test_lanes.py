@@ -2,8 +2,8 @@
 """Run all tests, in lanes that share the machine. Options are passed to each pytest.
 
 The real-time lane has the tiers kernel, net, web and pg. They mostly wait, so several of their files run at once.
-Tests that are marked `alone` measure times or rates, so they follow one by one. The processor lane has the tiers unit
-and sim. With the lane api it has the lowest priority, and uses the CPU time that the real-time lane leaves.
+Tests that are marked `alone` measure times or rates, so they follow one by one, and the tier api comes last. The
+processor lane has the tiers unit and sim. It has the lowest priority, and uses the CPU time that the other lane leaves.
 """
 
 from __future__ import annotations
@@ -51,9 +51,8 @@ def lanes(cores: int) -> tuple[Lane, ...]:
     together = ("-n", str(FILES_AT_ONCE), "--dist", "loadfile", "-m", "not alone", *REAL_TIME)
     computing = ("-n", str(cores), "--dist", "worksteal", "-m", "not alone", *PROCESSOR)
     return (
-        Lane("real time", 0, (together, ("-m", "alone", *REAL_TIME, *PROCESSOR))),
+        Lane("real time", 0, (together, ("-m", "alone", *REAL_TIME, *PROCESSOR), API)),
         Lane("processor", 19, (computing,)),
-        Lane("api", 19, (API,)),
     )
 
 

@@ -22,7 +22,7 @@ from tests.web.synthetic import Network, fill
 from webui.app import create_app
 
 TOKEN = "the-token"
-EXAMPLES = 40
+EXAMPLES = 20
 
 
 def configuration() -> schemathesis.Config:
