@@ -36,6 +36,8 @@ from tests.kernel.controls import private_build, private_name
 from tests.kernel.htb import sent_and_backlog_bytes
 from tests.kernel.lab import Namespace, dial, listen, send_and_receive
 
+pytestmark = pytest.mark.alone
+
 CONTROL = private_name()
 CE = 3
 
@@ -88,7 +90,6 @@ def observe(bell: Dumbbell, some: Flows, duration_s: float) -> Window:
     return Window(sent * 8 / took_s / RATE_BPS, idle_cpu, real, virtual)
 
 
-@pytest.mark.alone
 def test_two_flows_keep_the_link_full_and_the_queue_near_k(dumbbell: Dumbbell) -> None:
     two = flows(dumbbell, 2)
     two.run(1.0)  # slow start
@@ -207,7 +208,6 @@ def test_without_marks_the_window_grows_until_the_buffer_is_full_and_losses_halv
     assert goodput > 0.85 * RATE_BPS, "a loss costs half a window, not a timeout"
 
 
-@pytest.mark.alone
 def test_a_lower_k_gives_a_shorter_queue(dumbbell: Dumbbell) -> None:
     means = []
     for k_bytes in (50_000, 150_000):

@@ -395,7 +395,7 @@ def test_garbage_on_the_port_does_no_harm(network: Controlled) -> None:
     assert "policy-applied" in kinds
 
 
-@pytest.mark.timing(stall_ms=50)
+@pytest.mark.alone
 def test_a_stopped_controller_ends_at_once_and_records_its_switches_as_gone(network: Controlled) -> None:
     began = time.monotonic()
     assert network.controller is not None

@@ -136,7 +136,7 @@ def namespaces_in_use() -> set[str | None]:
     return {processes.namespace(pid, "net") for pid in processes.process_ids()}
 
 
-def testbed_interfaces() -> list[str]:
+def interfaces_of_testbeds() -> list[str]:
     """Return a testbed's interfaces in the root namespace, where there must be none."""
     names = [path.name for path in Path("/sys/class/net").iterdir()]
     return [name for name in names if re.fullmatch(r"[hs]\d+(-eth\d+)?|ovs-(netdev|system)", name)]
@@ -154,7 +154,7 @@ def test_start_and_stop_again_and_again_leaves_nothing(tmp_path: Path) -> None:
         bed.stop()
         assert leftovers(str(tmp_path)) == [], round_
         assert not spaces & namespaces_in_use()
-    assert testbed_interfaces() == []
+    assert interfaces_of_testbeds() == []
 
 
 _STARTER = """
@@ -186,7 +186,7 @@ def test_the_starter_killed__nothing_is_left(tmp_path: Path) -> None:
     starter.stdout.close()
     wait_until(lambda: leftovers(str(run_dir)) == [], "the testbed's processes are gone")
     wait_until(lambda: not spaces & namespaces_in_use(), "the testbed's namespaces are gone")
-    assert testbed_interfaces() == []
+    assert interfaces_of_testbeds() == []
     assert list(temporary.iterdir()) == []
 
 
