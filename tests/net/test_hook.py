@@ -36,7 +36,7 @@ def _lacking() -> str:
     return ""
 
 
-pytestmark = [pytest.mark.net, pytest.mark.skipif(bool(_lacking()), reason=_lacking())]
+pytestmark = [pytest.mark.net, pytest.mark.alone, pytest.mark.skipif(bool(_lacking()), reason=_lacking())]
 
 DECLARE = (
     "import socket, struct; s = socket.socket();"
