@@ -19,7 +19,7 @@ from typing import Any
 from dataplane import build
 from dataplane.libbpf import failure, ffi, lib
 from dataplane.loader import Program, load, open_object
-from dataplane.port import PortSettings
+from dataplane.port_settings import PortSettings
 
 REPEAT = 200_000
 ROUNDS = 5

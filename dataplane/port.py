@@ -20,15 +20,10 @@ from dataplane import flow_queues, iterators
 from dataplane.flow_queues import QUEUES, SUB_QUEUES
 from dataplane.libbpf import ATTACH_RAW_TRACEPOINT
 from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
+from dataplane.port_settings import PortSettings
 from policy.agents import QueueCounters
-from policy.errors import FieldError, SluiceError
-from policy.marking import PHANTOM_PERCENT
+from policy.errors import SluiceError
 
-MAX_BYTES = 2_000_000_000
-"""Largest buffer and marking threshold that laws/mark.h models."""
-
-_SETTINGS = "=7QIxxxx"
-"""struct sl_vq_settings; struct sl_dqs_settings."""
 _STATE = "=QQQQIxxxx"
 """Backlog, time, phantom queue, time that the port was late, lock."""
 _LEVEL_PER_BYTE = 8 * 10**9
@@ -41,67 +36,6 @@ _DEPARTURES = struct.Struct(f"={SUB_QUEUES}Q{SUB_QUEUES}III")
 _DQS = struct.Struct("=QQIIIxxxx")
 """struct sl_dqs_queue: flow, time it became empty, waiting packets, packets up to the last guest's, assigned."""
 _NAMESPACE = Path("/proc/thread-self/ns/net")
-
-
-@dataclass(frozen=True)
-class PortSettings:
-    """Settings of one port. The virtual queue drains at `rate_bps`, which should be the real rate of the port's HTB."""
-
-    rate_bps: int
-    """0: the port neither marks nor drops."""
-    mark_bytes: int | None
-    """K, or min of the ramp. A packet that finds a larger backlog is (on a ramp: may be) marked. None: no marks."""
-    buffer_bytes: int
-    """The port drops a packet that does not fit within this limit."""
-    mark_max_bytes: int | None = None
-    """Max of the ramp. Above it every packet is marked, from min to max with linear probability. None: no ramp."""
-    phantom_mark_bytes: int | None = None
-    """A packet that finds a larger phantom queue is marked. None: there is no phantom queue."""
-    phantom_percent: int = PHANTOM_PERCENT
-    """The phantom queue drains at this share of `rate_bps`."""
-    sub_queues: int | None = None
-    """Flow queues in each priority. None: a priority is one queue."""
-    release_ns: int = 0
-    """An empty flow queue stays assigned to its flow for this time."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.rate_bps < 1 << 64:
-            raise FieldError("rate_bps", f"must be from 0 to 2^64 - 1, not {self.rate_bps}")
-        if self.mark_bytes is not None and not 0 < self.mark_bytes <= MAX_BYTES:
-            raise FieldError("mark_bytes", f"must be None or from 1 to {MAX_BYTES}, not {self.mark_bytes}")
-        if not 0 < self.buffer_bytes <= MAX_BYTES:
-            raise FieldError("buffer_bytes", f"must be from 1 to {MAX_BYTES}, not {self.buffer_bytes}")
-        self._check_ramp()
-        self._check_phantom()
-        if self.sub_queues is not None and not 1 <= self.sub_queues <= SUB_QUEUES:
-            raise FieldError("sub_queues", f"must be None or from 1 to {SUB_QUEUES}, not {self.sub_queues}")
-        if not 0 <= self.release_ns < 1 << 64:
-            raise FieldError("release_ns", f"must be from 0 to 2^64 - 1, not {self.release_ns}")
-
-    def _check_ramp(self) -> None:
-        if self.mark_max_bytes is None:
-            return
-        if self.mark_bytes is None:
-            raise FieldError(
-                "mark_max_bytes", "is the upper end of a ramp: set mark_bytes, the lower end, too"
-            )
-        if not self.mark_bytes < self.mark_max_bytes <= MAX_BYTES:
-            problem = f"must be above mark_bytes, {self.mark_bytes}, and up to {MAX_BYTES}"
-            raise FieldError("mark_max_bytes", f"{problem}, not {self.mark_max_bytes}")
-
-    def _check_phantom(self) -> None:
-        threshold = self.phantom_mark_bytes
-        if threshold is not None and not 0 < threshold <= MAX_BYTES:
-            raise FieldError("phantom_mark_bytes", f"must be None or from 1 to {MAX_BYTES}, not {threshold}")
-        if not 1 <= self.phantom_percent <= 100:
-            raise FieldError("phantom_percent", f"must be from 1 to 100, not {self.phantom_percent}")
-
-    def pack(self) -> bytes:
-        """Return the settings as struct port_settings of bpf/port.h."""
-        phantom_rate_bps = self.rate_bps * self.phantom_percent // 100 if self.phantom_mark_bytes else 0
-        backlog = (self.rate_bps, self.mark_bytes or 0, self.buffer_bytes, self.mark_max_bytes or 0)
-        phantom = (phantom_rate_bps, self.phantom_mark_bytes or 0)
-        return struct.pack(_SETTINGS, *backlog, *phantom, self.release_ns, self.sub_queues or 0)
 
 
 @dataclass(frozen=True)

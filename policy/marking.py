@@ -18,7 +18,7 @@ _BACKLOG = Whole(1, MAX_BACKLOG_BYTES, "bytes")
 
 @dataclass(frozen=True)
 class PortMarking:
-    """Marking and buffer of one kind of port (edge or core). `dataplane.port.PortSettings` has the same fields."""
+    """Marking and buffer of one kind of port (edge or core). PortSettings of dataplane has the same fields."""
 
     mark_bytes: int | None = entry(
         _BACKLOG,

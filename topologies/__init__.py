@@ -6,13 +6,15 @@ To add a topology, write one file with KIND, Parameters and build(values), and o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from policy.errors import FieldError
 from policy.graph import Topology
-from policy.scenario import Scenario, check_topology
 from topologies import dumbbell, leaf_spine, single
 from topologies.checking import checked
+
+if TYPE_CHECKING:
+    from policy.scenario import Scenario
 
 TOPOLOGIES = {module.KIND: module for module in (single, dumbbell, leaf_spine)}
 
@@ -28,6 +30,8 @@ def build(kind: str, **parameters: Any) -> Topology:
 
 def build_topology(scenario: Scenario) -> Topology:
     """Return the network of a scenario. FieldError names a bad key of [fabric] or what the network lacks."""
+    from policy.scenario import check_topology  # it imports numpy, which no process of a testbed needs
+
     try:
         topology = build(scenario.fabric.topology, **scenario.fabric.parameters)
     except FieldError as error:

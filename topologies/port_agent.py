@@ -20,7 +20,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from dataplane.port import PortProgram, PortSettings
+from dataplane.port import PortProgram
+from dataplane.port_settings import PortSettings
 from policy.agents import AgentSettings, PortHeartbeat, heartbeat_document
 from policy.behaviour import PortBehaviour
 from policy.entries import read, write

@@ -23,6 +23,11 @@ def status_field(pid: int, name: str) -> list[str]:
     return next((line.split()[1:] for line in lines if line.startswith(f"{name}:")), [])
 
 
+def has_ended(pid: int) -> bool:
+    """Return whether a process has ended, even if its parent has not collected it yet."""
+    return status_field(pid, "State")[:1] in ([], ["Z"], ["X"])
+
+
 def namespace(pid: int, kind: str) -> str | None:
     """Return the identity of a process's namespace ("net:[4026531840]"), None if the process is gone or protected."""
     try:

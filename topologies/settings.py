@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dataplane.flow_queues import SUB_QUEUES
-from dataplane.port import PortSettings
+from dataplane.port_settings import PortSettings
 from policy.agents import PortHeartbeat
 from policy.behaviour import PortBehaviour
 from policy.entries import read

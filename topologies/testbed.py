@@ -262,11 +262,11 @@ class Testbed:
 
     def stop(self) -> None:
         """End the testbed. A second call does nothing."""
-        inits = [Path(f"/proc/{pid}") for pid in processes.children(self._process.pid)]
+        inits = processes.children(self._process.pid)
         self._process.kill()
         self._process.wait()
         wait_until(
-            lambda: not any(init.exists() for init in inits),
+            lambda: all(map(processes.has_ended, inits)),
             "the testbed has ended",
             timeout_s=STOP_TIMEOUT_S,
         )

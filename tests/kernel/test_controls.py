@@ -16,7 +16,7 @@ import pytest
 
 from dataplane import laws_cffi
 from dataplane.congestion import register_congestion_control
-from dataplane.port import PortSettings
+from dataplane.port_settings import PortSettings
 from dataplane.sockopt import Attachment
 from dataplane.windows import HAS_DEADLINE, HAS_SIZE, KEPT, SLOW_START, Window, WindowLog
 from hostagent.sockets import FlowFields, Phase, declare, state

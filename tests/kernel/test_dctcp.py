@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dataplane.congestion import CongestionControl, register_congestion_control
-from dataplane.port import PortSettings
+from dataplane.port_settings import PortSettings
 from runtime.wait import wait_until
 from tests.kernel.bottleneck import (
     BUFFER_BYTES,

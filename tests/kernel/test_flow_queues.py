@@ -14,7 +14,8 @@ from itertools import groupby
 import pytest
 
 from dataplane import flow_queues
-from dataplane.port import PortProgram, PortSettings
+from dataplane.port import PortProgram
+from dataplane.port_settings import PortSettings
 from policy.errors import SluiceError
 from runtime.command import CommandFailed
 from runtime.wait import wait_until

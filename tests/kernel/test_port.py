@@ -14,7 +14,8 @@ import pytest
 
 from dataplane.build import compile_source
 from dataplane.loader import open_object
-from dataplane.port import PortProgram, PortSettings
+from dataplane.port import PortProgram
+from dataplane.port_settings import PortSettings
 from policy.errors import FieldError, SluiceError
 from runtime.wait import wait_until
 from tests.kernel.capture import Capture, ones_complement_sum

@@ -13,7 +13,7 @@ from unittest.mock import ANY
 import pytest
 
 import topologies
-from dataplane.port import PortSettings
+from dataplane.port_settings import PortSettings
 from policy.agents import (
     NO_SETTINGS,
     AgentSettings,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import topologies
-from dataplane.port import PortSettings
+from dataplane.port_settings import PortSettings
 from policy.behaviour import PortBehaviour
 from policy.errors import FieldError
 from topologies.settings import Settings, load_start, port_settings, read_json, write_json
