@@ -16,6 +16,8 @@ from typing import IO
 log = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG = 1
+_DEFAULTS = {"OPENBLAS_NUM_THREADS": "1"}
+"""numpy would start a thread for each processor, which spins for a while. No process here multiplies matrices."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -45,7 +47,7 @@ def spawn(
             stdin=stdin,
             stdout=out,
             stderr=subprocess.STDOUT if out else None,
-            env=dict(os.environ, **(env or {})),
+            env={**_DEFAULTS, **os.environ, **(env or {})},
             start_new_session=True,
             preexec_fn=die_with_parent,
             pass_fds=pass_fds,
