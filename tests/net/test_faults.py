@@ -26,7 +26,7 @@ from store.flows import all_flows, count_flows
 from tests.net.scenarios import scenario
 from topologies import build_topology
 
-FLOWS = 900
+FLOWS = 650
 RECOVERY_S = 5.0
 Running = tuple[Stack, list[ScheduledFlow], float]
 VICTIMS = ("web", "controller", "agent-h3", "ovs-vswitchd")
@@ -34,7 +34,7 @@ VICTIMS = ("web", "controller", "agent-h3", "ovs-vswitchd")
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A stack under traffic for about 40 s, its schedule, and its start time."""
+    """A stack under traffic for about 30 s, its schedule, and its start time."""
     mix = [
         {"bytes": "10KB", "share": 0.9, "from": ["h3"]},
         {"bytes": "100KB", "share": 0.1, "from": ["h2", "h4"]},

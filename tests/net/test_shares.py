@@ -21,7 +21,7 @@ from topologies.commands import switches as commands
 from topologies.testbed import Testbed
 
 PORT = "s1-eth1"
-MEASURED_S = 4.0
+MEASURED_S = 3.0
 SETTLED_S = 1.0
 """A class that exceeded its old rate waits for the time of a packet at that rate."""
 

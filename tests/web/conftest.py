@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +105,15 @@ def server(tmp_path: Path) -> Iterator[Server]:
     server.stop()
 
 
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for all tests of a file that leave nothing behind in it."""
+    server = Server(tmp_path_factory.mktemp("shared"))
+    server.start()
+    yield server
+    server.stop()
+
+
 @pytest.fixture
 def engine(server: Server) -> Iterator[Engine]:
     engine = open_store(server.store_url)
@@ -117,13 +127,18 @@ def network(engine: Engine) -> Network:
     return Network(engine)
 
 
-@pytest.fixture
-def traffic(server: Server, engine: Engine) -> Iterator[None]:
-    """Return a network with some history that writes new rows each second."""
-    process = spawn(
-        [sys.executable, "-m", "tests.web.synthetic", "--store", server.store_url, "--history-s", "60"],
-        log_file=server.folder / "synthetic.log",
-    )
+@pytest.fixture(scope="module")
+def busy_server(shared_server: Server) -> Iterator[Server]:
+    """The shared server over a network with some history that writes new rows each second."""
+    with live_network(shared_server):
+        yield shared_server
+
+
+@contextmanager
+def live_network(server: Server) -> Iterator[None]:
+    """Run a network with some history that writes new rows to the server's store each second."""
+    argv = [sys.executable, "-m", "tests.web.synthetic", "--store", server.store_url, "--history-s", "60"]
+    process = spawn(argv, log_file=server.folder / "synthetic.log")
     wait_until(lambda: server.get("policy")["current"], "traffic", timeout_s=PATIENCE_S)
     yield
     stop(process)
@@ -144,8 +159,8 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, server: Server) -> Iterator[Page]:
-    """Open a page in a context of its own. An error on the page, or a request to another server,
+def page(browser: Browser) -> Iterator[Page]:
+    """Open a page in a context of its own. An error on the page, or a request to another machine,
     fails the test."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(PATIENCE_S * 1000)
@@ -156,7 +171,7 @@ def page(browser: Browser, server: Server) -> Iterator[Page]:
     page.on(
         "request",
         lambda request: (
-            None if request.url.startswith((server.url, "data:")) else foreign.append(request.url)
+            None if request.url.startswith(("http://127.0.0.1:", "data:")) else foreign.append(request.url)
         ),
     )
     yield page

@@ -13,7 +13,7 @@ from tests.web.conftest import Server
 pytestmark = pytest.mark.web
 
 
-def test_page__lists_the_endpoints_and_sends_requests(page: Page, server: Server) -> None:
+def test_page__lists_the_endpoints_and_sends_requests(page: Page, shared_server: Server) -> None:
     refused = []
 
     def note(message: ConsoleMessage) -> None:
@@ -21,7 +21,7 @@ def test_page__lists_the_endpoints_and_sends_requests(page: Page, server: Server
             refused.append(message.text)
 
     page.on("console", note)
-    page.goto(f"{server.url}/openapi/")
+    page.goto(f"{shared_server.url}/openapi/")
     endpoint = page.locator("#operations-network-network_health_health_get")
     endpoint.wait_for()
     endpoint.locator("button").first.click()
@@ -33,10 +33,10 @@ def test_page__lists_the_endpoints_and_sends_requests(page: Page, server: Server
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page__has_the_colours_that_the_reader_prefers(
-    page: Page, server: Server, scheme: Literal["light", "dark"]
+    page: Page, shared_server: Server, scheme: Literal["light", "dark"]
 ) -> None:
     page.emulate_media(color_scheme=scheme)
-    page.goto(f"{server.url}/openapi/")
+    page.goto(f"{shared_server.url}/openapi/")
     page.locator(".swagger-ui .info .title").wait_for()
     colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert (colour == "rgba(0, 0, 0, 0)") == (scheme == "light")

@@ -56,8 +56,8 @@ def test_before_anything_has_happened_the_page_says_so(page: Page, server: Serve
     assert figure(page, "policy") == "None yet"
 
 
-def test_values_change_while_rows_arrive(page: Page, server: Server, traffic: None) -> None:
-    open_dashboard(page, server)
+def test_values_change_while_rows_arrive(page: Page, busy_server: Server) -> None:
+    open_dashboard(page, busy_server)
     until(page, "document.querySelectorAll('#topology .switch').length === 6")
     until(page, "document.querySelectorAll('#topology .host').length === 16")
     until(page, "document.querySelector('[data-kpi=small-mean] .value').textContent !== '–'")
@@ -85,10 +85,8 @@ def test_values_change_while_rows_arrive(page: Page, server: Server, traffic: No
     assert page.locator("#topology .link[data-load]:not([data-load=''])").count() > 20
 
 
-def test_history_is_there_at_once_with_its_policy_changes_marked(
-    page: Page, server: Server, traffic: None
-) -> None:
-    open_dashboard(page, server)
+def test_history_is_there_at_once_with_its_policy_changes_marked(page: Page, busy_server: Server) -> None:
+    open_dashboard(page, busy_server)
     until(page, "document.querySelector('#fct-chart').dataset.marks.includes('mlfq-adaptive')")
     marks = attribute(page, "#fct-chart", "data-marks").split()
     assert marks[-4:] == ["tcp", "dctcp", "pias", "mlfq-adaptive"]
@@ -97,8 +95,8 @@ def test_history_is_there_at_once_with_its_policy_changes_marked(
     assert span_s >= 50
 
 
-def test_a_link_is_chosen_by_mouse_and_by_key(page: Page, server: Server, traffic: None) -> None:
-    open_dashboard(page, server)
+def test_a_link_is_chosen_by_mouse_and_by_key(page: Page, busy_server: Server) -> None:
+    open_dashboard(page, busy_server)
     until(page, "document.querySelectorAll('#topology .link').length > 0")
     page.locator('#topology .link[data-port="s2:3"]').dispatch_event("click")
     until(page, "document.querySelector('#queues-port').value === 's2:3'")
@@ -176,11 +174,9 @@ def test_a_demoted_host_is_named_above_everything_and_gone_when_it_is_restored(
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (820, 1180), (390, 844)])
-def test_nothing_is_cut_off_at_the_side(
-    page: Page, server: Server, traffic: None, width: int, height: int
-) -> None:
+def test_nothing_is_cut_off_at_the_side(page: Page, busy_server: Server, width: int, height: int) -> None:
     page.set_viewport_size({"width": width, "height": height})
-    open_dashboard(page, server)
+    open_dashboard(page, busy_server)
     until(page, "document.querySelector('[data-kpi=small-mean] .value').textContent !== '–'")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     inside = """() => [...document.querySelectorAll('.chart .uplot')].every((plot) => {
@@ -190,8 +186,8 @@ def test_nothing_is_cut_off_at_the_side(
     until(page, inside)
 
 
-def test_the_theme_is_chosen_and_remembered(page: Page, server: Server) -> None:
-    open_dashboard(page, server)
+def test_the_theme_is_chosen_and_remembered(page: Page, shared_server: Server) -> None:
+    open_dashboard(page, shared_server)
     shade = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(shade)
     page.click("#theme")

@@ -24,8 +24,9 @@ MARKS = ("mark_at", "mark_min", "mark_max")
 
 
 def test_the_scheme_is_switched_with_the_token_and_shows_on_the_charts(
-    page: Page, server: Server, traffic: None
+    page: Page, busy_server: Server
 ) -> None:
+    server = busy_server
     open_dashboard(page, server)
     until(page, "document.querySelector('[data-kpi=policy]').dataset.state === 'applied'")
     marks = len(attribute(page, "#fct-chart", "data-marks").split())

@@ -136,7 +136,7 @@ def test_kill_9__leaves_nothing_that_holds_the_port(server: Server) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_10_mb_body_is_a_413_and_the_server_lives(server: Server, chunked: bool) -> None:
+def test_a_10_mb_body_is_a_413_and_the_server_lives(shared_server: Server, chunked: bool) -> None:
     body = b"[" + b" " * 10_000_000 + b"]"
     data = iter([body[i : i + 50_000] for i in range(0, len(body), 50_000)]) if chunked else body
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
@@ -144,11 +144,11 @@ def test_a_10_mb_body_is_a_413_and_the_server_lives(server: Server, chunked: boo
         if chunked and method == "PUT":
             continue
         answer = requests.request(
-            method, f"{server.url}/api/v1/{path}", data=data, headers=headers, timeout=PATIENCE_S
+            method, f"{shared_server.url}/api/v1/{path}", data=data, headers=headers, timeout=PATIENCE_S
         )
         assert answer.status_code == 413
         assert answer.json()["error"]["code"] == "too-large"
-    assert server.get("policy")["current"] is None
+    assert shared_server.get("policy")["current"] is None
 
 
 @pytest.mark.parametrize(
@@ -163,16 +163,16 @@ def test_a_10_mb_body_is_a_413_and_the_server_lives(server: Server, chunked: boo
     ],
     ids=["zeros", "version", "length", "cut short", "http2", "noise"],
 )
-def test_garbage_on_the_port_harms_nobody(server: Server, garbage: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
+def test_garbage_on_the_port_harms_nobody(shared_server: Server, garbage: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", shared_server.port), timeout=PATIENCE_S) as connection:
         connection.sendall(garbage)
         connection.shutdown(socket.SHUT_WR)
-    assert server.get("health")["store"]["reachable"]
-    assert server.process.poll() is None
+    assert shared_server.get("health")["store"]["reachable"]
+    assert shared_server.process.poll() is None
 
 
-def test_a_connection_serves_many_requests(server: Server) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
+def test_a_connection_serves_many_requests(shared_server: Server) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", shared_server.port, timeout=PATIENCE_S)
     for _ in range(5):
         connection.request("GET", "/api/v1/schemes")
         answer = connection.getresponse()

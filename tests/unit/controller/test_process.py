@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from store import desired, observed
 from tests.fakes.peer import Peer
 from tests.unit.controller.networks import single
 from tests.unit.controller.processes import (
+    Live,
     Process,
     Starter,
     changes,
@@ -111,20 +113,28 @@ sys.exit(main())
 """
 
 
+def polled(peer: Live, times: int) -> bool:
+    return polls(peer) >= times
+
+
 def test_steps_of_the_wall_clock_change_nothing(tmp_path: Path, live: Starter) -> None:
     """The clock steps a day ahead and two days back. Lease, connection and polls stay."""
     steps = tmp_path / "steps"
-    steps.write_text("0")
+
+    def step(to_s: float) -> None:
+        new = steps.with_suffix(".new")  # the controller must never read half a number
+        new.write_text(str(to_s))
+        new.rename(steps)
+
+    step(0)
     adaptive = {"scheme": "mlfq-adaptive", "interval_ms": 100, "window_ms": 500}
     with controller_process(tmp_path, start=["-c", STEPPING, str(steps)]) as controller:
         controller.put_policy(adaptive)
         peer = live(controller.port, 1)
         wait_until(controller.applied, "the policy is applied")
         for step_s in (86_400, -86_400, 0):
-            steps.write_text(str(step_s))
-            before = polls(peer)
-            let_pass(2.5)
-            assert polls(peer) - before >= 20
+            step(step_s)
+            wait_until(partial(polled, peer, polls(peer) + 20), "polls go on after the step")
             controller.put_policy(adaptive)
             wait_until(controller.applied, "a policy is applied after the step")
         kinds = controller.events()
