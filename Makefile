@@ -7,6 +7,9 @@ NODE_TOOLS := webui/node_modules/.bin
 MKDOCS := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs
 DURATION ?=
 NAME ?=
+# Keep compiled modules. Tests start hundreds of processes, and each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+export OPENBLAS_NUM_THREADS := 1
 C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c) \
 	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h)) $(wildcard simulator/core/*/*.[ch]pp simulator/core/*/*/*.[ch]pp) \
 	$(wildcard experiments/checks/ns3/driver/*.[ch]pp tests/sim/*.cpp)
@@ -18,7 +21,7 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages venv bpf fabric frontend gen fmt check tidy docs test sanitize hooks coverage coverage-cpp prose \
+.PHONY: help setup packages venv bpf fabric frontend gen fmt check check-python check-types check-native check-pages tidy docs test sanitize hooks coverage coverage-cpp prose \
 	bench experiment demo doctor clean
 
 help: ## this list
@@ -56,19 +59,28 @@ fmt: venv frontend ## format Python, C and JavaScript
 	clang-format -i $(C_SOURCES)
 	$(NODE_TOOLS)/biome check --write
 
-check: setup tidy ## formatting, lint, types, generated files, the documentation site
+check: check-python check-types check-native check-pages ## formatting, lint, types, generated files, the documentation site
+
+check-python: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
+	.venv/bin/reuse lint --quiet || .venv/bin/reuse lint
+
+check-types: setup
 	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui sluice experiments tools tests
+
+check-native: setup
 	clang-format --dry-run --Werror $(C_SOURCES)
 	$(NODE_TOOLS)/biome ci --error-on-warnings
 	$(NODE_TOOLS)/tsc -p webui
 	$(NODE_TOOLS)/tsc -p tests/unit/webui/javascript
+	tools/tidy-core $(PYTHON)
+
+check-pages: setup
 	$(PYTHON) -m tools.headers --check
 	$(PYTHON) -m tools.reference --check
 	$(MKDOCS) build --strict
 	.venv/bin/pymarkdown --strict-config scan $$(git ls-files '*.md' ':!.github')
-	.venv/bin/reuse lint --quiet || .venv/bin/reuse lint
 
 docs: venv ## the documentation site in build/site; nothing in it comes from the network
 	$(MKDOCS) build --strict
@@ -93,15 +105,14 @@ coverage-cpp: venv ## line coverage of the simulator's core and the laws by its 
 		--filter simulator/core/ --filter dataplane/laws/ --fail-under-line $(CORE_COVERAGE)
 
 # One tier after the other would leave the processors idle for most of the time, because tests on real time wait. Two of
-# their files at once use the machine and still measure it. Tests that are marked `alone` follow one by one. The tier api
-# has a run of its own, because its cases are computed when pytest collects them. Status 5: ARGS selects no test there.
+# their files at once use the machine and still measure it. Tests that are marked `alone` follow one by one. Status 5: ARGS
+# selects no test there.
 PYTEST := $(PYTHON) -m pytest -q
 test: setup ## all tests that this machine allows; the others are named with the reason
 	@failed=0; run() { echo "── $$* ──"; "$$@" || [ $$? -eq 5 ] || failed=1; }; \
 	run $(PYTEST) -n 2 --dist loadfile -m "not alone" tests/kernel tests/net tests/web tests/pg $(ARGS); \
 	run $(PYTEST) -m alone tests/kernel tests/net tests/unit $(ARGS); \
-	run $(PYTEST) -n logical --dist worksteal -m "not alone" tests/unit tests/sim $(ARGS); \
-	run $(PYTEST) tests/api $(ARGS); \
+	run $(PYTEST) -n logical --dist worksteal -m "not alone" tests/api tests/unit tests/sim $(ARGS); \
 	exit $$failed
 
 test-fast: venv fabric ## tests of the tiers unit and simulator, without the slow ones
