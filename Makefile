@@ -21,8 +21,8 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages venv bpf fabric frontend gen fmt check check-python check-types check-native check-pages tidy docs test sanitize hooks coverage coverage-cpp prose \
-	bench experiment demo doctor clean
+.PHONY: help setup packages venv bpf fabric frontend gen fmt check check-python check-types check-native check-pages \
+	tidy docs test sanitize hooks coverage coverage-cpp prose bench experiment demo doctor clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22

@@ -19,6 +19,8 @@ from sluice.runs.files import scenario_with
 from sluice.runs.testbed_run import run_on_testbed
 from tests.net.scenarios import scenario
 
+pytestmark = pytest.mark.alone
+
 LINK_BPS = 50e6
 Run = tuple[dict[str, Any], dict[str, Any], Path]
 LONG_FLOWS = [{"from": "h2", "to": "h1"}, {"from": "h4", "to": "h1"}]
