@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from tests.sim.probes import compiled
 
+pytestmark = pytest.mark.slow
+
 PROBE = Path(__file__).with_name("calendar_probe.cpp")
 SLOTS = 2**12
 

@@ -145,6 +145,7 @@ def test_packets_are_conserved_at_every_event(data: st.DataObject) -> None:
     assert_all_delivered(net, net.results(), columns)
 
 
+@pytest.mark.slow
 @settings(max_examples=600)
 @given(st.data())
 def test_every_flow_ends_and_nothing_is_left(data: st.DataObject) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ _STRANGERS = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.data())
 def test_diff__leads_from_any_table_to_the_wanted_one(data: st.DataObject) -> None:

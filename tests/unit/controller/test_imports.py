@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("module", ["connection", "event_loop", "events", "listener", "openflow"])
 def test_a_module_that_uses_os_ken_can_be_imported_first(module: str) -> None:

@@ -234,6 +234,7 @@ def turn_of(sizes: list[int], driven: DrivenSwitch) -> int:
     return sizes[len(driven.news) % len(sizes)]
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.data())
 def test_after_any_sequence_of_changes_the_table_equals_a_fresh_install(data: st.DataObject) -> None:

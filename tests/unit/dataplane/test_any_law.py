@@ -14,6 +14,8 @@ from dataplane import build
 from runtime.command import run
 from tests.unit.dataplane import law_driver
 
+pytestmark = pytest.mark.slow
+
 _WRAPS_ON_PURPOSE = (
     "sl_window_",  # sequence numbers and running counts, whose differences are taken modulo 2^32
     "sl_tag_",  # likewise

@@ -20,6 +20,8 @@ from policy.schedule import ScheduledFlow
 from tests.unit.hostagent.flows import flow, schedule
 from tests.unit.hostagent.test_traffic import Bench, peer
 
+pytestmark = pytest.mark.slow
+
 
 def endless(number: int, start_s: float = 0.0, until_s: float = 0.3) -> ScheduledFlow:
     return replace(flow(number, start_s, 64), until_s=until_s)

@@ -21,6 +21,8 @@ from tests.kit.heartbeats import document, host_heartbeat
 from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.flows import record
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = AgentSettings.of(3, Policy.from_document({"scheme": "tcp"}))
 
 

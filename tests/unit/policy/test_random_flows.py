@@ -58,6 +58,7 @@ def columns(
     return {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERYTHING)
 def test_batches__the_same_flows_whatever_their_size(name: str) -> None:
     whole = columns(EVERYTHING[name], batch_flows=10**6)

@@ -25,6 +25,8 @@ from store.observed import (
 from store.retention import FOR_EVER, Retention, forget_some
 from tests.unit.webui.records import record
 
+pytestmark = pytest.mark.slow
+
 NOW = 1_000_000.0
 HOUR = Retention(flows_s=3600, samples_s=3600, events_s=3600, most_flows=None)
 

@@ -25,7 +25,10 @@ from tests.web.synthetic import Network
 WEBUI = Path(__file__).parents[3] / "webui"
 TSC = WEBUI / "node_modules/.bin/tsc"
 TYPES = WEBUI / "static/js/types.js"
-pytestmark = pytest.mark.skipif(not TSC.exists(), reason="TypeScript is missing; run: make frontend")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not TSC.exists(), reason="TypeScript is missing; run: make frontend"),
+]
 
 OVERRIDES = [
     {"ports": ["s1:2"], "thresholds": ["10KB", "20KB", "30KB"]},

@@ -17,6 +17,8 @@ from sluice.runs.bundle import read_flows
 from tests.kit.known import known
 from tests.unit.sluice.bundles import bundle, document, flow, random_flows, sweep
 
+pytestmark = pytest.mark.slow
+
 
 class Page:
     """A report, parsed as XML: the parser rejects a page that is not well-formed."""
