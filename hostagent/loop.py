@@ -61,7 +61,7 @@ class Loop:
         heapq.heappush(self._timers, (when_ns, next(self._order), action))
 
     def stop(self) -> None:
-        """End `run` after the current round."""
+        """End `run` after the current round. Any thread may call this, even after `close`."""
         self._stopped = True
         self._wake()
 
@@ -98,6 +98,9 @@ class Loop:
             self._wake_writer.send(b"\0")
         except BlockingIOError:
             return  # the socket is full, so a wake-up is pending
+        except OSError:
+            if self._wake_writer.fileno() != -1:
+                raise  # a closed loop needs no wake-up
 
     def _discard_wake_ups(self) -> None:
         try:

@@ -90,3 +90,11 @@ def test_an_exception_of_a_handler_ends_the_loop(loop: Loop) -> None:
     loop.call_at(0, broken)
     with pytest.raises(RuntimeError, match="a bug"):
         loop.run()
+
+
+def test_stop__after_the_loop_has_closed_its_files() -> None:
+    """Another thread may see the end of the loop late."""
+    loop = Loop()
+    loop.close()
+    loop.stop()
+    loop.run()
