@@ -104,16 +104,8 @@ coverage-cpp: venv ## line coverage of the simulator's core and the laws by its 
 	$(PYTHON) -m gcovr --root . --object-directory simulator/build/coverage simulator/build/coverage \
 		--filter simulator/core/ --filter dataplane/laws/ --fail-under-line $(CORE_COVERAGE)
 
-# One tier after the other would leave the processors idle for most of the time, because tests on real time wait. Two of
-# their files at once use the machine and still measure it. Tests that are marked `alone` follow one by one. Status 5: ARGS
-# selects no test there.
-PYTEST := $(PYTHON) -m pytest -q
-test: setup ## all tests that this machine allows; the others are named with the reason
-	@failed=0; run() { echo "── $$* ──"; "$$@" || [ $$? -eq 5 ] || failed=1; }; \
-	run $(PYTEST) -n 2 --dist loadfile -m "not alone" tests/kernel tests/net tests/web tests/pg $(ARGS); \
-	run $(PYTEST) -m alone tests/kernel tests/net tests/unit $(ARGS); \
-	run $(PYTEST) -n logical --dist worksteal -m "not alone" tests/api tests/unit tests/sim $(ARGS); \
-	exit $$failed
+test: setup ## all tests that this machine allows; ARGS="-k recovery" or a path chooses some
+	@$(PYTHON) -m tools.tiers $(ARGS)
 
 test-fast: venv fabric ## tests of the tiers unit and simulator, without the slow ones
 	$(PYTHON) -m pytest -q -n logical --dist worksteal -m "not slow" tests/unit tests/sim $(ARGS)

@@ -130,6 +130,14 @@ class PortAgent:
         if document:
             self.set_behaviour(read(PortBehaviour, document))
 
+    def report_wanted(self) -> bool:
+        """Return whether another process wants a report, once for each time."""
+        try:
+            self.settings.report_wanted_file.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
     def apply(self, settings: AgentSettings) -> None:
         """Apply the answer to a heartbeat. Before the first policy, the answer has no port settings."""
         self.policy_version = settings.policy_version
@@ -171,7 +179,8 @@ def run(agent: PortAgent) -> None:
                 agent.reconcile()
                 next_look = time.monotonic() + RECONCILE_S
             agent.read_behaviour_file()
-            if agent.state() == reported and time.monotonic() < next_report:
+            wanted = agent.report_wanted()
+            if not wanted and agent.state() == reported and time.monotonic() < next_report:
                 continue
             report = agent.report()
             write_json(agent.settings.port_agent_file, write(report))

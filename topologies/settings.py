@@ -70,6 +70,11 @@ class Settings:
         return self.run_dir / "port-agent.json"
 
     @property
+    def report_wanted_file(self) -> Path:
+        """Asks the port agent for a report at once. The agent removes it."""
+        return self.run_dir / "report-wanted"
+
+    @property
     def start_file(self) -> Path:
         """These settings and the graph, for the processes inside."""
         return self.run_dir / "testbed.json"

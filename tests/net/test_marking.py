@@ -52,11 +52,15 @@ def totals(bed: Testbed) -> dict[str, int]:
 
 
 def marked_share(bed: Testbed) -> float:
-    """Return the marked share of the packets between two reports of the port agent."""
-    before, after = totals(bed), totals(bed)
-    packets = after["packets"] - before["packets"]
-    assert packets > 500, "the port is busy"
-    return (after["marked"] - before["marked"]) / packets
+    """Return the marked share of the port's next 500 packets or more."""
+    before = totals(bed)
+
+    def enough() -> dict[str, int] | None:
+        now = totals(bed)
+        return now if now["packets"] - before["packets"] > 500 else None
+
+    after = wait_until(enough, "the port sends")
+    return (after["marked"] - before["marked"]) / (after["packets"] - before["packets"])
 
 
 def use(stack: Stack, document: dict[str, Any]) -> None:

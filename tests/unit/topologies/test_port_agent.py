@@ -242,6 +242,13 @@ def test_read_behaviour_file__once_for_each_time_it_is_written(agent: PortAgent)
     assert agent.behaviour.mark_bytes == 6_000
 
 
+def test_report_wanted__once_for_each_time(agent: PortAgent) -> None:
+    assert not agent.report_wanted()
+    agent.settings.report_wanted_file.touch()
+    assert agent.report_wanted()
+    assert not agent.report_wanted()
+
+
 def test_report__counters_by_port_and_queue(agent: PortAgent) -> None:
     agent.reconcile()
     report = agent.report()

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m tools.tiers [arguments of pytest]`: run the tests of every tier.
+
+Tests on real time wait most of the time. The tests that compute run beside them at the lowest priority: the kernel
+gives them the processor time that is left. Their output follows at the end. Paths among the arguments select tests of
+every tier, for example `tests/web/test_api_page.py`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.process import die_with_parent
+
+LOWEST_PRIORITY = ("nice", "-n", "19", "chrt", "--idle", "0")
+NO_TEST_SELECTED = 5
+"""Status of pytest if the arguments select no test."""
+LOOK_S = 0.2
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Folders with tests, and how pytest runs them."""
+
+    folders: tuple[str, ...]
+    options: tuple[str, ...]
+
+    def command(self, arguments: Sequence[str]) -> list[str] | None:
+        """Return the command, or None if the arguments name only files of other tiers."""
+        paths = [argument for argument in arguments if argument.startswith("tests/")]
+        own = [
+            path for path in paths if f"{path}/".startswith(tuple(f"{folder}/" for folder in self.folders))
+        ]
+        if paths and not own:
+            return None
+        others = [argument for argument in arguments if argument not in paths]
+        return [sys.executable, "-m", "pytest", "-q", *self.options, *(own or self.folders), *others]
+
+
+# Two files at once use the machine and still measure it. Tests with the mark `alone` need it for themselves.
+ON_REAL_TIME = (
+    Tier(
+        ("tests/kernel", "tests/net", "tests/web", "tests/pg"),
+        ("-n", "2", "--dist", "loadfile", "-m", "not alone"),
+    ),
+    Tier(("tests/kernel", "tests/net", "tests/unit"), ("-m", "alone")),
+)
+COMPUTING = Tier(
+    ("tests/api", "tests/unit", "tests/sim"), ("-n", "logical", "--dist", "worksteal", "-m", "not alone")
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0 if every test has passed, otherwise 1."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "output")
+        computing = beside(COMPUTING.command(arguments), output)
+        try:
+            codes = [run(command) for tier in ON_REAL_TIME if (command := tier.command(arguments))]
+            if computing:
+                follow(computing, output)
+                codes.append(computing.returncode)
+        except KeyboardInterrupt:  # every process of the terminal gets the signal
+            return 130
+        finally:
+            if computing:
+                computing.wait()
+    return int(any(code not in (0, NO_TEST_SELECTED) for code in codes))
+
+
+def run(command: Sequence[str]) -> int:
+    """Run a tier to its end, after Ctrl-C too, because its tests remove what they made. Returns its status."""
+    print(f"── {' '.join(command)} ──", flush=True)
+    process = subprocess.Popen(command, preexec_fn=die_with_parent)
+    try:
+        return process.wait()
+    finally:
+        process.wait()
+
+
+def beside(command: Sequence[str] | None, output: Path) -> subprocess.Popen[bytes] | None:
+    """Start a tier at the lowest priority, with its output in a file."""
+    if command is None:
+        return None
+    output.write_text(f"── {' '.join(command)} ── at the lowest priority, beside the others:\n")
+    with output.open("ab") as file:
+        return subprocess.Popen(
+            [*LOWEST_PRIORITY, *command], stdout=file, stderr=subprocess.STDOUT, preexec_fn=die_with_parent
+        )
+
+
+def follow(process: subprocess.Popen[bytes], output: Path) -> None:
+    """Print what a process has written and still writes, until it ends."""
+    with output.open() as lines:
+        ended = False
+        while not ended:
+            ended = process.poll() is not None
+            sys.stdout.write(lines.read())
+            sys.stdout.flush()
+            time.sleep(0 if ended else LOOK_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
