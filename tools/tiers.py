@@ -26,43 +26,58 @@ LOOK_S = 0.2
 
 @dataclass(frozen=True)
 class Tier:
-    """Folders with tests, and how pytest runs them."""
+    """Files and folders with tests, and how pytest runs them."""
 
-    folders: tuple[str, ...]
+    places: tuple[str, ...]
     options: tuple[str, ...]
 
     def command(self, arguments: Sequence[str]) -> list[str] | None:
         """Return the command, or None if the arguments name only files of other tiers."""
         paths = [argument for argument in arguments if argument.startswith("tests/")]
-        own = [
-            path for path in paths if f"{path}/".startswith(tuple(f"{folder}/" for folder in self.folders))
-        ]
-        if paths and not own:
-            return None
         others = [argument for argument in arguments if argument not in paths]
-        return [sys.executable, "-m", "pytest", "-q", *self.options, *(own or self.folders), *others]
+        chosen = [path for path in paths if any(_inside(path, place) for place in self.places)]
+        chosen += [
+            place for place in self.places if any(_inside(place, path) and place != path for path in paths)
+        ]
+        if not (chosen if paths else self.places):
+            return None
+        return [sys.executable, "-m", "pytest", "-q", *self.options, *(chosen or self.places), *others]
 
 
-# Two files at once use the machine and still measure it. Tests with the mark `alone` need it for themselves.
+def _inside(path: str, place: str) -> bool:
+    return Path(path.partition("::")[0]).is_relative_to(place)
+
+
+def marked(mark: str) -> tuple[str, ...]:
+    """Return the files that use a mark. Pytest would read all the others, too."""
+    return tuple(
+        str(path) for path in sorted(Path("tests").rglob("test_*.py")) if f"mark.{mark}" in path.read_text()
+    )
+
+
+QUIET = Tier(marked("quiet"), ("-m", "quiet"))
+# Two files at once use the machine and still measure it.
 ON_REAL_TIME = (
     Tier(
-        ("tests/kernel", "tests/net", "tests/web", "tests/pg"),
-        ("-n", "2", "--dist", "loadfile", "-m", "not alone"),
+        ("tests/kernel", "tests/net", "tests/web/test_cheats_dashboard.py"),
+        ("-n", "2", "--dist", "loadfile", "-m", "not alone and not quiet"),
     ),
-    Tier(("tests/kernel", "tests/net", "tests/unit"), ("-m", "alone")),
+    Tier(marked("alone"), ("-m", "alone")),
 )
 COMPUTING = Tier(
-    ("tests/api", "tests/unit", "tests/sim"), ("-n", "logical", "--dist", "worksteal", "-m", "not alone")
+    ("tests/web", "tests/pg", "tests/api", "tests/unit", "tests/sim"),
+    ("-n", "3", "--dist", "worksteal", "-m", "not net and not alone and not quiet"),
 )
 
 
 def main(arguments: Sequence[str]) -> int:
     """Return 0 if every test has passed, otherwise 1."""
     with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder, "output")
-        computing = beside(COMPUTING.command(arguments), output)
+        computing, output = None, Path(folder, "output")
         try:
-            codes = [run(command) for tier in ON_REAL_TIME if (command := tier.command(arguments))]
+            codes = [run(QUIET.command(arguments))]
+            computing = beside(COMPUTING.command(arguments), output)
+            codes += [run(tier.command(arguments)) for tier in ON_REAL_TIME]
             if computing:
                 follow(computing, output)
                 codes.append(computing.returncode)
@@ -74,8 +89,10 @@ def main(arguments: Sequence[str]) -> int:
     return int(any(code not in (0, NO_TEST_SELECTED) for code in codes))
 
 
-def run(command: Sequence[str]) -> int:
+def run(command: Sequence[str] | None) -> int:
     """Run a tier to its end, after Ctrl-C too, because its tests remove what they made. Returns its status."""
+    if command is None:
+        return NO_TEST_SELECTED
     print(f"── {' '.join(command)} ──", flush=True)
     process = subprocess.Popen(command, preexec_fn=die_with_parent)
     try:

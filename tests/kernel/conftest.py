@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +12,21 @@ from pathlib import Path
 import pytest
 
 from dataplane.build import KERNEL_BTF
+from dataplane.loader import Map, load
+from dataplane.port import PortProgram
 from dataplane.sockopt import Attachment
+from dataplane.watch import Watch
 from runtime.command import CommandFailed, run
+from tests.kernel.capture import Capture
 from tests.kernel.cgroups import Cgroup
-from tests.kernel.lab import Namespace, address, connect
+from tests.kernel.htb import make_queues
+from tests.kernel.lab import Namespace, address, connect, dial, listen
+from tests.kernel.port_frames import OPEN, PORT, Port
 
 HERE = Path(__file__).parent
 V4 = {"a": "10.9.0.1", "b": "10.9.0.2"}
 V6 = {"a": "fd09::1", "b": "fd09::2"}
+FAMILIES = {socket.AF_INET: V4, socket.AF_INET6: V6}
 
 
 def _lacking() -> str | None:
@@ -82,3 +90,53 @@ def hook(cgroup: Cgroup) -> Iterator[Attachment]:
     attachment = Attachment(cgroup=cgroup.folder)
     yield attachment
     attachment.close()
+
+
+@pytest.fixture
+def sock(hook: Attachment) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
+        yield one
+
+
+@pytest.fixture(params=FAMILIES, ids=["ipv4", "ipv6"])
+def ends(hook: Attachment, pair: Pair, request: pytest.FixtureRequest) -> Iterator[list[socket.socket]]:
+    """Both ends of a connection: the connecting one, the accepting one."""
+    with listen(pair.b, request.param, FAMILIES[request.param]["b"]) as listener:
+        both = dial(pair.a, listener)
+    yield list(both)
+    for end in both:
+        end.close()
+
+
+@pytest.fixture
+def link_bps() -> int:
+    """The rate at which HTB sends."""
+    return 10**9
+
+
+@pytest.fixture
+def port(pair: Pair, link_bps: int) -> Iterator[Port]:
+    """The program on a's eth0, a packet socket that sends there like OVS, and a capture at b."""
+    make_queues(pair.a, PORT, link_bps)
+    with pair.a:
+        sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        sender.bind((PORT, 0))
+    with sender, PortProgram() as program, Capture(pair.b, "eth0") as capture, pair.a:
+        program.attach(PORT, OPEN)
+        yield program, sender, capture
+
+
+@pytest.fixture
+def watch(pair: Pair) -> Iterator[Watch]:
+    """A watch of host a."""
+    with pair.a:
+        made = Watch()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def flows(hook: Attachment) -> Iterator[Map]:
+    """The kernel's socket storage, in which the tests write like a congestion control."""
+    with load("sockopt") as same:
+        yield same.map("sluice_flow_1")

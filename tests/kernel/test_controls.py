@@ -223,7 +223,7 @@ def test_an_urgent_flow_is_cut_less_than_one_with_time(bell: Dumbbell) -> None:
     assert shares[1] > 1.5 * shares[0]
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @only("program", ["cc_mcp"])
 def test_mcp_takes_the_needed_rate_and_leaves_the_rest(bell: Dumbbell) -> None:
     two = flows(bell, 2)
@@ -261,7 +261,7 @@ class Transfer:
         return time.monotonic() - began
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 @only("program", [DATCP])
 def test_datcp_meets_a_deadline_that_a_fair_share_would_miss(bell: Dumbbell) -> None:
     four = flows(bell, 4)

@@ -36,7 +36,7 @@ from tests.kernel.controls import private_build, private_name
 from tests.kernel.htb import sent_and_backlog_bytes
 from tests.kernel.lab import Namespace, dial, listen, send_and_receive
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.quiet
 
 CONTROL = private_name()
 CE = 3

@@ -5,12 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
-import shutil
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -19,13 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from dataplane import build
 from dataplane.congestion import register_congestion_control
-from dataplane.loader import Map, load
+from dataplane.loader import Map
 from dataplane.sockopt import Attachment
 from hostagent.sockets import (
-    FLOW,
-    STATE,
     DeadlineSocket,
     DeadlineStream,
     FlowQuenched,
@@ -41,19 +34,12 @@ from tests.kernel.bottleneck import SERVER, bottleneck
 from tests.kernel.conftest import V4, Pair
 from tests.kernel.controls import private_build, private_name
 from tests.kernel.lab import Namespace, dial, listen
+from tests.kernel.sending import fill, later, reading
 
-EXAMPLES = Path(__file__).parents[2] / "hostagent" / "examples"
 DECLARED_BYTES = 48
 """Size of struct declared_flow in bpf/flow.bpf.h. The phase follows it."""
 NOTICED_WITHIN_S = 0.05
 KILLED, SUSPENDED, SENDING = 2, 1, 0
-
-
-@pytest.fixture
-def flows(hook: Attachment) -> Iterator[Map]:
-    """The kernel's socket storage, in which the tests write like a congestion control."""
-    with load("sockopt") as same:
-        yield same.map("sluice_flow_1")
 
 
 @pytest.fixture
@@ -69,55 +55,6 @@ def set_phase(flows: Map, sock: socket.socket, phase: int) -> None:
     value = bytearray(flows.lookup(sock.fileno()) or b"")
     struct.pack_into("=I", value, DECLARED_BYTES, phase)
     flows.update(sock.fileno(), bytes(value))
-
-
-def fill(sock: socket.socket) -> None:
-    """Write until the buffers are full, because no one reads."""
-    timeout_s = sock.gettimeout()
-    sock.setblocking(False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            sock.send(bytes(65536))
-    sock.settimeout(timeout_s)
-
-
-@contextlib.contextmanager
-def later(*actions: Callable[[], object], every_s: float = 0.2) -> Iterator[list[float]]:
-    """Run actions in another thread, one after the other. Yields the times at which each ended."""
-    times: list[float] = []
-
-    def run() -> None:
-        for action in actions:
-            time.sleep(every_s)
-            action()
-            times.append(time.monotonic())
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield times
-    finally:
-        thread.join()
-
-
-@contextlib.contextmanager
-def reading(sock: socket.socket) -> Iterator[list[int]]:
-    """Read all data in another thread. Yields a list that holds the number of bytes after the end."""
-    counts: list[int] = []
-
-    def run() -> None:
-        sock.settimeout(20)
-        total = 0
-        while data := sock.recv(1 << 18):
-            total += len(data)
-        counts.append(total)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield counts
-    finally:
-        thread.join()
 
 
 def test_declare__every_field_reaches_the_kernel_and_comes_back(ends: list[socket.socket]) -> None:
@@ -391,102 +328,3 @@ def test_sendall__the_kernel_kills_flows_that_cannot_meet_their_deadlines(
         assert state_.quenches == 1
         assert 0 < state_.acked_bytes < 10**8
         assert state_.urgency > 1
-
-
-# -- the examples and their README
-
-SIZE, DEADLINE_MS = 2_000_000, 30_000
-
-
-def run_example(pair: Pair, argv: list[str], flows: Map, *, sized: bool = True) -> tuple[int, str, int]:
-    """Return exit code, output, and the bytes that arrived."""
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        host, port = listener.getsockname()
-        arguments = [host, str(port), str(SIZE), str(DEADLINE_MS)] if sized else [f"{host}:{port}"]
-        with pair.a:
-            child = subprocess.Popen(
-                [*argv, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-            )
-        server, _ = listener.accept()
-    with server, reading(server) as counts:
-        output, _ = child.communicate(timeout=60)
-    return child.returncode, output, counts[0]
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    compiler = shutil.which("cc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    program = tmp_path_factory.mktemp("example") / "deadline"
-    flags = ["-Wall", "-Wextra", "-Werror", f"-I{build.INCLUDE}"]
-    subprocess.run([compiler, *flags, "-o", str(program), str(EXAMPLES / "deadline.c")], check=True)
-    return [str(program)]
-
-
-@pytest.mark.parametrize("language", ["c", "python"])
-def test_example__sends_and_reports(flows: Map, pair: Pair, compiled: list[str], language: str) -> None:
-    argv = compiled if language == "c" else [sys.executable, str(EXAMPLES / "deadline.py")]
-    code, output, arrived = run_example(pair, argv, flows)
-    assert (code, output) == (0, f"{SIZE} bytes acknowledged, done\n")
-    assert arrived == SIZE
-
-
-@pytest.mark.parametrize("language", ["c", "python"])
-def test_example__names_the_wrong_field(flows: Map, pair: Pair, compiled: list[str], language: str) -> None:
-    argv = compiled if language == "c" else [sys.executable, str(EXAMPLES / "deadline.py")]
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener, pair.a:
-        host, port = listener.getsockname()
-        done = subprocess.run(
-            [*argv, host, str(port), "1000", "-5"], capture_output=True, text=True, check=False
-        )
-    assert done.returncode == 1
-    assert (
-        "Invalid argument" in done.stderr
-        if language == "c"
-        else "deadline_s: must be in the future" in done.stderr
-    )
-
-
-def code_blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (EXAMPLES / "README.md").read_text(), re.DOTALL)
-
-
-def test_readme__the_python_without_this_project_works(flows: Map, pair: Pair) -> None:
-    [code] = code_blocks("python")
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener, pair.a:
-        host, port = listener.getsockname()
-        subprocess.run(["/usr/bin/python3", "-c", code, host, str(port)], check=True)
-
-
-def test_readme__the_go_program_works(flows: Map, pair: Pair, tmp_path: Path) -> None:
-    if shutil.which("go") is None:
-        pytest.skip("needs Go")
-    [code] = code_blocks("go")
-    (tmp_path / "main.go").write_text(code)
-    subprocess.run(["go", "build", "-o", "tell", "main.go"], cwd=tmp_path, check=True)
-    code_, output, arrived = run_example(pair, [str(tmp_path / "tell")], flows, sized=False)
-    assert (code_, output, arrived) == (0, "", 20_000)
-
-
-def test_readme__has_the_layouts(tmp_path: Path) -> None:
-    """The tables have the compiler's offsets and sizes, and those of the Python API."""
-    text = (EXAMPLES / "README.md").read_text()
-    rows = re.findall(r"^\| (\d+) \| (\d+) \| `(\w+)` \|", text, re.MULTILINE)
-    flow, told_state = rows[:8], rows[8:]
-    source = ['#include <stddef.h>\n#include <stdio.h>\n#include "sluice.h"\nint main(void){']
-    for name, fields in (("sluice_flow", flow), ("sluice_state", told_state)):
-        source += [
-            f'printf("%zu %zu\\n",offsetof(struct {name},{f}),sizeof(((struct {name}*)0)->{f}));'
-            for _, _, f in fields
-        ]
-        source.append(f'printf("%zu\\n",sizeof(struct {name}));')
-    (tmp_path / "layout.c").write_text("".join(source) + "return 0;}")
-    compiler = shutil.which("cc") or shutil.which("clang") or "cc"
-    subprocess.run([compiler, f"-I{build.INCLUDE}", "layout.c", "-o", "layout"], cwd=tmp_path, check=True)
-    output = subprocess.run(
-        [tmp_path / "layout"], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    expected = [f"{o} {s}" for o, s, _ in flow] + [str(FLOW.size)]
-    expected += [f"{o} {s}" for o, s, _ in told_state] + [str(STATE.size)]
-    assert output == expected

@@ -22,7 +22,7 @@ from runtime.wait import wait_until
 from tests.kernel.capture import Capture
 from tests.kernel.conftest import Pair
 from tests.kernel.htb import make_queues, packets_by_queue
-from tests.kernel.test_port import MACS, PORT, Ip, frame, ipv4, ipv6
+from tests.kernel.port_frames import MACS, PORT, Ip, frame, ipv4, ipv6
 
 RATE_BPS = 8_000_000
 DATA_BYTES: dict[Ip, int] = {ipv4: 1468, ipv6: 1448}
@@ -110,7 +110,7 @@ def test_without_flow_queues_a_priority_is_first_in_first_out(port: Port) -> Non
     assert port.receive(80) == sent
 
 
-@pytest.mark.alone
+@pytest.mark.quiet
 def test_a_third_finds_its_own_and_all_three_take_turns(port: Port) -> None:
     port.flow_queues(8)
     for flow in (1, 2, 3):

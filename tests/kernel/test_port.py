@@ -6,7 +6,6 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,83 +15,28 @@ from dataplane.build import compile_source
 from dataplane.loader import open_object
 from dataplane.port import PortProgram
 from dataplane.port_settings import PortSettings
-from policy.errors import FieldError, SluiceError
-from runtime.wait import wait_until
-from tests.kernel.capture import Capture, ones_complement_sum
+from policy.errors import FieldError
+from tests.kernel.capture import Capture
 from tests.kernel.conftest import Pair
 from tests.kernel.htb import make_queues, packets_by_queue, sent_and_backlog_bytes
 from tests.kernel.lab import Namespace, connect
-
-MACS = bytes.fromhex("0200000000020200000000aa")
-PORT = "eth0"
-NOT_ECT, ECT1, ECT0, CE = 0, 1, 2, 3
-SLOW_BPS = 100_000
-"""A rate so low that the queue drains less than one byte during a burst of 80 us."""
-OPEN = PortSettings(rate_bps=10**9, mark_bytes=None, buffer_bytes=10**9)
-
-Port = tuple[PortProgram, socket.socket, Capture]
-Ip = Callable[[int, bytes], bytes]
-
-
-def ipv4(tos: int, data: bytes) -> bytes:
-    header = struct.pack(
-        "!BBHHHBBH4s4s", 0x45, tos, 28 + len(data), 7, 0, 64, 17, 0, b"\x0a\0\0\1", b"\x0a\0\0\2"
-    )
-    checksum = 0xFFFF ^ ones_complement_sum(header)
-    return header[:10] + struct.pack("!H", checksum) + header[12:] + udp(header[12:20], data)
-
-
-def ipv6(tclass: int, data: bytes) -> bytes:
-    addresses = socket.inet_pton(socket.AF_INET6, "fd00::1") + socket.inet_pton(socket.AF_INET6, "fd00::2")
-    flow_label = 0xABCDE
-    head = struct.pack("!IHBB", 6 << 28 | tclass << 20 | flow_label, 8 + len(data), 17, 64)
-    return head + addresses + udp(addresses, data)
-
-
-def udp(addresses: bytes, data: bytes) -> bytes:
-    length = 8 + len(data)
-    head = struct.pack("!HHHH", 1000, 2000, length, 0)
-    total = ones_complement_sum(addresses + struct.pack("!II", length, 17) + head + data)
-    return head[:6] + struct.pack("!H", (0xFFFF ^ total) or 0xFFFF) + data
-
-
-def frame(ip: bytes, tci: int | None = None) -> bytes:
-    vlan = b"" if tci is None else struct.pack("!HH", 0x8100, tci)
-    return MACS + vlan + (b"\x08\x00" if ip[0] >> 4 == 4 else b"\x86\xdd") + ip
-
-
-@pytest.fixture
-def link_bps() -> int:
-    """The rate at which HTB sends."""
-    return 10**9
-
-
-@pytest.fixture
-def port(pair: Pair, link_bps: int) -> Iterator[Port]:
-    """The program on a's eth0, a packet socket that sends there like OVS, and a capture at b."""
-    make_queues(pair.a, PORT, link_bps)
-    with pair.a:
-        sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        sender.bind((PORT, 0))
-    with sender, PortProgram() as program, Capture(pair.b, "eth0") as capture, pair.a:
-        program.attach(PORT, OPEN)
-        yield program, sender, capture
-
-
-def received(capture: Capture, count: int) -> list[tuple[bytes, int | None]]:
-    """Wait for `count` frames of the test."""
-    got: list[tuple[bytes, int | None]] = []
-
-    def enough() -> bool:
-        got.extend((f, tci) for f, tci in capture.frames() if f[:12] == MACS)
-        return len(got) >= count
-
-    wait_until(enough, f"{count} frames")
-    return got
-
-
-def ecn_of(frames: list[tuple[bytes, int | None]]) -> list[int]:
-    return [f[15] & 3 if f[12:14] == b"\x08\x00" else f[15] >> 4 & 3 for f, _ in frames]
+from tests.kernel.port_frames import (
+    CE,
+    ECT0,
+    ECT1,
+    MACS,
+    NOT_ECT,
+    OPEN,
+    PORT,
+    SLOW_BPS,
+    Ip,
+    Port,
+    ecn_of,
+    frame,
+    ipv4,
+    ipv6,
+    received,
+)
 
 
 @pytest.mark.parametrize("ip", [ipv4, ipv6])
@@ -355,82 +299,3 @@ def test_late__is_the_time_of_the_packets_that_the_port_owes(port: Port, link_bp
         late_ms[rate_bps] = (program.late_ns(PORT) - before_ns) / 1e6
     assert late_ms[link_bps] < 2, "the machine's own lateness"
     assert 3 < late_ms[4 * link_bps] < 5.2, "up to 20 packets of 0.25 ms"
-
-
-def test_settings_change_while_packets_flow(port: Port) -> None:
-    program, sender, capture = port
-    data = frame(ipv4(ECT0, bytes(900)))
-    for settings, want in (
-        (PortSettings(SLOW_BPS, 1, 10**9), [ECT0, CE, CE]),
-        (PortSettings(SLOW_BPS, None, 10**9), [ECT0, ECT0, ECT0]),
-        (PortSettings(SLOW_BPS, 1, 10**9), [CE, CE, CE]),
-        (PortSettings(0, 1, 1), [ECT0, ECT0, ECT0]),
-    ):
-        program.set(PORT, settings)
-        for _ in want:
-            sender.send(data)
-        assert ecn_of(received(capture, len(want))) == want
-    assert program.backlog_bytes(PORT) > 8 * 900
-
-
-def test_attach__again_keeps_counters_and_a_new_process_takes_over(port: Port, pair: Pair) -> None:
-    program, sender, capture = port
-    sender.send(frame(ipv4(0, b"1"), 4 << 13))
-    received(capture, 1)
-    program.attach(PORT, OPEN)
-    assert program.counters(PORT)[4].packets == 1
-    with PortProgram() as successor:
-        assert not successor.is_attached(PORT)
-        successor.attach(PORT, OPEN)
-        assert successor.is_attached(PORT)
-        assert not program.is_attached(PORT)
-        sender.send(frame(ipv4(0, b"2"), 4 << 13))
-        received(capture, 1)
-        assert successor.counters(PORT)[4].packets == 1
-        assert program.counters(PORT)[4].packets == 1
-    assert "sluice_port" in pair.a.run("tc", "filter", "show", "dev", PORT, "egress"), (
-        "the program outlives its process"
-    )
-
-
-def test_attach__a_new_port_with_an_old_name_starts_from_zero(pair: Pair) -> None:
-    with PortProgram() as program, pair.a:
-        program.attach(PORT, OPEN)
-        first = program.counters(PORT)
-        pair.a.run("ip", "link", "del", "dev", PORT)
-        assert not program.is_attached(PORT)
-        connect(pair.a, PORT, pair.b, "eth0")
-        assert not program.is_attached(PORT)
-        program.attach(PORT, OPEN)
-        assert program.is_attached(PORT)
-        assert program.counters(PORT)[1] == first[1]
-        program.detach(PORT)
-        program.detach(PORT)
-        assert not program.is_attached(PORT)
-        with pytest.raises(KeyError):
-            program.counters(PORT)
-
-
-def test_attach__leaves_the_filters_of_others_and_their_order(port: Port, pair: Pair) -> None:
-    program, sender, capture = port
-    pair.a.run(
-        "tc", "filter", "add", "dev", PORT, "egress", "prio", "50000", "protocol", "all",
-        "u32", "match", "u32", "0", "0", "action", "mirred", "egress", "mirror", "dev", "lo",
-    )  # fmt: skip
-    program.attach(PORT, OPEN)
-    sender.send(frame(ipv4(0, b"both"), 1 << 13))
-    received(capture, 1)
-    shown = pair.a.run("tc", "-s", "filter", "show", "dev", PORT, "egress")
-    assert "mirred" in shown
-    assert "Sent 0 bytes" not in shown, "the kernel calls the filter after Sluice's"
-    program.detach(PORT)
-    assert "mirred" in pair.a.run("tc", "filter", "show", "dev", PORT, "egress")
-
-
-def test_attach__names_the_problem(pair: Pair) -> None:
-    with PortProgram() as program, pair.a:
-        with pytest.raises(SluiceError, match="no port nowhere0"):
-            program.attach("nowhere0", OPEN)
-        pair.a.run("tc", "qdisc", "add", "dev", PORT, "ingress")
-        with pytest.raises(SluiceError, match="tc qdisc del dev eth0 ingress"):
-            program.attach(PORT, OPEN)

@@ -3,120 +3,46 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
-import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dataplane import build, sockopt
-from dataplane.libbpf import ffi, lib
-from dataplane.loader import load
 from dataplane.sockopt import (
     SLUICE_FLOW,
     SLUICE_STATE,
     SOL_SLUICE,
     STATE_BYTES,
     Attachment,
-    SocketHook,
-    answers,
 )
-from policy.errors import EnvironmentLacking
-from runtime.process import spawn
 from runtime.wait import wait_until
-from tests.kernel.cgroups import Cgroup
-from tests.kernel.conftest import V4, V6, Pair
-from tests.kernel.lab import dial, listen, send_and_receive
+from tests.kernel.conftest import Pair
+from tests.kernel.lab import listen, send_and_receive
+from tests.kernel.options import (
+    CONTROL,
+    DEADLINE,
+    FLOW,
+    FULL,
+    IMPORTANCE,
+    QUENCH,
+    SIZE,
+    STATE,
+    acked_bytes,
+    control,
+    declare,
+    declared,
+    refusal,
+)
 
-FLOW = struct.Struct("=IIQqQII16s")  # include/sluice.h
-STATE = struct.Struct("=IIQQQIIIIIIII")
-SIZE, DEADLINE, IMPORTANCE, QUENCH, CONTROL = 1, 2, 4, 8, 16
-FULL = (SIZE | DEADLINE | IMPORTANCE | QUENCH, 2, 200_000, 25_000_000_000, 3_000_000, 2500, 250, b"")
-
-TCP_SYN_SENT, TCP_FIN_WAIT2, TCP_CLOSE = 2, 5, 7
-TCP_FASTOPEN_CONNECT = 30
-ROUNDS = 20
 NOBODY = 65534
-FAMILIES = {socket.AF_INET: V4, socket.AF_INET6: V6}
-
-
-@pytest.fixture
-def sock(hook: Attachment) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
-        yield one
-
-
-@pytest.fixture(params=FAMILIES, ids=["ipv4", "ipv6"])
-def ends(hook: Attachment, pair: Pair, request: pytest.FixtureRequest) -> Iterator[list[socket.socket]]:
-    """Both ends of a connection: the connecting one, the accepting one."""
-    with listen(pair.b, request.param, FAMILIES[request.param]["b"]) as listener:
-        both = dial(pair.a, listener)
-    yield list(both)
-    for end in both:
-        end.close()
-
-
-def declare(sock: socket.socket, *values: int | bytes) -> None:
-    sock.setsockopt(SOL_SLUICE, SLUICE_FLOW, FLOW.pack(*values))
-
-
-def declare_size(sock: socket.socket, size_bytes: int) -> None:
-    declare(sock, SIZE, 0, size_bytes, 0, 0, 0, 0, b"")
-
-
-def declared(sock: socket.socket) -> tuple[Any, ...]:
-    """Return the fields of the flow, in the order of the header. The last one is bytes, the others are numbers."""
-    return FLOW.unpack(sock.getsockopt(SOL_SLUICE, SLUICE_FLOW, FLOW.size))
-
-
-def acked_bytes(sock: socket.socket) -> int:
-    return int(STATE.unpack(sock.getsockopt(SOL_SLUICE, SLUICE_STATE, STATE.size))[2])
-
-
-def has_acked(sock: socket.socket, size_bytes: int) -> bool:
-    return acked_bytes(sock) == size_bytes
-
-
-def control(sock: socket.socket) -> bytes:
-    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
-
-
-def tcp_state(sock: socket.socket) -> int:
-    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[0]
-
-
-def refusal(action: Callable[[], object]) -> int:
-    """Return the errno of an action, 0 if it succeeds."""
-    try:
-        action()
-    except OSError as error:
-        return error.errno or 0
-    return 0
-
-
-def program_exists(program_id: int) -> bool:
-    fd = int(lib().bpf_prog_get_fd_by_id(program_id))
-    if fd >= 0:
-        os.close(fd)
-    return fd >= 0
-
-
-def map_exists(map_id: int) -> bool:
-    fd = int(lib().bpf_map_get_fd_by_id(map_id))
-    if fd >= 0:
-        os.close(fd)
-    return fd >= 0
 
 
 # -- a declaration comes back
@@ -338,291 +264,3 @@ def test_other_options__values_larger_than_the_kernel_shows_to_programs(ends: li
     assert libc.getsockopt(sender.fileno(), *option) == 0, os.strerror(ctypes.get_errno())
     assert length.value == len(info)
     assert room.raw[0] == info[0]
-
-
-# -- which bytes belong to a flow
-
-
-def test_acked_bytes__of_both_ends_exactly(ends: list[socket.socket]) -> None:
-    for one, other in (ends, ends[::-1]):
-        declare_size(one, 300_000)
-        assert acked_bytes(one) == 0
-        send_and_receive(one, other, 300_000)
-        wait_until(partial(has_acked, one, 300_000), "exactly the sent bytes are acknowledged")
-
-
-def test_acked_bytes__restart_with_each_flow_of_a_connection(ends: list[socket.socket]) -> None:
-    sender, receiver = ends
-    for size_bytes in (1, 70_000, 1448, 2):
-        declare_size(sender, size_bytes)
-        assert acked_bytes(sender) == 0
-        send_and_receive(sender, receiver, size_bytes)
-        wait_until(partial(has_acked, sender, size_bytes), f"{size_bytes} bytes are acknowledged")
-
-
-def test_acked_bytes__a_flow_begins_after_waiting_data(ends: list[socket.socket]) -> None:
-    sender, receiver = ends
-    sender.setblocking(False)
-    waiting = 0
-    while True:  # fill both buffers, because no one reads
-        try:
-            waiting += sender.send(bytes(65536))
-        except BlockingIOError:
-            break
-    declare_size(sender, 1000)
-    assert acked_bytes(sender) == 0
-    sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 24)
-    received = 0
-    pending = bytes(1000)
-    while received < waiting + 1000:
-        assert acked_bytes(sender) <= max(0, received + (1 << 20) - waiting)
-        if pending and received:
-            with contextlib.suppress(BlockingIOError):
-                pending = pending[sender.send(pending) :]
-        received += len(receiver.recv(1 << 20))
-    wait_until(lambda: acked_bytes(sender) == 1000, "only the bytes of the second flow are acknowledged")
-
-
-def test_acked_bytes__without_the_fin(ends: list[socket.socket]) -> None:
-    sender, receiver = ends
-    declare_size(sender, 5000)
-    send_and_receive(sender, receiver, 5000)
-    sender.shutdown(socket.SHUT_WR)
-    assert receiver.recv(1) == b""
-    wait_until(lambda: tcp_state(sender) == TCP_FIN_WAIT2, "the FIN is acknowledged")
-    assert acked_bytes(sender) == 5000
-    receiver.close()
-    wait_until(lambda: tcp_state(sender) == TCP_CLOSE, "the other FIN arrives")
-    assert acked_bytes(sender) == 5000
-
-
-def test_acked_bytes__after_a_reset(ends: list[socket.socket]) -> None:
-    sender, receiver = ends
-    declare_size(sender, 5000)
-    send_and_receive(sender, receiver, 5000)
-    wait_until(lambda: acked_bytes(sender) == 5000, "all bytes are acknowledged")
-    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
-    receiver.close()
-    wait_until(lambda: tcp_state(sender) == TCP_CLOSE, "the reset")
-    assert acked_bytes(sender) == 5000
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=["ipv4", "ipv6"])
-def test_declared_before_connect__the_flow_begins_with_the_connection(
-    hook: Attachment, pair: Pair, family: socket.AddressFamily
-) -> None:
-    with listen(pair.b, family, FAMILIES[family]["b"]) as listener:
-        with pair.a:
-            sender = socket.socket(family, socket.SOCK_STREAM)
-        with sender:
-            declare_size(sender, 4000)
-            assert acked_bytes(sender) == 0
-            sender.connect(listener.getsockname()[:2])
-            receiver, _ = listener.accept()
-            assert acked_bytes(sender) == 0
-            send_and_receive(sender, receiver, 4000)
-            wait_until(lambda: acked_bytes(sender) == 4000, "exactly the sent bytes are acknowledged")
-            receiver.close()
-
-
-def test_declared_while_connecting(hook: Attachment, pair: Pair) -> None:
-    """No host has the address yet, so no host can have answered the SYN."""
-    with listen(pair.b, socket.AF_INET, "0.0.0.0") as listener:
-        with pair.a:
-            sender = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        with sender:
-            sender.setblocking(False)
-            assert sender.connect_ex(("10.9.0.77", listener.getsockname()[1])) == errno.EINPROGRESS
-            declare_size(sender, 4000)
-            assert tcp_state(sender) == TCP_SYN_SENT
-            pair.b.run("ip", "addr", "add", "10.9.0.77/24", "dev", "eth0")
-            receiver, _ = listener.accept()
-            assert acked_bytes(sender) == 0
-            send_and_receive(sender, receiver, 4000)
-            wait_until(lambda: acked_bytes(sender) == 4000, "exactly the sent bytes are acknowledged")
-            receiver.close()
-
-
-def test_declared_while_fast_open_delays_the_syn(hook: Attachment, pair: Pair) -> None:
-    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
-        with pair.a:
-            sender = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        with sender:
-            sender.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
-            sender.connect(listener.getsockname())
-            declare_size(sender, 4000)
-            assert sender.send(bytes(4000)) == 4000
-            receiver, _ = listener.accept()
-            wait_until(lambda: acked_bytes(sender) == 4000, "exactly the sent bytes are acknowledged")
-            receiver.close()
-
-
-# -- the congestion control, and its readings
-
-
-def test_state__is_the_controls_and_restarts_with_a_flow(sock: socket.socket) -> None:
-    with load("sockopt") as same:
-        flows = same.map("sluice_flow_1")
-        declare(sock, *FULL)
-        written = bytes(range(1, STATE_BYTES + 1))
-        value = flows.lookup(sock.fileno())
-        assert value is not None
-        told_bytes = 48
-        flows.update(
-            sock.fileno(), value[:told_bytes] + written + b"\1" * (len(value) - told_bytes - STATE_BYTES)
-        )
-        read = sock.getsockopt(SOL_SLUICE, SLUICE_STATE, STATE_BYTES)
-        assert read == written[:8] + bytes(8) + written[16:], "everything except the counted bytes"
-        declare(sock, *FULL)
-        assert sock.getsockopt(SOL_SLUICE, SLUICE_STATE, STATE_BYTES) == bytes(STATE_BYTES)
-        assert (flows.lookup(sock.fileno()) or b"")[told_bytes:] == bytes(len(value) - told_bytes)
-
-
-# -- attaching
-
-
-def test_two_hooks__the_second_ignores_the_call(hook: Attachment, cgroup: Cgroup) -> None:
-    second = Attachment(cgroup=cgroup.folder)
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-        declare(sock, *FULL)
-        assert declared(sock)[2] == FULL[2]
-        assert refusal(lambda: declare(sock, SIZE, 0, 0, 0, 0, 0, 0, b"")) == errno.EINVAL
-        assert refusal(lambda: sock.getsockopt(SOL_SLUICE, 3, 56)) == errno.ENOPROTOOPT
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-        hook.close()
-        assert declared(sock)[2] == FULL[2], "both hooks share the declaration"
-        declare_size(sock, 5)
-        assert declared(sock)[2] == 5
-    second.close()
-    second.close()
-
-
-def test_attach__again_and_again_leaves_nothing(cgroup: Cgroup) -> None:
-    programs, maps, files = [], [], 0
-    for round_ in range(ROUNDS):
-        attachment = Attachment(cgroup=cgroup.folder)
-        programs += attachment.program_ids
-        maps += map_ids(attachment.program_ids)
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-            declare(sock, *FULL)
-        attachment.close()
-        files = files or open_files()
-        assert open_files() == files, f"round {round_}"
-    assert len(set(programs)) == 2 * ROUNDS
-    wait_until(lambda: not any(program_exists(i) for i in programs), "the kernel frees every program")
-    mine = {i for i in maps if maps.count(i) <= 2}  # an agent elsewhere may hold the shared map
-    wait_until(lambda: not any(map_exists(i) for i in mine), "the kernel frees every map")
-
-
-def map_ids(program_ids: list[int]) -> list[int]:
-    """Return the ids of the maps that programs use."""
-    return [i for program in program_ids for i in _map_ids(program)]
-
-
-def _map_ids(program_id: int) -> list[int]:
-    fd = int(lib().bpf_prog_get_fd_by_id(program_id))
-    info = bytearray(80)  # struct bpf_prog_info: nr_map_ids at 52, the pointer to them at 56
-    ids = ffi.new("uint32_t[16]")
-    struct.pack_into("=IQ", info, 52, 16, int(ffi.cast("uintptr_t", ids)))
-    length = ffi.new("uint32_t *", len(info))
-    assert lib().bpf_obj_get_info_by_fd(fd, ffi.from_buffer(info), length) == 0
-    os.close(fd)
-    return [ids[i] for i in range(struct.unpack_from("=I", info, 52)[0])]
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def test_attach__ends_with_its_process(cgroup: Cgroup, tmp_path: Path) -> None:
-    script = (
-        "import sys, signal, pathlib; from dataplane.sockopt import Attachment;"
-        "held = Attachment(cgroup=pathlib.Path(sys.argv[1]));"
-        "print(*held.program_ids, flush=True); signal.pause()"
-    )
-    output = tmp_path / "ids"
-    holder = spawn([sys.executable, "-c", script, str(cgroup.folder)], log_file=output)
-    wait_until(lambda: output.read_text().endswith("\n"), "the other process attaches its hook")
-    ids = [int(word) for word in output.read_text().split()]
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-        declare(sock, *FULL)
-        assert declared(sock)[2] == FULL[2]
-    holder.send_signal(signal.SIGKILL)
-    holder.wait()
-    wait_until(lambda: not any(program_exists(i) for i in ids), "the hook ends with its process")
-
-
-def test_ensure__uses_another_hook_and_takes_over_after_its_end(cgroup: Cgroup) -> None:
-    if answers():
-        pytest.skip("an agent on this machine holds the hook")
-    with SocketHook() as first, SocketHook() as second:
-        assert (first.ensure(), first.owned) == (True, True)
-        assert (second.ensure(), second.owned) == (False, False)
-        first.close()
-        assert not answers()
-        assert (second.ensure(), second.owned) == (True, True)
-        assert answers()
-        assert not second.ensure()
-        second.close()
-        second.close()
-    assert not answers()
-
-
-def test_without_an_agent__the_errors_of_the_header(cgroup: Cgroup) -> None:
-    if answers():
-        pytest.skip("an agent on this machine holds the hook")
-    for family, get in ((socket.AF_INET, errno.EOPNOTSUPP), (socket.AF_INET6, errno.ENOPROTOOPT)):
-        with socket.socket(family, socket.SOCK_STREAM) as sock:
-            assert refusal(partial(declare, sock, *FULL)) == errno.ENOPROTOOPT
-            assert refusal(partial(declared, sock)) == get
-
-
-# -- machines that lack a feature
-
-
-def test_load__a_damaged_object_is_named(cgroup: Cgroup, tmp_path: Path) -> None:
-    whole = build.ensure("sockopt").read_bytes()
-    for name, data in (("empty", b""), ("half", whole[: len(whole) // 2])):
-        path = tmp_path / f"{name}.bpf.o"
-        path.write_bytes(data)
-        with pytest.raises(EnvironmentLacking, match=r"damaged or not for this kernel"):
-            Attachment(path, cgroup.folder)
-
-
-def test_load__a_refused_program_shows_the_verifiers_output(cgroup: Cgroup, tmp_path: Path) -> None:
-    source = (build.SOURCES / "sockopt.bpf.c").read_text()
-    check = "return value + size_bytes <= end ? value : NULL;"
-    assert source.count(check) == 1
-    path = build.compile_source("unchecked", source.replace(check, "(void)end; return value;"), tmp_path)
-    with pytest.raises(EnvironmentLacking, match="verifier") as raised:
-        Attachment(path, cgroup.folder)
-    assert "invalid access to packet" in str(raised.value)
-
-
-def test_attach__without_a_control_group(tmp_path: Path) -> None:
-    """The kernel refuses a folder of another file system. The message names the folder and the remedy."""
-    with pytest.raises(
-        EnvironmentLacking, match=f"cannot attach the setsockopt hook to {tmp_path}: .*sluice doctor"
-    ):
-        Attachment(cgroup=tmp_path)
-
-
-def test_cgroup_root__not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text("30 23 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n")
-    monkeypatch.setattr(sockopt, "MOUNTS", mounts)
-    with pytest.raises(EnvironmentLacking, match="mount -t cgroup2"):
-        SocketHook()._provide()
-    mounts.write_text("30 23 0:26 / /sys/fs/a\\040b rw shared:9 - cgroup2 cgroup2 rw\n")
-    assert sockopt.cgroup_root() == Path("/sys/fs/a b")
-
-
-def test_kernel_without_cgroup_bpf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert not sockopt._kernel_lacks_the_hook()
-    monkeypatch.setattr(
-        sockopt, "PROGRAM_TYPE_CGROUP_SOCKOPT", 0
-    )  # the unspecified type, which no kernel accepts
-    (tmp_path / "refused.bpf.o").write_bytes(b"")
-    with pytest.raises(EnvironmentLacking, match="CONFIG_CGROUP_BPF"):
-        Attachment(tmp_path / "refused.bpf.o")

@@ -32,6 +32,17 @@ def test_command__only_the_paths_of_the_tier() -> None:
     assert arguments_of(UNIT, "tests/unit") == ["-m", "not alone", "tests/unit"]
 
 
+def test_command__the_files_of_a_tier_inside_a_folder() -> None:
+    files = Tier(("tests/net/test_a.py", "tests/unit/test_b.py"), ())
+    assert arguments_of(files, "tests/net") == ["tests/net/test_a.py"]
+    assert arguments_of(files, "tests/net/test_a.py") == ["tests/net/test_a.py"]
+
+
+def test_marked__every_file_that_uses_the_mark() -> None:
+    assert "tests/kernel/test_dctcp.py" in tiers.marked("quiet")
+    assert "tests/kernel/test_dctcp.py" not in tiers.marked("alone")
+
+
 def test_command__none_if_every_path_is_of_another_tier() -> None:
     assert UNIT.command(["tests/unittests", "-x"]) is None
 
@@ -60,6 +71,7 @@ def test_main__fails_if_any_tier_fails(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(tiers, "QUIET", Tier((), ()))
     monkeypatch.setattr(tiers, "ON_REAL_TIME", (tier(tmp_path / "real", on_real_time),))
     monkeypatch.setattr(tiers, "COMPUTING", tier(tmp_path / "computing", computing))
     assert main([]) == expected

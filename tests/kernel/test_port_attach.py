@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bpf/port.bpf.c comes, changes, goes to another process, and leaves other filters alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from dataplane.port import PortProgram
+from dataplane.port_settings import PortSettings
+from policy.errors import SluiceError
+from tests.kernel.conftest import Pair
+from tests.kernel.lab import connect
+from tests.kernel.port_frames import CE, ECT0, OPEN, PORT, SLOW_BPS, Port, ecn_of, frame, ipv4, received
+
+
+def test_settings_change_while_packets_flow(port: Port) -> None:
+    program, sender, capture = port
+    data = frame(ipv4(ECT0, bytes(900)))
+    for settings, want in (
+        (PortSettings(SLOW_BPS, 1, 10**9), [ECT0, CE, CE]),
+        (PortSettings(SLOW_BPS, None, 10**9), [ECT0, ECT0, ECT0]),
+        (PortSettings(SLOW_BPS, 1, 10**9), [CE, CE, CE]),
+        (PortSettings(0, 1, 1), [ECT0, ECT0, ECT0]),
+    ):
+        program.set(PORT, settings)
+        for _ in want:
+            sender.send(data)
+        assert ecn_of(received(capture, len(want))) == want
+    assert program.backlog_bytes(PORT) > 8 * 900
+
+
+def test_attach__again_keeps_counters_and_a_new_process_takes_over(port: Port, pair: Pair) -> None:
+    program, sender, capture = port
+    sender.send(frame(ipv4(0, b"1"), 4 << 13))
+    received(capture, 1)
+    program.attach(PORT, OPEN)
+    assert program.counters(PORT)[4].packets == 1
+    with PortProgram() as successor:
+        assert not successor.is_attached(PORT)
+        successor.attach(PORT, OPEN)
+        assert successor.is_attached(PORT)
+        assert not program.is_attached(PORT)
+        sender.send(frame(ipv4(0, b"2"), 4 << 13))
+        received(capture, 1)
+        assert successor.counters(PORT)[4].packets == 1
+        assert program.counters(PORT)[4].packets == 1
+    assert "sluice_port" in pair.a.run("tc", "filter", "show", "dev", PORT, "egress"), (
+        "the program outlives its process"
+    )
+
+
+def test_attach__a_new_port_with_an_old_name_starts_from_zero(pair: Pair) -> None:
+    with PortProgram() as program, pair.a:
+        program.attach(PORT, OPEN)
+        first = program.counters(PORT)
+        pair.a.run("ip", "link", "del", "dev", PORT)
+        assert not program.is_attached(PORT)
+        connect(pair.a, PORT, pair.b, "eth0")
+        assert not program.is_attached(PORT)
+        program.attach(PORT, OPEN)
+        assert program.is_attached(PORT)
+        assert program.counters(PORT)[1] == first[1]
+        program.detach(PORT)
+        program.detach(PORT)
+        assert not program.is_attached(PORT)
+        with pytest.raises(KeyError):
+            program.counters(PORT)
+
+
+def test_attach__leaves_the_filters_of_others_and_their_order(port: Port, pair: Pair) -> None:
+    program, sender, capture = port
+    pair.a.run(
+        "tc", "filter", "add", "dev", PORT, "egress", "prio", "50000", "protocol", "all",
+        "u32", "match", "u32", "0", "0", "action", "mirred", "egress", "mirror", "dev", "lo",
+    )  # fmt: skip
+    program.attach(PORT, OPEN)
+    sender.send(frame(ipv4(0, b"both"), 1 << 13))
+    received(capture, 1)
+    shown = pair.a.run("tc", "-s", "filter", "show", "dev", PORT, "egress")
+    assert "mirred" in shown
+    assert "Sent 0 bytes" not in shown, "the kernel calls the filter after Sluice's"
+    program.detach(PORT)
+    assert "mirred" in pair.a.run("tc", "filter", "show", "dev", PORT, "egress")
+
+
+def test_attach__names_the_problem(pair: Pair) -> None:
+    with PortProgram() as program, pair.a:
+        with pytest.raises(SluiceError, match="no port nowhere0"):
+            program.attach("nowhere0", OPEN)
+        pair.a.run("tc", "qdisc", "add", "dev", PORT, "ingress")
+        with pytest.raises(SluiceError, match="tc qdisc del dev eth0 ingress"):
+            program.attach(PORT, OPEN)

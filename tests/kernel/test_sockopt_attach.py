@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The setsockopt hook comes, goes, changes hands, and says what a machine lacks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import struct
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from dataplane import build, sockopt
+from dataplane.libbpf import ffi, lib
+from dataplane.sockopt import (
+    SOL_SLUICE,
+    Attachment,
+    SocketHook,
+    answers,
+)
+from policy.errors import EnvironmentLacking
+from runtime.process import spawn
+from runtime.wait import wait_until
+from tests.kernel.cgroups import Cgroup
+from tests.kernel.options import FULL, SIZE, declare, declare_size, declared, refusal
+
+ROUNDS = 20
+
+
+def program_exists(program_id: int) -> bool:
+    fd = int(lib().bpf_prog_get_fd_by_id(program_id))
+    if fd >= 0:
+        os.close(fd)
+    return fd >= 0
+
+
+def map_exists(map_id: int) -> bool:
+    fd = int(lib().bpf_map_get_fd_by_id(map_id))
+    if fd >= 0:
+        os.close(fd)
+    return fd >= 0
+
+
+# -- attaching
+
+
+def test_two_hooks__the_second_ignores_the_call(hook: Attachment, cgroup: Cgroup) -> None:
+    second = Attachment(cgroup=cgroup.folder)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        declare(sock, *FULL)
+        assert declared(sock)[2] == FULL[2]
+        assert refusal(lambda: declare(sock, SIZE, 0, 0, 0, 0, 0, 0, b"")) == errno.EINVAL
+        assert refusal(lambda: sock.getsockopt(SOL_SLUICE, 3, 56)) == errno.ENOPROTOOPT
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        hook.close()
+        assert declared(sock)[2] == FULL[2], "both hooks share the declaration"
+        declare_size(sock, 5)
+        assert declared(sock)[2] == 5
+    second.close()
+    second.close()
+
+
+def test_attach__again_and_again_leaves_nothing(cgroup: Cgroup) -> None:
+    programs, maps, files = [], [], 0
+    for round_ in range(ROUNDS):
+        attachment = Attachment(cgroup=cgroup.folder)
+        programs += attachment.program_ids
+        maps += map_ids(attachment.program_ids)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+            declare(sock, *FULL)
+        attachment.close()
+        files = files or open_files()
+        assert open_files() == files, f"round {round_}"
+    assert len(set(programs)) == 2 * ROUNDS
+    wait_until(lambda: not any(program_exists(i) for i in programs), "the kernel frees every program")
+    mine = {i for i in maps if maps.count(i) <= 2}  # an agent elsewhere may hold the shared map
+    wait_until(lambda: not any(map_exists(i) for i in mine), "the kernel frees every map")
+
+
+def map_ids(program_ids: list[int]) -> list[int]:
+    """Return the ids of the maps that programs use."""
+    return [i for program in program_ids for i in _map_ids(program)]
+
+
+def _map_ids(program_id: int) -> list[int]:
+    fd = int(lib().bpf_prog_get_fd_by_id(program_id))
+    info = bytearray(80)  # struct bpf_prog_info: nr_map_ids at 52, the pointer to them at 56
+    ids = ffi.new("uint32_t[16]")
+    struct.pack_into("=IQ", info, 52, 16, int(ffi.cast("uintptr_t", ids)))
+    length = ffi.new("uint32_t *", len(info))
+    assert lib().bpf_obj_get_info_by_fd(fd, ffi.from_buffer(info), length) == 0
+    os.close(fd)
+    return [ids[i] for i in range(struct.unpack_from("=I", info, 52)[0])]
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_attach__ends_with_its_process(cgroup: Cgroup, tmp_path: Path) -> None:
+    script = (
+        "import sys, signal, pathlib; from dataplane.sockopt import Attachment;"
+        "held = Attachment(cgroup=pathlib.Path(sys.argv[1]));"
+        "print(*held.program_ids, flush=True); signal.pause()"
+    )
+    output = tmp_path / "ids"
+    holder = spawn([sys.executable, "-c", script, str(cgroup.folder)], log_file=output)
+    wait_until(lambda: output.read_text().endswith("\n"), "the other process attaches its hook")
+    ids = [int(word) for word in output.read_text().split()]
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        declare(sock, *FULL)
+        assert declared(sock)[2] == FULL[2]
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    wait_until(lambda: not any(program_exists(i) for i in ids), "the hook ends with its process")
+
+
+def test_ensure__uses_another_hook_and_takes_over_after_its_end(cgroup: Cgroup) -> None:
+    if answers():
+        pytest.skip("an agent on this machine holds the hook")
+    with SocketHook() as first, SocketHook() as second:
+        assert (first.ensure(), first.owned) == (True, True)
+        assert (second.ensure(), second.owned) == (False, False)
+        first.close()
+        assert not answers()
+        assert (second.ensure(), second.owned) == (True, True)
+        assert answers()
+        assert not second.ensure()
+        second.close()
+        second.close()
+    assert not answers()
+
+
+def test_without_an_agent__the_errors_of_the_header(cgroup: Cgroup) -> None:
+    if answers():
+        pytest.skip("an agent on this machine holds the hook")
+    for family, get in ((socket.AF_INET, errno.EOPNOTSUPP), (socket.AF_INET6, errno.ENOPROTOOPT)):
+        with socket.socket(family, socket.SOCK_STREAM) as sock:
+            assert refusal(partial(declare, sock, *FULL)) == errno.ENOPROTOOPT
+            assert refusal(partial(declared, sock)) == get
+
+
+# -- machines that lack a feature
+
+
+def test_load__a_damaged_object_is_named(cgroup: Cgroup, tmp_path: Path) -> None:
+    whole = build.ensure("sockopt").read_bytes()
+    for name, data in (("empty", b""), ("half", whole[: len(whole) // 2])):
+        path = tmp_path / f"{name}.bpf.o"
+        path.write_bytes(data)
+        with pytest.raises(EnvironmentLacking, match=r"damaged or not for this kernel"):
+            Attachment(path, cgroup.folder)
+
+
+def test_load__a_refused_program_shows_the_verifiers_output(cgroup: Cgroup, tmp_path: Path) -> None:
+    source = (build.SOURCES / "sockopt.bpf.c").read_text()
+    check = "return value + size_bytes <= end ? value : NULL;"
+    assert source.count(check) == 1
+    path = build.compile_source("unchecked", source.replace(check, "(void)end; return value;"), tmp_path)
+    with pytest.raises(EnvironmentLacking, match="verifier") as raised:
+        Attachment(path, cgroup.folder)
+    assert "invalid access to packet" in str(raised.value)
+
+
+def test_attach__without_a_control_group(tmp_path: Path) -> None:
+    """The kernel refuses a folder of another file system. The message names the folder and the remedy."""
+    with pytest.raises(
+        EnvironmentLacking, match=f"cannot attach the setsockopt hook to {tmp_path}: .*sluice doctor"
+    ):
+        Attachment(cgroup=tmp_path)
+
+
+def test_cgroup_root__not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text("30 23 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n")
+    monkeypatch.setattr(sockopt, "MOUNTS", mounts)
+    with pytest.raises(EnvironmentLacking, match="mount -t cgroup2"):
+        SocketHook()._provide()
+    mounts.write_text("30 23 0:26 / /sys/fs/a\\040b rw shared:9 - cgroup2 cgroup2 rw\n")
+    assert sockopt.cgroup_root() == Path("/sys/fs/a b")
+
+
+def test_kernel_without_cgroup_bpf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert not sockopt._kernel_lacks_the_hook()
+    monkeypatch.setattr(
+        sockopt, "PROGRAM_TYPE_CGROUP_SOCKOPT", 0
+    )  # the unspecified type, which no kernel accepts
+    (tmp_path / "refused.bpf.o").write_bytes(b"")
+    with pytest.raises(EnvironmentLacking, match="CONFIG_CGROUP_BPF"):
+        Attachment(tmp_path / "refused.bpf.o")

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A watch on many connections, on earlier ones, and when it comes and goes."""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dataplane.watch import Watch
+from runtime.command import run
+from runtime.wait import wait_until
+from tests.kernel.conftest import V4, Pair
+from tests.kernel.lab import dial, listen, send_and_receive
+from tests.kernel.watching import RESET_ON_CLOSE, close_in_order, ended
+
+
+def test_two_thousand_short_connections__none_is_missed(pair: Pair, watch: Watch) -> None:
+    count = 2000
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        listener.listen(256)
+        for i in range(count):
+            near, far = dial(pair.a, listener)
+            near.sendall(bytes(1 + i))
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            left = 1 + i
+            while left:
+                left -= len(far.recv(65_536))
+            wait_acknowledged(near)
+            near.close()
+            far.close()
+    found = ended(watch, count)
+    assert sorted(c.sent_bytes for c in found) == list(range(1, count + 1))
+    assert len({c.cookie for c in found}) == count
+    assert watch.losses() == type(watch.losses())(0, 0)
+
+
+def wait_acknowledged(sock: socket.socket) -> None:
+    """Wait until no data is in flight (tcpi_unacked of TCP_INFO)."""
+    offset = 24
+    while struct.unpack_from("@I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), offset)[0]:
+        pass
+
+
+def test_losses_of_a_full_ring_are_counted(pair: Pair, watch: Watch) -> None:
+    """The ring holds about 6,500 records."""
+    count = 8000
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        listener.listen(256)
+        for _ in range(count):
+            near, far = dial(pair.a, listener)
+            near.sendall(b"x")
+            assert far.recv(1)
+            wait_acknowledged(near)
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            near.close()
+            far.close()
+    found, losses = watch.ended(), watch.losses()
+    assert losses.records > 0
+    assert len(found) + losses.records == count
+    assert losses.connections == 0
+
+
+def test_earlier_connections_are_adopted(pair: Pair) -> None:
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+        send_and_receive(near, far, 70_000)
+        send_and_receive(far, near, 500)
+        with pair.a:
+            watch = Watch()
+        with watch:
+            (living,) = watch.live()
+            assert living.adopted
+            assert (living.sent_bytes, living.received_bytes) == (0, 0)
+            send_and_receive(near, far, 8000)
+            close_in_order(near, far)
+            (connection,) = ended(watch)
+    assert connection.adopted
+    assert connection.cookie == living.cookie
+    assert (connection.sent_bytes, connection.received_bytes) == (8000, 0)
+
+
+def test_a_socket_that_connects_again_is_another_connection(pair: Pair, watch: Watch) -> None:
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+        send_and_receive(near, far, 1000)
+        disconnect(near)
+        far.close()
+        near.connect(listener.getsockname())
+        again, _ = listener.accept()
+        send_and_receive(near, again, 2000)
+        close_in_order(near, again)
+        first, second = ended(watch, 2)
+    assert (first.sent_bytes, second.sent_bytes) == (1000, 2000)
+    assert first.cookie == second.cookie
+    assert first.start_ns < second.start_ns
+
+
+def disconnect(sock: socket.socket) -> None:
+    """Call connect() with AF_UNSPEC, which Python's socket module lacks."""
+    sock.setblocking(True)
+    nowhere = ctypes.create_string_buffer(16)
+    assert ctypes.CDLL(None).connect(sock.fileno(), nowhere, 16) == 0
+
+
+def tracing_programs() -> int:
+    return sum("sluice_watch" in line for line in run(["bpftool", "prog", "show"]).splitlines())
+
+
+def watch_maps() -> int:
+    shown = run(["bpftool", "map", "show"]).splitlines()
+    return sum(line.split("name ")[-1].startswith(("connections", "ended", "losses")) for line in shown)
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_attached_and_detached_many_times__nothing_is_left(pair: Pair) -> None:
+    programs, maps, files = tracing_programs(), watch_maps(), open_files()
+    with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
+        near, far = dial(pair.a, listener)
+        for _ in range(30):
+            with pair.a:
+                watch = Watch()
+            send_and_receive(near, far, 100)
+            assert watch.live()
+            watch.close()
+            watch.close()
+        with pytest.raises(ValueError, match="closed"):
+            watch.live()
+        close_in_order(near, far)
+    assert open_files() == files
+    wait_until(  # fewer, if the kernel has freed those of an earlier test in the meantime
+        lambda: tracing_programs() <= programs and watch_maps() <= maps, "the kernel has freed all objects"
+    )
+
+
+def test_a_killed_process_leaves_nothing(pair: Pair) -> None:
+    programs = tracing_programs()
+    code = (
+        "import sys, dataplane.watch as w; x = w.Watch(); print(len(x.live()), flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        assert tracing_programs() > programs
+        process.kill()
+    wait_until(lambda: tracing_programs() <= programs, "the programs ended with their process")

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a watch reports, and the end of all connections."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from dataplane.watch import Connection, Watch
+from runtime.wait import wait_until
+from tests.kernel.lab import Namespace
+
+RESET_ON_CLOSE = struct.pack("@ii", 1, 0)
+
+
+class Ends:
+    """Collects the connections that a watch reports as ended."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self.found: list[Connection] = []
+
+    def wait(self, count: int) -> list[Connection]:
+        def enough() -> bool:
+            self.found += self._watch.ended()
+            return len(self.found) >= count
+
+        wait_until(enough, f"{count} connections have ended")
+        return self.found
+
+
+def ended(watch: Watch, count: int = 1) -> list[Connection]:
+    found = Ends(watch).wait(count)
+    assert len(found) == count
+    return found
+
+
+def sockets_closed(ns: Namespace) -> None:
+    """Wait until no connection of the namespace is left, so that the kernel has reported all."""
+    wait_until(lambda: not ns.run("ss", "-Htn").strip(), "all connections have ended")
+
+
+def close_in_order(client: socket.socket, server: socket.socket) -> None:
+    client.close()
+    assert server.recv(1) == b""
+    server.close()
