@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,33 +60,31 @@ QUIET = Tier(marked("quiet"), ("-m", "quiet"))
 # Two files at once use the machine and still measure it.
 ON_REAL_TIME = (
     Tier(
-        ("tests/kernel", "tests/net", "tests/web/test_cheats_dashboard.py"),
+        ("tests/kernel", "tests/net", "tests/web", "tests/pg"),
         ("-n", "2", "--dist", "loadfile", "-m", "not alone and not quiet"),
     ),
     Tier(marked("alone"), ("-m", "alone")),
 )
-COMPUTING = Tier(
-    ("tests/web", "tests/pg", "tests/api", "tests/unit", "tests/sim"),
-    ("-n", "3", "--dist", "worksteal", "-m", "not net and not alone and not quiet"),
+COMPUTING = (
+    Tier(("tests/unit", "tests/sim"), ("-n", "logical", "--dist", "worksteal", "-m", "not alone")),
+    Tier(("tests/api",), ()),  # its collection takes seconds, so one process does it
 )
 
 
 def main(arguments: Sequence[str]) -> int:
     """Return 0 if every test has passed, otherwise 1."""
-    with tempfile.TemporaryDirectory() as folder:
-        computing, output = None, Path(folder, "output")
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as started:
         try:
             codes = [run(QUIET.command(arguments))]
-            computing = beside(COMPUTING.command(arguments), output)
+            beside = [
+                started.enter_context(Beside(command, Path(folder, f"output-{number}")))
+                for number, tier in enumerate(COMPUTING)
+                if (command := tier.command(arguments))
+            ]
             codes += [run(tier.command(arguments)) for tier in ON_REAL_TIME]
-            if computing:
-                follow(computing, output)
-                codes.append(computing.returncode)
+            codes += [one.follow() for one in beside]
         except KeyboardInterrupt:  # every process of the terminal gets the signal
             return 130
-        finally:
-            if computing:
-                computing.wait()
     return int(any(code not in (0, NO_TEST_SELECTED) for code in codes))
 
 
@@ -101,26 +100,36 @@ def run(command: Sequence[str] | None) -> int:
         process.wait()
 
 
-def beside(command: Sequence[str] | None, output: Path) -> subprocess.Popen[bytes] | None:
-    """Start a tier at the lowest priority, with its output in a file."""
-    if command is None:
-        return None
-    output.write_text(f"── {' '.join(command)} ── at the lowest priority, beside the others:\n")
-    with output.open("ab") as file:
-        return subprocess.Popen(
-            [*LOWEST_PRIORITY, *command], stdout=file, stderr=subprocess.STDOUT, preexec_fn=die_with_parent
-        )
+class Beside:
+    """A tier at the lowest priority. Its output waits in a file for `follow`. Leaving the context waits for its end."""
 
+    def __init__(self, command: Sequence[str], output: Path) -> None:
+        self._output = output
+        output.write_text(f"── {' '.join(command)} ── at the lowest priority, beside the others:\n")
+        with output.open("ab") as file:
+            self._process = subprocess.Popen(
+                [*LOWEST_PRIORITY, *command],
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,
+            )
 
-def follow(process: subprocess.Popen[bytes], output: Path) -> None:
-    """Print what a process has written and still writes, until it ends."""
-    with output.open() as lines:
-        ended = False
-        while not ended:
-            ended = process.poll() is not None
-            sys.stdout.write(lines.read())
-            sys.stdout.flush()
-            time.sleep(0 if ended else LOOK_S)
+    def follow(self) -> int:
+        """Print what the tier has written and still writes, until it ends. Returns its status."""
+        with self._output.open() as lines:
+            ended = False
+            while not ended:
+                ended = self._process.poll() is not None
+                sys.stdout.write(lines.read())
+                sys.stdout.flush()
+                time.sleep(0 if ended else LOOK_S)
+        return self._process.returncode
+
+    def __enter__(self) -> Beside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.wait()
 
 
 if __name__ == "__main__":
