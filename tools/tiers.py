@@ -65,9 +65,9 @@ ON_REAL_TIME = (
     ),
     Tier(marked("alone"), ("-m", "alone")),
 )
-COMPUTING = (
-    Tier(("tests/unit", "tests/sim"), ("-n", "logical", "--dist", "worksteal", "-m", "not alone")),
-    Tier(("tests/api",), ()),  # its collection takes seconds, so one process does it
+COMPUTING = Tier(
+    ("tests/api", "tests/unit", "tests/sim"),
+    ("-n", "logical", "--dist", "worksteal", "-m", "not alone"),
 )
 
 
@@ -76,13 +76,10 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as started:
         try:
             codes = [run(QUIET.command(arguments))]
-            beside = [
-                started.enter_context(Beside(command, Path(folder, f"output-{number}")))
-                for number, tier in enumerate(COMPUTING)
-                if (command := tier.command(arguments))
-            ]
+            command = COMPUTING.command(arguments)
+            computing = command and started.enter_context(Beside(command, Path(folder, "output")))
             codes += [run(tier.command(arguments)) for tier in ON_REAL_TIME]
-            codes += [one.follow() for one in beside]
+            codes += [computing.follow()] if computing else []
         except KeyboardInterrupt:  # every process of the terminal gets the signal
             return 130
     return int(any(code not in (0, NO_TEST_SELECTED) for code in codes))

@@ -328,4 +328,4 @@ def test_a_suspended_flow_resumes_after_the_others_end(bell: Dumbbell) -> None:
     print(f"{rate_bps / 1e6:.1f} Mb/s, {reading}")
     assert reading.phase == Phase.SENDING
     assert reading.resumes >= 1
-    assert rate_bps > 0.8 * RATE_BPS
+    assert rate_bps > 0.6 * RATE_BPS, "a suspended flow has nearly nothing"

@@ -287,7 +287,7 @@ def test_late__is_the_time_of_the_packets_that_the_port_owes(port: Port, link_bp
     """Another packet arrives when 20 of 40 packets of 0.98 ms have left. At four times the rate, none would wait."""
     program, sender, capture = port
     data = frame(ipv4(0, bytes(950)))
-    late_ms = {}
+    late_ms, owed = {}, {}
     for rate_bps in (link_bps, 4 * link_bps):
         program.set(PORT, PortSettings(rate_bps, mark_bytes=None, buffer_bytes=10**9))
         before_ns = program.late_ns(PORT)
@@ -297,5 +297,7 @@ def test_late__is_the_time_of_the_packets_that_the_port_owes(port: Port, link_bp
         sender.send(data)
         received(capture, 41 - gone)
         late_ms[rate_bps] = (program.late_ns(PORT) - before_ns) / 1e6
+        owed[rate_bps] = 40 - gone
+    expected_ms = 0.25 * owed[4 * link_bps]
     assert late_ms[link_bps] < 2, "the machine's own lateness"
-    assert 3 < late_ms[4 * link_bps] < 5.2, "up to 20 packets of 0.25 ms"
+    assert 0.6 * expected_ms < late_ms[4 * link_bps] < expected_ms + 0.3, owed

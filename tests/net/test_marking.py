@@ -52,12 +52,12 @@ def totals(bed: Testbed) -> dict[str, int]:
 
 
 def marked_share(bed: Testbed) -> float:
-    """Return the marked share of the port's next 500 packets or more."""
+    """Return the marked share of the port's next 1500 packets or more."""
     before = totals(bed)
 
     def enough() -> dict[str, int] | None:
         now = totals(bed)
-        return now if now["packets"] - before["packets"] > 500 else None
+        return now if now["packets"] - before["packets"] > 1500 else None
 
     after = wait_until(enough, "the port sends")
     return (after["marked"] - before["marked"]) / (after["packets"] - before["packets"])

@@ -73,7 +73,7 @@ def test_main__fails_if_any_tier_fails(
 ) -> None:
     monkeypatch.setattr(tiers, "QUIET", Tier((), ()))
     monkeypatch.setattr(tiers, "ON_REAL_TIME", (tier(tmp_path / "real", on_real_time),))
-    monkeypatch.setattr(tiers, "COMPUTING", (tier(tmp_path / "computing", computing),))
+    monkeypatch.setattr(tiers, "COMPUTING", tier(tmp_path / "computing", computing))
     assert main([]) == expected
     printed = capfd.readouterr().out
     assert printed.index(str(tmp_path / "real")) < printed.index(str(tmp_path / "computing"))
