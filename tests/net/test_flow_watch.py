@@ -170,7 +170,7 @@ def test_iperf_on_the_testbed_shows_its_rate_and_becomes_a_flow(stack: Stack) ->
     assert flow["bytes"] >= iperf["bytes"]
     assert count_flows(stack.engine) == 10, "a run counts only its own flows"
     assert stack.get("fct").json()["classes"]["all"]["n"] <= 10
-    assert not living(stack)
+    wait_until(lambda: not living(stack), "the next heartbeat no longer has it", timeout_s=30)
 
 
 def test_ipv6_between_hosts_is_recorded_once_and_by_name(stack: Stack) -> None:
