@@ -8,11 +8,13 @@ every tier, for example `tests/web/test_api_page.py`.
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ LOWEST_PRIORITY = ("nice", "-n", "19", "chrt", "--idle", "0")
 NO_TEST_SELECTED = 5
 """Status of pytest if the arguments select no test."""
 LOOK_S = 0.2
+MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 << 30
 
 
 @dataclass(frozen=True)
@@ -73,24 +76,33 @@ COMPUTING = Tier(
 
 def main(arguments: Sequence[str]) -> int:
     """Return 0 if every test has passed, otherwise 1."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as started:
+    with tempfile.TemporaryDirectory(prefix="t", dir=memory()) as folder, ExitStack() as started:
+        Path(folder).chmod(0o755)  # PostgreSQL runs as another user
+        environment = {**os.environ, "TMPDIR": folder}
         try:
-            codes = [run(QUIET.command(arguments))]
+            codes = [run(QUIET.command(arguments), environment)]
             command = COMPUTING.command(arguments)
-            computing = command and started.enter_context(Beside(command, Path(folder, "output")))
-            codes += [run(tier.command(arguments)) for tier in ON_REAL_TIME]
+            computing = command and started.enter_context(
+                Beside(command, environment, Path(folder, "output"))
+            )
+            codes += [run(tier.command(arguments), environment) for tier in ON_REAL_TIME]
             codes += [computing.follow()] if computing else []
         except KeyboardInterrupt:  # every process of the terminal gets the signal
             return 130
     return int(any(code not in (0, NO_TEST_SELECTED) for code in codes))
 
 
-def run(command: Sequence[str] | None) -> int:
+def memory() -> Path | None:
+    """Return a folder in memory for the tests' files, because a disk would be slower. None: the default folder."""
+    return MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES else None
+
+
+def run(command: Sequence[str] | None, environment: Mapping[str, str]) -> int:
     """Run a tier to its end, after Ctrl-C too, because its tests remove what they made. Returns its status."""
     if command is None:
         return NO_TEST_SELECTED
     print(f"── {' '.join(command)} ──", flush=True)
-    process = subprocess.Popen(command, preexec_fn=die_with_parent)
+    process = subprocess.Popen(command, env=environment, preexec_fn=die_with_parent)
     try:
         return process.wait()
     finally:
@@ -100,7 +112,7 @@ def run(command: Sequence[str] | None) -> int:
 class Beside:
     """A tier at the lowest priority. Its output waits in a file for `follow`. Leaving the context waits for its end."""
 
-    def __init__(self, command: Sequence[str], output: Path) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], output: Path) -> None:
         self._output = output
         output.write_text(f"── {' '.join(command)} ── at the lowest priority, beside the others:\n")
         with output.open("ab") as file:
@@ -108,6 +120,7 @@ class Beside:
                 [*LOWEST_PRIORITY, *command],
                 stdout=file,
                 stderr=subprocess.STDOUT,
+                env=environment,
                 preexec_fn=die_with_parent,
             )
 

@@ -34,7 +34,7 @@ def test_an_endless_flow_sends_until_its_time_and_all_bytes_arrive(tmp_path: Pat
     record = records["run/1"]
     assert (record.status, record.source, record.ideal_us) == (FINISHED, BACKGROUND, None)
     assert record.fct_us is not None
-    assert record.fct_us >= 0.29e6
+    assert record.fct_us >= 0.2e6, "it may begin late on a busy machine, but not end early"
     assert record.bytes > 1_000_000  # the loopback interface carries gigabytes a second
     assert bench.receiver.statistics.bytes == record.bytes + records["run/2"].bytes
     assert bench.receiver.statistics.flows == 2
