@@ -10,8 +10,9 @@ NAME ?=
 # Keep compiled modules. Tests start hundreds of processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
+CORE_SOURCES := $(wildcard simulator/core/*/*.[ch]pp simulator/core/*/*/*.[ch]pp)
 C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/examples/*.c) \
-	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h)) $(wildcard simulator/core/*/*.[ch]pp simulator/core/*/*/*.[ch]pp) \
+	$(filter-out %.gen.h,$(wildcard dataplane/laws/*.h)) $(CORE_SOURCES) \
 	$(wildcard experiments/checks/ns3/driver/*.[ch]pp tests/sim/*.cpp)
 
 # Tests that run on an instrumented core, and the least share of its lines that they must cover, in percent. Raise it
@@ -69,12 +70,11 @@ check-python: setup
 check-types: setup
 	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui sluice experiments tools tests
 
-check-native: setup
+check-native: setup tidy
 	clang-format --dry-run --Werror $(C_SOURCES)
 	$(NODE_TOOLS)/biome ci --error-on-warnings
 	$(NODE_TOOLS)/tsc -p webui
 	$(NODE_TOOLS)/tsc -p tests/unit/webui/javascript
-	tools/tidy-core $(PYTHON)
 
 check-pages: setup
 	$(PYTHON) -m tools.headers --check
@@ -86,8 +86,10 @@ docs: venv ## the documentation site in build/site; nothing in it comes from the
 	$(MKDOCS) build --strict
 	@echo "open build/site/index.html, or for its search: $(PYTHON) -m http.server --directory build/site 8000"
 
-tidy: venv ## clang-tidy on the simulator's core
+tidy: .setup/tidy ## clang-tidy on the simulator's core, if it has changed
+.setup/tidy: .setup/venv tools/tidy-core .clang-tidy $(CORE_SOURCES) $(wildcard dataplane/laws/*.h)
 	tools/tidy-core $(PYTHON)
+	@touch $@
 
 # The interpreter is not sanitized: the sanitizer's library must come first, and leaks of the interpreter do not count. The
 # test with the most random networks is left out, because it takes minutes here.

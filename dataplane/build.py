@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile stale BPF programs: bpf/<name>.bpf.c -> build/<name>.bpf.o.
 
-`python -m dataplane.build` builds all. The kernel's types (vmlinux.h) come from its BTF at build time. The loader
-relocates objects (CO-RE), so one from another kernel works, too.
+`python -m dataplane.build` builds all and prints what it has built. The kernel's types (vmlinux.h) come from its BTF
+at build time. The loader relocates objects (CO-RE), so one from another kernel works, too.
 """
 
 from __future__ import annotations
@@ -78,11 +78,6 @@ def ensure(name: str) -> Path:
     return object_path(name)
 
 
-def ensure_all() -> list[Path]:
-    """Build every stale program and return all object files."""
-    return [ensure(name) for name in names()]
-
-
 @contextmanager
 def lock() -> Iterator[None]:
     """Let one process build at a time, because several may find the same object stale."""
@@ -142,8 +137,8 @@ def _clang(source: Path, target: Path) -> None:
 
 def main() -> int:
     try:
-        for path in ensure_all():
-            print(path)
+        for name in filter(is_stale, names()):
+            print(ensure(name))
     except (EnvironmentLacking, CommandFailed) as error:
         print(error, file=sys.stderr)
         return 1

@@ -2,7 +2,7 @@
 """Compile the C++ core if a source is newer: `python -m simulator.build [release|sanitize|coverage]`.
 
 `release` makes the extension `simulator._fabric` in place. `sanitize` and `coverage` make instrumented ones
-below simulator/build/, which tests/sim/instrumented.py loads. The command prints the path of the extension.
+below simulator/build/, which tests/sim/instrumented.py loads. The command prints the path of what it has built.
 """
 
 from __future__ import annotations
@@ -107,7 +107,10 @@ def main(arguments: list[str]) -> int:
         )
         return 2
     try:
-        print(build() if what == "release" else build_instrumented(what))
+        if what != "release":
+            print(build_instrumented(what))
+        elif not _is_fresh(MODULE):
+            print(build())
     except SluiceError as error:
         print(error, file=sys.stderr)
         return 1

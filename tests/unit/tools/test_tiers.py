@@ -71,6 +71,7 @@ def test_main__fails_if_any_tier_fails(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # starts faster
     monkeypatch.setattr(tiers, "QUIET", Tier((), ()))
     monkeypatch.setattr(tiers, "ON_REAL_TIME", (tier(tmp_path / "real", on_real_time),))
     monkeypatch.setattr(tiers, "COMPUTING", tier(tmp_path / "computing", computing))
