@@ -71,7 +71,7 @@ check-types: setup
 	.venv/bin/mypy policy runtime dataplane store controller hostagent topologies simulator webui sluice experiments tools tests
 
 check-native: setup tidy
-	clang-format --dry-run --Werror $(C_SOURCES)
+	@clang-format --dry-run --Werror $(C_SOURCES)
 	$(NODE_TOOLS)/biome ci --error-on-warnings
 	$(NODE_TOOLS)/tsc -p webui
 	$(NODE_TOOLS)/tsc -p tests/unit/webui/javascript

@@ -116,7 +116,11 @@ def link_bps() -> int:
 
 @pytest.fixture
 def port(pair: Pair, link_bps: int) -> Iterator[Port]:
-    """The program on a's eth0, a packet socket that sends there like OVS, and a capture at b."""
+    """The program on a's eth0, a packet socket that sends there like OVS, and a capture at b.
+
+    Without IPv6, the kernel sends no packets of its own there.
+    """
+    pair.a.sysctl(f"net.ipv6.conf.{PORT}.disable_ipv6", 1)
     make_queues(pair.a, PORT, link_bps)
     with pair.a:
         sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)

@@ -49,11 +49,7 @@ def test_the_priority_tag_chooses_the_queue_and_goes(port: Port, pair: Pair, ip:
     assert sorted(f for f, _ in got) == sorted(f[:12] + f[16:] for f in sent)
     assert {tci for _, tci in got} == {None}
     assert [c.packets for c in program.counters(PORT)] == [q + 1 for q in range(8)]
-    at_least = [q + 1 for q in range(8)]
-    assert all(n >= want for n, want in zip(packets_by_queue(pair.a, PORT), at_least, strict=True))
-    assert packets_by_queue(pair.a, PORT)[1:] == at_least[1:], (
-        "only the test sends in the classes below the first"
-    )
+    assert packets_by_queue(pair.a, PORT) == [q + 1 for q in range(8)]
     assert program.counters(PORT)[3].bytes == 4 * (len(sent[6]) - 4)
 
 
@@ -152,7 +148,6 @@ def test_phantom_queue__marks_while_the_port_is_empty_and_drops_nothing(port: Po
     """A frame takes 7.6 ms at 1 Mb/s. One every 10 ms leaves the port empty, but the phantom queue at 1 % grows."""
     program, sender, capture = port
     data = frame(ipv4(ECT0, bytes(900)), 2 << 13)
-    pair.a.sysctl(f"net.ipv6.conf.{PORT}.disable_ipv6", 1)
     few = 5 * len(data)
     program.set(PORT, PortSettings(10**6, None, 2 * few, phantom_mark_bytes=few, phantom_percent=1))
     set_backlog(program, 0)
@@ -264,7 +259,7 @@ def test_drops_packets_beyond_the_buffer_in_every_queue(
         sender.send(data)
     assert sorted(f for f, _ in received(capture, 5)) == sorted(f[:12] + f[16:] for f in sent[:5])
     assert sum(c.dropped for c in program.counters(PORT)) == 7
-    assert sum(c.packets for c in program.counters(PORT)[1:]) == 4
+    assert sum(c.packets for c in program.counters(PORT)) == 5
 
 
 def test_the_virtual_queue_counts_a_packet_like_htb(port: Port, pair: Pair) -> None:
@@ -287,12 +282,13 @@ def test_late__is_the_time_of_the_packets_that_the_port_owes(port: Port, link_bp
     """Another packet arrives when 20 of 40 packets of 0.98 ms have left. At four times the rate, none would wait."""
     program, sender, capture = port
     data = frame(ipv4(0, bytes(950)))
-    late_ms, owed = {}, {}
+    late_ms, owed, sending_ms = {}, {}, {}
     for rate_bps in (link_bps, 4 * link_bps):
         program.set(PORT, PortSettings(rate_bps, mark_bytes=None, buffer_bytes=10**9))
-        before_ns = program.late_ns(PORT)
+        before_ns, began = program.late_ns(PORT), time.monotonic()
         for _ in range(40):
             sender.send(data)
+        sending_ms[rate_bps] = (time.monotonic() - began) * 1e3
         gone = len(received(capture, 20))
         sender.send(data)
         received(capture, 41 - gone)
@@ -300,4 +296,5 @@ def test_late__is_the_time_of_the_packets_that_the_port_owes(port: Port, link_bp
         owed[rate_bps] = 40 - gone
     expected_ms = 0.25 * owed[4 * link_bps]
     assert late_ms[link_bps] < 2, "the machine's own lateness"
-    assert 0.6 * expected_ms < late_ms[4 * link_bps] < expected_ms + 0.3, owed
+    while_sending_ms = 0.75 * sending_ms[4 * link_bps]
+    assert 0.6 * expected_ms < late_ms[4 * link_bps] < expected_ms + while_sending_ms + 0.3, owed

@@ -65,7 +65,7 @@ class Network(Controlled):
     def __init__(self, folder: Path) -> None:
         from webui.app import create_app
 
-        super().__init__(topologies.build("single", hosts=6, host_rate_bps=100_000_000), folder, POLICY)
+        super().__init__(topologies.build("single", hosts=6, host_rate_bps=30_000_000), folder, POLICY)
         self.api = create_app(self.engine, "token").test_client()
         self.got_file = folder / "got.json"
         self.streams: list[subprocess.Popen[bytes]] = []

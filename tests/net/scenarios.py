@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-RATE = "50Mbit"
+RATE = "25Mbit"
 
 
 def scenario(name: str, **tables: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def scenario(name: str, **tables: Any) -> dict[str, Any]:
             "mix": [{"bytes": "10KB", "share": 1.0, "from": ["h3"]}],
             "pattern": "many-to-one",
             "to": "h1",
-            "load": 0.03,
+            "load": 0.06,
             "flows": 100,
         },
     }

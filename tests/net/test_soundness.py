@@ -21,7 +21,7 @@ from tests.net.scenarios import scenario
 
 pytestmark = pytest.mark.alone
 
-LINK_BPS = 50e6
+LINK_BPS = 25e6
 Run = tuple[dict[str, Any], dict[str, Any], Path]
 LONG_FLOWS = [{"from": "h2", "to": "h1"}, {"from": "h4", "to": "h1"}]
 
@@ -53,7 +53,7 @@ def test_idle_network__a_short_flow_takes_its_few_round_trips(idle: Run) -> None
     small = summary["fct_us"]["small"]
     ideal_us = read_flows(out)[0]["ideal_us"]
     assert small["n"] == 100
-    assert ideal_us == pytest.approx(1940, rel=0.1)
+    assert ideal_us == pytest.approx(3830, rel=0.1)
     assert small["p50"] < ideal_us + 3_000
     assert small["p95"] < ideal_us + 10_000
 
@@ -77,9 +77,9 @@ def test_strict_priority__protects_short_flows_from_saturating_ones(idle: Run, s
 
 
 def test_long_flows__fill_the_link(saturated: Run) -> None:
-    """The payload of both is at least 95 % of the capacity that the short flows (3 %) leave."""
+    """The payload of both is at least 95 % of the capacity that the short flows (6 %) leave."""
     rates = saturated[1]["background_bps"]
-    left_bps = 0.97 * LINK_BPS * 1448 / 1514
+    left_bps = 0.94 * LINK_BPS * 1448 / 1514
     assert 0.95 * left_bps <= sum(rates.values()) <= 1.03 * left_bps
 
 

@@ -11,6 +11,7 @@ from flask import Flask
 from sqlalchemy import Engine
 
 from store.engine import open_store
+from tests.kit.clock import slow_clock
 from webui.app import create_app
 
 TOKEN = "the-token"
@@ -42,6 +43,11 @@ class Client(Protocol):
     def put(self, path: str, **options: Any) -> Answer: ...
 
     def open(self, path: str, **options: Any) -> Answer: ...
+
+
+@pytest.fixture(autouse=True)
+def no_agent_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_clock(monkeypatch)
 
 
 @pytest.fixture

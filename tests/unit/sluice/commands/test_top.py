@@ -18,6 +18,7 @@ from sluice.commands.top import picture, snapshots
 from store.desired import put_policy
 from store.engine import open_store
 from store.sanctions import Sanction, put_sanction
+from tests.kit.clock import slow_clock
 from tests.web.synthetic import Network
 from webui.app import create_app
 from webui.documents import snapshot
@@ -63,7 +64,8 @@ def test_picture__an_empty_store(engine: Engine) -> None:
     assert "controller DOWN, 0/0 switches" in text
 
 
-def test_picture__a_network(engine: Engine) -> None:
+def test_picture__a_network(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_clock(monkeypatch)
     network = Network(engine)
     policy = Policy.from_document({"scheme": "mlfq-adaptive", "queues": 4})
     version = put_policy(engine, policy, "test")
