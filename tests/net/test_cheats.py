@@ -39,7 +39,7 @@ print(count)
 PERSISTENT = """
 import socket, sys, time
 address, until = sys.argv[1], time.monotonic() + float(sys.argv[2])
-connections = [socket.create_connection((address, 5000)) for _ in range(60)]
+connections = [socket.create_connection((address, 5000)) for _ in range(20)]
 count = 0
 while time.monotonic() < until:
     began = time.monotonic()
