@@ -30,6 +30,7 @@ from policy.fabrics import TESTBED
 from policy.records import FINISHED, FlowRecord
 from policy.scenario import scheduled_flows
 from policy.schedule import ScheduledFlow
+from runtime.http_client import ServerAway
 from runtime.wait import wait_until
 from sluice.runs.fabrics import need_root
 from sluice.runs.files import scenario_with
@@ -109,7 +110,7 @@ def _timetable(
     """Return a function to call often: each call does the actions that are due."""
     actions: tuple[tuple[float, Callable[[], None]], ...] = (
         (KILL_EVERY_S, partial(_kill_one, stack, rng, outcome)),
-        (SCHEME_EVERY_S, partial(_change_scheme, stack, rng, outcome)),
+        (SCHEME_EVERY_S, partial(change_scheme, stack, rng, outcome)),
         (LOOK_EVERY_S, partial(_look, flows, start_at, outcome)),
     )
     due = [start_at + every_s for every_s, _ in actions]
@@ -130,7 +131,7 @@ def _kill_one(stack: Stack, rng: np.random.Generator, outcome: Outcome) -> None:
         outcome.kills.append(service.name)
 
 
-def _change_scheme(stack: Stack, rng: np.random.Generator, outcome: Outcome) -> None:
+def change_scheme(stack: Stack, rng: np.random.Generator, outcome: Outcome) -> None:
     """Change the scheme by the API, as an operator does. The web process may have been killed a moment ago."""
     name = str(rng.choice(SCHEMES))
     document = {"scheme": name, "buffer": 200_000}
@@ -142,7 +143,7 @@ def _put(stack: Stack, document: dict[str, Any]) -> bool:
     stack.check()
     try:
         return stack.put_policy(document).ok
-    except OSError:
+    except ServerAway:
         return False
 
 

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from experiments.checks.soak.flows import SEGMENT_S, document_of
-from experiments.checks.soak.run import Outcome, claims
+from experiments.checks.soak.run import Outcome, change_scheme, claims
 from policy.scenario import scheduled_flows
+from runtime.http_client import Answer, ServerAway
 from sluice.runs.files import scenario_with
+from sluice.runs.stack import Stack
 from tests.unit.experiments.kit.test_runs import record
 from topologies import build_topology
 
@@ -42,3 +45,25 @@ def outcome(**changes: Any) -> Outcome:
 def test_claims__each_fails_by_its_own_fault(number: int, changes: dict[str, Any]) -> None:
     assert [claim.holds for claim in claims(outcome())] == [True] * 7
     assert [claim.holds for claim in claims(outcome(**changes))] == [i != number for i in range(7)]
+
+
+class JustKilled:
+    """A stack whose web process has been killed, and serves again from the second request on."""
+
+    requests = 0
+
+    def check(self) -> None:
+        """The web process starts."""
+
+    def put_policy(self, _document: Mapping[str, Any]) -> Answer:
+        self.requests += 1
+        if self.requests == 1:
+            raise ServerAway("Remote end closed connection without response")
+        return Answer(200, b"{}")
+
+
+def test_change_scheme__waits_for_a_web_process_that_was_killed() -> None:
+    stack, found = JustKilled(), outcome()
+    change_scheme(cast(Stack, stack), np.random.default_rng(1), found)
+    assert stack.requests == 2
+    assert len(found.schemes) == 1
