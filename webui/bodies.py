@@ -72,7 +72,7 @@ def _finite(text: str) -> float | int:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError("a number exceeds the range of a double")
-    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    return int(value) if value.is_integer() else value
 
 
 def _deeper_than(value: Any, limit: int) -> bool:

@@ -39,9 +39,9 @@ def test_parse_json__what_is_no_json_is_a_400(raw: bytes) -> None:
 
 
 def test_parse_json__a_whole_number_is_whole_however_it_is_written() -> None:
-    value = parse_json(b'[3.0, 3, 1e2, 2.5, "\\ud83d\\ude00"]')
-    assert value == [3, 3, 100, 2.5, "😀"]
-    assert [type(x) for x in value] == [int, int, int, float, str]
+    value = parse_json(b'[3.0, 3, 1e2, 9007199254740992.0, 1e18, 2.5, "\\ud83d\\ude00"]')
+    assert value == [3, 3, 100, 2**53, 10**18, 2.5, "😀"]
+    assert [type(x) for x in value] == [int, int, int, int, int, float, str]
 
 
 @pytest.mark.parametrize(
