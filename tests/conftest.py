@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from policy.errors import EnvironmentLacking
 from runtime.postgres import PostgresServer, programs
@@ -18,7 +20,11 @@ for name, derandomize in (("fixed", True), ("random", False)):
     settings.register_profile(
         name, derandomize=derandomize, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
-settings.load_profile(os.environ.get("SLUICE_EXAMPLES", "fixed"))
+PROFILE = os.environ.get("SLUICE_EXAMPLES", "fixed")
+settings.load_profile(PROFILE)
+if PROFILE == "fixed":
+    # Hypothesis also draws constants of the modules imported so far, and those depend on the order of the tests.
+    pytest.MonkeyPatch().setattr(providers, "_get_local_constants", Constants)
 
 _STALL = pytest.StashKey[float]()
 
