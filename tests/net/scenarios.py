@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-RATE = "25Mbit"
+RATE_BPS = 25e6
+RATE = f"{RATE_BPS:.0f}bit"
+GOODPUT_BPS = RATE_BPS * 1448 / 1514
+"""TCP payload of a full link: 1448 bytes of a frame's 1514."""
 
 
 def scenario(name: str, **tables: Any) -> dict[str, Any]:

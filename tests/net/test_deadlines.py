@@ -12,20 +12,18 @@ from experiments.kit.listed import read_listed
 from sluice.runs.bundle import read_flows, read_samples
 from sluice.runs.files import scenario_with
 from sluice.runs.testbed_run import run_on_testbed
-from tests.net.scenarios import RATE
+from tests.net.scenarios import GOODPUT_BPS, RATE
 
-GOODPUT_MBPS = 25 * 1448 / 1514
 DEADLINE_S = 3.0
 UNTIL_S = 3.5
+TIMED_BYTES = round(0.84 * GOODPUT_BPS / 3 * DEADLINE_S / 8)
+"""The deadline needs a little less than the flow's fair share, a third of the link."""
 MAX_WINDOW = 20
 Bundle = tuple[Path, dict[str, Any]]
 
 
 def document() -> dict[str, Any]:
-    """Return a scenario: 2.5 MB in 3 s with two endless flows.
-
-    The deadline needs 6.7 of 23.9 Mb/s, a little less than the fair share of 8.
-    """
+    """Return a scenario: a flow with a deadline and two endless ones."""
     return {
         "name": "deadlines",
         "seed": 1,
@@ -35,7 +33,13 @@ def document() -> dict[str, Any]:
         "transport": {"rto_min": "40ms", "max_window": MAX_WINDOW},
         "workload": {
             "flow": [
-                {"from": "h2", "to": "h1", "bytes": "2.5MB", "deadline": f"{DEADLINE_S}s", "label": "timed"},
+                {
+                    "from": "h2",
+                    "to": "h1",
+                    "bytes": f"{TIMED_BYTES}B",
+                    "deadline": f"{DEADLINE_S}s",
+                    "label": "timed",
+                },
                 {"from": "h3", "to": "h1", "until": f"{UNTIL_S}s", "label": "background"},
                 {"from": "h4", "to": "h1", "until": f"{UNTIL_S}s", "label": "background"},
             ]
@@ -71,7 +75,7 @@ def test_no_agent_fell_back_and_the_kernel_has_the_declaration(bundle: Bundle) -
     run = read_listed(out)
     _, needed = run.column(0, "wanted_bytes_per_s")
     # The rate that the deadline needs, as the kernel computes it.
-    assert needed[0] == pytest.approx(2.5e6 / DEADLINE_S, rel=0.2)
+    assert needed[0] == pytest.approx(TIMED_BYTES / DEADLINE_S, rel=0.2)
     _, precedences = run.column(0, "precedence")
     assert min(precedences) < max(precedences)  # it follows the needed rate
     assert max(run.column(1, "precedence")[1]) == 1
@@ -90,7 +94,7 @@ def test_endless_flows__bytes_that_arrived_and_their_end(bundle: Bundle) -> None
         assert flow.end_s is not None
         assert UNTIL_S - 0.1 < flow.end_s < UNTIL_S + 0.5
     total = sum(flow.bytes for flow in run.flows)
-    assert 0.85 * GOODPUT_MBPS < total * 8e-6 / UNTIL_S < 1.03 * GOODPUT_MBPS
+    assert 0.85 * GOODPUT_BPS < total * 8 / UNTIL_S < 1.03 * GOODPUT_BPS
 
 
 def test_samples__throughput_adds_up_to_the_flow(bundle: Bundle) -> None:
