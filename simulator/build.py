@@ -31,17 +31,19 @@ INSTRUMENTED = ("sanitize", "coverage")
 """Build types of core/CMakeLists.txt besides `release`."""
 
 
-def build() -> Path:
-    """Compile the extension if a source has changed; return its path.
+def build() -> bool:
+    """Compile the extension if a source has changed, and return whether one had.
 
     If two processes call it at once, the second one waits. Raises EnvironmentLacking with what is missing
     or with the compiler's output.
     """
-    if not _is_fresh(MODULE):
-        with _lock():
-            if not _is_fresh(MODULE):
-                _compile_release()
-    return MODULE
+    if _is_fresh(MODULE):
+        return False
+    with _lock():
+        if _is_fresh(MODULE):
+            return False
+        _compile_release()
+        return True
 
 
 def build_instrumented(build_type: str) -> Path:
@@ -109,8 +111,8 @@ def main(arguments: list[str]) -> int:
     try:
         if what != "release":
             print(build_instrumented(what))
-        elif not _is_fresh(MODULE):
-            print(build())
+        elif build():
+            print(MODULE)
     except SluiceError as error:
         print(error, file=sys.stderr)
         return 1

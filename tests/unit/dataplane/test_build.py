@@ -74,3 +74,14 @@ def test_ensure__names_a_missing_btf(tree: Path, monkeypatch: pytest.MonkeyPatch
 def test_ensure__no_such_program() -> None:
     with pytest.raises(ValueError, match=", ".join(build.names())):
         build.ensure("none")
+
+
+def test_main__names_only_what_it_has_built(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tree / "bpf" / "two.bpf.c").write_text("int y;")
+    monkeypatch.setattr(build, "_compile", lambda name: build.object_path(name).write_text(""))
+    assert build.main() == 0
+    assert capsys.readouterr().out == f"{build.object_path('two')}\n"
+    assert build.main() == 0
+    assert capsys.readouterr().out == ""
