@@ -13,6 +13,7 @@ of every switch, have no session, and write nothing.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -37,6 +38,7 @@ from controller.reporting import Reporter
 from controller.session import Session
 from controller.state import Desired, SwitchState
 from policy.sanctions import Demoted
+from policy.units import NS_PER_S
 from store.totals import add_counts
 
 log = logging.getLogger(__name__)
@@ -70,6 +72,8 @@ class Controller(DaemonLoop):
         self._dpids: dict[str, int] = {}
         self._applied_version = 0
         self._presence_due_ns = 0
+        self.turned_s = -math.inf
+        """When the loop last handled a tick, on the monotonic clock."""
         self._tick_waiting = threading.Event()
         self._stopped = threading.Event()
 
@@ -99,6 +103,7 @@ class Controller(DaemonLoop):
     def on_tick(self, tick: EventTick) -> None:
         self._tick_waiting.clear()
         now_ns = time.monotonic_ns()
+        self.turned_s = now_ns / NS_PER_S
         self._carry_out(self._connections.settle(now_ns / 1e9))
         if not self.may_act(now_ns):
             return

@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import ssl
+import time
 
 from os_ken.base.app_manager import AppManager
 
@@ -20,19 +21,28 @@ from controller import END_SIGNALS
 from controller.app import Controller
 from controller.event_loop import Handshake
 from controller.listener import Listener
+from runtime.notify import Notifier
 
 log = logging.getLogger(__name__)
 
 STOP_LIMIT_S = 1.5
+_LOOK_S = 0.5
+TURN_LIMIT_S = 5.0
+"""The event loop hangs if it has not handled a tick for this long."""
 
 
 class Launcher:
     """A running controller."""
 
     def __init__(
-        self, listening: socket.socket, store_url: str, context: ssl.SSLContext | None = None
+        self,
+        listening: socket.socket,
+        store_url: str,
+        context: ssl.SSLContext | None = None,
+        notifier: Notifier | None = None,
     ) -> None:
         """With a `context`, switches must speak TLS."""
+        self._notifier = notifier or Notifier({})
         manager = AppManager.get_instance()
         self._handshake: Handshake = manager.instantiate(Handshake)
         self._controller: Controller = manager.instantiate(Controller, store_url)
@@ -50,9 +60,20 @@ class Launcher:
         self._handshake.start()
         self._controller.start()
         self._listener.start()
-        signal.sigwait(END_SIGNALS)
+        self._wait_for_the_end()
         self._stop()
         return 1 if self._failed else 0
+
+    def _wait_for_the_end(self) -> None:
+        """Wait for a signal, and report to systemd meanwhile whether the event loop turns."""
+        is_ready = False
+        while signal.sigtimedwait(END_SIGNALS, _LOOK_S) is None:
+            if time.monotonic() - self._controller.turned_s > TURN_LIMIT_S:
+                continue
+            if not is_ready:
+                self._notifier.ready("listens for switches")
+                is_ready = True
+            self._notifier.alive()
 
     def _fail(self) -> None:
         """End the process. A thread calls this when one of its handlers has failed."""
@@ -61,6 +82,7 @@ class Launcher:
 
     def _stop(self) -> None:
         log.info("stopping")
+        self._notifier.stopping()
         self._listener.close(STOP_LIMIT_S / 3)
         if not self._failed:
             self._controller.stop()

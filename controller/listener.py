@@ -30,7 +30,7 @@ def bind(listen: str) -> socket.socket:
         return _bind_unix(Path(listen[5:])) if listen.startswith("unix:") else _bind_tcp(listen)
     except (OSError, ValueError) as error:
         raise FieldError(
-            "--listen", f"cannot listen on {listen!r}: {error}. Give ADDRESS:PORT or unix:PATH"
+            "listen", f"cannot listen on {listen!r}: {error}. Give ADDRESS:PORT or unix:PATH"
         ) from error
 
 

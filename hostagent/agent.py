@@ -24,19 +24,22 @@ from hostagent.reporter import Reporter
 from hostagent.sampler import Sampler
 from hostagent.schedule import EMPTY, start_in
 from hostagent.sender import Sender
+from hostagent.service import GRACE_S
 from hostagent.spool import Spool
 from hostagent.tagger import HostTagger
 from hostagent.traffic import Traffic, Transport
 from hostagent.watch import FlowWatch
 from policy.agents import AgentSettings, HostHeartbeat, reason
 from policy.schedule import Schedule
-from policy.units import NS_PER_MS
+from policy.units import NS_PER_MS, NS_PER_S
 from runtime.http_client import HttpClient
+from runtime.notify import Notifier
 
 log = logging.getLogger(__name__)
 
-GRACE_S = 10.0
 _START_POLL_NS = 20 * NS_PER_MS
+_REPORTER_LIMIT_S = 20.0
+"""The reporter's thread hangs if it has not turned for this long. One request or one BPF load takes less."""
 _SWITCH_INTERVAL_S = 0.0005
 """The longest time for which the reporter's thread delays the traffic's thread. Python's default is 5 ms."""
 
@@ -63,9 +66,10 @@ class Settings:
 class Agent:
     """`run` serves until SIGTERM or SIGINT, then restores the host's settings."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, notifier: Notifier | None = None) -> None:
         """Connect the parts and listen for flows. Raises SluiceError."""
         self._settings = settings
+        self._notifier = notifier or Notifier({})
         self._policy_version = 0
         self._realtime = False
         web = HttpClient(settings.web)
@@ -113,11 +117,30 @@ class Agent:
             self._reporter.start()
             self._realtime = self._settings.realtime and _take_priority()
             gc.freeze()  # the schedule lives as long as the agent, so no collection needs to visit it
+            self._report_life()
             self._loop.run()
         finally:
+            self._notifier.stopping()
             self._leave()
         if self._reporter.error is not None:
             raise self._reporter.error
+
+    def _report_life(self) -> None:
+        """Tell systemd that the agent is ready, from inside the loop, and then that both threads turn."""
+        now_ns = time.monotonic_ns()
+        self._loop.call_at(
+            now_ns, lambda: self._notifier.ready(f"tags packets on {self._settings.interface}")
+        )
+        interval_s = self._notifier.interval_s
+        if interval_s is None:
+            return
+
+        def turn() -> None:
+            if time.monotonic() - self._reporter.turned_s < _REPORTER_LIMIT_S:
+                self._notifier.alive()
+            self._loop.call_at(time.monotonic_ns() + round(interval_s * NS_PER_S), turn)
+
+        self._loop.call_at(now_ns, turn)
 
     def _await_start(self) -> None:
         """Start the schedule once its start time is known; poll the start file until then."""

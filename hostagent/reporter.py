@@ -68,6 +68,8 @@ class Reporter(threading.Thread):
         self._stopping = threading.Event()
         self._retry_s = FIRST_RETRY_S
         self._is_away = False
+        self.turned_s = time.monotonic()
+        """When the thread last began a round of its work, on the monotonic clock."""
         self.error: BaseException | None = None
         """The error that ended the thread; `failed` has been called with it set."""
 
@@ -88,13 +90,14 @@ class Reporter(threading.Thread):
     def _serve(self) -> None:
         next_heartbeat = time.monotonic()
         while not self._stopping.is_set():
+            self.turned_s = time.monotonic()
             self._collect()
             try:
                 if time.monotonic() >= next_heartbeat:
                     self._heartbeat()
                     next_heartbeat = time.monotonic() + HEARTBEAT_S
                 while self._courier.deliver() and not self._stopping.is_set():
-                    pass
+                    self.turned_s = time.monotonic()
                 self._note_answer()
                 self._stopping.wait(min(DELIVERY_S, max(0.0, next_heartbeat - time.monotonic())))
             except ServerAway as away:

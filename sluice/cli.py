@@ -8,10 +8,12 @@ import importlib
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from policy.errors import SluiceError
+from policy.version import VERSION
 from runtime.command import CommandFailed
-from sluice.terminal import end_in_order
+from runtime.settings import Service
 
 COMMANDS: Mapping[str, str] = {
     "run": "run one scenario and write its result bundle",
@@ -24,6 +26,30 @@ COMMANDS: Mapping[str, str] = {
     "bench": "measure the cost of data plane, control loop and simulator",
 }
 """Name → its help. Each command is a module in sluice/commands that is imported only when it is called."""
+
+SERVICES: Mapping[str, str] = {
+    "controller": "controller.service",
+    "web": "webui.service",
+    "agent": "hostagent.service",
+    "port-agent": "topologies.port_agent_service",
+}
+"""Name → the module with its SERVICE. It is imported only when the service is called."""
+
+SERVICE_HELP: Mapping[str, str] = {
+    "controller": "the SDN controller",
+    "web": "REST API, dashboard, metrics",
+    "agent": "the agent of one host",
+    "port-agent": "the agent of one machine's switch ports",
+}
+
+_WHERE = {
+    "controller": "install the Debian package sluice-controller",
+    "webui": "install the Debian package sluice-web",
+    "hostagent": "install the Debian package sluice-agent",
+    "topologies": "install the whole project (README.md)",
+    "experiments": "install the whole project (README.md)",
+}
+"""Room → the remedy if an installation lacks it."""
 
 _DESCRIPTION = (
     "Flow scheduling for data-centre networks: run schemes on a testbed of real switches and real TCP, "
@@ -48,6 +74,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Parse the command line and run the command. A user error becomes one line on standard error
     and exit code 2."""
     given = _parser().parse_args(argv)
+    try:
+        return _run(given)
+    except ModuleNotFoundError as error:
+        room = (error.name or "").partition(".")[0]
+        if room not in _WHERE:
+            raise
+        print(f"sluice {given.command}: this installation lacks {room}; {_WHERE[room]}", file=sys.stderr)
+        return 2
+
+
+def service(name: str) -> Service[Any]:
+    """Return a service by its name."""
+    found: Service[Any] = importlib.import_module(SERVICES[name]).SERVICE
+    return found
+
+
+def _run(given: argparse.Namespace) -> int:
+    if given.command in SERVICES:
+        return service(given.command).main(given.arguments)
+    from sluice.terminal import end_in_order
+
     command = importlib.import_module(f"sluice.commands.{given.command}")
     arguments = command.parser().parse_args(given.arguments)
     level = logging.DEBUG if given.verbose else logging.WARNING
@@ -63,16 +110,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _list(helps: Mapping[str, str]) -> str:
+    width = max(map(len, [*COMMANDS, *SERVICES]))
+    return "\n".join(f"  {name:{width}}  {what}" for name, what in helps.items())
+
+
 def _parser() -> argparse.ArgumentParser:
-    width = max(map(len, COMMANDS))
-    commands = "\n".join(f"  {name:{width}}  {what}" for name, what in COMMANDS.items())
+    commands = _list(COMMANDS)
+    services = _list(SERVICE_HELP)
     parser = argparse.ArgumentParser(
         prog="sluice",
-        description=f"{_DESCRIPTION}\n\ncommands:\n{commands}",
+        description=f"{_DESCRIPTION}\n\ncommands:\n{commands}\n\nservices:\n{services}",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="log every step and every command")
-    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of the commands above")
+    parser.add_argument("--version", action="version", version=f"Sluice {VERSION}")
+    parser.add_argument(
+        "command", choices=[*COMMANDS, *SERVICES], metavar="COMMAND", help="one of the commands above"
+    )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
     return parser

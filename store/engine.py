@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, text
@@ -12,7 +13,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from policy.errors import FieldError
+from policy.errors import EnvironmentLacking, FieldError
 from store.migration import bring_up_to_date
 from store.order import one_after_another
 from store.schema import RETIRED_INDEXES, metadata
@@ -22,6 +23,19 @@ JOURNAL_BYTES = 64_000_000
 """SQLite cuts its write-ahead log to this length once the database holds all of its changes."""
 POOL = {"pool_size": 8, "max_overflow": 24, "pool_pre_ping": True}
 """For PostgreSQL. SQLAlchemy checks a pooled connection before use and replaces it if the server closed it."""
+
+
+def with_password(url: str, password_file: Path | None) -> str:
+    """Return a store's URL with the password in a file. Raises EnvironmentLacking, or FieldError for a wrong URL."""
+    if password_file is None:
+        return url
+    try:
+        password = password_file.read_text().strip()
+    except OSError as error:
+        raise EnvironmentLacking(
+            f"cannot read the password file {password_file}: {error.strerror}; change its owner or its mode"
+        ) from error
+    return _parsed(url).set(password=password).render_as_string(hide_password=False)
 
 
 def open_store(url: str) -> Engine:
@@ -38,8 +52,12 @@ def open_store(url: str) -> Engine:
 
 def engine_of(url: str) -> Engine:
     """Return an engine on a store whose tables exist. It connects at the first query."""
+    return _engine(_parsed(url))
+
+
+def _parsed(url: str) -> URL:
     try:
-        return _engine(make_url(url))
+        return make_url(url)
     except ArgumentError:
         raise FieldError(
             "store",

@@ -13,12 +13,9 @@ import logging
 import os
 import select
 import socket
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
-from pathlib import Path
 
 from dataplane.port import PortProgram
 from dataplane.port_settings import PortSettings
@@ -29,13 +26,12 @@ from policy.errors import FieldError, SluiceError
 from policy.graph import Port, Topology
 from runtime.command import CommandFailed
 from runtime.http_client import HttpClient, ServerAway
-from topologies import ovs
+from runtime.notify import Notifier
 from topologies.commands import switches as commands
 from topologies.settings import (
     Settings,
     check_behaviour,
     last_report,
-    load_start,
     port_settings,
     read_json,
     write_json,
@@ -62,6 +58,8 @@ class PortAgent:
     ovs: Callable[[list[str]], str]
     """Runs a tool of this testbed's Open vSwitch."""
     behaviour: PortBehaviour
+    name: str = NAME
+    """In the dashboard."""
     policy_version: int = 0
     attached: dict[str, int] = field(default_factory=dict)
     """Interface → how often the agent attached the program."""
@@ -168,8 +166,8 @@ class PortAgent:
         )
 
 
-def run(agent: PortAgent) -> None:
-    """Run the agent until its process ends."""
+def serve(agent: PortAgent, notifier: Notifier) -> None:
+    """Run the agent until its process ends. It reports its life to systemd once in each round."""
     web = HttpClient(agent.settings.web, WEB_TIMEOUT_S) if agent.settings.web else None
     next_look = next_report = 0.0
     reported: PortHeartbeat | None = None
@@ -178,22 +176,25 @@ def run(agent: PortAgent) -> None:
             if _wait(changes, LOOK_S) or time.monotonic() >= next_look:
                 agent.reconcile()
                 next_look = time.monotonic() + RECONCILE_S
+            notifier.alive()
             agent.read_behaviour_file()
             wanted = agent.report_wanted()
             if not wanted and agent.state() == reported and time.monotonic() < next_report:
                 continue
             report = agent.report()
             write_json(agent.settings.port_agent_file, write(report))
+            if reported is None:
+                notifier.ready(f"{len(agent.attached)} of {len(agent.graph.ports)} ports have the program")
             reported, next_report = agent.state(), time.monotonic() + HEARTBEAT_S
-            settings = ask(web, report) if web else None
+            settings = ask(web, agent.name, report) if web else None
             if settings is not None:
                 agent.apply(settings)
 
 
-def ask(web: HttpClient, report: PortHeartbeat) -> AgentSettings | None:
+def ask(web: HttpClient, name: str, report: PortHeartbeat) -> AgentSettings | None:
     """Send a heartbeat and return the policy's settings, None if the web process is away or refuses."""
     try:
-        answer = web.post(f"/api/v1/agents/{NAME}", json.dumps(heartbeat_document(report)).encode())
+        answer = web.post(f"/api/v1/agents/{name}", json.dumps(heartbeat_document(report)).encode())
         return read(AgentSettings, answer.json()) if answer.ok else None
     except ServerAway:
         return None
@@ -225,22 +226,7 @@ def _wait(changes: socket.socket, timeout_s: float) -> bool:
     return True
 
 
-def main() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    settings, graph = load_start(Path(sys.argv[1]))
-    with PortProgram() as program:
-        run(PortAgent(settings, graph, program, partial(_tool, settings), last_behaviour(settings)))
-
-
-def _tool(settings: Settings, argv: list[str]) -> str:
-    return ovs.tool(argv, settings.ovs_dir)
-
-
 def last_behaviour(settings: Settings) -> PortBehaviour:
     """Return the behaviour that the agent before this one reported last. The first agent gets the testbed's."""
     report = last_report(settings)
     return settings.behaviour if report is None else report.behaviour
-
-
-if __name__ == "__main__":
-    main()

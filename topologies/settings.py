@@ -41,8 +41,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.datapath not in DATAPATHS:
             raise FieldError("datapath", f"must be one of {', '.join(DATAPATHS)}, not {self.datapath!r}")
-        if self.web is not None and not self.web.startswith("unix:/"):
-            raise FieldError("web", f"must be unix:/PATH, not {self.web!r}")
+        if self.web is not None and not self.web.startswith(("unix:/", "http://")):
+            raise FieldError("web", f"must be unix:/PATH or http://HOST:PORT, not {self.web!r}")
         if not 1 <= self.rto_min_ms <= 120_000:
             raise FieldError("rto_min_ms", f"must be from 1 to 120000, not {self.rto_min_ms}")
         if not 1 <= self.initial_window <= 1000:

@@ -110,7 +110,10 @@ class Inside:
 
     def _port_agent_argv(self) -> list[str]:
         self.settings.port_agent_file.unlink(missing_ok=True)
-        return [sys.executable, "-m", "topologies.port_agent", str(self.settings.start_file)]
+        return [
+            *(sys.executable, "-m", "sluice", "port-agent"),
+            *("--config", os.devnull, "--testbed", str(self.settings.start_file)),
+        ]
 
     def _port_agent_reports(self) -> bool:
         return self.settings.port_agent_file.exists()

@@ -4,36 +4,14 @@
 from __future__ import annotations
 
 import argparse
-import math
-import re
-from collections.abc import Callable
 
+from runtime.settings.flags import add_checked_flags
+from runtime.settings.kinds import FOR_EVER
 from store.retention import Retention
+from webui import service
+from webui.service import WebOptions
 
-FOR_EVER = "forever"
-_UNITS_S = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(s|min|h|d)")
-
-
-def duration_s(text: str) -> float:
-    """Return the seconds of "90s", "10min", "12h" or "7d". Raises ArgumentTypeError for any other text."""
-    found = _DURATION.fullmatch(text.strip())
-    if not found:
-        raise argparse.ArgumentTypeError(f"must be a time such as 90s, 10min, 12h or 7d, not {text!r}")
-    return float(found[1]) * _UNITS_S[found[2]]
-
-
-def _or_for_ever(parse: Callable[[str], float]) -> Callable[[str], float]:
-    def parsed(text: str) -> float:
-        return math.inf if text == FOR_EVER else parse(text)
-
-    return parsed
-
-
-def _count(text: str) -> float:
-    if not re.fullmatch("[0-9]{1,15}", text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, or {FOR_EVER}, not {text!r}")
-    return int(text)
+_KEYS = ("keep_flows", "keep_samples", "keep_events", "most_flows")
 
 
 def add_retention(parser: argparse.ArgumentParser) -> None:
@@ -41,49 +19,12 @@ def add_retention(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "what the store keeps", f'a time is 90s, 10min, 12h, 7d or similar, or "{FOR_EVER}"'
     )
-    duration = _or_for_ever(duration_s)
-    group.add_argument(
-        "--keep-flows",
-        type=duration,
-        default=Retention.flows_s,
-        metavar="TIME",
-        help="how long to keep flow records (default 1d)",
-    )
-    group.add_argument(
-        "--keep-samples",
-        type=duration,
-        default=Retention.samples_s,
-        metavar="TIME",
-        help="how long to keep port samples and replaced thresholds (default 1h)",
-    )
-    group.add_argument(
-        "--keep-events",
-        type=duration,
-        default=Retention.events_s,
-        metavar="TIME",
-        help="how long to keep events (default 7d)",
-    )
-    group.add_argument(
-        "--most-flows",
-        type=_or_for_ever(_count),
-        default=Retention.most_flows,
-        metavar="N",
-        help="how many flow records to keep at most, of any age (default 1000000)",
-    )
+    add_checked_flags(group, WebOptions, _KEYS)
 
 
 def retention(arguments: argparse.Namespace) -> Retention:
-    most = arguments.most_flows
-    return Retention(
-        flows_s=_finite(arguments.keep_flows),
-        samples_s=_finite(arguments.keep_samples),
-        events_s=_finite(arguments.keep_events),
-        most_flows=int(most) if math.isfinite(most) else None,
-    )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    """Return what the options of `add_retention` say."""
+    return service.retention(WebOptions(**{key: getattr(arguments, key) for key in _KEYS}))
 
 
 def retention_argv(kept: Retention) -> list[str]:

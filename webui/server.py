@@ -5,14 +5,18 @@ s of SIGTERM."""
 from __future__ import annotations
 
 import gc
+import os
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
 from gunicorn.workers.gthread import ThreadWorker
 
+from runtime.notify import Notifier
 from runtime.process import die_with_parent
 from store.engine import engine_of
 from store.retention import Retention
@@ -58,12 +62,48 @@ class ServerSettings:
     """A path, or "-" for standard error."""
 
 
+class Overseer(Arbiter):  # type: ignore[misc]
+    """gunicorn's first process. It restarts workers that hang, and reports to systemd what the workers do."""
+
+    def __init__(self, app: Server, notifier: Notifier, serving: int) -> None:
+        """`serving` is an event file descriptor, which a worker sets once it serves."""
+        self._notifier, self._serving = notifier, serving
+        self._is_ready = False
+        super().__init__(app)
+
+    def murder_workers(self) -> None:
+        """Look after the workers, once in each round of the loop."""
+        super().murder_workers()
+        if not self._is_ready and self._has_served():
+            self._notifier.ready("serves the API and the dashboard")
+            self._is_ready = True
+        if any(
+            time.monotonic() - worker.tmp.last_update() < self.timeout for worker in self.WORKERS.values()
+        ):
+            self._notifier.alive()
+
+    def _has_served(self) -> bool:
+        try:
+            return os.eventfd_read(self._serving) > 0
+        except BlockingIOError:
+            return False
+
+    def stop(self, graceful: bool = True) -> None:
+        self._notifier.stopping()
+        super().stop(graceful)
+
+
 class Server(BaseApplication):  # type: ignore[misc]
     """`run()` serves until a signal ends it."""
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, notifier: Notifier | None = None) -> None:
         self._settings = settings
+        self._notifier = notifier or Notifier({})
+        self._serving = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         super().__init__()
+
+    def run(self) -> None:
+        Overseer(self, self._notifier, self._serving).run()
 
     def load_config(self) -> None:
         settings = {
@@ -77,6 +117,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             "control_socket_disable": True,
             "proc_name": "sluice-web",
             "post_fork": _post_fork,
+            "post_worker_init": lambda _worker: os.eventfd_write(self._serving, 1),
         }
         for name, value in settings.items():
             self.cfg.set(name, value)

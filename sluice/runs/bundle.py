@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from policy.entries import entries, plain_type
 from policy.metrics import FlowFigures, summarise, summarise_watched
 from policy.records import ONLY_IF_WATCHED, SCHEDULED, SIZE_CLASSES, FlowRecord
+from policy.version import VERSION
 
 if TYPE_CHECKING:  # the store takes a quarter of a second to load, and only runs on the testbed have one
     from store.observed import PortSample, ThresholdChange
@@ -106,7 +107,7 @@ SAMPLES_SCHEMA = pa.schema([(column.name, column.type) for column in SAMPLE_COLU
 def machine_meta(seed: int) -> dict[str, Any]:
     """Return what the result depends on, apart from the scenario."""
     return {
-        "sluice": importlib.metadata.version("sluice"),
+        "sluice": VERSION,
         "python": platform.python_version(),
         "kernel": platform.release(),
         "machine": platform.machine(),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,11 +25,16 @@ class WebSettings:
     event_log: Path | None = None
 
 
+def _service(name: str) -> list[str]:
+    """Return the start of a service's command line. A run does not read the files in /etc/sluice."""
+    return [sys.executable, "-m", "sluice", name, "--config", os.devnull]
+
+
 def web_argv(
     store_url: str, socket: Path, token_file: Path, listen: str | None, settings: WebSettings
 ) -> list[str]:
     """Return the command line of the web process. `listen` is its TCP address, if it has one."""
-    argv = [sys.executable, "-m", "webui", "--store", store_url, "--unix", str(socket)]
+    argv = [*_service("web"), "--store", store_url, "--unix", str(socket)]
     argv += ["--token-file", str(token_file)]
     argv += ["--listen", listen] if listen else []
     argv += ["--workers", str(settings.workers), *retention_argv(settings.retention)]
@@ -37,14 +43,14 @@ def web_argv(
 
 def controller_argv(store_url: str, socket: Path) -> list[str]:
     """Return the command line of the controller."""
-    return [sys.executable, "-m", "controller", "--store", store_url, "--listen", f"unix:{socket}"]
+    return [*_service("controller"), "--store", store_url, "--listen", f"unix:{socket}"]
 
 
 def agent_argv(
     host: Host, scenario: Scenario, folder: Path, web_socket: Path, schedule: Path, start_file: Path
 ) -> list[str]:
     """Return the command line of a host's agent. `folder` holds its spool and samples."""
-    argv = [sys.executable, "-m", "hostagent", "--name", host.name, "--interface", host.interface]
+    argv = [*_service("agent"), "--name", host.name, "--interface", host.interface]
     argv += ["--run-dir", str(folder), "--web", f"unix:{web_socket}"]
     argv += ["--schedule", str(schedule), "--start-file", str(start_file), "--grace", str(scenario.grace_s)]
     return [*argv, "--congestion-control", scenario.policy.definition.congestion_control]

@@ -94,7 +94,7 @@ class Controlled:
         return (self.folder / "controller.log").read_text()
 
     def start_controller(self) -> None:
-        argv = [sys.executable, "-m", "controller", "--store", self.store_url, "--listen", LISTEN]
+        argv = [sys.executable, "-m", "sluice", "controller", "--store", self.store_url, "--listen", LISTEN]
         self.controller = self.bed.spawn(None, argv, log_file=self.folder / "controller.log")
 
     def kill_controller(self) -> None:

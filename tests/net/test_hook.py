@@ -100,7 +100,7 @@ def without(what: str, argv: list[str]) -> list[str]:
 
 
 def status_without(agents: Agents, what: str) -> dict[str, Any]:
-    argv = [sys.executable, "-m", "hostagent", "--name", "h1", "--interface", "h1-eth0"]
+    argv = [sys.executable, "-m", "sluice", "agent", "--name", "h1", "--interface", "h1-eth0"]
     argv += ["--run-dir", str(agents.folder / "h1"), "--web", agents.web.target]
     process = agents.cable.spawn("h1", without(what, argv), agents.folder / "h1.log")
     wait_until(lambda: any(beat["policy_version"] for beat in agents.web.heartbeats), "the agent to report")

@@ -263,7 +263,8 @@ def test_a_wrong_interface_is_named(tmp_path: Path) -> None:
         argv = [
             "python3",
             "-m",
-            "hostagent",
+            "sluice",
+            "agent",
             "--name",
             "h1",
             "--interface",
@@ -275,7 +276,7 @@ def test_a_wrong_interface_is_named(tmp_path: Path) -> None:
         child = agents.cable.spawn(
             "h1", [f"{sys.prefix}/bin/python", *argv[1:], "--web", agents.web.target], log
         )
-        assert child.wait(20) == 1
+        assert child.wait(20) == 2
         assert "there is no interface nope" in log.read_text()
 
 

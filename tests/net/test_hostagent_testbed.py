@@ -54,7 +54,7 @@ def run(testbed: Testbed, web: FakeWeb, tmp_path: Path) -> Iterator[Run]:
         start_file = tmp_path / "start"
         web.heartbeats.clear()
         for host in HOSTS:
-            argv = [sys.executable, "-m", "hostagent", "--name", host, "--interface", f"{host}-eth0"]
+            argv = [sys.executable, "-m", "sluice", "agent", "--name", host, "--interface", f"{host}-eth0"]
             argv += ["--run-dir", str(tmp_path / host), "--web", web.target]
             argv += ["--schedule", str(schedule), "--start-file", str(start_file)]
             agents.append(testbed.spawn(host, argv, log_file=tmp_path / f"{host}.log"))

@@ -25,6 +25,7 @@ class Secured(Controlled):
         argv: list[str | Path] = [
             sys.executable,
             "-m",
+            "sluice",
             "controller",
             "--store",
             self.store_url,

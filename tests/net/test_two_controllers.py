@@ -45,7 +45,7 @@ class Pair(Controlled):
         wait_until(lambda: self.roles() == ["master", "slave"], "one is master, the other slave")
 
     def start(self, index: int) -> None:
-        argv = [sys.executable, "-m", "controller", "--store", self.store_url]
+        argv = [sys.executable, "-m", "sluice", "controller", "--store", self.store_url]
         argv += ["--listen", f"127.0.0.1:{PORTS[index]}"]
         self.controllers[index] = self.bed.spawn(
             None, argv, log_file=self.folder / f"controller-{PORTS[index]}.log"

@@ -42,7 +42,7 @@ PATIENCE_S = 60.0
 
 
 class Server:
-    """`python -m webui` on a port and a unix socket of its own."""
+    """`sluice web` on a port and a unix socket of its own."""
 
     def __init__(self, folder: Path, store_url: str | None = None, *more: str) -> None:
         self.folder = folder
@@ -66,7 +66,9 @@ class Server:
     def start(self) -> None:
         arguments = ["--store", self.store_url, "--listen", f"127.0.0.1:{self.port}"]
         arguments += ["--unix", str(self.socket_path), "--token-file", str(self.folder / "token"), *self.more]
-        self._process = spawn([sys.executable, "-m", "webui", *arguments], log_file=self.folder / "web.log")
+        self._process = spawn(
+            [sys.executable, "-m", "sluice", "web", *arguments], log_file=self.folder / "web.log"
+        )
         wait_until(self.answers, "the web process answers", timeout_s=PATIENCE_S)
 
     def answers(self) -> bool:

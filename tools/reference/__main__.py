@@ -17,6 +17,7 @@ from tools.reference import (
     rooms,
     scenario_page,
     schemes_page,
+    settings_page,
     socket_options_page,
     tags_page,
 )
@@ -30,12 +31,14 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/results.md": results_page.text,
     "docs/reference/metrics.md": metrics_page.text,
     "docs/reference/commands.md": commands_page.text,
+    "docs/reference/settings.md": settings_page.text,
     "docs/reference/api.md": api_page.text,
     "docs/reference/socket-options.md": socket_options_page.text,
     "docs/reference/tags-and-pipeline.md": tags_page.text,
     "docs/explanation/architecture.md": rooms.text,
+    **settings_page.examples(),
 }
-"""Page → its text. The last one has a single generated section."""
+"""Page → its text. The page on the architecture has a single generated section."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,9 +10,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import controller.__main__
-import hostagent.__main__
-import webui.__main__
 from sluice.cli import COMMANDS
 from tools.reference.markdown import code, fence, page, sentence, table
 
@@ -39,20 +36,12 @@ _MAKE = """\
 `make help` lists the targets. `make experiment NAME=…` runs one experiment; `experiments/README.md` lists them all."""
 
 _SERVICES = """\
-`sluice demo` and `sluice run` start these processes themselves. [On your own switches](../how-to/own-switches.md) you
-start them."""
+`sluice controller`, `sluice web`, `sluice agent` and `sluice port-agent` run the services. Their flags are
+[settings](settings.md), which a file can hold as well."""
 
 
 def text() -> str:
     """The page."""
-    services = {
-        "python -m controller": (controller.__main__.parser(), "The SDN controller."),
-        "python -m webui": (webui.__main__.parser(), "The web process: API, dashboard, metrics."),
-        "python -m hostagent": (
-            hostagent.__main__.parser(),
-            "The agent of one host, in the host's network namespace.",
-        ),
-    }
     with _width():
         return page(
             "Commands",
@@ -65,9 +54,8 @@ def text() -> str:
             ),
             "## `make`",
             _MAKE,
-            "## Processes",
+            "## Services",
             _SERVICES,
-            *(part for name, (parser, what) in services.items() for part in _section(name, parser, what)),
         )
 
 

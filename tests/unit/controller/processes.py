@@ -87,7 +87,7 @@ def controller_process(
     topology: Topology | None = None,
     *,
     empty: bool = False,
-    start: Sequence[str] = ("-m", "controller"),
+    start: Sequence[str] = ("-m", "sluice", "controller"),
     arguments: Iterable[str] = (),
 ) -> Iterator[Process]:
     """Run a controller for one switch unless another topology is given, or with an empty store."""

@@ -108,8 +108,8 @@ STEPPING = """
 import pathlib, sys, time
 real, steps = time.time, pathlib.Path(sys.argv.pop(1))
 time.time = lambda: real() + float(steps.read_text())
-from controller.__main__ import main
-sys.exit(main())
+from controller.service import SERVICE
+sys.exit(SERVICE.main(sys.argv[1:]))
 """
 
 
@@ -181,16 +181,16 @@ def test_it_outlives_a_store_that_is_locked_for_long(controller: Process) -> Non
     ],
 )
 def test_bad_arguments_are_explained(tmp_path: Path, arguments: list[str], option: str) -> None:
-    process = spawn([sys.executable, "-m", "controller", *arguments], log_file=tmp_path / "log")
+    process = spawn([sys.executable, "-m", "sluice", "controller", *arguments], log_file=tmp_path / "log")
     assert process.wait(20) == 2
     output = (tmp_path / "log").read_text()
-    assert output.startswith(f"controller: {option}: ")
+    assert output.startswith(f"sluice controller: {option}: ")
     assert "Traceback" not in output
 
 
 def test_it_listens_on_a_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "of.sock"
-    argv = [sys.executable, "-m", "controller", "--store", f"sqlite:///{tmp_path}/s.db"]
+    argv = [sys.executable, "-m", "sluice", "controller", "--store", f"sqlite:///{tmp_path}/s.db"]
     process = spawn([*argv, "--listen", f"unix:{path}"], log_file=tmp_path / "log")
     try:
         wait_until(path.exists, "the socket exists", timeout_s=20)

@@ -122,13 +122,13 @@ def test_an_endless_tls_handshake_is_closed_and_others_are_served(
 def test_half_of_the_options_are_an_error_that_names_all(
     tmp_path: Path, ours: Authority, given: tuple[str, ...]
 ) -> None:
-    argv = [sys.executable, "-m", "controller", "--store", f"sqlite:///{tmp_path}/s.db"]
+    argv = [sys.executable, "-m", "sluice", "controller", "--store", f"sqlite:///{tmp_path}/s.db"]
     for name in given:
         argv += [f"--tls-{name}", str(ours.certificate)]
     process = spawn(argv, log_file=tmp_path / "log")
     assert process.wait(20) == 2
     output = (tmp_path / "log").read_text()
-    assert output.startswith("controller: --tls-")
+    assert output.startswith("sluice controller: tls_")
     assert "--tls-key, --tls-cert, --tls-ca" in output
 
 

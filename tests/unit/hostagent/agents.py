@@ -79,7 +79,7 @@ class Agents:
         write_start(start_file, self.start_at)
 
     def start_agent(self, host: str) -> None:
-        argv = [sys.executable, "-m", "hostagent", "--name", host, "--interface", f"{host}-eth0"]
+        argv = [sys.executable, "-m", "sluice", "agent", "--name", host, "--interface", f"{host}-eth0"]
         argv += ["--run-dir", str(self.folder / host), "--web", self.web.target, *self._arguments]
         self.processes[host] = self.cable.spawn(host, argv, self.folder / f"{host}.log")
 

@@ -220,7 +220,7 @@ class FakeWeb:
 def test_ask__sends_the_heartbeat_and_reads_the_settings(agent: PortAgent) -> None:
     settings = AgentSettings.of(7, Policy.from_document({"scheme": "fish"}))
     web: Any = FakeWeb(Answer(200, json.dumps(write(settings)).encode()))
-    assert ask(web, agent.report()) == settings
+    assert ask(web, agent.name, agent.report()) == settings
     assert web.heard == [("/api/v1/agents/port-agent", heartbeat_document(agent.report()) | {"at": ANY})]
 
 
@@ -229,7 +229,7 @@ def test_ask__sends_the_heartbeat_and_reads_the_settings(agent: PortAgent) -> No
 )
 def test_ask__no_usable_answer_is_none(agent: PortAgent, answer: Answer | None) -> None:
     web: Any = FakeWeb(answer)
-    assert ask(web, agent.report()) is None
+    assert ask(web, agent.name, agent.report()) is None
 
 
 def test_read_behaviour_file__once_for_each_time_it_is_written(agent: PortAgent) -> None:

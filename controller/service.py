@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice controller`: the SDN controller as a service."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from controller import END_SIGNALS
+from policy.entries import entry
+from policy.errors import FieldError
+from policy.kinds import Flag
+from runtime.notify import Notifier
+from runtime.settings import Service
+from runtime.settings.kinds import Address, FileToRead, SecretFile, StoreUrl
+
+
+@dataclass(frozen=True)
+class ControllerOptions:
+    """The settings of the controller."""
+
+    store: str = entry(
+        StoreUrl(),
+        "Store with the network, the policy and the state: SQLite, or the URL of a PostgreSQL database.",
+        default="sqlite:////var/lib/sluice/store.db",
+    )
+    store_password_file: Path | None = entry(
+        SecretFile(credential="store-password"),
+        "File with the password of the database.",
+        default=None,
+    )
+    listen: str = entry(Address(unix=True), "Where switches connect.", default="127.0.0.1:6653")
+    tls_key: Path | None = entry(
+        SecretFile(credential="tls-key"),
+        "PEM file with the controller's private key. OpenFlow over TLS needs key, certificate and authority.",
+        default=None,
+    )
+    tls_cert: Path | None = entry(FileToRead(), "PEM file with the controller's certificate.", default=None)
+    tls_ca: Path | None = entry(
+        FileToRead(),
+        "PEM file with the authority that has signed the certificates of the switches.",
+        default=None,
+    )
+    verbose: bool = entry(Flag(), "Log every request.", default=False)
+
+
+def run(options: ControllerOptions) -> int:
+    """Serve until SIGTERM or SIGINT. Raises SluiceError."""
+    # Before any library starts a thread (numpy does), because threads inherit the mask.
+    # `Launcher.run` waits for the signals.
+    signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
+    _configure_logging(verbose=options.verbose)
+    from controller import launcher, listener
+    from store.engine import with_password
+
+    store_url = with_password(options.store, options.store_password_file)
+    context = _tls_context(options)
+    listening = listener.bind(options.listen)
+    logging.getLogger("controller").info("listening on %s", options.listen)
+    return launcher.Launcher(listening, store_url, context, Notifier()).run()
+
+
+def _configure_logging(*, verbose: bool) -> None:
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
+    )
+    # os-ken logs every byte of a malformed message. connection.py logs the reason in one line.
+    logging.getLogger("os_ken").setLevel(logging.CRITICAL)
+
+
+def _tls_context(options: ControllerOptions) -> ssl.SSLContext | None:
+    """Return the TLS settings of the three options; None if all are missing."""
+    if options.tls_key is None or options.tls_cert is None or options.tls_ca is None:
+        return None
+    from controller import tls
+
+    return tls.server_context(options.tls_key, options.tls_cert, options.tls_ca)
+
+
+def problems(options: ControllerOptions) -> Iterator[FieldError]:
+    """TLS needs all of its three files."""
+    given = {"tls_key": options.tls_key, "tls_cert": options.tls_cert, "tls_ca": options.tls_ca}
+    missing = [key for key, path in given.items() if path is None]
+    if missing and len(missing) < len(given):
+        yield FieldError(missing[0], f"is missing. TLS needs all of {', '.join(given)}")
+
+
+SERVICE = Service(
+    "controller",
+    "The SDN controller: it keeps the rules of every switch at the policy, and adapts thresholds.",
+    ControllerOptions,
+    run,
+    examples="""\
+  sluice controller                                     switches on this machine, store in /var/lib/sluice
+  sluice controller --listen 0.0.0.0:6653               switches on other machines
+  sluice controller --config my.toml --check            check a file before a restart
+""",
+    problems=problems,
+)

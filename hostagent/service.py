@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice agent`: the agent of one host as a service, in the network namespace where it was started."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from policy.entries import entry
+from policy.errors import FieldError
+from policy.kinds import Choice, Flag, Number
+from policy.names import AGENT, INTERFACE
+from runtime.notify import Notifier
+from runtime.settings import Service
+from runtime.settings.kinds import FileToRead, FileToWrite, Folder, WebAddress
+
+if TYPE_CHECKING:
+    from hostagent.agent import Settings
+
+GRACE_S = 10.0
+_ROUTES = Path("/proc/net/route")
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """The settings of a host's agent."""
+
+    name: str | None = entry(
+        AGENT,
+        "Name of this host in the network's description and in flow records. Without it, it is the machine's name.",
+        default=None,
+    )
+    interface: str | None = entry(
+        INTERFACE,
+        "Interface whose outgoing packets the agent tags. Without it, it is the interface of the default route.",
+        default=None,
+    )
+    run_dir: Path = entry(
+        Folder(),
+        "Folder for journal and spool. Use the same one after a restart: it holds records to deliver.",
+        default=Path("/var/lib/sluice/agent"),
+    )
+    web: str = entry(WebAddress(), "The web process.", default="http://127.0.0.1:8080")
+    schedule: Path | None = entry(FileToRead(), "JSON file with the flows of a run.", default=None)
+    start_file: Path | None = entry(
+        FileToWrite(),
+        "File with the epoch second at which the schedule starts; the agent waits until it exists. "
+        "Without it, the schedule starts at once.",
+        default=None,
+    )
+    congestion_control: str | None = entry(
+        AGENT,
+        "Congestion control until the web process sends a policy. Without it, it is that of the schedule's scheme.",
+        default=None,
+    )
+    bpf: bool = entry(
+        Flag(), "Load BPF programs. They make tags, declared flows and Sluice's controls.", default=True
+    )
+    realtime: bool = entry(Flag(), "Run before ordinary processes.", default=True)
+    grace_s: float = entry(
+        Number(0, 1e6, "seconds"),
+        "Seconds after the last start until active flows are recorded as unfinished.",
+        key="grace",
+        default=GRACE_S,
+    )
+    log_level: str = entry(
+        Choice(("DEBUG", "INFO", "WARNING", "ERROR")),
+        "Least level of the messages on standard error.",
+        default="INFO",
+    )
+
+
+def run(options: AgentOptions) -> int:
+    """Serve until SIGTERM or SIGINT. Raises SluiceError."""
+    settings = _settings(options)
+    logging.basicConfig(
+        level=options.log_level, format=f"%(asctime)s {settings.name} %(levelname)s %(message)s"
+    )
+    from hostagent.agent import Agent
+
+    Agent(settings, Notifier()).run()
+    return 0
+
+
+def _settings(options: AgentOptions) -> Settings:
+    from hostagent.agent import Settings
+    from hostagent.schedule import EMPTY, load_schedule
+    from policy.schemes import SCHEMES
+
+    name = options.name or AGENT.read("name", socket.gethostname())
+    schedule = load_schedule(options.schedule, name) if options.schedule else EMPTY
+    scheme = SCHEMES.get(schedule.scheme)
+    return Settings(
+        name=name,
+        interface=options.interface or interface_of_default_route(),
+        run_dir=options.run_dir,
+        web=options.web,
+        schedule=schedule,
+        start_file=options.start_file,
+        congestion_control=options.congestion_control or (scheme.congestion_control if scheme else None),
+        use_bpf=options.bpf,
+        grace_s=options.grace_s,
+        realtime=options.realtime,
+    )
+
+
+def interface_of_default_route(routes: Path = _ROUTES) -> str:
+    """Return the interface of the IPv4 default route. Raises FieldError without one."""
+    for line in routes.read_text().splitlines()[1:]:
+        interface, destination, *_ = line.split()
+        if destination == "00000000":
+            return interface
+    raise FieldError(
+        "interface", "is missing, and this host has no default route; name the interface, for example eth0"
+    )
+
+
+SERVICE = Service(
+    "agent",
+    "The agent of one host: it tags packets, sets the congestion control, and records flows. It needs root or the\n"
+    "capabilities of sluice-agent.service.",
+    AgentOptions,
+    run,
+    examples="""\
+  sluice agent --interface eth0 --web http://192.0.2.1:8080
+  sluice agent --name h3 --interface h3-eth0 --run-dir /var/lib/sluice/h3 --web unix:/run/sluice/web.sock
+  sluice agent --check                                  check /etc/sluice/agent.toml
+""",
+)

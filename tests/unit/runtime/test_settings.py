@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of a service: layers, priorities, messages, --check."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy.entries import entry
+from policy.errors import FieldError
+from policy.kinds import Flag, ListOf, Number, Whole
+from runtime.settings import Service
+from runtime.settings.kinds import (
+    Address,
+    Age,
+    CountOrForEver,
+    FileToRead,
+    FileToWrite,
+    Folder,
+    SecretFile,
+    StoreUrl,
+    WebAddress,
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    count: int = entry(Whole(1, 9), "A number.", default=1)
+    ratio: float = entry(Number(0, 1), "A ratio.", default=0.5)
+    listen: tuple[str, ...] = entry(ListOf(Address(), longest=3), "Addresses.", default=())
+    fast: bool = entry(Flag(), "A flag.", default=True)
+    secret: Path | None = entry(SecretFile(credential="secret"), "A secret.", default=None)
+    run_dir: Path | None = entry(Folder(), "A folder.", default=None)
+
+
+ran: list[Options] = []
+
+
+def remember(options: Options) -> int:
+    ran.append(options)
+    return 7
+
+
+SERVICE = Service("some-thing", "Does something.", Options, remember, "  sluice some-thing --count 2\n")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "some-thing.toml"
+    path.write_text("")
+    return path
+
+
+def loaded(file: Path, environ: dict[str, str] | None = None, **flags: Any) -> Options:
+    return SERVICE.load(file, flags, environ or {})[0]
+
+
+def test_defaults(file: Path) -> None:
+    assert loaded(file) == Options()
+
+
+def test_a_service_without_its_file_has_defaults() -> None:
+    assert not SERVICE.file.exists()
+    assert SERVICE.load(None, {}, {}) == (Options(), {})
+
+
+def test_the_file_comes_before_the_default_then_the_variable_then_the_flag(file: Path) -> None:
+    file.write_text("count = 2\nratio = 0.25\nfast = false\nlisten = ['a:1']\n")
+    assert loaded(file) == Options(2, 0.25, ("a:1",), False)
+    environ = {"SLUICE_SOME_THING_COUNT": "3", "SLUICE_SOME_THING_LISTEN": "b:1, c:2"}
+    assert loaded(file, environ) == Options(3, 0.25, ("b:1", "c:2"), False)
+    assert loaded(file, environ, count="4", listen=["d:3"], fast=True) == Options(4, 0.25, ("d:3",), True)
+
+
+@pytest.mark.parametrize(("text", "value"), [("yes", True), ("1", True), ("False", False), ("0", False)])
+def test_a_flag_in_a_variable(file: Path, text: str, value: bool) -> None:
+    assert loaded(file, {"SLUICE_SOME_THING_FAST": text}).fast is value
+
+
+def test_a_secret_comes_from_systemd_unless_a_setting_names_a_file(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    environ = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
+    assert loaded(file, environ).secret == tmp_path / "secret"
+    file.write_text('secret = "/elsewhere"')
+    assert loaded(file, environ).secret == Path("/elsewhere")
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *argv: str) -> list[str]:
+    ran.clear()
+    assert SERVICE.main(argv) == 2
+    assert not ran
+    return capsys.readouterr().err.splitlines()
+
+
+def test_everything_that_is_wrong_is_said_at_once(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text('coun = 3\nratio = "much"\n')
+    monkeypatch.setenv("SLUICE_SOME_THING_FAST", "perhaps")
+    monkeypatch.setenv("SLUICE_SOME_THING_LISTN", "a:1")
+    lines = refusal(capsys, "--config", str(file), "--count", "10")
+    keys = "count, ratio, listen, fast, secret, run_dir"
+    assert (
+        lines[0]
+        == f"sluice some-thing: {file}: coun: is not a key here; did you mean count? Allowed keys: {keys}"
+    )
+    assert "SLUICE_SOME_THING_LISTN: is not a key here; did you mean SLUICE_SOME_THING_LISTEN?" in lines[1]
+    assert lines[2:] == [
+        "sluice some-thing: --count: must be a whole number from 1 to 9, not 10",
+        f'sluice some-thing: {file}: ratio: must be a number from 0 to 1, not "much"',
+        'sluice some-thing: SLUICE_SOME_THING_FAST: must be true or false, not "perhaps"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "cannot read the configuration file: No such file"), ("count 3", "is no TOML")],
+)
+def test_a_file_that_cannot_be_read(
+    file: Path, capsys: pytest.CaptureFixture[str], content: str | None, message: str
+) -> None:
+    file.unlink() if content is None else file.write_text(content)
+    (line,) = refusal(capsys, "--config", str(file))
+    assert line.startswith(f"sluice some-thing: {file}: {message}")
+
+
+def test_check__shows_where_each_setting_comes_from_and_starts_nothing(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran.clear()
+    file.write_text("count = 2\n")
+    assert SERVICE.main(["--config", str(file), "--check", "--no-fast"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert f"count = 2  ({file}: count)" in shown
+    assert "fast = false  (--no-fast)" in shown or "fast = false  (--fast)" in shown
+    assert "ratio = 0.5  (default)" in shown
+    assert shown[-1] == "sluice some-thing: the settings are in order"
+    assert not ran
+
+
+def test_check__looks_at_the_files(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text('secret = "/nowhere/secret"\nrun_dir = "/dev/null/run"\n')
+    assert refusal(capsys, "--config", str(file), "--check") == [
+        f"sluice some-thing: {file}: secret: /nowhere/secret does not exist; create the file or name another one",
+        f"sluice some-thing: {file}: run_dir: /dev/null is no folder; name another path",
+    ]
+
+
+def test_main__runs_the_service(file: Path) -> None:
+    ran.clear()
+    assert SERVICE.main(["--config", str(file), "--count", "5"]) == 7
+    assert ran == [Options(5)]
+
+
+# ── Kinds ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:80", "[::1]:0", "web.example:8080", "localhost:65535"])
+def test_address(text: str) -> None:
+    assert Address().read("x", text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "x:", ":1", "256.0.0.1:1", "x:65536", "[::g]:1", "a b:1", "unix:/x", 1]
+)
+def test_address__anything_else_is_refused(text: object) -> None:
+    with pytest.raises(FieldError, match="must be HOST:PORT, not"):
+        Address().read("x", text)
+
+
+def test_address__a_unix_socket_if_allowed() -> None:
+    assert Address(unix=True).read("x", "unix:/run/x.sock") == "unix:/run/x.sock"
+
+
+@pytest.mark.parametrize("text", ["unix:/run/web.sock", "http://web:8080", "http://[::1]:80"])
+def test_web_address(text: str) -> None:
+    assert WebAddress().read("x", text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["unix:web.sock", "http://", "ftp://web", "web:8080", "http://web:port", None]
+)
+def test_web_address__anything_else_is_refused(text: object) -> None:
+    with pytest.raises(FieldError):
+        WebAddress().read("x", text)
+
+
+def test_store_url() -> None:
+    kind = StoreUrl()
+    for url in (
+        "sqlite:////var/lib/x.db",
+        "sqlite://",
+        "postgresql+psycopg://u@h/d",
+        "postgresql://u:p@h:5432/d",
+    ):
+        assert kind.read("x", url) == url
+    for url in ("nosuch://x/y", "what", "sqlite:/x.db", "mysql://u:secret@h/d"):
+        with pytest.raises(FieldError) as error:
+            kind.read("x", url)
+        assert "secret" not in str(error.value)
+    assert kind.show("postgresql://u:secret@h/d") == '"postgresql://u:***@h/d"'
+
+
+def test_store_url__check_wants_a_folder_that_can_be_written() -> None:
+    assert "no folder" in str(StoreUrl().problem("sqlite:////dev/null/store.db"))
+    assert StoreUrl().problem("sqlite:////tmp/store.db") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("1.5min", 90), ("12h", 43_200), ("7 d", 604_800)]
+)
+def test_age(text: str, seconds: int) -> None:
+    assert Age().read("x", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "-1s", "1e3s", "1w", "nan s", "9999999999999s", 5])
+def test_age__anything_else_is_refused(text: object) -> None:
+    with pytest.raises(FieldError, match="must be a time such as"):
+        Age().read("x", text)
+
+
+def test_age__is_shown_as_a_user_writes_it() -> None:
+    for shown in ('"90s"', '"12h"', '"7d"', '"forever"'):
+        assert Age().show(Age().read("x", shown.strip('"'))) == shown
+
+
+def test_count_or_for_ever() -> None:
+    assert CountOrForEver().read("x", 5) == 5
+    assert CountOrForEver().read("x", "forever") == math.inf
+    for wrong in (0, "5", 1.5, True):
+        with pytest.raises(FieldError):
+            CountOrForEver().read("x", wrong)
+
+
+def test_files__what_check_says(tmp_path: Path) -> None:
+    assert "is no file" in str(FileToRead().problem(tmp_path))
+    assert FileToWrite().problem(tmp_path / "new" / "file") is None
+    assert FileToWrite(dash=True).problem(Path("-")) is None
+    assert Folder().problem(tmp_path) is None

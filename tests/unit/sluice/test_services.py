@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The services of the `sluice` command: their tables, their examples, and what they report to systemd."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import signal
+import socket
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from controller.launcher import Launcher
+from hostagent.service import interface_of_default_route
+from policy.entries import entries
+from policy.errors import EnvironmentLacking, FieldError
+from policy.version import VERSION
+from runtime.notify import Notifier
+from runtime.process import spawn, stop
+from runtime.settings.example import example
+from runtime.settings.layers import from_file, merge
+from runtime.settings.service import Service
+from sluice.cli import SERVICES, main, service
+from store.engine import with_password
+from topologies.port_agent_service import network_of
+from topologies.port_agent_service import problems as port_problems
+
+
+@pytest.fixture(params=SERVICES)
+def one(request: pytest.FixtureRequest) -> Service[object]:
+    return service(request.param)
+
+
+def test_the_example_is_valid_and_changes_nothing(one: Service[object], tmp_path: Path) -> None:
+    path = tmp_path / "example.toml"
+    path.write_text(example(one))
+    layer, wrong = from_file(one.table, path)
+    assert (dict(layer), wrong) == ({}, [])
+
+
+def test_the_example_shows_the_defaults(one: Service[object], tmp_path: Path) -> None:
+    """The lines that have a default are settings without their comment sign."""
+    path = tmp_path / "example.toml"
+    lines = [line.removeprefix("# ") for line in example(one).splitlines() if re.match(r"# \w+ = \S", line)]
+    assert lines
+    path.write_text("\n".join(lines))
+    assert tomllib.loads(path.read_text())
+    layer, wrong = from_file(one.table, path)
+    assert not wrong
+    assert merge(one.table, [layer])[0] == merge(one.table, [])[0]
+
+
+def test_help__names_every_setting(one: Service[object], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([one.name, "--help"])
+    shown = capsys.readouterr().out
+    assert all(f"--{each.key.replace('_', '-')}" in shown for each in entries(one.table))
+    assert str(one.file) in shown
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"Sluice {VERSION}\n"
+
+
+def test_a_part_that_is_not_installed_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(name: str) -> ModuleType:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    assert main(["web"]) == 2
+    expected = "sluice web: this installation lacks webui; install the Debian package sluice-web\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_controller__tls_needs_all_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["controller", "--config", os.devnull, "--check", "--tls-key", os.devnull]) == 2
+    assert "tls_cert: is missing. TLS needs all of tls_key, tls_cert, tls_ca" in capsys.readouterr().err
+
+
+def test_port_agent__ports_of_a_setting() -> None:
+    (port,) = network_of(("s1-eth2=10Gbit",)).ports
+    assert (port.interface, port.id, port.rate_bps, port.edge) == ("s1-eth2", "s1:2", 10**10, True)
+    with pytest.raises(FieldError):
+        network_of(("s1-eth2=fast",))
+
+
+def test_port_agent__needs_ports() -> None:
+    table = service("port-agent").table
+    assert [str(error) for error in port_problems(table())] == [  # type: ignore[arg-type]
+        'interfaces: is missing; name the ports, for example interfaces = ["s1-eth2=10Gbit"]'
+    ]
+
+
+def test_agent__takes_the_interface_of_the_default_route(tmp_path: Path) -> None:
+    routes = tmp_path / "route"
+    head = "Iface\tDestination\tGateway\n"
+    routes.write_text(f"{head}eth1\t0002A8C0\t0\neth0\t00000000\t0102A8C0\n")
+    assert interface_of_default_route(routes) == "eth0"
+    routes.write_text(head)
+    with pytest.raises(FieldError, match="name the interface"):
+        interface_of_default_route(routes)
+
+
+def test_with_password(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("p@ss:word\n")
+    url = "postgresql+psycopg://sluice@db/sluice"
+    assert with_password(url, None) == url
+    assert with_password(url, file) == "postgresql+psycopg://sluice:p%40ss%3Aword@db/sluice"
+    with pytest.raises(EnvironmentLacking, match="cannot read the password file"):
+        with_password(url, tmp_path / "gone")
+
+
+# ── systemd ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_controller__a_loop_that_hangs_is_not_reported_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launcher looks at the loop's last turn between two waits for a signal."""
+    reports: list[str] = []
+
+    class Loop:
+        turned_s = -1e9
+
+    class Recorded(Notifier):
+        def ready(self, status: str) -> None:
+            reports.append("ready")
+
+        def alive(self) -> None:
+            reports.append("alive")
+
+    launcher = object.__new__(Launcher)
+    launcher._controller, launcher._notifier = Loop(), Recorded({})  # type: ignore[assignment]
+    answers = iter([None, None, signal.SIGTERM])
+    monkeypatch.setattr(signal, "sigtimedwait", lambda signals, timeout_s: next(answers))
+    launcher._wait_for_the_end()
+    assert reports == []
+    Loop.turned_s = 1e12
+    answers = iter([None, None, signal.SIGTERM])
+    launcher._wait_for_the_end()
+    assert reports == ["ready", "alive", "alive"]
+
+
+@pytest.mark.parametrize("name", ["controller", "web"])
+def test_ready__when_it_serves_and_then_alive(name: str, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(30)
+        path = tmp_path / "service.sock"
+        argv = [
+            sys.executable,
+            "-m",
+            "sluice",
+            name,
+            "--config",
+            os.devnull,
+            "--store",
+            f"sqlite:///{tmp_path}/s.db",
+        ]
+        argv += ["--unix", str(path)] if name == "web" else ["--listen", f"unix:{path}"]
+        environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "400000", "SLUICE_TOKEN": "x"}
+        process = spawn(argv, log_file=tmp_path / "log", env=environ)
+        try:
+            assert systemd.recv(4096).startswith(b"READY=1\n")
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(path))
+            assert {systemd.recv(4096) for _ in range(2)} == {b"WATCHDOG=1"}
+        finally:
+            assert stop(process) == 0
+        rest = b""
+        while b"STOPPING" not in rest:
+            rest = systemd.recv(4096)

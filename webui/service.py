@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice web`: REST API and dashboard as a service."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from policy.entries import entry
+from policy.errors import EnvironmentLacking
+from policy.kinds import ListOf, Whole
+from runtime.notify import Notifier
+from runtime.settings import Service
+from runtime.settings.kinds import Address, Age, CountOrForEver, FileToWrite, SecretFile, StoreUrl
+from store.retention import Retention
+
+if TYPE_CHECKING:
+    from webui.event_log import EventLog
+    from webui.server import ServerSettings
+
+DEFAULT_LISTEN = "127.0.0.1:8080"
+
+
+@dataclass(frozen=True)
+class WebOptions:
+    """The settings of the web process."""
+
+    store: str = entry(
+        StoreUrl(),
+        "Store with the network, the policy and the state: SQLite, or the URL of a PostgreSQL database.",
+        default="sqlite:////var/lib/sluice/store.db",
+    )
+    store_password_file: Path | None = entry(
+        SecretFile(credential="store-password"), "File with the password of the database.", default=None
+    )
+    listen: tuple[str, ...] = entry(
+        ListOf(Address(), longest=16),
+        f"Addresses to serve on. Without this and without unix, it is {DEFAULT_LISTEN}. The flag is repeatable.",
+        default=(),
+    )
+    unix: Path | None = entry(FileToWrite(), "Serve on this Unix socket.", default=None)
+    token_file: Path | None = entry(
+        SecretFile(credential="token"),
+        "File with the token that a policy change needs. Without it, the token is that of the variable SLUICE_TOKEN, "
+        "or a generated one in a file that the log names.",
+        default=None,
+    )
+    threads: int = entry(
+        Whole(1, 1000),
+        "Requests that one worker serves at the same time. Each dashboard needs one.",
+        default=64,
+    )
+    workers: int = entry(Whole(1, 64), "Worker processes.", default=1)
+    event_log: Path | None = entry(
+        FileToWrite(dash=True), "Write each event as a line of JSON into this file.", default=None
+    )
+    keep_flows: float = entry(Age(), "How long to keep flow records.", default=Retention.flows_s)
+    keep_samples: float = entry(
+        Age(), "How long to keep port samples and replaced thresholds.", default=Retention.samples_s
+    )
+    keep_events: float = entry(Age(), "How long to keep events.", default=Retention.events_s)
+    most_flows: float = entry(
+        CountOrForEver(), "How many flow records to keep at most, of any age.", default=Retention.most_flows
+    )
+
+
+def run(options: WebOptions) -> int:
+    """Serve until a signal. Raises SluiceError."""
+    from sqlalchemy.exc import OperationalError
+
+    from store.engine import open_store, with_password
+    from webui.auth import find_token
+    from webui.event_log import EventLog
+    from webui.server import Server
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    store_url = with_password(options.store, options.store_password_file)
+    try:
+        engine = open_store(store_url)
+        if options.event_log:
+            _check_event_log(EventLog(engine, str(options.event_log)))
+        engine.dispose()
+    except OperationalError as error:
+        raise EnvironmentLacking(f"cannot open the store: {error.orig}") from error
+    token, source = find_token(options.token_file)
+    settings = _server_settings(options, store_url, token)
+    for address in settings.listen:
+        print(f"dashboard on http://{address}", flush=True)
+    print(f"a policy change needs the token in {source}", flush=True)
+    Server(settings, Notifier()).run()
+    return 0
+
+
+def _check_event_log(event_log: EventLog) -> None:
+    """Report a problem with the event log before the workers start; each worker opens it again."""
+    event_log.write_new()
+    event_log.close()
+
+
+def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerSettings:
+    from webui.server import ServerSettings
+
+    return ServerSettings(
+        store_url=store_url,
+        token=token,
+        listen=list(options.listen) or ([] if options.unix else [DEFAULT_LISTEN]),
+        unix=options.unix,
+        threads=options.threads,
+        workers=options.workers,
+        retention=retention(options),
+        event_log=str(options.event_log) if options.event_log else None,
+    )
+
+
+def retention(options: WebOptions) -> Retention:
+    """Return what the store keeps."""
+    return Retention(
+        flows_s=_finite(options.keep_flows),
+        samples_s=_finite(options.keep_samples),
+        events_s=_finite(options.keep_events),
+        most_flows=int(options.most_flows) if math.isfinite(options.most_flows) else None,
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+SERVICE = Service(
+    "web",
+    "The web process: REST API, dashboard, metrics. Agents send their heartbeats and flow records to it.",
+    WebOptions,
+    run,
+    examples="""\
+  sluice web                                            the dashboard on http://127.0.0.1:8080
+  sluice web --listen 127.0.0.1:8080 --listen 192.0.2.1:8080
+  sluice web --keep-flows 7d --event-log /var/log/sluice-events.jsonl
+  sluice web --config my.toml --check                   check a file before a restart
+""",
+)
