@@ -22,16 +22,22 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages venv bpf fabric frontend gen fmt check check-python check-types check-native check-pages \
+.PHONY: help setup debian-packages packages test-packages venv bpf fabric frontend gen fmt check check-python check-types check-native check-pages \
 	tidy docs test sanitize hooks coverage coverage-cpp prose bench experiment demo doctor clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
-setup: packages venv frontend bpf fabric ## install everything that is missing (needs root for Debian packages)
+setup: debian-packages venv frontend bpf fabric ## install everything that is missing (needs root for Debian packages)
 
-packages:
+debian-packages:
 	@tools/install-packages
+
+packages: venv frontend ## build the Debian packages and the wheel in build/packages
+	$(PYTHON) -m tools.packages
+
+test-packages: packages ## install, start, upgrade, remove and purge the packages in a clean Debian 12 (root)
+	packaging/test-packages
 
 venv: .setup/venv
 .setup/venv: pyproject.toml constraints.txt

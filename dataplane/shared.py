@@ -90,3 +90,5 @@ def _kernel_maps() -> Iterator[int]:
             yield fd
         elif ffi.errno != errno.ENOENT:  # ENOENT: the map disappeared in the meantime
             raise failure("cannot list the BPF maps of this machine")
+    if ffi.errno != errno.ENOENT:  # without CAP_SYS_ADMIN, each program would get a map of its own
+        raise failure("cannot list the BPF maps of this machine")

@@ -48,6 +48,8 @@ _WHERE = {
     "hostagent": "install the Debian package sluice-agent",
     "topologies": "install the whole project (README.md)",
     "experiments": "install the whole project (README.md)",
+    "dataplane": "install the Debian package sluice-agent",
+    "simulator": "install the wheel sluice-sim",
 }
 """Room → the remedy if an installation lacks it."""
 

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the Debian packages and the wheel: `python -m tools.packages [--version VERSION] [deb] [wheel]`.
+
+Everything is made in build/packages. pip brings the libraries that Debian 12 lacks or has too old, in the versions of
+constraints.txt, so that nothing is downloaded when a package is installed. BPF objects are compiled here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from email.utils import formatdate
+from pathlib import Path
+
+from policy.version import VERSION
+
+ROOT = Path(__file__).parents[1]
+OUT = ROOT / "build" / "packages"
+VENDOR = OUT / "vendor"
+HERE = "usr/lib/sluice"
+
+ROOMS: Mapping[str, Sequence[str]] = {
+    "common": ("policy", "runtime", "sluice"),
+    "store": ("store",),
+    "controller": ("controller",),
+    "web": ("webui",),
+    "agent": ("dataplane", "hostagent", "topologies"),
+}
+"""Package → the rooms that it has."""
+
+LIBRARIES: Mapping[str, Sequence[str]] = {
+    "common": ("rich",),
+    "store": ("numpy", "sqlalchemy", "psycopg[binary]"),
+    "controller": ("os-ken",),
+    "web": (
+        "flask",
+        "flask-openapi3",
+        "flask-openapi3-swagger",
+        "gunicorn",
+        "jinja2",
+        "prometheus-client",
+        "pydantic",
+    ),
+    "agent": ("cffi", "pyroute2"),
+}
+"""Package → the libraries that it has, with those that they need."""
+
+SERVICES: Mapping[str, Sequence[str]] = {
+    "controller": ("controller",),
+    "web": ("web",),
+    "agent": ("agent", "port-agent"),
+}
+"""Package → its services, each with a unit and a configuration file."""
+
+_USELESS = ("tests", "test", "__pycache__", "bin", "include", "testing")
+_COMMAND = """\
+#!/usr/bin/python3 -I
+import sys
+
+sys.path[:0] = ["/usr/lib/sluice", "/usr/lib/sluice/vendor"]
+
+from sluice.cli import main
+
+sys.exit(main())
+"""
+
+
+def run(*argv: str | Path, cwd: Path = ROOT, **variables: str) -> None:
+    """Run a command. Raises CalledProcessError."""
+    subprocess.run(list(map(str, argv)), cwd=cwd, check=True, env={**os.environ, **variables})
+
+
+def vendor() -> None:
+    """Install the libraries of each package into a folder of its own, if they are not there yet."""
+    stamp = VENDOR / "stamp"
+    wanted = f"{sorted(LIBRARIES.items())}\n{(ROOT / 'constraints.txt').read_text()}"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    shutil.rmtree(VENDOR, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    for package, libraries in LIBRARIES.items():
+        run(*pip, "-c", "constraints.txt", "--target", VENDOR / package, *libraries)
+    stamp.write_text(wanted)
+
+
+def tracked(*folders: str) -> list[Path]:
+    """Return the files of some folders that belong to the project, relative to ROOT."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", *folders],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return [path for name in listed.stdout.split("\0") if name and (ROOT / (path := Path(name))).is_file()]
+
+
+def copy(files: Iterable[Path], target: Path) -> None:
+    """Copy files of the project, with their folders."""
+    for path in files:
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / path, target / path)
+
+
+def lay_out(package: str, tree: Path, taken: set[str]) -> None:
+    """Put the files of a package where they will be. `taken`: library files that a package below already has."""
+    copy((path for path in tracked(*ROOMS[package]) if path.suffix != ".md"), tree / HERE)
+    if package == "web":
+        static = (ROOT / "webui/static/vendor").rglob("*")
+        copy((path.relative_to(ROOT) for path in static if path.is_file()), tree / HERE)
+    if package == "agent":
+        objects = (ROOT / "dataplane/build").glob("*.bpf.o")
+        copy((path.relative_to(ROOT) for path in objects), tree / HERE)
+    if package == "common":
+        command = tree / "usr/bin/sluice"
+        command.parent.mkdir(parents=True)
+        command.write_text(_COMMAND)
+        command.chmod(0o755)
+    _add_libraries(package, tree / HERE / "vendor", taken)
+    for service in SERVICES.get(package, ()):
+        config = tree / f"etc/sluice/{service}.toml"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / f"packaging/etc/{service}.toml", config)
+
+
+def _add_libraries(package: str, target: Path, taken: set[str]) -> None:
+    """Copy the libraries of a package, except what a package below has and what no service runs."""
+    source = VENDOR / package
+    for path in sorted(source.rglob("*")):
+        name = path.relative_to(source)
+        if not path.is_file() or str(name) in taken or set(name.parts[:-1]) & set(_USELESS):
+            continue
+        if path.suffix in (".pyi", ".pyx", ".pxd", ".h", ".c", ".a") or path.name in (
+            "RECORD",
+            "INSTALLER",
+            "REQUESTED",
+        ):
+            continue
+        taken.add(str(name))
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target / name)
+
+
+def debian(version: str) -> None:
+    """Build the Debian packages with debhelper."""
+    run(sys.executable, "-m", "dataplane.build")
+    vendor()
+    source = OUT / "source"
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(ROOT / "packaging/debian", source / "debian")
+    (source / "debian/changelog").write_text(changelog(version))
+    copy((Path("README.md"), Path("CHANGELOG.md")), source)
+    taken: set[str] = set()
+    for package in ROOMS:
+        lay_out(package, source / "debian" / f"sluice-{package}", taken)
+        for service in SERVICES.get(package, ()):
+            unit = f"sluice-{service}.service"
+            where = source / "debian" / f"sluice-{package}" / "lib/systemd/system"
+            where.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / "packaging/systemd" / unit, where / unit)
+    manual_page(source / "debian/sluice.1", version)
+    run(
+        "dpkg-buildpackage",
+        "--build=binary",
+        "--unsigned-changes",
+        "--no-check-builddeps",
+        "--no-pre-clean",
+        cwd=source,
+    )
+
+
+def changelog(version: str) -> str:
+    """Return debian/changelog, which names the version and points to the project's own."""
+    when = formatdate(float(os.environ.get("SOURCE_DATE_EPOCH", _last_commit())), localtime=False)
+    entry = "  * See /usr/share/doc/sluice-common/CHANGELOG.md.gz."
+    signature = f" -- The Sluice authors <sluice@localhost.localdomain>  {when}"
+    return f"sluice ({version}) bookworm; urgency=medium\n\n{entry}\n\n{signature}\n"
+
+
+def _last_commit() -> str:
+    """Return the time of the last commit (epoch, s). So two builds of one commit have the same dates."""
+    shown = subprocess.run(
+        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    return shown.stdout.strip()
+
+
+def manual_page(path: Path, version: str) -> None:
+    """Write sluice(1), which points to the help of each command."""
+    path.write_text(
+        f'.TH SLUICE 1 "" "Sluice {version}" "User Commands"\n'
+        ".SH NAME\nsluice \\- flow scheduling for data-centre networks\n"
+        ".SH SYNOPSIS\n.B sluice\n.I COMMAND\n.RI [ OPTION ...]\n"
+        ".SH DESCRIPTION\nThe services are\n.BR controller ,\n.BR web ,\n.B agent\nand\n.BR port\\-agent .\n"
+        "Each reads its settings from a file in /etc/sluice, from the environment and from flags.\n"
+        ".PP\n.B sluice COMMAND \\-\\-help\nexplains a command,\n"
+        ".B sluice SERVICE \\-\\-check\nchecks the settings of a service.\n"
+        ".SH FILES\n/etc/sluice, /var/lib/sluice\n"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.packages", description=__doc__)
+    parser.add_argument(
+        "--version", default=VERSION, help="version of the Debian packages (default %(default)s)"
+    )
+    debian(parser.parse_args(argv).version)
+    for path in sorted(OUT.glob("*.deb")):
+        print(path.relative_to(ROOT), f"{path.stat().st_size / 1e6:.1f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
