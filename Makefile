@@ -38,6 +38,7 @@ packages: venv frontend ## build the Debian packages and the wheel in build/pack
 
 test-packages: packages ## install, start, upgrade, remove and purge the packages in a clean Debian 12 (root)
 	packaging/test-packages
+	packaging/test-wheel /usr/bin/python3
 
 venv: .setup/venv
 .setup/venv: pyproject.toml constraints.txt

@@ -67,6 +67,8 @@ def _lock() -> Iterator[None]:
 
 
 def _is_fresh(module: Path) -> bool:
+    if not CORE.is_dir():  # an installed wheel has the compiled core, and not its sources
+        return module.exists()
     sources = [CORE / "CMakeLists.txt", *CORE.rglob("*.[ch]pp"), *LAWS.glob("*.h")]
     return module.exists() and module.stat().st_mtime >= max(source.stat().st_mtime for source in sources)
 

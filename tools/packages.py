@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the Debian packages and the wheel: `python -m tools.packages [--version VERSION] [deb] [wheel]`.
+"""Builds the Debian packages and the wheel: `python -m tools.packages [--version VERSION] [--only deb|wheel]`.
 
 Everything is made in build/packages. pip brings the libraries that Debian 12 lacks or has too old, in the versions of
 constraints.txt, so that nothing is downloaded when a package is installed. BPF objects are compiled here.
@@ -8,10 +8,13 @@ constraints.txt, so that nothing is downloaded when a package is installed. BPF 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from email.utils import formatdate
 from pathlib import Path
@@ -55,6 +58,50 @@ SERVICES: Mapping[str, Sequence[str]] = {
     "agent": ("agent", "port-agent"),
 }
 """Package → its services, each with a unit and a configuration file."""
+
+WHEEL_ROOMS = ("policy", "runtime", "topologies", "simulator", "sluice")
+"""The rooms of the wheel sluice-sim. Of `topologies` it needs the networks as graphs."""
+WHEEL_LIBRARIES = ("jinja2", "matplotlib", "numpy", "pyarrow", "rich", "scipy", "snakemake")
+
+_WHEEL_PROJECT = """\
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "sluice-sim"
+version = "{version}"
+description = "Flow scheduling for data-centre networks: the packet simulator and its reports"
+readme = "README.md"
+license = "Apache-2.0"
+license-files = ["LICENSE"]
+requires-python = "{python}"
+dependencies = {needed}
+
+[project.scripts]
+sluice = "sluice.cli:main"
+
+[tool.setuptools]
+include-package-data = false
+
+[tool.setuptools.packages.find]
+include = ["policy*", "runtime*", "topologies*", "simulator*", "sluice*", "experiments*"]
+
+[tool.setuptools.package-data]
+"*" = ["py.typed", "*.so", "*.j2", "*.css", "Snakefile", "*.toml", "*.cdf"]
+"""
+
+_WITH_COMPILED_CORE = """\
+from setuptools import Distribution, setup
+
+
+class Compiled(Distribution):
+    def has_ext_modules(self):
+        return True
+
+
+setup(distclass=Compiled)
+"""
 
 _USELESS = ("tests", "test", "__pycache__", "bin", "include", "testing")
 _COMMAND = """\
@@ -200,13 +247,47 @@ def manual_page(path: Path, version: str) -> None:
     )
 
 
+def wheel() -> None:
+    """Build the wheel sluice-sim: the simulator, its reports, and the commands that need no root."""
+    run(sys.executable, "-m", "simulator.build")
+    source = OUT / "wheel"
+    shutil.rmtree(source, ignore_errors=True)
+    copy((path for path in tracked(*WHEEL_ROOMS) if _is_in_the_wheel(path)), source)
+    copy(tracked("experiments/scenarios", "experiments/workloads"), source)
+    module = next((ROOT / "simulator").glob("_fabric.*.so"))
+    copy((module.relative_to(ROOT), Path("README.md"), Path("LICENSE")), source)
+    (source / "pyproject.toml").write_text(wheel_project())
+    (source / "setup.py").write_text(_WITH_COMPILED_CORE)
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    run(*pip, "--wheel-dir", OUT, source)
+
+
+def _is_in_the_wheel(path: Path) -> bool:
+    return path.suffix != ".md" and path.parts[:2] != ("simulator", "core")
+
+
+def wheel_project() -> str:
+    """Return pyproject.toml of the wheel. The requirements of its libraries are those of the project."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {requirement: re.split("[^a-z0-9-]", requirement)[0] for requirement in project["dependencies"]}
+    needed = [requirement for requirement, name in names.items() if name in WHEEL_LIBRARIES]
+    return _WHEEL_PROJECT.format(
+        version=VERSION, python=project["requires-python"], needed=json.dumps(needed)
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.packages", description=__doc__)
+    parser.add_argument("--only", choices=("deb", "wheel"), help="build one of both")
     parser.add_argument(
         "--version", default=VERSION, help="version of the Debian packages (default %(default)s)"
     )
-    debian(parser.parse_args(argv).version)
-    for path in sorted(OUT.glob("*.deb")):
+    options = parser.parse_args(argv)
+    if options.only != "deb":
+        wheel()
+    if options.only != "wheel":
+        debian(options.version)
+    for path in sorted([*OUT.glob("*.deb"), *OUT.glob("*.whl")]):
         print(path.relative_to(ROOT), f"{path.stat().st_size / 1e6:.1f} MB")
     return 0
 

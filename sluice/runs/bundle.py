@@ -113,10 +113,19 @@ def machine_meta(seed: int) -> dict[str, Any]:
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "openvswitch": _first_line(["ovs-vswitchd", "--version"]),
-        "libraries": {name: importlib.metadata.version(name) for name in _LIBRARIES},
+        "libraries": _versions(),
         "git": _git_state(),
         "seed": seed,
         "written_at": time.time(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of the libraries that are installed. A machine without the testbed lacks some."""
+    return {
+        library: found.version
+        for library in _LIBRARIES
+        for found in importlib.metadata.distributions(name=library)
     }
 
 

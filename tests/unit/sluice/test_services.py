@@ -95,7 +95,7 @@ def test_port_agent__ports_of_a_setting() -> None:
 
 def test_port_agent__needs_ports() -> None:
     table = service("port-agent").table
-    assert [str(error) for error in port_problems(table())] == [  # type: ignore[arg-type]
+    assert [str(error) for error in port_problems(table())] == [
         'interfaces: is missing; name the ports, for example interfaces = ["s1-eth2=10Gbit"]'
     ]
 

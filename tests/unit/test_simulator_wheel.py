@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the wheel sluice-sim needs. `make test-packages` builds it and installs it into a fresh environment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+
+from policy.version import VERSION
+from tools import packages
+
+ABSENT = (
+    "controller",
+    "dataplane",
+    "experiments",
+    "flask",
+    "hostagent",
+    "mininet",
+    "os_ken",
+    "sqlalchemy",
+    "store",
+    "webui",
+)
+NEEDED = (
+    "sluice.commands.run",
+    "sluice.commands.sweep",
+    "sluice.commands.compare",
+    "sluice.runs.simulator_run",
+)
+
+
+def test_the_project_file_of_the_wheel() -> None:
+    project = tomllib.loads(packages.wheel_project())["project"]
+    assert (project["name"], project["version"]) == ("sluice-sim", VERSION)
+    assert [name.partition(">")[0] for name in project["dependencies"]] == list(packages.WHEEL_LIBRARIES)
+
+
+def test_the_simulator_and_its_reports_import_nothing_of_the_testbed() -> None:
+    """A module that is None in sys.modules cannot be imported."""
+    code = f"import sys; sys.modules.update(dict.fromkeys({ABSENT})); import {', '.join(NEEDED)}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
