@@ -103,6 +103,23 @@ class Compiled(Distribution):
 setup(distclass=Compiled)
 """
 
+BELOW: Mapping[str, Sequence[str]] = {
+    "common": (),
+    "store": ("common",),
+    "controller": ("common", "store"),
+    "web": ("common", "store"),
+    "agent": ("common",),
+}
+"""Package → the packages that it depends on."""
+
+_NOT_RUN = (
+    *("ncclient", "paramiko", "lxml", "bcrypt", "cryptography", "nacl", "pynacl", "invoke"),
+    *("cffi", "_cffi_backend", "pycparser"),
+    *("eventlet", "dns", "greenlet", "ovs", "sortedcontainers", "webob", "routes", "repoze"),
+    *("setuptools", "_distutils_hack", "distutils_precedence"),
+)
+"""Libraries that os-ken installs for NETCONF, BGP, OVSDB and its REST server. The controller imports none of them."""
+_SOURCES = (".pyi", ".pyx", ".pxd", ".h", ".c", ".a")
 _USELESS = ("tests", "test", "__pycache__", "bin", "include", "testing")
 _COMMAND = """\
 #!/usr/bin/python3 -I
@@ -150,8 +167,8 @@ def copy(files: Iterable[Path], target: Path) -> None:
         shutil.copyfile(ROOT / path, target / path)
 
 
-def lay_out(package: str, tree: Path, taken: set[str]) -> None:
-    """Put the files of a package where they will be. `taken`: library files that a package below already has."""
+def lay_out(package: str, tree: Path, owners: dict[str, str]) -> None:
+    """Put the files of a package where they will be. `owners`: library file → the package that has it."""
     copy((path for path in tracked(*ROOMS[package]) if path.suffix != ".md"), tree / HERE)
     if package == "web":
         static = (ROOT / "webui/static/vendor").rglob("*")
@@ -164,29 +181,36 @@ def lay_out(package: str, tree: Path, taken: set[str]) -> None:
         command.parent.mkdir(parents=True)
         command.write_text(_COMMAND)
         command.chmod(0o755)
-    _add_libraries(package, tree / HERE / "vendor", taken)
+    _add_libraries(package, tree / HERE / "vendor", owners)
     for service in SERVICES.get(package, ()):
         config = tree / f"etc/sluice/{service}.toml"
         config.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / f"packaging/etc/{service}.toml", config)
 
 
-def _add_libraries(package: str, target: Path, taken: set[str]) -> None:
-    """Copy the libraries of a package, except what a package below has and what no service runs."""
+def _add_libraries(package: str, target: Path, owners: dict[str, str]) -> None:
+    """Copy the libraries of a package, except what a package below has and what no service runs.
+
+    Raises ValueError if two packages that can be installed without each other have the same file.
+    """
     source = VENDOR / package
     for path in sorted(source.rglob("*")):
         name = path.relative_to(source)
-        if not path.is_file() or str(name) in taken or set(name.parts[:-1]) & set(_USELESS):
+        if not path.is_file() or not _is_run(package, name) or owners.get(str(name)) in BELOW[package]:
             continue
-        if path.suffix in (".pyi", ".pyx", ".pxd", ".h", ".c", ".a") or path.name in (
-            "RECORD",
-            "INSTALLER",
-            "REQUESTED",
-        ):
-            continue
-        taken.add(str(name))
+        owner = owners.setdefault(str(name), package)
+        if owner != package:
+            raise ValueError(f"{name} is in {owner} and {package}: put its library into a package below both")
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target / name)
+
+
+def _is_run(package: str, name: Path) -> bool:
+    """Whether a service of the package may run or read this file of a library."""
+    first = name.parts[0].lower().replace("-", "_")
+    if (package == "controller" and first.startswith(_NOT_RUN)) or set(name.parts[:-1]) & set(_USELESS):
+        return False
+    return name.suffix not in _SOURCES and name.name not in ("RECORD", "INSTALLER", "REQUESTED")
 
 
 def debian(version: str) -> None:
@@ -197,10 +221,11 @@ def debian(version: str) -> None:
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(ROOT / "packaging/debian", source / "debian")
     (source / "debian/changelog").write_text(changelog(version))
-    copy((Path("README.md"), Path("CHANGELOG.md")), source)
-    taken: set[str] = set()
+    for page, name in (("README.md", "README.md"), ("CHANGELOG.md", "NEWS.md")):
+        shutil.copyfile(ROOT / page, source / name)
+    owners: dict[str, str] = {}
     for package in ROOMS:
-        lay_out(package, source / "debian" / f"sluice-{package}", taken)
+        lay_out(package, source / "debian" / f"sluice-{package}", owners)
         for service in SERVICES.get(package, ()):
             unit = f"sluice-{service}.service"
             where = source / "debian" / f"sluice-{package}" / "lib/systemd/system"
@@ -220,7 +245,7 @@ def debian(version: str) -> None:
 def changelog(version: str) -> str:
     """Return debian/changelog, which names the version and points to the project's own."""
     when = formatdate(float(os.environ.get("SOURCE_DATE_EPOCH", _last_commit())), localtime=False)
-    entry = "  * See /usr/share/doc/sluice-common/CHANGELOG.md.gz."
+    entry = "  * See /usr/share/doc/sluice-common/NEWS.md.gz."
     signature = f" -- The Sluice authors <sluice@localhost.localdomain>  {when}"
     return f"sluice ({version}) bookworm; urgency=medium\n\n{entry}\n\n{signature}\n"
 

@@ -9,6 +9,8 @@ from policy.entries import Entry, entries
 from runtime.settings.service import Service
 
 _WIDTH = 98
+_LICENCE = "# SPDX-" + "License-Identifier: Apache-2.0\n"
+"""In two parts, because tools look for the whole text."""
 
 
 def example(service: Service[object]) -> str:
@@ -18,7 +20,7 @@ def example(service: Service[object]) -> str:
         f"Environment variables ({service.prefix}…) and flags come before this file. "
         f"`sluice {service.name} --check` checks the file."
     )
-    parts = ["# SPDX-License-Identifier: Apache-2.0\n" + _comment(head)]
+    parts = [_LICENCE + _comment(head)]
     parts += [f"{_comment(one.help)}{_line(one)}" for one in entries(service.table)]
     return "\n".join(parts)
 
