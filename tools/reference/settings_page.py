@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from policy.entries import Entry, entries
+from policy.kinds import Kind
 from runtime.settings import Service
 from runtime.settings.example import example
 from runtime.settings.flags import metavar
@@ -78,7 +79,13 @@ def _row(one: Entry) -> tuple[str, ...]:
     return (
         code(one.key),
         code(flag_of(one) + value),
-        documents.allowed(one.kind),
+        _allowed(one.kind),
         documents.default(one),
         help,
     )
+
+
+def _allowed(kind: Kind) -> str:
+    """What is allowed; a code span where Markdown would read an address or a pattern as its own signs."""
+    text = documents.allowed(kind)
+    return code(text) if any(sign in text for sign in ("://", "*", "[", " _ ")) else text
