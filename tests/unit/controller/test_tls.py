@@ -129,7 +129,7 @@ def test_half_of_the_options_are_an_error_that_names_all(
     assert process.wait(20) == 2
     output = (tmp_path / "log").read_text()
     assert output.startswith("sluice controller: tls_")
-    assert "--tls-key, --tls-cert, --tls-ca" in output
+    assert "tls_key, tls_cert, tls_ca" in output
 
 
 def test_server_context__names_the_file_that_cannot_be_used(
