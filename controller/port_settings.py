@@ -49,10 +49,16 @@ class PortSettings:
     """The ports of one switch, one row each, in the order of their numbers."""
 
     def __init__(
-        self, ports: Sequence[Port], policy: Policy, version: int, thresholds: Iterable[Sequence[int]]
+        self,
+        ports: Sequence[Port],
+        policy: Policy,
+        version: int,
+        thresholds: Iterable[Sequence[int]],
+        *,
+        priority_tags: bool = True,
     ) -> None:
         """`thresholds`: the first desired ones, in bytes, one sequence for each port."""
-        self._ports = ports
+        self._ports, self._priority_tags = ports, priority_tags
         self.adopt(policy, version)
         self._desired = [self._setting(each) for each in thresholds]
         self._in_force: list[_Setting] | None = None
@@ -110,11 +116,13 @@ class PortSettings:
 
     # ── Changes ─────────────────────────────────────────────────────────────────────────────────
 
-    def begin_all(self) -> dict[int, QueueMap]:
-        """Begin a change of all ports. Returns port number → queue map."""
+    def begin_all(self) -> dict[int, QueueMap | None]:
+        """Begin a change of all ports. Returns port number → queue map; None where the policy does not act."""
         self._begin(range(len(self._desired)))
+        settings = zip(self._ports, self._desired, strict=True)
         return {
-            port.number: setting.queue_of for port, setting in zip(self._ports, self._desired, strict=True)
+            port.number: setting.queue_of if self._policy.acts_at_port(port.id) else None
+            for port, setting in settings
         }
 
     def begin_differences(self) -> Remap:
@@ -122,10 +130,12 @@ class PortSettings:
         assert self._in_force is not None
         rows = sorted(self._different)
         self._begin(rows)
+        acting = [row for row in rows if self._policy.acts_at_port(self._ports[row].id)]
         return remap(
-            [self._ports[row].number for row in rows],
-            [self._in_force[row].queue_of for row in rows],
-            [self._desired[row].queue_of for row in rows],
+            [self._ports[row].number for row in acting],
+            [self._in_force[row].queue_of for row in acting],
+            [self._desired[row].queue_of for row in acting],
+            priority_tags=self._priority_tags,
         )
 
     def begin_none(self) -> None:

@@ -24,9 +24,11 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from controller.state import Desired
+from policy.desired import Policy
 from policy.errors import FieldError
 from policy.graph import Topology
-from store import desired, observed
+from policy.network import Network
+from store import desired, networks, observed
 from store.desired import PolicyVersion
 from store.engine import open_store
 from store.sanctions import all_sanctions
@@ -35,6 +37,8 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.2
 TOPOLOGY_POLL_S = 2.0
+WATCH_ONLY = Policy.from_document({"scheme": "sluice", "acts_at": []})
+"""The first policy of a network that Sluice did not make."""
 MAX_WAITING = 20_000
 """Writes that wait for the store; beyond this, the oldest are dropped."""
 ROUND_S = 0.02
@@ -99,15 +103,22 @@ class _Signal(Enum):
 
 
 class Recorder:
-    """Delivers the desired state to `on_desired`, and writes rows in order."""
+    """Delivers the desired state to `on_desired` and `on_network`, and writes rows in order."""
 
-    def __init__(self, store_url: str, on_desired: Callable[[Desired], None]) -> None:
-        self._url, self._on_desired = store_url, on_desired
+    def __init__(
+        self,
+        store_url: str,
+        on_desired: Callable[[Desired], None],
+        on_network: Callable[[Network | None, Topology | None], None] = lambda network, topology: None,
+    ) -> None:
+        self._url, self._on_desired, self._on_network = store_url, on_desired, on_network
         self._engine: Engine | None = None
         self._incoming: queue.SimpleQueue[_Write | _Signal] = queue.SimpleQueue()
         self._waiting: deque[_Write] = deque(maxlen=MAX_WAITING)
         self._topology: Topology | None = None
         self._version = 0
+        self._network_version = -1
+        """Of the description that was delivered; -1 before the first delivery."""
         self._last_warning = ""
         """The latest warning about what the store holds."""
         self._outage = ""
@@ -141,6 +152,11 @@ class Recorder:
         """Call `write(engine, rows)`; consecutive rows for one function are written together."""
         if self._leads:
             self._incoming.put(_Rows(write, list(rows)))
+
+    def put_topology(self, topology: Topology) -> None:
+        """Store a topology and deliver it at once."""
+        self.record(desired.put_topology, topology)
+        self._topology_due_s = self._poll_due_s = 0.0
 
     def lead(self) -> None:
         """Deliver the desired state from now on, with the thresholds learned until now."""
@@ -231,11 +247,13 @@ class Recorder:
     def _poll(self, engine: Engine) -> None:
         if self._begins.is_set():
             self._begins.clear()
-            self._topology, self._version = None, 0
+            self._topology, self._version, self._network_version = None, 0, -1
         version = desired.current_version(engine)
         topology = self._current_topology(engine)
         if topology is None:
-            self._warn_once("no topology in the store yet: waiting for one")
+            self._warn_once("no network in the store yet: looking for one")
+        elif version == 0 and topology.learns:
+            desired.put_policy(engine, WATCH_ONLY, author="controller")
         elif version == 0:
             self._warn_once("no policy in the store yet: waiting for one")
         elif version != self._version or topology != self._topology:
@@ -244,8 +262,24 @@ class Recorder:
     def _current_topology(self, engine: Engine) -> Topology | None:
         if self._topology is None or time.monotonic() >= self._topology_due_s:
             self._topology_due_s = time.monotonic() + TOPOLOGY_POLL_S
-            return desired.current_topology(engine)
+            topology = desired.current_topology(engine)
+            self._deliver_network(engine, topology)
+            return topology
         return self._topology
+
+    def _deliver_network(self, engine: Engine, topology: Topology | None) -> None:
+        """Deliver the description if there is another one, or for the first time that there is none."""
+        version = networks.network_version(engine)
+        if version == self._network_version:
+            return
+        newest = networks.current_network(engine)
+        try:
+            network = newest.network if newest is not None else None
+        except FieldError as error:
+            self._warn_once(f"the description of the network is not valid: {error}. The one before it stays")
+            return
+        self._network_version = version
+        self._on_network(network, topology)
 
     def _deliver(self, engine: Engine, topology: Topology) -> None:
         try:

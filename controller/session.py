@@ -35,6 +35,7 @@ from controller.operations import (
     Operation,
     PollCarried,
     PollCompleted,
+    PollHosts,
     PollIngress,
     PollLearned,
     PollQueues,
@@ -66,6 +67,8 @@ class Listener(Protocol):
     def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None: ...
 
     def queues_counted(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None: ...
+
+    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None: ...
 
     def hosts_judged(self, state: SwitchState, verdicts: list[Verdict]) -> None: ...
 
@@ -178,6 +181,8 @@ class Session:
                 return (openflow.ingress_request(self.connection, all_tags=all_tags),)
             case PollLearned():
                 return (openflow.learned_request(self.connection),)
+            case PollHosts():
+                return (openflow.hosts_request(self.connection),)
 
     def _change_requests(self, changes: Changes | Remap) -> tuple[Request, ...]:
         self._bundle_id = self._bundle_id % _MAX_BUNDLE_ID + 1
@@ -267,6 +272,8 @@ class Session:
                 learned = openflow.learned_flows(flows)
                 self._metrics.decoded(learned.entries)
                 state.observe_flows(now_ns, learned.flows)
+            case PollHosts(), {StatsType.FLOW: flows}:
+                self._listener.hosts_seen(state, flows)
             case _:
                 return False
         return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -100,6 +100,19 @@ class Topology:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     unknown: str = Unknown.DROP
     """What switches do with packets to an unknown address."""
+    learns: bool = False
+    """The network exists already: switches report its links and the hosts behind their ports."""
+
+    def has_ports_of(self, other: Topology) -> bool:
+        """Return whether two networks differ at most in their hosts and in which links are up."""
+
+        def fixed(network: Topology) -> object:
+            ports = tuple(
+                replace(port, up=True, peer="" if port.edge else port.peer) for port in network.ports
+            )
+            return network.switches, ports, network.unknown, network.learns
+
+        return fixed(self) == fixed(other)
 
     @cached_property
     def host_by_name(self) -> dict[str, Host]:
@@ -217,6 +230,7 @@ class Topology:
             "switches": [asdict(switch) for switch in self.switches],
             "ports": [asdict(port) for port in self.ports],
             "unknown": str(self.unknown),
+            "learns": self.learns,
         }
 
     @classmethod
@@ -228,6 +242,7 @@ class Topology:
             switches=tuple(Switch(**switch) for switch in document["switches"]),
             ports=tuple(Port(**port) for port in document["ports"]),
             unknown=document.get("unknown", Unknown.DROP),
+            learns=document.get("learns", False),
         )
 
 

@@ -65,7 +65,9 @@ class _Realiser:
         switches = tuple(
             Switch(s.name, s.dpid, s.datapath == "userspace", s.first_table) for s in self._network.switch
         )
-        topology = Topology(self._network.name, hosts, switches, ports, unknown=self._network.unknown)
+        topology = Topology(
+            self._network.name, hosts, switches, ports, unknown=self._network.unknown, learns=True
+        )
         return Realisation(topology, tuple(self._findings))
 
     def _note(self, kind: str, where: str, problem: str, *, is_error: bool = True) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache, partial
 from typing import Any, TypeAlias, overload
 
@@ -23,11 +24,12 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from controller.changes import Changes, Remap
+from controller.conduct import lldp_rules
 from controller.cookies import cookie
 from controller.openflow.frames import HEADER, MessageType, message
 from controller.openflow.learn import NXAST_LEARN2, learn_body
 from controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
-from controller.pipeline import Table, map_rule
+from controller.pipeline import map_rule
 from controller.rules import (
     Action,
     Bucket,
@@ -35,6 +37,7 @@ from controller.rules import (
     GroupKind,
     GroupRule,
     LearnFlow,
+    LearnHost,
     LoadMetadata,
     Output,
     PushVlan,
@@ -44,6 +47,7 @@ from controller.rules import (
     SetTag,
     ToGroup,
 )
+from controller.tables import Table
 
 ETHERTYPE_VLAN = 0x8100
 CACHED_BODIES = 1 << 15
@@ -71,7 +75,7 @@ def _action(action: Action) -> Any:
             return parser.NXActionResubmitTable(table_id=table)
         case SetTag(tag):
             return parser.OFPActionSetField(ip_dscp=tag)
-        case LearnFlow():
+        case LearnFlow() | LearnHost():
             return parser.NXActionUnknown(NXAST_LEARN2, learn_body(action))
     raise TypeError(f"{action} cannot be installed")
 
@@ -134,6 +138,12 @@ def group_mod(command: int, group: GroupRule, xid: int) -> bytes:
 
 def _group_delete(number: int, xid: int) -> bytes:
     return serialised(parser.OFPGroupMod(CODEC, ofp.OFPGC_DELETE, ofp.OFPGT_ALL, number, []), xid)
+
+
+def lldp_rule_message(xids: XidSource, first_table: int = 0) -> bytes:
+    """Return the message that makes a switch send the controller's LLDP frames back to it."""
+    (rule,) = lldp_rules()
+    return _flow_mod(ofp.OFPFC_ADD, replace(rule, table=first_table + rule.table), xids.reserve_xids(1))
 
 
 # ── Changes ────────────────────────────────────────────────────────────────────────────────────
@@ -258,20 +268,23 @@ _REMAP_FIELDS: dict[str, tuple[str, int]] = {
     "cookie": (">u8", _IN_BUNDLE + 8),
     "metadata": (">u8", _IN_BUNDLE + 56),
     "queue": (">u4", _IN_BUNDLE + 84),
-    "pcp": ("u1", _IN_BUNDLE + 104),
-    "port": (">u4", _IN_BUNDLE + 116),
 }
 """Fields in which two messages that modify a map rule differ: (type, offset in bytes)."""
+_TAGGED_FIELDS = {"pcp": ("u1", _IN_BUNDLE + 104), "port": (">u4", _IN_BUNDLE + 116)}
+_UNTAGGED_FIELDS = {"port": (">u4", _IN_BUNDLE + 92)}
+"""More such fields, of rules with and without a priority tag."""
 
 
 @cache
-def _remap_template() -> tuple[bytes, np.dtype[np.void]]:
-    template = _bundle_add(0, _flow_mod(ofp.OFPFC_MODIFY_STRICT, map_rule(0, 0, 0), 0), 0)
+def _remap_template(priority_tags: bool) -> tuple[bytes, np.dtype[np.void]]:
+    rule = map_rule(0, 0, 0, priority_tag=priority_tags)
+    template = _bundle_add(0, _flow_mod(ofp.OFPFC_MODIFY_STRICT, rule, 0), 0)
+    fields = _REMAP_FIELDS | (_TAGGED_FIELDS if priority_tags else _UNTAGGED_FIELDS)
     row = np.dtype(
         {
-            "names": list(_REMAP_FIELDS),
-            "formats": [form for form, _ in _REMAP_FIELDS.values()],
-            "offsets": [offset for _, offset in _REMAP_FIELDS.values()],
+            "names": list(fields),
+            "formats": [form for form, _ in fields.values()],
+            "offsets": [offset for _, offset in fields.values()],
             "itemsize": len(template),
         }
     )
@@ -279,13 +292,15 @@ def _remap_template() -> tuple[bytes, np.dtype[np.void]]:
 
 
 def _remap_messages(changes: Remap, bundle_id: int, first_xid: int) -> bytes:
-    template, row = _remap_template()
+    template, row = _remap_template(changes.priority_tags)
     data = bytearray(template * len(changes))
     rows: npt.NDArray[np.void] = np.frombuffer(data, row)
     rows["xid"] = rows["inner_xid"] = np.arange(first_xid, first_xid + len(changes))
     rows["bundle"] = bundle_id
     rows["cookie"] = cookie(Table.MAP, 0, 0) | changes.ports << 16 | changes.codes
     rows["metadata"] = changes.codes << 16 | changes.ports
-    rows["queue"] = rows["pcp"] = changes.queues
+    rows["queue"] = changes.queues
+    if changes.priority_tags:
+        rows["pcp"] = changes.queues
     rows["port"] = changes.ports
     return bytes(data)

@@ -19,8 +19,8 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from controller.cookies import COOKIE_TABLE_MASK, cookie
 from controller.openflow.frames import VERSION, MessageType, message
-from controller.pipeline import Table
 from controller.policing import LOW_TAGS
+from controller.tables import Table
 
 CODEC = ofproto_protocol.ProtocolDesc(version=VERSION)
 """The protocol version, as os-ken's message classes take it."""
@@ -117,6 +117,11 @@ def ingress_request(xids: XidSource, *, all_tags: bool) -> Request:
 def learned_request(xids: XidSource) -> Request:
     """Request the counters of the flows of watched ports."""
     return _request(xids, (_counters(Table.WITNESS), "reading the counters of flows"))
+
+
+def hosts_request(xids: XidSource) -> Request:
+    """Request the hosts that the switch remembers."""
+    return _request(xids, (_counters(Table.HOSTS), "reading the hosts behind the ports"))
 
 
 def queues_request(xids: XidSource) -> Request:

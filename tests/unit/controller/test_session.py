@@ -14,9 +14,9 @@ from controller.openflow import (
     StatsReply,
     StatsType,
 )
-from controller.pipeline import Table
 from controller.session import OPERATION_LIMIT_NS
 from controller.state import MS
+from controller.tables import Table
 from policy.desired import Policy
 from tests.fakes.openflow import flow_entry
 from tests.unit.controller.sessions import MASTER, PlayedSession
