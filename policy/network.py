@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from policy.entries import TableOf, entry, read
+from policy.entries import TableOf, entries, entry, read
 from policy.errors import FieldError
 from policy.graph import Unknown
 from policy.kinds import Choice, Flag, ListOf, Rate, Text, Whole
@@ -95,6 +95,7 @@ class DeclaredHost:
 class Network:
     """A whole description. `read_network` makes one and checks it."""
 
+    switch: tuple[DeclaredSwitch, ...] = entry(ListOf(TableOf(DeclaredSwitch), shortest=1), "The switches.")
     name: str = entry(_NAME, "Name of the network.", default="network")
     unknown: str = entry(
         Choice(tuple(Unknown)),
@@ -102,7 +103,6 @@ class Network:
         " it by its own table of addresses; only for a network without loops. drop: it is dropped and counted.",
         default=str(Unknown.FLOOD),
     )
-    switch: tuple[DeclaredSwitch, ...] = entry(ListOf(TableOf(DeclaredSwitch)), "The switches.", default=())
     host: tuple[DeclaredHost, ...] = entry(
         ListOf(TableOf(DeclaredHost)), "The hosts that have names.", default=()
     )
@@ -112,6 +112,23 @@ class Network:
         for i, switch in enumerate(self.switch):
             for j, port in enumerate(switch.port):
                 yield f"switch[{i}].port[{j}]", switch, port
+
+
+def as_written(network: Network) -> dict[str, Any]:
+    """Return the document as a user would write it: with units, and without defaults. `read_network` accepts it."""
+    return _as_written(network)
+
+
+def _as_written(table: object) -> dict[str, Any]:
+    shown = {}
+    for one in entries(type(table)):
+        value = getattr(table, one.name)
+        if value is None or value == one.default:
+            continue
+        if isinstance(value, tuple):
+            value = [_as_written(item) for item in value]
+        shown[one.key] = one.kind.show_base(value) if isinstance(one.kind, Rate) else value
+    return shown
 
 
 def read_network(document: Mapping[str, Any]) -> Network:

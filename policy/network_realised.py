@@ -254,7 +254,11 @@ def discovered(seen: Sightings) -> Network:
         DeclaredSwitch(names[dpid], f"{dpid:016x}", port=tuple(_discovered_ports(switch, seen, names)))
         for dpid, switch in sorted(seen.switches.items())
     )
-    return Network(unknown=str(Unknown.FLOOD), switch=switches)
+    hosts = tuple(
+        DeclaredHost(_learned_name(mac), mac, host.ipv4 or None, host.ipv6 or None)
+        for mac, host in sorted(seen.hosts.items())
+    )
+    return Network(switches, unknown=str(Unknown.FLOOD), host=hosts)
 
 
 def _discovered_ports(switch: SeenSwitch, seen: Sightings, names: dict[int, str]) -> Iterator[DeclaredPort]:

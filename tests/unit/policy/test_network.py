@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from policy.errors import FieldError
-from policy.network import Network, read_network
+from policy.network import as_written, read_network
 from policy.network_realised import Realisation, discovered, realise
 from policy.sightings import SeenHost, SeenPort, SeenSwitch, Sightings
 
@@ -219,6 +219,14 @@ def test_discovered__links_and_ports_with_learned_hosts() -> None:
     assert [p.id for p in topology.next_ports("br-1", "mac-525400000099")] == ["br-1:2"]
 
 
+def test_discovered__reads_back_as_it_is_written() -> None:
+    network = discovered(seen(hosts={VM: SeenHost(VM, (0xA2, 3), "192.0.2.99")}))
+    written = as_written(network)
+    assert written["switch"][0]["port"][1] == {"name": "up1", "rate": "10Gbit", "to": "br-2:up2"}
+    assert written["host"] == [{"name": "mac-525400000099", "mac": VM, "ipv4": "192.0.2.99"}]
+    assert read_network(json.loads(json.dumps(written))) == network
+
+
 def test_discovered__bridges_with_one_name_stay_apart() -> None:
     twins = {i: SeenSwitch(i, "br0", ports("eth1")) for i in (1, 2)}
     assert [s.name for s in discovered(Sightings(twins)).switch] == ["br0", "br0-2"]
@@ -234,5 +242,7 @@ def test_sightings__round_trip_through_json() -> None:
     assert Sightings.from_document(json.loads(json.dumps(sightings.to_document()))) == sightings
 
 
-def test_an_empty_description_is_allowed() -> None:
-    assert read_network({}) == Network()
+@pytest.mark.parametrize("document", [{}, {"switch": []}])
+def test_a_description_without_switches_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(FieldError, match="^switch: "):
+        read_network(document)
