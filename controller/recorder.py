@@ -24,6 +24,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from controller.state import Desired
+from policy.agents import PortHeartbeat
 from policy.desired import Policy
 from policy.errors import FieldError
 from policy.graph import Topology
@@ -127,7 +128,8 @@ class Recorder:
         self._leads = False
         self._begins = threading.Event()
         """The controller leads since a moment ago: deliver the desired state whether it is new or not."""
-        self._topology_due_s = self._poll_due_s = 0.0
+        self._programmed: frozenset[str] | None = None
+        self._topology_due_s = self._poll_due_s = self._ports_due_s = 0.0
         self._thread = threading.Thread(target=self._loop, name="store", daemon=True)
 
     def start(self) -> None:
@@ -256,8 +258,15 @@ class Recorder:
             desired.put_policy(engine, WATCH_ONLY, author="controller")
         elif version == 0:
             self._warn_once("no policy in the store yet: waiting for one")
-        elif version != self._version or topology != self._topology:
+        elif version != self._version or topology != self._topology or self._ports_changed(engine, topology):
             self._deliver(engine, topology)
+
+    def _ports_changed(self, engine: Engine, topology: Topology) -> bool:
+        """Whether port agents report other ports than before."""
+        if not topology.learns or time.monotonic() < self._ports_due_s:
+            return False
+        self._ports_due_s = time.monotonic() + TOPOLOGY_POLL_S
+        return self._programmed_ports(engine, topology) != self._programmed
 
     def _current_topology(self, engine: Engine) -> Topology | None:
         if self._topology is None or time.monotonic() >= self._topology_due_s:
@@ -295,8 +304,19 @@ class Recorder:
             if self._stays_in_force(engine, newest, port, change)
         }
         self._topology, self._version, self._last_warning = topology, newest.version, ""
+        self._programmed = self._programmed_ports(engine, topology)
         offences = {sanction.port: sanction.offences for sanction in all_sanctions(engine)}
-        self._on_desired(Desired(topology, newest.version, newest.policy, learned, offences))
+        self._on_desired(
+            Desired(topology, newest.version, newest.policy, learned, offences, self._programmed)
+        )
+
+    @staticmethod
+    def _programmed_ports(engine: Engine, topology: Topology) -> frozenset[str] | None:
+        """Return the ports that port agents report. A testbed starts its port agent before its switches."""
+        if not topology.learns:
+            return None
+        beats = (row.heartbeat for row in observed.all_agents(engine))
+        return frozenset(port for beat in beats if isinstance(beat, PortHeartbeat) for port in beat.ports)
 
     def _stays_in_force(
         self, engine: Engine, newest: PolicyVersion, port: str, change: observed.ThresholdChange

@@ -67,6 +67,18 @@ class Desired:
     """Port id → thresholds that an earlier controller has computed under this version."""
     offences: Mapping[str, int] = field(default_factory=dict)
     """Port id → offences, for the hosts that were demoted before the controller started."""
+    programmed: frozenset[str] | None = None
+    """Ids of the ports with the port program, which takes priority tags off. None: all ports have it."""
+
+    def acting_ports(self, switch: str) -> frozenset[str]:
+        """Return the ids of the ports whose rules choose a queue."""
+        tagged = self.topology.switch_by_name[switch].priority_tags
+        usable = self.programmed if tagged else None
+        return frozenset(
+            port.id
+            for port in self.topology.ports_of[switch]
+            if self.policy.acts_at_port(port.id) and (usable is None or port.id in usable)
+        )
 
 
 class Task(Enum):
@@ -130,7 +142,7 @@ class SwitchState:
         ]
         tagged = desired.topology.switch_by_name[name].priority_tags
         self._settings = PortSettings(
-            self._ports, self._policy, desired.version, thresholds, priority_tags=tagged
+            self._ports, self._policy, desired.version, thresholds, self._acting, priority_tags=tagged
         )
         self.connected(0)
 
@@ -153,12 +165,12 @@ class SwitchState:
 
         Ports keep the thresholds that they have learned if the policy has the same start.
         """
-        before = self._policy
+        before, acting = self._policy, self._acting
         self._adopt(desired)
-        if before.acts_at != self._policy.acts_at:
+        if acting != self._acting:
             self._settings.forget()
         self._policing.adopt(desired.policy)
-        self._settings.adopt(desired.policy, desired.version)
+        self._settings.adopt(desired.policy, desired.version, self._acting)
         same_levels = self._policy.has_levels_of(before)
         keep = self._adapts and same_levels and before.thresholds == self._policy.thresholds
         for row, thresholds in enumerate(self._settings.desired_thresholds):
@@ -174,7 +186,7 @@ class SwitchState:
             self._restart_adaptation()
 
     def _adopt(self, desired: Desired) -> None:
-        self._policy = desired.policy
+        self._policy, self._acting = desired.policy, desired.acting_ports(self.name)
         rule = desired.policy.definition.threshold_rule
         self._adapts, self._uses_bytes = rule.adapts, rule is ThresholdRule.ONLINE
         self._carried: Ints | None = None

@@ -58,6 +58,7 @@ class Policy(PolicyFields):
             shares=self.shares,
             sub_queues=self.sub_queues,
             release_ns=self.release,
+            acts_at=self.acts_at,
         )
 
     def override_of(self, port_id: str) -> Override | None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controller.changes import Remap
 from controller.operations import Change, ReadRules
-from controller.rules import Output, SwitchRules
+from controller.rules import Output, PushVlan, SwitchRules
 from controller.state import RETRY_NS, Desired
 from controller.tables import Table
 from policy import tags
@@ -300,3 +300,19 @@ def test_a_canary_acts_at_its_ports_only_and_back() -> None:
         chosen = {s.port for packet in acting for s in driven.switch.send(packet) if s.queue}
         assert chosen == ({2} if ports else set())
     assert driven.switch.flows == before
+
+
+def test_only_ports_with_the_port_program_get_priority_tags() -> None:
+    topology = replace(single(), learns=True)
+    driven = DrivenSwitch(Desired(topology, 1, policy("pias"), programmed=frozenset({"s1:2"})))
+    driven.settle()
+    tagged = {rule.match for rule in driven.switch.flows.values() if PushVlan() in rule.actions}
+    ports = {metadata[0] & 0xFFFF for (_, metadata), *_ in tagged if isinstance(metadata, tuple)}
+    assert ports == {2}
+
+
+def test_the_kernel_datapath_needs_no_port_program() -> None:
+    plain = tuple(replace(switch, priority_tags=False) for switch in single().switches)
+    topology = replace(single(), learns=True, switches=plain)
+    desired = Desired(topology, 1, policy("pias"), programmed=frozenset())
+    assert desired.acting_ports("s1") == {"s1:1", "s1:2", "s1:3"}

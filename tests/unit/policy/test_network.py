@@ -244,5 +244,5 @@ def test_sightings__round_trip_through_json() -> None:
 
 @pytest.mark.parametrize("document", [{}, {"switch": []}])
 def test_a_description_without_switches_is_refused(document: dict[str, Any]) -> None:
-    with pytest.raises(FieldError, match="^switch: "):
+    with pytest.raises(FieldError, match=r"^switch: "):
         read_network(document)
