@@ -16,6 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import islice
 
 from os_ken.controller import ofp_event
@@ -37,6 +38,7 @@ from controller.recorder import Recorder
 from controller.reporting import Reporter
 from controller.session import Session
 from controller.state import Desired, SwitchState
+from policy.graph import Topology
 from policy.sanctions import Demoted
 from store.totals import add_counts
 
@@ -61,7 +63,7 @@ class Controller(DaemonLoop):
         self.recorder = Recorder(
             store_url,
             lambda desired: self._enqueue(EventDesired(desired)),
-            lambda network, topology: self._enqueue(EventNetwork(network, topology)),
+            lambda description, topology: self._enqueue(EventNetwork(description, topology)),
         )
         self.leadership = Leadership(store_url, lambda status: self._enqueue(EventLease(status)))
         self._reporter = Reporter(self.recorder)
@@ -71,7 +73,7 @@ class Controller(DaemonLoop):
         self._states: dict[int, SwitchState] = {}
         self._connections: ConnectionTable[Connection] = ConnectionTable()
         self._sessions: dict[int, Session] = {}
-        self._network = NetworkKeeper()
+        self._network, self._is_leaving = NetworkKeeper(), False
         self._metrics = ControllerMetrics()
         self._dpids: dict[str, int] = {}
         self._applied_version = 0
@@ -226,10 +228,27 @@ class Controller(DaemonLoop):
     def on_network(self, event: EventNetwork) -> None:
         if self._lease is None or not self._lease.leads:
             return
-        self._network.adopt(event.network, event.topology, time.monotonic_ns())
+        self._network.adopt(event.description, event.topology, time.monotonic_ns())
+        self._is_leaving = event.description.withdrawn
+        if self._is_leaving and event.topology is not None and event.topology.learns:
+            self._leave(event.topology)
         for dpid, connection in self._connections.items():
             if dpid not in self._states:
                 self._ask_for_links(dpid, connection)
+
+    def _leave(self, topology: Topology) -> None:
+        """Remove all rules from the switches of a network, and forget it."""
+        log.info("the description of the network is withdrawn: leaving %d switches", len(topology.switches))
+        first_tables = {switch.dpid: switch.first_table for switch in topology.switches}
+        for dpid, connection in self._connections.items():
+            if dpid in first_tables:
+                self._release(connection, bridges=first_tables[dpid] == 0)
+        self.recorder.put_topology(replace(topology, hosts=(), switches=(), ports=()))
+
+    def _release(self, connection: Connection, *, bridges: bool) -> None:
+        if self._lease is not None and self._lease.leads:
+            role = openflow.role_request(connection, Role.MASTER, self._lease.generation)
+            connection.send(role.data + openflow.release_message(connection, bridges=bridges))
 
     def _ask_for_links(self, dpid: int, connection: Connection) -> None:
         """Let a switch that is not in the graph yet return LLDP frames. Its other rules stay."""
@@ -286,6 +305,8 @@ class Controller(DaemonLoop):
         state = self._states.get(dpid)
         if state is None and self._network.wants(dpid):
             self._ask_for_links(dpid, connection)
+        elif state is None and self._is_leaving:
+            self._release(connection, bridges=False)
         elif state is None and self._desired is not None:
             self._reporter.unknown_switch(dpid)
         if state is None:

@@ -15,9 +15,9 @@ from controller.openflow import Answer
 if TYPE_CHECKING:
     from controller.connection import Connection
     from controller.leadership import LeaseStatus
+    from controller.network import Description
     from controller.state import Desired
     from policy.graph import Topology
-    from policy.network import Network
 
 Handler = TypeVar("Handler", bound=Callable[..., None])
 
@@ -63,9 +63,9 @@ class EventDesired(Event):
 class EventNetwork(Event):
     """The store has been asked for the description of the network and for its graph."""
 
-    def __init__(self, network: Network | None, topology: Topology | None) -> None:
+    def __init__(self, description: Description, topology: Topology | None) -> None:
         super().__init__()
-        self.network, self.topology = network, topology
+        self.description, self.topology = description, topology
 
 
 class EventAnswer(Event):

@@ -24,9 +24,10 @@ from controller.rules import (
 from controller.tables import METADATA_BITS, NORMAL, PORT_BITS, PORT_MASK, Table, match_on, port_and_code
 from policy.graph import Topology, Unknown
 
-FLOOD_GROUP = 1
-UNKNOWN_GROUP = 2
-FIRST_SELECT_GROUP = 3
+GROUP_SPACE = 0x51CE << 16
+"""Numbers of Sluice's groups begin here, so that others on the same switch can have theirs."""
+MAX_GROUPS = 1 << 16
+FLOOD_GROUP, UNKNOWN_GROUP, FIRST_SELECT_GROUP = (GROUP_SPACE + i for i in (1, 2, 3))
 _MULTICAST = ("01:00:00:00:00:00", "01:00:00:00:00:00")
 
 

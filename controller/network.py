@@ -49,6 +49,16 @@ class News:
     solved: tuple[Finding, ...]
 
 
+@dataclass(frozen=True)
+class Description:
+    """What the operator says of the network."""
+
+    network: Network | None
+    """None if the network is not described."""
+    withdrawn: bool = False
+    """The operator has taken the description back: Sluice leaves all switches."""
+
+
 class NetworkKeeper:
     """The network, as far as it is known."""
 
@@ -74,10 +84,11 @@ class NetworkKeeper:
         """Whether the graph follows from the description and the sightings."""
         return self._manages
 
-    def adopt(self, network: Network | None, topology: Topology | None, now_ns: int) -> None:
+    def adopt(self, description: Description, topology: Topology | None, now_ns: int) -> None:
         """Take the description and the topology of the store."""
+        network = description.network
         foreign = topology is not None and topology.kind not in tuple(Kind)
-        manages = network is not None or not foreign
+        manages = network is not None or not (foreign or description.withdrawn)
         if (network, manages) != (self._network, self._manages):
             self._network, self._manages, self._topology = network, manages, topology
             self._dirty, self._began_ns = True, now_ns

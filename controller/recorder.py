@@ -23,12 +23,12 @@ from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
+from controller.network import Description
 from controller.state import Desired
 from policy.agents import PortHeartbeat
 from policy.desired import Policy
 from policy.errors import FieldError
 from policy.graph import Topology
-from policy.network import Network
 from store import desired, networks, observed
 from store.desired import PolicyVersion
 from store.engine import open_store
@@ -110,7 +110,7 @@ class Recorder:
         self,
         store_url: str,
         on_desired: Callable[[Desired], None],
-        on_network: Callable[[Network | None, Topology | None], None] = lambda network, topology: None,
+        on_network: Callable[[Description, Topology | None], None] = lambda description, topology: None,
     ) -> None:
         self._url, self._on_desired, self._on_network = store_url, on_desired, on_network
         self._engine: Engine | None = None
@@ -284,11 +284,12 @@ class Recorder:
         newest = networks.current_network(engine)
         try:
             network = newest.network if newest is not None else None
+            withdrawn = newest is not None and network is None
         except FieldError as error:
             self._warn_once(f"the description of the network is not valid: {error}. The one before it stays")
             return
         self._network_version = version
-        self._on_network(network, topology)
+        self._on_network(Description(network, withdrawn), topology)
 
     def _deliver(self, engine: Engine, topology: Topology) -> None:
         try:

@@ -102,6 +102,8 @@ class LearnHost:
 
     port: int
     source: Source
+    first_table: int = 0
+    """Of the pipeline."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ class LearnFlow:
     """Index into `pipeline.FAMILIES`: 0 is IPv4, 1 is IPv6."""
     protocol: int
     """TCP or UDP."""
+    first_table: int = 0
+    """Of the pipeline."""
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,8 @@ class SwitchState:
     def __init__(self, name: str, desired: Desired, phase: float = 0.0) -> None:
         """`phase`, from 0 to 1: the part of each period at which this switch is polled."""
         self.name = name
+        self.first_table = desired.topology.switch_by_name[name].first_table
+        """Of the pipeline, at this switch."""
         self._topology = desired.topology
         self._ports = desired.topology.ports_of[name]
         self.port_numbers: Ints = np.asarray([port.number for port in self._ports], np.int64)

@@ -30,6 +30,7 @@ from controller.openflow.change import (
     discard_message,
     group_mod,
     lldp_rule_message,
+    release_message,
     remap_requests,
     rule_body,
 )
@@ -105,6 +106,7 @@ __all__ = [
     "queue_counts",
     "queues_request",
     "read_rules",
+    "release_message",
     "remap_requests",
     "role_request",
     "rule_body",

@@ -48,7 +48,7 @@ _L4_PORTS = {6: (_nxm(0, 9, 2), _nxm(0, 10, 2)), 17: (_nxm(0, 11, 2), _nxm(0, 12
 """Source and destination, of TCP and of UDP."""
 
 
-def learn_body(learns: LearnFlow | LearnHost, first_table: int = 0) -> bytes:
+def learn_body(learns: LearnFlow | LearnHost) -> bytes:
     """Return the action after its subtype, padded to a multiple of eight bytes."""
     if isinstance(learns, LearnHost):
         table, timeout_s, limit = Table.HOSTS, HOST_TIMEOUT_S, MAX_LEARNED_HOSTS
@@ -59,7 +59,7 @@ def learn_body(learns: LearnFlow | LearnHost, first_table: int = 0) -> bytes:
         constants += _constant(learns.protocol, 8, _IP_PROTO)
         copied = _flow_fields(learns)
     number = cookie(table, learns.port)
-    head = _LEARN.pack(0, timeout_s, 1, number, 0, first_table + table, 0, 0, limit, 0)
+    head = _LEARN.pack(0, timeout_s, 1, number, 0, learns.first_table + table, 0, 0, limit, 0)
     body = head + constants + b"".join(_FROM_FIELD.pack(bits, field, 0, field, 0) for field, bits in copied)
     return body + bytes(-(len(body) + 2) % 8)
 
@@ -98,10 +98,12 @@ def read_learn(body: bytes) -> LearnFlow | LearnHost | None:
         return None
     _, _, _, number, _, table, *_ = _LEARN.unpack_from(body)
     port, first_table = cookie_port(number), table - cookie_table(number)
-    flows = (LearnFlow(port, family, protocol) for family in (0, 1) for protocol in _L4_PORTS)
-    hosts = (LearnHost(port, source) for source in Source)
+    if first_table < 0:
+        return None
+    flows = (LearnFlow(port, family, protocol, first_table) for family in (0, 1) for protocol in _L4_PORTS)
+    hosts = (LearnHost(port, source, first_table) for source in Source)
     possible: tuple[LearnFlow | LearnHost, ...] = (*flows, *hosts)
-    return next((learns for learns in possible if learn_body(learns, max(0, first_table)) == body), None)
+    return next((learns for learns in possible if learn_body(learns) == body), None)
 
 
 def is_learned(entry: FlowEntry) -> bool:

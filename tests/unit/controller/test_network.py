@@ -13,6 +13,7 @@ from controller.network import (
     LINK_LIFETIME_NS,
     PATIENCE_NS,
     SETTLE_NS,
+    Description,
     Kind,
     NetworkKeeper,
     News,
@@ -48,12 +49,13 @@ class Lab:
     network: Network | None = None
     topology: Topology | None = None
     cables: dict[PortAt, PortAt] = field(default_factory=lambda: dict(CABLE))
+    withdrawn: bool = False
     now_ns: int = 0
     news: list[News] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.keeper = NetworkKeeper()
-        self.keeper.adopt(self.network, self.topology, 0)
+        self.keeper.adopt(Description(self.network, self.withdrawn), self.topology, 0)
 
     def connect(self, *dpids: int) -> None:
         for dpid in dpids:
@@ -197,6 +199,17 @@ def test_a_topology_of_another_program_stays() -> None:
     assert not lab.keeper.manages
     assert not lab.keeper.wants(FRONT)
     assert not lab.news
+
+
+def test_a_withdrawn_description_manages_nothing(declared: Lab) -> None:
+    declared.connect(FRONT, BACK)
+    declared.run(S)
+    left = Lab(topology=declared.last, withdrawn=True)
+    left.connect(FRONT, BACK)
+    left.run(PATIENCE_NS)
+    assert not left.keeper.manages
+    assert not left.keeper.wants(FRONT)
+    assert not left.news
 
 
 def test_wants__only_described_switches_if_there_is_a_description(declared: Lab) -> None:

@@ -49,4 +49,5 @@ def test_learned_hosts__a_multicast_sender_is_no_host() -> None:
 @pytest.mark.parametrize("first_table", [0, 10])
 @pytest.mark.parametrize("source", Source)
 def test_learn_body__reads_back(source: Source, first_table: int) -> None:
-    assert read_learn(learn_body(LearnHost(9, source), first_table)) == LearnHost(9, source)
+    learns = LearnHost(9, source, first_table)
+    assert read_learn(learn_body(learns)) == learns
