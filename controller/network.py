@@ -68,7 +68,7 @@ class NetworkKeeper:
         self._manages = False
         self._switches: dict[int, SeenSwitch] = {}
         self._described_ns: dict[int, int] = {}
-        """Datapath id → when the switch first described its ports."""
+        """Datapath id → when the switch described its ports, or one of them."""
         self._links: dict[PortAt, tuple[PortAt, int]] = {}
         """Port → the port whose frames arrive there, and when the last one did."""
         self._hosts: dict[SeenHost, int] = {}
@@ -124,6 +124,8 @@ class NetworkKeeper:
         self._switches[dpid] = replace(switch, ports=tuple(sorted(ports, key=lambda port: port.number)))
         if gone or not status.port.up:
             self._forget_links(lambda at: at == (dpid, status.port.number))
+        if not gone:
+            self._described_ns[dpid] = now_ns  # without a description, the port's link must be looked for first
         self._announce_ns[dpid] = now_ns
         self._dirty = True
 

@@ -105,7 +105,7 @@ class Policing:
             for number, port in self._port_of.items():
                 if self._conduct[number].treatment is Treatment.DEMOTED:
                     reason = "the policy does not police tags"
-                    self._verdicts.append(Restored(port.id, (port.peer or port.id), reason))
+                    self._verdicts.append(Restored(port.id, port.peer, reason))
                 self._conduct[number] = Conduct()
 
     @property
@@ -171,7 +171,7 @@ class Policing:
             was, is_now = conduct.treatment, after.treatment
             if was is Treatment.DEMOTED and is_now is not Treatment.DEMOTED:
                 port, reason = self._port_of[number], f"behaved for {conduct.term_s:g} s"
-                self._verdicts.append(Restored(port.id, (port.peer or port.id), reason))
+                self._verdicts.append(Restored(port.id, port.peer, reason))
 
     def _watch(self, now_ns: int, suspects: Mapping[int, float]) -> None:
         """Watch the most suspicious ports, and each in its turn if there are many."""
@@ -245,7 +245,7 @@ class Policing:
         port, conduct = self._port_of[number], self._conduct[number]
         return Demoted(
             port=port.id,
-            host=(port.peer or port.id),
+            host=port.peer,
             flow=proof.flow,
             tag=proof.breach.tag,
             sent_bytes=round(proof.breach.sent_bytes),

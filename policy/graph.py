@@ -64,7 +64,7 @@ class Port:
     number: int
     """OpenFlow port number, from 1."""
     peer: str
-    """Name of the host or switch at the other end; empty if hosts are learned at this port."""
+    """Name of the host or switch at the other end. If a switch learns which hosts are there, a name of the port."""
     peer_port: int
     """Port number at the other switch; 0 if the port is an edge port."""
     rate_bps: int
@@ -136,7 +136,7 @@ class Topology:
 
     @cached_property
     def _edge_port_of(self) -> dict[str, Port]:
-        named = {port.peer: port for port in self.ports if port.edge and port.peer}
+        named = {port.peer: port for port in self.ports if port.edge}
         return named | {host.name: self.port_by_id[host.port] for host in self.hosts if host.port}
 
     def edge_port(self, host_name: str) -> Port:

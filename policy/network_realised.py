@@ -118,7 +118,7 @@ class _Realiser:
         return Port(
             switch.name,
             found.number,
-            port.host or "",
+            port.host or f"{switch.name}:{port.name}",
             0,
             self._rate(switch, port, found),
             edge=True,
@@ -177,7 +177,7 @@ class _Realiser:
 
     def _hosts(self, ports: dict[str, Port]) -> Iterator[Host]:
         by_mac = {host.mac.lower(): host for host in self._network.host}
-        at_port = {port.peer: port for port in ports.values() if port.edge and port.peer}
+        at_port = {port.peer: port for port in ports.values() if port.edge}
         for mac, declared in by_mac.items():
             if found := self._declared_host(mac, declared, at_port, ports):
                 yield found

@@ -101,9 +101,9 @@ def test_discovery__finds_links_before_it_forwards() -> None:
     assert len(graphs) == 1, "no graph was made before the links were known"
     assert lab.last.kind == Kind.DISCOVERED
     assert [(p.id, p.peer, p.edge) for p in lab.last.ports] == [
-        ("br-b2:1", "", True),
+        ("br-b2:1", "br-b2:eth1", True),
         ("br-b2:2", "br-f1", False),
-        ("br-f1:1", "", True),
+        ("br-f1:1", "br-f1:eth1", True),
         ("br-f1:2", "br-b2", False),
     ]
 

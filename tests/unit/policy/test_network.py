@@ -134,10 +134,10 @@ def test_realise__all_as_described() -> None:
     assert [(p.id, p.name, p.peer, p.edge, p.uplink) for p in topology.ports] == [
         ("rack1:1", "web1", "web1", True, False),
         ("rack1:2", "up1", "rack2", False, False),
-        ("rack1:3", "gw", "", True, True),
+        ("rack1:3", "gw", "rack1:gw", True, True),
         ("rack2:1", "db1", "db1", True, False),
         ("rack2:2", "up2", "rack1", False, False),
-        ("rack2:3", "vms", "", True, False),
+        ("rack2:3", "vms", "rack2:vms", True, False),
     ]
     assert [p.rate_bps for p in topology.ports[:3]] == [GBIT, 10 * GBIT, 10 * GBIT]
     assert [p.id for p in topology.next_ports("rack1", "db1")] == ["rack1:2"]
