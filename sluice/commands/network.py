@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import json
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -18,12 +17,10 @@ from rich.text import Text
 
 from policy.errors import FieldError, SluiceError
 from policy.network import read_network
-from runtime.http_client import HttpClient, ServerAway
 from sluice.commands.arguments import command_parser
+from sluice.remote import Remote, add_remote
 from sluice.terminal import console
-from webui.auth import find_token
 
-_PATH = "/api/v1/network"
 _EPILOG = """examples:
   sluice network discover > network.toml   what the switches report, as a description
   sluice network check network.toml        is the file correct, and does it agree with the switches?
@@ -38,12 +35,7 @@ check, diff, apply and show end with 1 if the description contradicts the switch
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("network", _EPILOG)
-    made.add_argument(
-        "--url", default="http://127.0.0.1:8080", help="address of the web process (default: %(default)s)"
-    )
-    made.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="file with the token for changes (apply, remove)"
-    )
+    add_remote(made)
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, help_ in (
         ("check", "check a file, and compare it with the switches if a web process answers"),
@@ -58,63 +50,24 @@ def parser() -> argparse.ArgumentParser:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    remote = _Remote(arguments.url, arguments.token_file)
-    try:
-        return _execute(arguments, remote)
-    except ServerAway as away:
-        raise SluiceError(
-            f"no Sluice answers at {arguments.url} ({away}): start a web process, or give --url"
-        ) from None
-
-
-def _execute(arguments: argparse.Namespace, remote: _Remote) -> int:
+    remote = Remote.of(arguments)
     match arguments.action:
         case "check":
             return _check(arguments.file, remote)
         case "diff":
             return _diff(arguments.file, remote)
         case "apply":
-            return _report(remote.request("PUT", _read(arguments.file))["findings"])
+            return _report(remote.change("PUT", "network", _read(arguments.file))["findings"])
         case "show":
-            return _show(remote.request("GET"))
+            return _show(remote.get("network"))
         case "discover":
-            sys.stdout.write(tomli_w.dumps(remote.request("GET")["discovered"]))
+            sys.stdout.write(tomli_w.dumps(remote.get("network")["discovered"]))
         case "remove":
-            remote.request("DELETE")
+            remote.change("DELETE", "network")
             console.print(
                 "Sluice removes its rules. Then disconnect each switch: ovs-vsctl del-controller BRIDGE"
             )
     return 0
-
-
-# ── The web process ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Remote:
-    """The web process, which stores the description and knows what the switches report."""
-
-    def __init__(self, url: str, token_file: Path | None) -> None:
-        self._url, self._token_file = url, token_file
-        self._client = HttpClient(url, option="--url")
-
-    def request(
-        self, method: str, document: Mapping[str, Any] | None = None, path: str = _PATH
-    ) -> dict[str, Any]:
-        """Return the answer's document. Raises ServerAway, and SluiceError if the web process refuses."""
-        body = None if document is None else json.dumps(document).encode()
-        answer = self._client.request(method, path, body, self._token(method))
-        found: dict[str, Any] = answer.json()
-        if not answer.ok:
-            error = found["error"]
-            where = f"{error['field']}: " if error["field"] else ""
-            raise SluiceError(f"{self._url} answers {answer.status}: {where}{error['problem']}")
-        return found
-
-    def _token(self, method: str) -> dict[str, str]:
-        if method not in ("PUT", "DELETE"):
-            return {}
-        token, _ = find_token(self._token_file)
-        return {"Authorization": f"Bearer {token}"}
 
 
 # ── Actions ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -134,17 +87,17 @@ def _read(file: Path) -> dict[str, Any]:
     return document
 
 
-def _check(file: Path, remote: _Remote) -> int:
+def _check(file: Path, remote: Remote) -> int:
     document = _read(file)
     try:
-        return _report(remote.request("POST", document, f"{_PATH}/check")["findings"])
-    except ServerAway as away:
+        return _report(remote.post("network/check", document)["findings"])
+    except Remote.Away as away:
         console.print(f"{file} is a correct description. It was not compared with the switches: {away}")
         return 0
 
 
-def _diff(file: Path, remote: _Remote) -> int:
-    before = remote.request("GET")["described"] or {}
+def _diff(file: Path, remote: Remote) -> int:
+    before = remote.get("network")["described"] or {}
     old, new = (tomli_w.dumps(document).splitlines() for document in (before, _read(file)))
     for line in difflib.unified_diff(old, new, "in force", str(file), lineterm=""):
         console.print(Text(line, style={"+": "green", "-": "red"}.get(line[:1], "")))
