@@ -240,6 +240,8 @@ class Controller(DaemonLoop):
         """Remove all rules from the switches of a network, and forget it."""
         log.info("the description of the network is withdrawn: leaving %d switches", len(topology.switches))
         first_tables = {switch.dpid: switch.first_table for switch in topology.switches}
+        self._sessions.clear()  # so that none commits rules after they have been removed
+        self._states.clear()
         for dpid, connection in self._connections.items():
             if dpid in first_tables:
                 self._release(connection, bridges=first_tables[dpid] == 0)

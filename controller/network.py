@@ -125,7 +125,9 @@ class NetworkKeeper:
         if gone or not status.port.up:
             self._forget_links(lambda at: at == (dpid, status.port.number))
         if not gone:
-            self._described_ns[dpid] = now_ns  # without a description, the port's link must be looked for first
+            self._described_ns[dpid] = (
+                now_ns  # without a description, the port's link must be looked for first
+            )
         self._announce_ns[dpid] = now_ns
         self._dirty = True
 

@@ -48,7 +48,6 @@ from controller.state import SwitchState
 log = logging.getLogger(__name__)
 
 OPERATION_LIMIT_NS = 5_000_000_000
-_MAX_BUNDLE_ID = 0xFFFFFFFF
 
 
 class SwitchConnection(openflow.XidSource, Protocol):
@@ -186,7 +185,7 @@ class Session:
                 return (openflow.hosts_request(self.connection, first),)
 
     def _change_requests(self, changes: Changes | Remap) -> tuple[Request, ...]:
-        self._bundle_id = self._bundle_id % _MAX_BUNDLE_ID + 1
+        self._bundle_id = self.connection.reserve_xids(1)  # no earlier session of the connection has used it
         log.debug("%s: %d changes", self.state.name, len(changes))
         if isinstance(changes, Remap):
             return openflow.remap_requests(self.connection, changes, self._bundle_id, self.state.first_table)

@@ -155,6 +155,11 @@ def test_shared_switch__rules_of_others_stay(racks: Racks, described: Path) -> N
     assert racks.sluice("policy", "act", "--at", "br-front:1")[0] == 0
     assert [flow for flow in racks.flows("rack1", "table=0") if "tp_dst=7" in flow]
     assert racks.sluice("network", "apply", str(described))[0] == 0
+    wait_until(
+        lambda: not any("tp_dst=7" in flow for flow in racks.flows("rack1")),
+        "the switch belongs to Sluice again",
+        timeout_s=15,
+    )
 
 
 def test_removal__leaves_the_switches_as_they_were(racks: Racks, described: Path) -> None:
