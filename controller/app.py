@@ -17,6 +17,7 @@ import math
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import islice
 
 from os_ken.controller import ofp_event
@@ -27,16 +28,18 @@ from controller.connection import Connection
 from controller.connection_table import PROBE_S, Admitted, ConnectionTable, Decision, Lost, Refused
 from controller.counts import QueueCounts
 from controller.event_loop import DaemonLoop
-from controller.events import EventAnswer, EventDesired, EventLease, EventTick, handles
+from controller.events import EventAnswer, EventDesired, EventLease, EventNetwork, EventTick, handles
 from controller.leadership import Leadership, LeaseStatus
 from controller.metrics import ControllerMetrics, SwitchMetrics
-from controller.openflow import ErrorReply, Role
+from controller.network import NetworkKeeper
+from controller.openflow import Answer, ErrorReply, Neighbour, PortDescription, PortStatus, Role
 from controller.policing import Verdict
 from controller.port_settings import ThresholdsInForce
 from controller.recorder import Recorder
 from controller.reporting import Reporter
 from controller.session import Session
 from controller.state import Desired, SwitchState
+from policy.graph import Topology
 from policy.sanctions import Demoted
 from policy.units import NS_PER_S
 from store.totals import add_counts
@@ -59,7 +62,11 @@ class Controller(DaemonLoop):
 
     def __init__(self, store_url: str) -> None:
         super().__init__()
-        self.recorder = Recorder(store_url, lambda desired: self._enqueue(EventDesired(desired)))
+        self.recorder = Recorder(
+            store_url,
+            lambda desired: self._enqueue(EventDesired(desired)),
+            lambda description, topology: self._enqueue(EventNetwork(description, topology)),
+        )
         self.leadership = Leadership(store_url, lambda status: self._enqueue(EventLease(status)))
         self._reporter = Reporter(self.recorder)
         self._lease: LeaseStatus | None = None
@@ -68,6 +75,7 @@ class Controller(DaemonLoop):
         self._states: dict[int, SwitchState] = {}
         self._connections: ConnectionTable[Connection] = ConnectionTable()
         self._sessions: dict[int, Session] = {}
+        self._network, self._is_leaving = NetworkKeeper(), False
         self._metrics = ControllerMetrics()
         self._dpids: dict[str, int] = {}
         self._applied_version = 0
@@ -89,7 +97,7 @@ class Controller(DaemonLoop):
         self._stopped.set()
         super().stop()
 
-    def _enqueue(self, event: EventDesired | EventLease | EventTick) -> None:
+    def _enqueue(self, event: EventDesired | EventLease | EventNetwork | EventTick) -> None:
         self._send_event(event, None)
 
     def _clock(self) -> None:
@@ -108,6 +116,7 @@ class Controller(DaemonLoop):
         if not self.may_act(now_ns):
             return
         self._advance_sessions(now_ns, tick.at_ns)
+        self._look_for_links(now_ns)
         if now_ns >= self._presence_due_ns:
             self._presence_due_ns = now_ns + PRESENCE_EVERY_NS
             for dpid in self._sessions:
@@ -126,6 +135,15 @@ class Controller(DaemonLoop):
         for session in [*begun, *islice(waiting, max(0, room))]:
             session.check_time(at_ns)
             session.advance(now_ns)
+
+    def _look_for_links(self, now_ns: int) -> None:
+        """Send the LLDP frames that are due, and record what they and the switches have shown."""
+        for dpid, connection in self._connections.items():
+            frames = b"".join(self._network.announcements(dpid, now_ns))
+            if frames:
+                connection.send(frames)
+        if (news := self._network.news(now_ns)) is not None:
+            self._reporter.network(news)
 
     # ── Leading and following ───────────────────────────────────────────────────────────────────
 
@@ -182,11 +200,13 @@ class Controller(DaemonLoop):
         if self._lease is None or not self._lease.leads:
             return
         before, self._desired = self._desired, event.desired
-        log.info("policy version %d: %s", self._desired.version, self._desired.policy.scheme)
-        if before is None or before.topology != self._desired.topology:
+        if before is None or before.version != self._desired.version:
+            log.info("policy version %d: %s", self._desired.version, self._desired.policy.scheme)
+        if before is None or not before.topology.has_ports_of(self._desired.topology):
             self._adopt_topology(self._desired)
         else:
             for state in self._states.values():
+                state.reroute(self._desired.topology)
                 state.want(self._desired)
                 self.hosts_judged(state, state.take_verdicts())
         self._reporter.idle_overrides(self._desired)
@@ -208,6 +228,42 @@ class Controller(DaemonLoop):
         self._reporter.demoted_ports(demoted)
         for dpid, connection in self._connections.items():
             self._open_session(dpid, connection)
+
+    @handles(EventNetwork)
+    def on_network(self, event: EventNetwork) -> None:
+        if self._lease is None or not self._lease.leads:
+            return
+        self._network.adopt(event.description, event.topology, time.monotonic_ns())
+        self._is_leaving = event.description.withdrawn
+        if self._is_leaving and event.topology is not None and event.topology.learns:
+            self._leave(event.topology)
+        for dpid, connection in self._connections.items():
+            if dpid not in self._states:
+                self._ask_for_links(dpid, connection)
+
+    def _leave(self, topology: Topology) -> None:
+        """Remove all rules from the switches of a network, and forget it."""
+        log.info("the description of the network is withdrawn: leaving %d switches", len(topology.switches))
+        first_tables = {switch.dpid: switch.first_table for switch in topology.switches}
+        self._sessions.clear()  # so that none commits rules after they have been removed
+        self._states.clear()
+        for dpid, connection in self._connections.items():
+            if dpid in first_tables:
+                self._release(connection, bridges=first_tables[dpid] == 0)
+        self.recorder.put_topology(replace(topology, hosts=(), switches=(), ports=()))
+
+    def _release(self, connection: Connection, *, bridges: bool) -> None:
+        if self._lease is not None and self._lease.leads:
+            role = openflow.role_request(connection, Role.MASTER, self._lease.generation)
+            connection.send(role.data + openflow.release_message(connection, bridges=bridges))
+
+    def _ask_for_links(self, dpid: int, connection: Connection) -> None:
+        """Let a switch that is not in the graph yet return LLDP frames. Its other rules stay."""
+        if self._lease is not None and self._lease.leads and self._network.wants(dpid):
+            role = openflow.role_request(connection, Role.MASTER, self._lease.generation)
+            connection.send(
+                role.data + openflow.lldp_rule_message(connection, self._network.first_table(dpid))
+            )
 
     def _check_applied(self) -> None:
         """Report, once for each version, that every switch of the topology implements it."""
@@ -251,11 +307,16 @@ class Controller(DaemonLoop):
                     self._close_session(connection.id)
 
     def _open_session(self, dpid: int, connection: Connection) -> None:
-        if self._desired is None or self._lease is None:
+        if self._lease is None:
             return
         state = self._states.get(dpid)
-        if state is None:
+        if state is None and self._network.wants(dpid):
+            self._ask_for_links(dpid, connection)
+        elif state is None and self._is_leaving:
+            self._release(connection, bridges=False)
+        elif state is None and self._desired is not None:
             self._reporter.unknown_switch(dpid)
+        if state is None:
             return
         log.info("%s is connected from %s", state.name, connection.place)
         state.connected(time.monotonic_ns())
@@ -273,10 +334,21 @@ class Controller(DaemonLoop):
 
     @handles(EventAnswer)
     def on_answer(self, event: EventAnswer) -> None:
-        connection, answer = event.connection, event.answer
+        connection, answer, now_ns = event.connection, event.answer, time.monotonic_ns()
+        match answer:
+            case PortDescription():
+                self._network.described(connection.id, answer, now_ns)
+            case PortStatus():
+                self._network.port_changed(connection.id, answer, now_ns)
+            case Neighbour():
+                self._network.neighbour(connection.id, answer, now_ns)
+            case _:
+                self._take_answer(connection, answer, now_ns)
+
+    def _take_answer(self, connection: Connection, answer: Answer, now_ns: int) -> None:
         session = self._sessions.get(connection.id)
         if session is not None and session.connection is connection:
-            session.take(time.monotonic_ns(), answer)
+            session.take(now_ns, answer)
         elif isinstance(answer, ErrorReply) and not answer.denies_mastership:
             log.warning("OpenFlow error from %s: %s", connection.peer, answer.text)
 
@@ -291,6 +363,11 @@ class Controller(DaemonLoop):
 
     def queues_counted(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None:
         self._reporter.queues(state, counts)
+
+    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None:
+        dpid = self._dpids[state.name]
+        hosts = openflow.learned_hosts(dpid, learned_rules)
+        self._network.hosts_seen(dpid, hosts, time.monotonic_ns())
 
     def hosts_judged(self, state: SwitchState, verdicts: list[Verdict]) -> None:
         for verdict in verdicts:

@@ -6,13 +6,14 @@ Nothing that is right is touched. A modified rule keeps its counters and its age
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from controller.pipeline import Treatments, conduct_rules, map_rule
+from controller.conduct import Treatments, conduct_rules
+from controller.pipeline import map_rule
 from controller.rules import FlowRule, GroupRule, SwitchRules
 from policy import tags
 from policy.queue_map import QueueMap
@@ -59,9 +60,12 @@ def _modified(held: Mapping[int, GroupRule], desired: Mapping[int, GroupRule]) -
     return tuple(group for number, group in desired.items() if number in held and held[number] != group)
 
 
-def treatment_changes(before: Treatments, after: Treatments) -> Changes:
-    """Return the changes that turn one treatment of the edge ports into another."""
-    held, desired = (SwitchRules((), tuple(conduct_rules(treatments))) for treatments in (before, after))
+def treatment_changes(before: Treatments, after: Treatments, learning: Collection[int] = ()) -> Changes:
+    """Return the changes that turn one treatment of the edge ports into another.
+
+    `learning`: numbers of the ports whose hosts are learned.
+    """
+    held, desired = (SwitchRules((), tuple(conduct_rules(each, learning))) for each in (before, after))
     return diff(held, desired)
 
 
@@ -75,16 +79,24 @@ class Remap:
     ports: npt.NDArray[np.int64]
     codes: npt.NDArray[np.int64]
     queues: npt.NDArray[np.int64]
+    priority_tags: bool = True
 
     def __len__(self) -> int:
         return len(self.ports)
 
     def rule(self, at: int) -> FlowRule:
-        return map_rule(int(self.ports[at]), int(self.codes[at]), int(self.queues[at]))
+        port, code, queue = int(self.ports[at]), int(self.codes[at]), int(self.queues[at])
+        return map_rule(port, code, queue, priority_tag=self.priority_tags)
 
 
-def remap(ports: Sequence[int], before: Sequence[QueueMap], after: Sequence[QueueMap]) -> Remap:
+def remap(
+    ports: Sequence[int],
+    before: Sequence[QueueMap],
+    after: Sequence[QueueMap],
+    *,
+    priority_tags: bool = True,
+) -> Remap:
     """Return the map rules of these ports whose queue changes. The maps are in their order."""
     held, desired = (np.asarray(maps, np.int64).reshape(-1, tags.TAG_COUNT) for maps in (before, after))
     row, code = np.nonzero(held != desired)
-    return Remap(np.asarray(ports, np.int64)[row], code, desired[row, code])
+    return Remap(np.asarray(ports, np.int64)[row], code, desired[row, code], priority_tags)

@@ -182,9 +182,15 @@ class Connection(Datapath):  # type: ignore[misc]
                 f"message of version {frame.version:#04x} and type {frame.kind} after the hello;"
                 f" only {VERSION:#04x} is allowed"
             )
-        elif frame.kind in _HANDSHAKE_TYPES or is_port_description(frame):
+        elif frame.kind in _HANDSHAKE_TYPES:
             self._to_os_ken(frame)
-        elif (answer := self._answers.read(frame)) is not None:
+        else:
+            if is_port_description(frame):
+                self._to_os_ken(frame)
+            self._take_answer(frame)
+
+    def _take_answer(self, frame: Frame) -> None:
+        if (answer := self._answers.read(frame)) is not None:
             self._hand_on(answer)
 
     def _hand_on(self, answer: Answer) -> None:

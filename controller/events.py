@@ -15,7 +15,9 @@ from controller.openflow import Answer
 if TYPE_CHECKING:
     from controller.connection import Connection
     from controller.leadership import LeaseStatus
+    from controller.network import Description
     from controller.state import Desired
+    from policy.graph import Topology
 
 Handler = TypeVar("Handler", bound=Callable[..., None])
 
@@ -56,6 +58,14 @@ class EventDesired(Event):
     def __init__(self, desired: Desired) -> None:
         super().__init__()
         self.desired = desired
+
+
+class EventNetwork(Event):
+    """The store has been asked for the description of the network and for its graph."""
+
+    def __init__(self, description: Description, topology: Topology | None) -> None:
+        super().__init__()
+        self.description, self.topology = description, topology
 
 
 class EventAnswer(Event):

@@ -49,6 +49,11 @@ class PollLearned:
     """Read the counters of the flows of watched ports."""
 
 
+@dataclass(frozen=True)
+class PollHosts:
+    """Read which hosts are behind the edge ports."""
+
+
 Operation: TypeAlias = (
-    ReadRules | Change | PollCarried | PollCompleted | PollQueues | PollIngress | PollLearned
+    ReadRules | Change | PollCarried | PollCompleted | PollQueues | PollIngress | PollLearned | PollHosts
 )

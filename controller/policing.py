@@ -74,7 +74,7 @@ class _Proof:
 class Policing:
     def __init__(self, ports: Sequence[Port], policy: Policy, offences: Mapping[str, int]) -> None:
         """`offences`: port id → offences, of the ports that are demoted already."""
-        self._port_of = {port.number: port for port in ports if port.edge}
+        self._port_of = {port.number: port for port in ports if port.edge and not port.uplink}
         self.port_numbers: Ints = np.asarray(sorted(self._port_of), np.int64)
         """Of the edge ports: the rows of the counters at the ingress."""
         rates_bps = [self._port_of[number].rate_bps for number in self.port_numbers.tolist()]

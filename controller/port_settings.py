@@ -49,11 +49,18 @@ class PortSettings:
     """The ports of one switch, one row each, in the order of their numbers."""
 
     def __init__(
-        self, ports: Sequence[Port], policy: Policy, version: int, thresholds: Iterable[Sequence[int]]
+        self,
+        ports: Sequence[Port],
+        policy: Policy,
+        version: int,
+        thresholds: Iterable[Sequence[int]],
+        acting: frozenset[str],
+        *,
+        priority_tags: bool = True,
     ) -> None:
-        """`thresholds`: the first desired ones, in bytes, one sequence for each port."""
-        self._ports = ports
-        self.adopt(policy, version)
+        """`thresholds`: the first desired ones, in bytes, one sequence for each port. `acting`: see `adopt`."""
+        self._ports, self._priority_tags = ports, priority_tags
+        self.adopt(policy, version, acting)
         self._desired = [self._setting(each) for each in thresholds]
         self._in_force: list[_Setting] | None = None
         self._different: set[int] = set()
@@ -62,9 +69,12 @@ class PortSettings:
         """Rows of the running change."""
         self._applied_version = self._changing_version = version
 
-    def adopt(self, policy: Policy, version: int) -> None:
-        """Make settings for another policy from now on."""
-        self._policy, self._version = policy, version
+    def adopt(self, policy: Policy, version: int, acting: frozenset[str]) -> None:
+        """Make settings for another policy from now on.
+
+        `acting`: ids of the ports whose rules choose a queue. The other ports only count.
+        """
+        self._policy, self._version, self._acting = policy, version, acting
         self._maps: dict[tuple[int, ...], QueueMap] = {}
 
     def _setting(self, thresholds_bytes: Sequence[int], flows: int = 0) -> _Setting:
@@ -110,11 +120,12 @@ class PortSettings:
 
     # ── Changes ─────────────────────────────────────────────────────────────────────────────────
 
-    def begin_all(self) -> dict[int, QueueMap]:
-        """Begin a change of all ports. Returns port number → queue map."""
+    def begin_all(self) -> dict[int, QueueMap | None]:
+        """Begin a change of all ports. Returns port number → queue map; None where the policy does not act."""
         self._begin(range(len(self._desired)))
+        settings = zip(self._ports, self._desired, strict=True)
         return {
-            port.number: setting.queue_of for port, setting in zip(self._ports, self._desired, strict=True)
+            port.number: setting.queue_of if port.id in self._acting else None for port, setting in settings
         }
 
     def begin_differences(self) -> Remap:
@@ -122,10 +133,12 @@ class PortSettings:
         assert self._in_force is not None
         rows = sorted(self._different)
         self._begin(rows)
+        acting = [row for row in rows if self._ports[row].id in self._acting]
         return remap(
-            [self._ports[row].number for row in rows],
-            [self._in_force[row].queue_of for row in rows],
-            [self._desired[row].queue_of for row in rows],
+            [self._ports[row].number for row in acting],
+            [self._in_force[row].queue_of for row in acting],
+            [self._desired[row].queue_of for row in acting],
+            priority_tags=self._priority_tags,
         )
 
     def begin_none(self) -> None:

@@ -23,10 +23,13 @@ from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
+from controller.network import Description
 from controller.state import Desired
+from policy.agents import PortHeartbeat
+from policy.desired import Policy
 from policy.errors import FieldError
 from policy.graph import Topology
-from store import desired, observed
+from store import desired, networks, observed
 from store.desired import PolicyVersion
 from store.engine import open_store
 from store.sanctions import all_sanctions
@@ -35,6 +38,8 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.2
 TOPOLOGY_POLL_S = 2.0
+WATCH_ONLY = Policy.from_document({"scheme": "sluice", "acts_at": []})
+"""The first policy of a network that Sluice did not make."""
 MAX_WAITING = 20_000
 """Writes that wait for the store; beyond this, the oldest are dropped."""
 ROUND_S = 0.02
@@ -99,15 +104,22 @@ class _Signal(Enum):
 
 
 class Recorder:
-    """Delivers the desired state to `on_desired`, and writes rows in order."""
+    """Delivers the desired state to `on_desired` and `on_network`, and writes rows in order."""
 
-    def __init__(self, store_url: str, on_desired: Callable[[Desired], None]) -> None:
-        self._url, self._on_desired = store_url, on_desired
+    def __init__(
+        self,
+        store_url: str,
+        on_desired: Callable[[Desired], None],
+        on_network: Callable[[Description, Topology | None], None] = lambda description, topology: None,
+    ) -> None:
+        self._url, self._on_desired, self._on_network = store_url, on_desired, on_network
         self._engine: Engine | None = None
         self._incoming: queue.SimpleQueue[_Write | _Signal] = queue.SimpleQueue()
         self._waiting: deque[_Write] = deque(maxlen=MAX_WAITING)
         self._topology: Topology | None = None
         self._version = 0
+        self._network_version = -1
+        """Of the description that was delivered; -1 before the first delivery."""
         self._last_warning = ""
         """The latest warning about what the store holds."""
         self._outage = ""
@@ -116,7 +128,8 @@ class Recorder:
         self._leads = False
         self._begins = threading.Event()
         """The controller leads since a moment ago: deliver the desired state whether it is new or not."""
-        self._topology_due_s = self._poll_due_s = 0.0
+        self._programmed: frozenset[str] | None = None
+        self._topology_due_s = self._poll_due_s = self._ports_due_s = 0.0
         self._thread = threading.Thread(target=self._loop, name="store", daemon=True)
 
     def start(self) -> None:
@@ -141,6 +154,11 @@ class Recorder:
         """Call `write(engine, rows)`; consecutive rows for one function are written together."""
         if self._leads:
             self._incoming.put(_Rows(write, list(rows)))
+
+    def put_topology(self, topology: Topology) -> None:
+        """Store a topology and deliver it at once."""
+        self.record(desired.put_topology, topology)
+        self._topology_due_s = self._poll_due_s = 0.0
 
     def lead(self) -> None:
         """Deliver the desired state from now on, with the thresholds learned until now."""
@@ -231,21 +249,47 @@ class Recorder:
     def _poll(self, engine: Engine) -> None:
         if self._begins.is_set():
             self._begins.clear()
-            self._topology, self._version = None, 0
+            self._topology, self._version, self._network_version = None, 0, -1
         version = desired.current_version(engine)
         topology = self._current_topology(engine)
         if topology is None:
-            self._warn_once("no topology in the store yet: waiting for one")
+            self._warn_once("no network in the store yet: looking for one")
+        elif version == 0 and topology.learns:
+            desired.put_policy(engine, WATCH_ONLY, author="controller")
         elif version == 0:
             self._warn_once("no policy in the store yet: waiting for one")
-        elif version != self._version or topology != self._topology:
+        elif version != self._version or topology != self._topology or self._ports_changed(engine, topology):
             self._deliver(engine, topology)
+
+    def _ports_changed(self, engine: Engine, topology: Topology) -> bool:
+        """Whether port agents report other ports than before."""
+        if not topology.learns or time.monotonic() < self._ports_due_s:
+            return False
+        self._ports_due_s = time.monotonic() + TOPOLOGY_POLL_S
+        return self._programmed_ports(engine, topology) != self._programmed
 
     def _current_topology(self, engine: Engine) -> Topology | None:
         if self._topology is None or time.monotonic() >= self._topology_due_s:
             self._topology_due_s = time.monotonic() + TOPOLOGY_POLL_S
-            return desired.current_topology(engine)
+            topology = desired.current_topology(engine)
+            self._deliver_network(engine, topology)
+            return topology
         return self._topology
+
+    def _deliver_network(self, engine: Engine, topology: Topology | None) -> None:
+        """Deliver the description if there is another one, or for the first time that there is none."""
+        version = networks.network_version(engine)
+        if version == self._network_version:
+            return
+        newest = networks.current_network(engine)
+        try:
+            network = newest.network if newest is not None else None
+            withdrawn = newest is not None and network is None
+        except FieldError as error:
+            self._warn_once(f"the description of the network is not valid: {error}. The one before it stays")
+            return
+        self._network_version = version
+        self._on_network(Description(network, withdrawn), topology)
 
     def _deliver(self, engine: Engine, topology: Topology) -> None:
         try:
@@ -261,8 +305,19 @@ class Recorder:
             if self._stays_in_force(engine, newest, port, change)
         }
         self._topology, self._version, self._last_warning = topology, newest.version, ""
+        self._programmed = self._programmed_ports(engine, topology)
         offences = {sanction.port: sanction.offences for sanction in all_sanctions(engine)}
-        self._on_desired(Desired(topology, newest.version, newest.policy, learned, offences))
+        self._on_desired(
+            Desired(topology, newest.version, newest.policy, learned, offences, self._programmed)
+        )
+
+    @staticmethod
+    def _programmed_ports(engine: Engine, topology: Topology) -> frozenset[str] | None:
+        """Return the ports that port agents report. A testbed starts its port agent before its switches."""
+        if not topology.learns:
+            return None
+        beats = (row.heartbeat for row in observed.all_agents(engine))
+        return frozenset(port for beat in beats if isinstance(beat, PortHeartbeat) for port in beat.ports)
 
     def _stays_in_force(
         self, engine: Engine, newest: PolicyVersion, port: str, change: observed.ThresholdChange

@@ -11,13 +11,14 @@ from typing import Protocol
 from sqlalchemy import Engine
 
 from controller.counts import QueueCounts
+from controller.network import News
 from controller.policing import Restored, Verdict
 from controller.port_settings import ThresholdsInForce
 from controller.recorder import Recorder
 from controller.state import Desired, SwitchState
 from policy.sanctions import Demoted
 from store import desired as desired_rows
-from store import observed, sanctions
+from store import networks, observed, sanctions
 from store.observed import PortSample, ThresholdChange
 from store.sanctions import Sanction
 
@@ -86,6 +87,21 @@ class Reporter:
             refused.place,
         )
         self._event("duplicate-datapath-id", dpid=dpid, established=established.place, refused=refused.place)
+
+    def network(self, news: News) -> None:
+        """Record the graph, the sightings, and what now contradicts the description or no longer does."""
+        if news.topology is not None:
+            self._recorder.put_topology(news.topology)
+        self._recorder.record(networks.put_sightings, news.sightings)
+        for finding in news.appeared:
+            if finding.is_error:
+                log.warning("network: %s", finding)
+                self._event(
+                    "network-problem", problem=finding.kind, where=finding.where, text=finding.problem
+                )
+        for finding in news.solved:
+            if finding.is_error:
+                self._event("network-solved", problem=finding.kind, where=finding.where)
 
     def change_refused(self, switch: str, error: str, subject: str) -> None:
         log.error("%s answers with an error: %s (%s)", switch, error, subject)

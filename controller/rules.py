@@ -82,6 +82,30 @@ class SetTag:
     tag: int
 
 
+class Source(IntEnum):
+    """What a learned rule remembers of a packet's sender."""
+
+    ETHERNET = 0
+    """Its MAC address."""
+    ARP = 1
+    """MAC and IPv4 address, from an ARP packet."""
+    NEIGHBOUR = 2
+    """MAC and IPv6 address, from a neighbour solicitation or advertisement."""
+
+
+@dataclass(frozen=True)
+class LearnHost:
+    """Add a rule to `hosts` that remembers from which port the packet's sender sends.
+
+    An Open vSwitch extension: the action `learn`.
+    """
+
+    port: int
+    source: Source
+    first_table: int = 0
+    """Of the pipeline."""
+
+
 @dataclass(frozen=True)
 class LearnFlow:
     """Add a rule to `witness` that counts the packet's flow under its tag.
@@ -94,6 +118,8 @@ class LearnFlow:
     """Index into `pipeline.FAMILIES`: 0 is IPv4, 1 is IPv6."""
     protocol: int
     """TCP or UDP."""
+    first_table: int = 0
+    """Of the pipeline."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +139,7 @@ Action: TypeAlias = (
     | Resubmit
     | SetTag
     | LearnFlow
+    | LearnHost
     | Foreign
 )
 

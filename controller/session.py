@@ -35,6 +35,7 @@ from controller.operations import (
     Operation,
     PollCarried,
     PollCompleted,
+    PollHosts,
     PollIngress,
     PollLearned,
     PollQueues,
@@ -47,7 +48,6 @@ from controller.state import SwitchState
 log = logging.getLogger(__name__)
 
 OPERATION_LIMIT_NS = 5_000_000_000
-_MAX_BUNDLE_ID = 0xFFFFFFFF
 
 
 class SwitchConnection(openflow.XidSource, Protocol):
@@ -66,6 +66,8 @@ class Listener(Protocol):
     def thresholds_in_force(self, state: SwitchState, news: list[ThresholdsInForce]) -> None: ...
 
     def queues_counted(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None: ...
+
+    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None: ...
 
     def hosts_judged(self, state: SwitchState, verdicts: list[Verdict]) -> None: ...
 
@@ -161,6 +163,7 @@ class Session:
         self.connection.send(steps[0].data)
 
     def _requests(self, operation: BecomeMaster | Operation) -> tuple[Request, ...]:
+        first = self.state.first_table
         match operation:
             case BecomeMaster(generation):
                 return (openflow.role_request(self.connection, Role.MASTER, generation),)
@@ -169,22 +172,24 @@ class Session:
             case Change(changes):
                 return self._change_requests(changes)
             case PollCarried():
-                return (openflow.carried_request(self.connection),)
+                return (openflow.carried_request(self.connection, first),)
             case PollCompleted():
-                return (openflow.completed_request(self.connection),)
+                return (openflow.completed_request(self.connection, first),)
             case PollQueues():
                 return (openflow.queues_request(self.connection),)
             case PollIngress(all_tags):
-                return (openflow.ingress_request(self.connection, all_tags=all_tags),)
+                return (openflow.ingress_request(self.connection, first, all_tags=all_tags),)
             case PollLearned():
-                return (openflow.learned_request(self.connection),)
+                return (openflow.learned_request(self.connection, first),)
+            case PollHosts():
+                return (openflow.hosts_request(self.connection, first),)
 
     def _change_requests(self, changes: Changes | Remap) -> tuple[Request, ...]:
-        self._bundle_id = self._bundle_id % _MAX_BUNDLE_ID + 1
+        self._bundle_id = self.connection.reserve_xids(1)  # no earlier session of the connection has used it
         log.debug("%s: %d changes", self.state.name, len(changes))
         if isinstance(changes, Remap):
-            return openflow.remap_requests(self.connection, changes, self._bundle_id)
-        return openflow.change_requests(self.connection, changes, self._bundle_id)
+            return openflow.remap_requests(self.connection, changes, self._bundle_id, self.state.first_table)
+        return openflow.change_requests(self.connection, changes, self._bundle_id, self.state.first_table)
 
     def _next_step(self, transaction: _Transaction) -> None:
         transaction.step, transaction.answered = transaction.step + 1, False
@@ -250,7 +255,7 @@ class Session:
         state, answers = self.state, transaction.answers
         match transaction.operation, answers:
             case ReadRules(), {StatsType.GROUP_DESC: groups, StatsType.FLOW: flows}:
-                state.rules_read(openflow.read_rules(flows, groups))
+                state.rules_read(openflow.read_rules(flows, groups, state.first_table))
             case PollCarried(), {StatsType.FLOW: flows}:
                 counts = openflow.carried_counts(flows, state.port_numbers)
                 state.observe_carried(self._decoded(counts))
@@ -267,6 +272,8 @@ class Session:
                 learned = openflow.learned_flows(flows)
                 self._metrics.decoded(learned.entries)
                 state.observe_flows(now_ns, learned.flows)
+            case PollHosts(), {StatsType.FLOW: flows}:
+                self._listener.hosts_seen(state, flows)
             case _:
                 return False
         return True

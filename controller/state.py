@@ -19,18 +19,20 @@ import numpy as np
 
 from controller.changes import diff, treatment_changes
 from controller.counts import FlowCounts, Ints, PortCounts
+from controller.forwarding import forwarding_rules
 from controller.operations import (
     Change,
     Operation,
     PollCarried,
     PollCompleted,
+    PollHosts,
     PollIngress,
     PollLearned,
     PollQueues,
     ReadRules,
 )
 from controller.periods import Periods
-from controller.pipeline import switch_rules
+from controller.pipeline import learning_ports, switch_rules
 from controller.policing import (
     ALL_TAGS_EVERY,
     INGRESS_POLL_NS,
@@ -49,6 +51,7 @@ from policy.schemes import ThresholdRule
 MS = 1_000_000
 MIN_POLL_NS = 50 * MS
 QUEUE_POLL_NS = 1_000 * MS
+HOSTS_POLL_NS = 1_000 * MS
 RETRY_NS = 1_000 * MS
 """From a refused change until the controller reads the rules and tries again."""
 
@@ -64,6 +67,18 @@ class Desired:
     """Port id → thresholds that an earlier controller has computed under this version."""
     offences: Mapping[str, int] = field(default_factory=dict)
     """Port id → offences, for the hosts that were demoted before the controller started."""
+    programmed: frozenset[str] | None = None
+    """Ids of the ports with the port program, which takes priority tags off. None: all ports have it."""
+
+    def acting_ports(self, switch: str) -> frozenset[str]:
+        """Return the ids of the ports whose rules choose a queue."""
+        tagged = self.topology.switch_by_name[switch].priority_tags
+        usable = self.programmed if tagged else None
+        return frozenset(
+            port.id
+            for port in self.topology.ports_of[switch]
+            if self.policy.acts_at_port(port.id) and (usable is None or port.id in usable)
+        )
 
 
 class Task(Enum):
@@ -74,12 +89,14 @@ class Task(Enum):
     POLL_QUEUES = auto()
     POLL_INGRESS = auto()
     POLL_LEARNED = auto()
+    POLL_HOSTS = auto()
 
 
 _PERIODS_NS = {
     Task.POLL_QUEUES: QUEUE_POLL_NS,
     Task.POLL_INGRESS: INGRESS_POLL_NS,
     Task.POLL_LEARNED: LEARNED_POLL_NS,
+    Task.POLL_HOSTS: HOSTS_POLL_NS,
 }
 
 
@@ -99,6 +116,8 @@ class SwitchState:
     def __init__(self, name: str, desired: Desired, phase: float = 0.0) -> None:
         """`phase`, from 0 to 1: the part of each period at which this switch is polled."""
         self.name = name
+        self.first_table = desired.topology.switch_by_name[name].first_table
+        """Of the pipeline, at this switch."""
         self._topology = desired.topology
         self._ports = desired.topology.ports_of[name]
         self.port_numbers: Ints = np.asarray([port.number for port in self._ports], np.int64)
@@ -112,13 +131,21 @@ class SwitchState:
         """
         self._next_treatments: dict[int, Treatment] | None = None
         """Treatments of the running change."""
+        self._forwarding: SwitchRules | None = None
+        """Forwarding rules in force; None if they are not known."""
+        self._next_forwarding: SwitchRules | None = None
+        """Forwarding rules of the running change."""
+        self._desired_forwarding = forwarding_rules(self._topology, name)
         self._adopt(desired)
         learned = desired.learned if self._adapts else {}
         thresholds = [
             self._policy.fixed_at(port.id) or learned.get(port.id, self._policy.thresholds)
             for port in self._ports
         ]
-        self._settings = PortSettings(self._ports, self._policy, desired.version, thresholds)
+        tagged = desired.topology.switch_by_name[name].priority_tags
+        self._settings = PortSettings(
+            self._ports, self._policy, desired.version, thresholds, self._acting, priority_tags=tagged
+        )
         self.connected(0)
 
     # ── The desired state ───────────────────────────────────────────────────────────────────────
@@ -128,15 +155,24 @@ class SwitchState:
         """The policy version that all rules implement; None if that is not known."""
         return self._settings.version
 
+    def reroute(self, topology: Topology) -> None:
+        """Adopt other hosts and paths. The ports of the network are the same."""
+        self._topology = topology
+        rules = forwarding_rules(topology, self.name)
+        if rules != self._desired_forwarding:
+            self._desired_forwarding = rules
+
     def want(self, desired: Desired) -> None:
         """Adopt another policy.
 
         Ports keep the thresholds that they have learned if the policy has the same start.
         """
-        before = self._policy
+        before, acting = self._policy, self._acting
         self._adopt(desired)
+        if acting != self._acting:
+            self._settings.forget()
         self._policing.adopt(desired.policy)
-        self._settings.adopt(desired.policy, desired.version)
+        self._settings.adopt(desired.policy, desired.version, self._acting)
         same_levels = self._policy.has_levels_of(before)
         keep = self._adapts and same_levels and before.thresholds == self._policy.thresholds
         for row, thresholds in enumerate(self._settings.desired_thresholds):
@@ -152,7 +188,7 @@ class SwitchState:
             self._restart_adaptation()
 
     def _adopt(self, desired: Desired) -> None:
-        self._policy = desired.policy
+        self._policy, self._acting = desired.policy, desired.acting_ports(self.name)
         rule = desired.policy.definition.threshold_rule
         self._adapts, self._uses_bytes = rule.adapts, rule is ThresholdRule.ONLINE
         self._carried: Ints | None = None
@@ -191,6 +227,8 @@ class SwitchState:
             return ReadRules() if self._held is None else self._first_change(self._held)
         if self._settings.outdated:
             return Change(self._settings.begin_differences())
+        if self._forwarding != self._desired_forwarding:
+            return self._forwarding_change()
         if self._treatments != self._policing.treatments:
             return self._treatment_change()
         return self._next_poll(now_ns)
@@ -198,15 +236,23 @@ class SwitchState:
     def _first_change(self, held: SwitchRules) -> Change:
         """Return the difference from what a controller would install on an empty switch."""
         self._next_treatments = self._policing.treatments
+        self._next_forwarding = self._desired_forwarding
         queue_maps = self._settings.begin_all()
         target = switch_rules(self._topology, self.name, queue_maps, self._next_treatments)
         return Change(diff(held, target))
+
+    def _forwarding_change(self) -> Change:
+        """Return the change of the rules that follow from hosts and paths."""
+        self._settings.begin_none()
+        self._next_forwarding = self._desired_forwarding
+        return Change(diff(self._forwarding or SwitchRules((), ()), self._next_forwarding))
 
     def _treatment_change(self) -> Change:
         """Return the change of the rules of ports that get another treatment."""
         self._settings.begin_none()
         self._next_treatments = self._policing.treatments
-        return Change(treatment_changes(self._treatments, self._next_treatments))
+        learning = learning_ports(self._topology, self.name)
+        return Change(treatment_changes(self._treatments, self._next_treatments, learning))
 
     def _next_poll(self, now_ns: int) -> Operation | None:
         if self._adapts and self._periods.is_due(Task.POLL_COMPLETED, now_ns):
@@ -216,6 +262,8 @@ class SwitchState:
             return PollCompleted()
         if self._periods.take(Task.POLL_QUEUES, now_ns):
             return PollQueues()
+        if self._topology.learns and self._periods.take(Task.POLL_HOSTS, now_ns):
+            return PollHosts()
         return self._next_policing_poll(now_ns) if self._policing.polices else None
 
     def _next_policing_poll(self, now_ns: int) -> Operation | None:
@@ -234,12 +282,14 @@ class SwitchState:
         """Take the acknowledgement of a change. Returns ports with new thresholds or version."""
         if self._next_treatments is not None:
             self._treatments, self._next_treatments = self._next_treatments, None
+        if self._next_forwarding is not None:
+            self._forwarding, self._next_forwarding = self._next_forwarding, None
         self._held = None
         return self._settings.applied()
 
     def refused(self, now_ns: int) -> None:
         """Take the refusal of a whole change: read the rules again after RETRY_NS."""
-        self._held = None
+        self._held = self._next_forwarding = None
         self._settings.forget()
         self._not_before_ns = now_ns + RETRY_NS
 

@@ -189,7 +189,7 @@ class Agent:
         """Apply the settings that answer a heartbeat."""
         host = settings.host
         if host is not None:
-            self._use_control(host.congestion_control, host.scheme)
+            self._use_control(host.congestion_control or self._control.own, host.scheme)
         elif self._control.requested:
             self._use_control(self._control.requested, self._traffic.transport.scheme)
         self._tagger.update(host)

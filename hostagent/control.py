@@ -54,9 +54,14 @@ class HostControl:
             )
         self.default = default
 
+    @property
+    def own(self) -> str:
+        """The default before this agent. One of Sluice's was left by a killed agent, so LAST_RESORT replaces it."""
+        return LAST_RESORT if self._before.startswith(PREFIX) else self._before
+
     def restore(self) -> None:
-        """Restore the namespace's default. One of Sluice's was left by a killed agent, so LAST_RESORT replaces it."""
-        _set_default(LAST_RESORT if self._before.startswith(PREFIX) else self._before)
+        """Restore the namespace's default."""
+        _set_default(self.own)
         self._release()
 
     def _release(self) -> None:

@@ -47,7 +47,9 @@ class HostSettings:
     """The settings that the policy needs from a host."""
 
     scheme: str = entry(names.SCHEME, "Scheme of the policy, for flow records.")
-    congestion_control: str = entry(names.AGENT, "TCP_CONGESTION name for new connections.")
+    congestion_control: str | None = entry(
+        names.AGENT, "TCP_CONGESTION name for new connections. Null: the host's own.", nullable=True
+    )
     tags_deadlines: bool = entry(Flag(), "Whether deadline flows carry their urgency in the tag.")
     urgent_after_bytes: int = entry(
         _BYTES, "How much a deadline flow sends before its tag carries the urgency."
@@ -62,7 +64,7 @@ class HostSettings:
         scheme = policy.definition
         return cls(
             scheme=policy.scheme,
-            congestion_control=scheme.congestion_control,
+            congestion_control=None if policy.only_watches else scheme.congestion_control,
             tags_deadlines=scheme.tags_deadlines,
             urgent_after_bytes=policy.urgent_after or 0,
             tags_sizes=scheme.tags_sizes,

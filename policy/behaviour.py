@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from policy.entries import entry
 from policy.kinds import ListOf, Number, Whole
 from policy.marking import MAX_BACKLOG_BYTES, PortMarking
+from policy.overrides import PORT_NAMES
 from policy.units import NS_PER_S
 
 
@@ -34,6 +35,12 @@ class PortBehaviour(PortMarking):
         Whole(0, 60 * NS_PER_S, "ns"),
         "How long an empty flow queue stays reserved for its flow.",
         default=None,
+    )
+
+    acts_at: tuple[str, ...] = entry(
+        PORT_NAMES,
+        'Ports at which this holds: "s1:2", "s1:*" or "*". Other ports neither mark nor drop.',
+        default=("*",),
     )
 
     def marking(self, *, edge: bool) -> PortMarking:

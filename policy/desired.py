@@ -16,6 +16,7 @@ from policy.errors import FieldError
 from policy.fields import POLICY_FIELDS, Override, PolicyFields, read_fields
 from policy.marking import PortMarking
 from policy.needs import Need
+from policy.overrides import name_port
 from policy.schemes import Marking, Scheme, scheme_named
 
 __all__ = ["Override", "Policy"]
@@ -57,6 +58,7 @@ class Policy(PolicyFields):
             shares=self.shares,
             sub_queues=self.sub_queues,
             release_ns=self.release,
+            acts_at=self.acts_at,
         )
 
     def override_of(self, port_id: str) -> Override | None:
@@ -72,6 +74,15 @@ class Policy(PolicyFields):
         """Return whether an override makes the port keep the thresholds that are in force."""
         override = self.override_of(port_id)
         return override is not None and override.freeze
+
+    def acts_at_port(self, port_id: str) -> bool:
+        """Return whether the policy acts at a port ("s1:2"). At other ports, it only counts and computes."""
+        return name_port(self.acts_at, port_id)
+
+    @property
+    def only_watches(self) -> bool:
+        """The policy acts at no port, so hosts keep their own congestion control."""
+        return not self.acts_at
 
     def has_levels_of(self, other: Policy) -> bool:
         """Return whether thresholds mean the same under both policies: the same number, for the same queues."""

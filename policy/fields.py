@@ -20,7 +20,7 @@ from policy.field_kinds import MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
 from policy.framing import MSS_BYTES
 from policy.kinds import Choice, Duration, Flag, Schema, Size, Whole
 from policy.marking import DEFAULT_BUFFER_BYTES
-from policy.overrides import Override
+from policy.overrides import PORT_NAMES, Override
 from policy.schemes import SCHEMES, Scheme, scheme_named
 from policy.tags import DEFAULT_IDLE_GAP_NS
 from policy.units import NS_PER_MS, NS_PER_S
@@ -194,6 +194,14 @@ class PolicyFields:
         default=(),
         applies=kinds.THRESHOLDS,
         absent=(),
+    )
+    acts_at: tuple[str, ...] = policy_field(
+        PORT_NAMES,
+        'Ports at which the policy acts: "s1:2", all ports of a switch ("s1:*") or all ports ("*"). Other ports count,'
+        " and compute thresholds, but no packet changes its queue and none is marked. Empty: Sluice only watches.",
+        title="Acts at",
+        default=("*",),
+        null_is_value=False,
     )
 
 

@@ -8,23 +8,40 @@ Open vSwitch. The controller routes over the graph, the simulator builds its fab
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 
+class Unknown(StrEnum):
+    """What a switch does with a packet to an address that no switch has seen."""
+
+    FLOOD = "flood"
+    """Send it to all ports of a spanning tree."""
+    NORMAL = "normal"
+    """Forward it by the switch's own table of addresses."""
+    DROP = "drop"
+    """Drop and count it."""
+
+
 @dataclass(frozen=True)
 class Host:
-    """An end host with one interface, `<name>-eth0`."""
+    """An end host with one interface."""
 
     name: str
     mac: str
     ipv4: str
+    """Empty if unknown, as for a host that a switch has learned."""
     ipv6: str
+    """Empty if unknown."""
+    port: str = ""
+    """Id of the switch port behind which the host is. Empty if that port's `peer` names the host."""
 
     @property
     def interface(self) -> str:
+        """Name of the interface of an emulated host."""
         return f"{self.name}-eth0"
 
 
@@ -33,6 +50,10 @@ class Switch:
     name: str
     dpid: int
     """OpenFlow datapath id."""
+    priority_tags: bool = True
+    """Rules name the queue in an 802.1p tag, too. Open vSwitch's userspace datapath needs that."""
+    first_table: int = 0
+    """The first OpenFlow table of Sluice. With 0, the switch belongs to Sluice, and other rules are removed."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +64,24 @@ class Port:
     number: int
     """OpenFlow port number, from 1."""
     peer: str
-    """Name of the host or switch at the other end."""
+    """Name of the host or switch at the other end. If a switch learns which hosts are there, a name of the port."""
     peer_port: int
-    """Port number at the other switch; 0 if the peer is a host."""
+    """Port number at the other switch; 0 if the port is an edge port."""
     rate_bps: int
     delay_ns: int = 0
     edge: bool = False
-    """The peer is a host."""
+    """The port leads to hosts and not to a switch of the network."""
+    name: str = ""
+    """Name of the interface; empty if it follows from the number, as in an emulated network."""
+    up: bool = True
+    """The link works in both directions. Paths avoid links that are down."""
+    uplink: bool = False
+    """The port leads out of the network: the tags that arrive there mean nothing."""
 
     @property
     def interface(self) -> str:
-        return f"{self.switch}-eth{self.number}"
+        """Name of the port's interface on its machine."""
+        return self.name or f"{self.switch}-eth{self.number}"
 
     @property
     def id(self) -> str:
@@ -70,6 +98,21 @@ class Topology:
     switches: tuple[Switch, ...]
     ports: tuple[Port, ...]
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    unknown: str = Unknown.DROP
+    """What switches do with packets to an unknown address."""
+    learns: bool = False
+    """The network exists already: switches report its links and the hosts behind their ports."""
+
+    def has_ports_of(self, other: Topology) -> bool:
+        """Return whether two networks differ at most in their hosts and in which links are up."""
+
+        def fixed(network: Topology) -> object:
+            ports = tuple(
+                replace(port, up=True, peer="" if port.edge else port.peer) for port in network.ports
+            )
+            return network.switches, ports, network.unknown, network.learns
+
+        return fixed(self) == fixed(other)
 
     @cached_property
     def host_by_name(self) -> dict[str, Host]:
@@ -93,7 +136,8 @@ class Topology:
 
     @cached_property
     def _edge_port_of(self) -> dict[str, Port]:
-        return {port.peer: port for port in self.ports if port.edge}
+        named = {port.peer: port for port in self.ports if port.edge}
+        return named | {host.name: self.port_by_id[host.port] for host in self.hosts if host.port}
 
     def edge_port(self, host_name: str) -> Port:
         """The switch port of a host."""
@@ -101,7 +145,11 @@ class Topology:
 
     def distances_to(self, host_name: str) -> dict[str, int]:
         """Hops from each switch to a host; 1 from its edge switch."""
-        return self._distances[self.edge_port(host_name).switch]
+        return self.distances_to_switch(self.edge_port(host_name).switch)
+
+    def distances_to_switch(self, edge: str) -> dict[str, int]:
+        """Hops from each switch to the hosts of an edge switch."""
+        return self._distances[edge]
 
     @cached_property
     def _distances(self) -> dict[str, dict[str, int]]:
@@ -116,22 +164,22 @@ class Topology:
         while queue:
             here = queue.popleft()
             for port in self.ports_of[here]:
-                if not port.edge and port.peer not in distance:
+                if port.up and not port.edge and port.peer not in distance:
                     distance[port.peer] = distance[here] + 1
                     queue.append(port.peer)
         return distance
 
     def next_ports(self, switch_name: str, host_name: str) -> tuple[Port, ...]:
-        """The equal-cost egress ports from a switch towards a host, by port number."""
+        """The equal-cost egress ports from a switch towards a host, by port number; none if there is no path."""
         edge = self.edge_port(host_name)
         if switch_name == edge.switch:
             return (edge,)
         distance = self.distances_to(host_name)
-        here = distance[switch_name]
+        here = distance.get(switch_name, 0)
         return tuple(
             port
             for port in self.ports_of[switch_name]
-            if not port.edge and distance.get(port.peer, here) == here - 1
+            if port.up and not port.edge and distance.get(port.peer, here) == here - 1
         )
 
     def one_path(self, source: str, destination: str) -> tuple[Port, ...]:
@@ -146,21 +194,32 @@ class Topology:
             at = port.peer
 
     def spanning_tree_ports(self) -> dict[str, tuple[int, ...]]:
-        """Port numbers of each switch on one spanning tree, with all host ports. Broadcast uses only these ports."""
-        root = self.switches[0].name
-        on_tree: dict[str, set[int]] = {switch.name: set() for switch in self.switches}
-        seen, queue = {root}, deque([root])
-        while queue:
-            here = queue.popleft()
-            for port in self.ports_of[here]:
-                if port.edge:
-                    on_tree[here].add(port.number)
-                elif port.peer not in seen:
-                    seen.add(port.peer)
-                    queue.append(port.peer)
-                    on_tree[here].add(port.number)
+        """Port numbers of each switch on one spanning tree of each connected part, with all edge ports.
+
+        Broadcast uses only these ports.
+        """
+        on_tree = {
+            switch.name: {port.number for port in self.ports_of[switch.name] if port.edge}
+            for switch in self.switches
+        }
+        seen: set[str] = set()
+        for switch in self.switches:
+            if switch.name not in seen:
+                for port in self._tree_from(switch.name, seen):
+                    on_tree[port.switch].add(port.number)
                     on_tree[port.peer].add(port.peer_port)
         return {name: tuple(sorted(numbers)) for name, numbers in on_tree.items()}
+
+    def _tree_from(self, root: str, seen: set[str]) -> Iterator[Port]:
+        """Yield the ports by which a breadth-first search finds each switch. Adds the switches to `seen`."""
+        seen.add(root)
+        queue = deque([root])
+        while queue:
+            for port in self.ports_of[queue.popleft()]:
+                if port.up and not port.edge and port.peer not in seen:
+                    seen.add(port.peer)
+                    queue.append(port.peer)
+                    yield port
 
     def to_document(self) -> dict[str, Any]:
         """JSON-ready form, the inverse of `from_document`."""
@@ -170,6 +229,8 @@ class Topology:
             "hosts": [asdict(host) for host in self.hosts],
             "switches": [asdict(switch) for switch in self.switches],
             "ports": [asdict(port) for port in self.ports],
+            "unknown": str(self.unknown),
+            "learns": self.learns,
         }
 
     @classmethod
@@ -180,6 +241,8 @@ class Topology:
             hosts=tuple(Host(**host) for host in document["hosts"]),
             switches=tuple(Switch(**switch) for switch in document["switches"]),
             ports=tuple(Port(**port) for port in document["ports"]),
+            unknown=document.get("unknown", Unknown.DROP),
+            learns=document.get("learns", False),
         )
 
 

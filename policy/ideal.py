@@ -83,13 +83,12 @@ def ideal_fct_us(topology: Topology, source: str, destination: str, size_bytes: 
 
 def edge_ports(topology: Topology) -> list[Port]:
     """The switch port of each host, in the order of the hosts."""
-    by_host = {port.peer: port for port in topology.ports if port.edge}
-    return [by_host[host.name] for host in topology.hosts]
+    return [topology.edge_port(host.name) for host in topology.hosts]
 
 
 def _cores_towards(topology: Topology, edge: Port) -> Mapping[str, _Core]:
     """For each switch: the links of one shortest path from it to the switch of this edge port."""
-    distance = topology.distances_to(edge.peer)
+    distance = topology.distances_to_switch(edge.switch)
     cores = {edge.switch: _Core()}
     for name in sorted(distance, key=distance.__getitem__):
         if name not in cores:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,7 +13,14 @@ from policy.schemes import Scheme
 
 _PORT_NAME = Text(r"(\*|[A-Za-z0-9._-]{1,64}:(\*|[0-9]{1,9}))", what='a name such as "s1:2", "s2:*" or "*"')
 _PORT_NAMES = ListOf(_PORT_NAME, shortest=1)
+PORT_NAMES = ListOf(_PORT_NAME)
+"""Names of ports; the list may be empty."""
 _KEYS = ("ports", "thresholds", "freeze")
+
+
+def name_port(names: Collection[str], port_id: str) -> bool:
+    """Return whether one of the names is of this port, of its whole switch, or of all ports."""
+    return any(name in (port_id, f"{port_id.rpartition(':')[0]}:*", "*") for name in names)
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,7 @@ class Override:
 
     def names(self, port_id: str) -> bool:
         """Return whether the rule applies to this port."""
-        return any(name in (port_id, f"{port_id.rpartition(':')[0]}:*", "*") for name in self.ports)
+        return name_port(self.ports, port_id)
 
     def to_document(self) -> dict[str, Any]:
         """JSON-ready form."""

@@ -21,6 +21,8 @@ COMMANDS: Mapping[str, str] = {
     "compare": "write one HTML report of bundles, or of a sweep",
     "demo": "the live demonstration, with the dashboard",
     "top": "show what is running, live in the terminal",
+    "policy": "show the policy, change where it acts, and go back",
+    "network": "describe a network that exists, and compare the description with its switches",
     "capture": "record packets of a switch port as a pcap file",
     "doctor": "check this machine: BPF, queues, marking, shaping",
     "bench": "measure the cost of data plane, control loop and simulator",

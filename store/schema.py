@@ -2,8 +2,8 @@
 """The tables. The store is the bus: desired and observed state are rows, and processes exchange
 state only there.
 
-desired:  policies (versioned), topologies
-observed: applied, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions
+desired:  policies (versioned), networks (versioned), topologies
+observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions
 Times are seconds of the Unix epoch.
 """
 
@@ -83,6 +83,26 @@ topologies = Table(
     Column("document", JSON, nullable=False),
     Column("updated_at", Float, nullable=False),
 )
+
+networks = Table(
+    "networks",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=True),
+    Column("document", JSON),
+    Column("author", String, nullable=False),
+    Column("created_at", Float, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""The operator's descriptions of the network; the newest is in force. A null document withdraws the one before it."""
+
+sightings = Table(
+    "sightings",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("document", JSON, nullable=False),
+    Column("updated_at", Float, nullable=False),
+)
+"""One row: what the switches report of their ports, links and hosts (policy.sightings.Sightings)."""
 
 switches = Table(
     "switches",

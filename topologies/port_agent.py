@@ -66,6 +66,10 @@ class PortAgent:
     shares_stand: bool = False
     """Open vSwitch has the shares of the behaviour."""
     behaviour_file_ns: int = 0
+    unqueued: frozenset[str] = frozenset()
+    """Interfaces without queues of Sluice. There, the program only takes the priority tag off."""
+    follow: Callable[[], None] = lambda: None
+    """Called in each round, before the ports are checked."""
 
     def desired(self, port: Port) -> PortSettings:
         return port_settings(port, self.behaviour)
@@ -75,7 +79,7 @@ class PortAgent:
         bare = self.program.without_flow_queues(port.interface for port in self.graph.ports)
         for port in self.graph.ports:
             try:
-                self._reconcile_port(port, port.interface in bare)
+                self._reconcile_port(port, port.interface in bare - self.unqueued)
             except (SluiceError, CommandFailed) as error:
                 log.warning("%s: %s", port.id, error)
         if not self.shares_stand:
@@ -173,6 +177,7 @@ def serve(agent: PortAgent, notifier: Notifier) -> None:
     reported: PortHeartbeat | None = None
     with listen_to_kernel() as changes:
         while True:
+            agent.follow()
             if _wait(changes, LOOK_S) or time.monotonic() >= next_look:
                 agent.reconcile()
                 next_look = time.monotonic() + RECONCILE_S

@@ -16,6 +16,7 @@ from policy.behaviour import PortBehaviour
 from policy.entries import read
 from policy.errors import FieldError
 from policy.graph import Port, Topology
+from policy.overrides import name_port
 
 DATAPATHS = ("auto", "netdev", "system")
 
@@ -88,8 +89,11 @@ class Settings:
 def port_settings(port: Port, behaviour: PortBehaviour) -> PortSettings:
     """Return the port program's settings for a port. Raises FieldError if they are impossible.
 
-    If a policy has more flow queues than a port, the port uses all that it has.
+    If a policy has more flow queues than a port, the port uses all that it has. A port at which the policy does not act
+    neither marks nor drops.
     """
+    if not name_port(behaviour.acts_at, port.id):
+        return PortSettings(0, None, behaviour.buffer_bytes)
     return PortSettings(
         port.rate_bps,
         **asdict(behaviour.marking(edge=port.edge)),

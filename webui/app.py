@@ -11,7 +11,7 @@ from flask_openapi3.openapi import OpenAPI
 from sqlalchemy import Engine
 
 from webui import __version__
-from webui.api import agents, events, flows, network, observed, policies, sanctions
+from webui.api import agents, description, events, flows, network, observed, policies, sanctions
 from webui.api_page import api_page
 from webui.errors import query_error, register_errors
 from webui.ingestion import Ingestion
@@ -48,7 +48,7 @@ def create_app(engine: Engine, token: str, stopping: threading.Event | None = No
         engine, token, recent, Live(engine, recent, stopping), Ingestion(engine), stopping
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    for module in (network, policies, observed, sanctions, flows, agents, events):
+    for module in (network, description, policies, observed, sanctions, flows, agents, events):
         app.register_api(module.api)
     app.register_blueprint(pages)
     app.register_blueprint(metrics)

@@ -8,7 +8,10 @@ answers   what a switch sends, as values
 change    changes of rules into flow-mods, group-mods and bundles
 read      replies into rules and groups
 counters  replies into counters by port, tag, queue and flow
-learn     the action by which a switch counts flows
+learn     the actions by which a switch counts flows and remembers hosts
+ports     descriptions of ports, and their changes
+hosts     replies into the hosts behind the ports
+lldp      frames by which links are found
 """
 
 from controller.openflow.answers import (
@@ -26,6 +29,8 @@ from controller.openflow.change import (
     change_requests,
     discard_message,
     group_mod,
+    lldp_rule_message,
+    release_message,
     remap_requests,
     rule_body,
 )
@@ -39,7 +44,10 @@ from controller.openflow.frames import (
     StatsType,
     message,
 )
-from controller.openflow.learn import MAX_LEARNED
+from controller.openflow.hosts import learned_hosts
+from controller.openflow.learn import HOST_TIMEOUT_S, MAX_LEARNED
+from controller.openflow.lldp import Neighbour, announcement
+from controller.openflow.ports import PortDescription, PortReason, PortStatus
 from controller.openflow.read import read_rules
 from controller.openflow.request import (
     Request,
@@ -47,6 +55,7 @@ from controller.openflow.request import (
     XidSource,
     carried_request,
     completed_request,
+    hosts_request,
     ingress_request,
     learned_request,
     queues_request,
@@ -55,6 +64,7 @@ from controller.openflow.request import (
 )
 
 __all__ = [
+    "HOST_TIMEOUT_S",
     "MAX_LEARNED",
     "VERSION",
     "Answer",
@@ -65,6 +75,10 @@ __all__ = [
     "Frame",
     "Framer",
     "MessageType",
+    "Neighbour",
+    "PortDescription",
+    "PortReason",
+    "PortStatus",
     "ProtocolViolation",
     "Request",
     "Role",
@@ -73,6 +87,7 @@ __all__ = [
     "StatsReply",
     "StatsType",
     "XidSource",
+    "announcement",
     "carried_counts",
     "carried_request",
     "change_requests",
@@ -80,14 +95,18 @@ __all__ = [
     "completed_request",
     "discard_message",
     "group_mod",
+    "hosts_request",
     "ingress_request",
     "is_port_description",
     "learned_flows",
+    "learned_hosts",
     "learned_request",
+    "lldp_rule_message",
     "message",
     "queue_counts",
     "queues_request",
     "read_rules",
+    "release_message",
     "remap_requests",
     "role_request",
     "rule_body",

@@ -23,12 +23,17 @@ from controller.openflow.frames import (
     multipart,
     u16,
 )
+from controller.openflow.lldp import Neighbour, read_neighbour
+from controller.openflow.ports import (
+    PORT_BYTES,
+    PortDescription,
+    PortStatus,
+    read_description,
+    read_status,
+)
 
-_REQUESTED_STATS = (StatsType.FLOW, StatsType.QUEUE, StatsType.GROUP_DESC)
-_UNREQUESTED = (MessageType.PACKET_IN, MessageType.FLOW_REMOVED, MessageType.PORT_STATUS)
-"""A switch may send these at any time; Sluice does not use them."""
+_REQUESTED_STATS = (StatsType.FLOW, StatsType.QUEUE, StatsType.GROUP_DESC, StatsType.PORT_DESC)
 _ONF: int = ofproto_common.ONF_EXPERIMENTER_ID
-_PORT_DESCRIPTION_BYTES = 64
 _ROLE_STATUS = 1911
 """ONF's experimenter type of OpenFlow 1.4's role status message."""
 _BUNDLE_CONTROL = struct.Struct("!IIIHH")
@@ -86,7 +91,17 @@ class ErrorReply:
     """The switch has another master, or has seen a newer generation of masters."""
 
 
-Answer: TypeAlias = StatsReply | BarrierReply | BundleReply | RoleReply | RoleStatus | ErrorReply
+Answer: TypeAlias = (
+    StatsReply
+    | BarrierReply
+    | BundleReply
+    | RoleReply
+    | RoleStatus
+    | ErrorReply
+    | PortDescription
+    | PortStatus
+    | Neighbour
+)
 
 
 def is_port_description(frame: Frame) -> bool:
@@ -94,7 +109,7 @@ def is_port_description(frame: Frame) -> bool:
     if frame.kind != MessageType.MULTIPART_REPLY:
         return False
     part = multipart(frame)
-    return part.stats == StatsType.PORT_DESC and len(part.body) % _PORT_DESCRIPTION_BYTES == 0
+    return part.stats == StatsType.PORT_DESC and len(part.body) % PORT_BYTES == 0
 
 
 class AnswerReader:
@@ -116,16 +131,24 @@ class AnswerReader:
                 return _read_role(frame)
             case MessageType.ERROR:
                 return _read_error(frame)
-            case kind if kind in _UNREQUESTED:
-                return None
+            case MessageType.PORT_STATUS:
+                return read_status(frame)
+            case MessageType.PACKET_IN:
+                return read_neighbour(frame)
+            case MessageType.FLOW_REMOVED:
+                return None  # Sluice requests none, but the switch's other controllers may
         raise ProtocolViolation(f"message of type {frame.kind}; no switch sends this type")
 
-    def _statistics(self, frame: Frame) -> StatsReply | None:
+    def _statistics(self, frame: Frame) -> StatsReply | PortDescription | None:
         part = multipart(frame)
         if part.stats not in _REQUESTED_STATS:
             raise ProtocolViolation(f"statistics of type {part.stats}, which were not requested")
         body = self._replies.add(frame.xid, part)
-        return None if body is None else StatsReply(frame.xid, StatsType(part.stats), body)
+        if body is None:
+            return None
+        if part.stats == StatsType.PORT_DESC:
+            return read_description(body)
+        return StatsReply(frame.xid, StatsType(part.stats), body)
 
 
 def _read_role(frame: Frame) -> RoleReply:

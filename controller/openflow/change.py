@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache, partial
 from typing import Any, TypeAlias, overload
 
@@ -23,11 +24,13 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from controller.changes import Changes, Remap
-from controller.cookies import cookie
+from controller.conduct import lldp_rules
+from controller.cookies import COOKIE_SPACE, COOKIE_SPACE_MASK, cookie
+from controller.forwarding import GROUP_SPACE
 from controller.openflow.frames import HEADER, MessageType, message
 from controller.openflow.learn import NXAST_LEARN2, learn_body
 from controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
-from controller.pipeline import Table, map_rule
+from controller.pipeline import map_rule
 from controller.rules import (
     Action,
     Bucket,
@@ -35,6 +38,7 @@ from controller.rules import (
     GroupKind,
     GroupRule,
     LearnFlow,
+    LearnHost,
     LoadMetadata,
     Output,
     PushVlan,
@@ -44,8 +48,10 @@ from controller.rules import (
     SetTag,
     ToGroup,
 )
+from controller.tables import NORMAL, Table
 
 ETHERTYPE_VLAN = 0x8100
+MAX_RELEASED_GROUPS = 1024
 CACHED_BODIES = 1 << 15
 """A switch with a hundred edge ports has 27,000 different rule bodies."""
 
@@ -71,7 +77,7 @@ def _action(action: Action) -> Any:
             return parser.NXActionResubmitTable(table_id=table)
         case SetTag(tag):
             return parser.OFPActionSetField(ip_dscp=tag)
-        case LearnFlow():
+        case LearnFlow() | LearnHost():
             return parser.NXActionUnknown(NXAST_LEARN2, learn_body(action))
     raise TypeError(f"{action} cannot be installed")
 
@@ -98,6 +104,32 @@ def rule_body(rule: FlowRule) -> bytes:
     match = parser.OFPMatch(**dict(rule.match))
     flow_mod = parser.OFPFlowMod(CODEC, match=match, instructions=instructions(rule))
     return serialised(flow_mod)[HEADER.size + _FLOW_MOD.size :]
+
+
+def shifted(rule: FlowRule, by: int) -> FlowRule:
+    """Return the rule of a pipeline whose first table is `by` tables later (earlier if negative)."""
+    if not by:
+        return rule
+    actions = tuple(_shifted_action(action, by) for action in rule.actions)
+    goto = None if rule.goto is None else rule.goto + by
+    return replace(rule, table=rule.table + by, actions=actions, goto=goto)
+
+
+def shifted_group(group: GroupRule, by: int) -> GroupRule:
+    """Return the group of such a pipeline."""
+    if not by:
+        return group
+    buckets = (replace(b, actions=tuple(_shifted_action(a, by) for a in b.actions)) for b in group.buckets)
+    return replace(group, buckets=tuple(buckets))
+
+
+def _shifted_action(action: Action, by: int) -> Action:
+    match action:
+        case Resubmit(table):
+            return Resubmit(table + by)
+        case LearnFlow() | LearnHost():
+            return replace(action, first_table=action.first_table + by)
+    return action
 
 
 def _flow_mod(command: int, rule: FlowRule, xid: int) -> bytes:
@@ -136,20 +168,45 @@ def _group_delete(number: int, xid: int) -> bytes:
     return serialised(parser.OFPGroupMod(CODEC, ofp.OFPGC_DELETE, ofp.OFPGT_ALL, number, []), xid)
 
 
+def lldp_rule_message(xids: XidSource, first_table: int = 0) -> bytes:
+    """Return the message that makes a switch send the controller's LLDP frames back to it."""
+    (rule,) = lldp_rules()
+    return _flow_mod(ofp.OFPFC_ADD, shifted(rule, first_table), xids.reserve_xids(1))
+
+
+def release_message(xids: XidSource, *, bridges: bool) -> bytes:
+    """Return the messages that remove all rules and groups of Sluice from a switch.
+
+    `bridges`: the switch then forwards by its own table of addresses, as one without a controller.
+    """
+    numbers = (GROUP_SPACE + i for i in range(1, MAX_RELEASED_GROUPS))
+    groups = b"".join(_group_delete(number, xids.reserve_xids(1)) for number in numbers)
+    match = rule_body(FlowRule(0, 0, ()))
+    where = (ofp.OFPTT_ALL, ofp.OFPFC_DELETE, 0, 0, 0)
+    filters = (ofp.OFP_NO_BUFFER, ofp.OFPP_ANY, ofp.OFPG_ANY)
+    head = _FLOW_MOD.pack(COOKIE_SPACE << 48, COOKIE_SPACE_MASK, *where, *filters, 0)
+    removal = message(MessageType.FLOW_MOD, head + match, xids.reserve_xids(1))
+    normal = FlowRule(0, 0, (), (Output(NORMAL),))
+    bridging = _flow_mod(ofp.OFPFC_ADD, normal, xids.reserve_xids(1)) if bridges else b""
+    return removal + bridging + groups
+
+
 # ── Changes ────────────────────────────────────────────────────────────────────────────────────
 
 _Writer: TypeAlias = Callable[[int], bytes]
 """Writes a message with a transaction id."""
 
 
-def change_requests(xids: XidSource, changes: Changes, bundle_id: int) -> tuple[Request, ...]:
+def change_requests(
+    xids: XidSource, changes: Changes, bundle_id: int, first_table: int = 0
+) -> tuple[Request, ...]:
     """Return two requests, each closed by a barrier: fill a bundle, then commit it.
 
     They are separate because Open vSwitch leaves a message that it cannot read out of a bundle and
     commits the others. So the second must not be sent before the first has ended without an error.
     Without changes there is one request: a barrier.
     """
-    messages = list(_change_messages(changes))
+    messages = list(_change_messages(changes, first_table))
     first = xids.reserve_xids(len(messages) + 2)
     filling = b"".join(
         _bundle_add(bundle_id, write(first + i), first + i) for i, (write, _) in enumerate(messages, 1)
@@ -157,30 +214,32 @@ def change_requests(xids: XidSource, changes: Changes, bundle_id: int) -> tuple[
     return _steps(xids, bundle_id, first, filling, [subject for _, subject in messages])
 
 
-def _change_messages(changes: Changes) -> Iterator[tuple[_Writer, object]]:
+def _change_messages(changes: Changes, first_table: int) -> Iterator[tuple[_Writer, object]]:
     """Yield writers of messages and their subjects; a group exists as long as rules lead to it."""
     for group in changes.add_groups:
-        yield partial(group_mod, ofp.OFPGC_ADD, group), group
+        yield partial(group_mod, ofp.OFPGC_ADD, shifted_group(group, first_table)), group
     for group in changes.modify_groups:
-        yield partial(group_mod, ofp.OFPGC_MODIFY, group), group
+        yield partial(group_mod, ofp.OFPGC_MODIFY, shifted_group(group, first_table)), group
     for command, rules in (
         (ofp.OFPFC_DELETE_STRICT, changes.delete),
         (ofp.OFPFC_ADD, changes.add),
         (ofp.OFPFC_MODIFY_STRICT, changes.modify),
     ):
         for rule in rules:
-            yield partial(_flow_mod, command, rule), rule
+            yield partial(_flow_mod, command, shifted(rule, first_table)), rule
     for number in changes.delete_groups:
         yield partial(_group_delete, number), number
 
 
-def remap_requests(xids: XidSource, changes: Remap, bundle_id: int) -> tuple[Request, ...]:
+def remap_requests(
+    xids: XidSource, changes: Remap, bundle_id: int, first_table: int = 0
+) -> tuple[Request, ...]:
     """Return the requests of `change_requests` for map rules that get another queue.
 
     All messages are written at once, into copies of one message.
     """
     first = xids.reserve_xids(len(changes) + 2)
-    filling = _remap_messages(changes, bundle_id, first + 1)
+    filling = _remap_messages(changes, bundle_id, first + 1, first_table)
     return _steps(xids, bundle_id, first, filling, _RemapRules(changes))
 
 
@@ -256,36 +315,43 @@ _REMAP_FIELDS: dict[str, tuple[str, int]] = {
     "bundle": (">u4", HEADER.size + 8),
     "inner_xid": (">u4", _IN_BUNDLE + 4),
     "cookie": (">u8", _IN_BUNDLE + 8),
+    "table": ("u1", _IN_BUNDLE + 24),
     "metadata": (">u8", _IN_BUNDLE + 56),
     "queue": (">u4", _IN_BUNDLE + 84),
-    "pcp": ("u1", _IN_BUNDLE + 104),
-    "port": (">u4", _IN_BUNDLE + 116),
 }
 """Fields in which two messages that modify a map rule differ: (type, offset in bytes)."""
+_TAGGED_FIELDS = {"pcp": ("u1", _IN_BUNDLE + 104), "port": (">u4", _IN_BUNDLE + 116)}
+_UNTAGGED_FIELDS = {"port": (">u4", _IN_BUNDLE + 92)}
+"""More such fields, of rules with and without a priority tag."""
 
 
 @cache
-def _remap_template() -> tuple[bytes, np.dtype[np.void]]:
-    template = _bundle_add(0, _flow_mod(ofp.OFPFC_MODIFY_STRICT, map_rule(0, 0, 0), 0), 0)
+def _remap_template(priority_tags: bool) -> tuple[bytes, np.dtype[np.void]]:
+    rule = map_rule(0, 0, 0, priority_tag=priority_tags)
+    template = _bundle_add(0, _flow_mod(ofp.OFPFC_MODIFY_STRICT, rule, 0), 0)
+    fields = _REMAP_FIELDS | (_TAGGED_FIELDS if priority_tags else _UNTAGGED_FIELDS)
     row = np.dtype(
         {
-            "names": list(_REMAP_FIELDS),
-            "formats": [form for form, _ in _REMAP_FIELDS.values()],
-            "offsets": [offset for _, offset in _REMAP_FIELDS.values()],
+            "names": list(fields),
+            "formats": [form for form, _ in fields.values()],
+            "offsets": [offset for _, offset in fields.values()],
             "itemsize": len(template),
         }
     )
     return template, row
 
 
-def _remap_messages(changes: Remap, bundle_id: int, first_xid: int) -> bytes:
-    template, row = _remap_template()
+def _remap_messages(changes: Remap, bundle_id: int, first_xid: int, first_table: int) -> bytes:
+    template, row = _remap_template(changes.priority_tags)
     data = bytearray(template * len(changes))
     rows: npt.NDArray[np.void] = np.frombuffer(data, row)
     rows["xid"] = rows["inner_xid"] = np.arange(first_xid, first_xid + len(changes))
     rows["bundle"] = bundle_id
+    rows["table"] = first_table + Table.MAP
     rows["cookie"] = cookie(Table.MAP, 0, 0) | changes.ports << 16 | changes.codes
     rows["metadata"] = changes.codes << 16 | changes.ports
-    rows["queue"] = rows["pcp"] = changes.queues
+    rows["queue"] = changes.queues
+    if changes.priority_tags:
+        rows["pcp"] = changes.queues
     rows["port"] = changes.ports
     return bytes(data)

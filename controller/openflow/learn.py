@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The action `learn` with a limit, by which a switch counts the flows of a port one by one.
+"""The action `learn` with a limit, by which a switch counts the flows of a port one by one, and remembers its hosts.
 
 An Open vSwitch extension that os-ken does not know: struct nx_action_learn2 in lib/ofp-actions.c
 of Open vSwitch 2.8. It has a list of specifications, each of which copies a constant or a field of
@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import struct
 
-from controller.cookies import cookie, cookie_port
+from controller.cookies import cookie, cookie_port, cookie_table
 from controller.openflow.entries import FlowEntry
-from controller.pipeline import FAMILIES, Table
-from controller.rules import LearnFlow
+from controller.rules import LearnFlow, LearnHost, Source
+from controller.tables import FAMILIES, Table
 
 NXAST_LEARN2 = 45
 MAX_LEARNED = 64
 """Rules that one port learns at most: flows × tags."""
-_HARD_TIMEOUT_S = 2
+MAX_LEARNED_HOSTS = 1024
+"""Senders that one port remembers at most. An address counts apart from the MAC address."""
+_FLOW_TIMEOUT_S = 2
 """A learned rule expires this long after the flow's last packet.
 
 Each packet learns the rule again, and Open vSwitch then restarts the hard timeout.
 """
+HOST_TIMEOUT_S = 300
+"""The same of a sender, as in a bridge (IEEE 802.1Q, 8.8.3)."""
 _LEARN = struct.Struct("!HHHQHBxHHIHxx")
 _FROM_FIELD = struct.Struct("!HIHIH")
 _CONSTANT_16 = struct.Struct("!HHIH")
@@ -34,7 +38,9 @@ def _nxm(vendor: int, field: int, size_bytes: int) -> int:
     return vendor << 16 | field << 9 | size_bytes
 
 
-_IN_PORT, _ETH_TYPE = _nxm(0, 0, 2), _nxm(0, 3, 2)
+_ARP = 0x0806
+_IN_PORT, _ETH_SRC, _ETH_TYPE = _nxm(0, 0, 2), _nxm(0, 2, 6), _nxm(0, 3, 2)
+_ARP_SENDER = _nxm(0, 16, 4)
 _IP_TOS, _IP_PROTO = _nxm(0, 5, 1), _nxm(0, 6, 1)
 _ADDRESSES = ((_nxm(0, 7, 4), _nxm(0, 8, 4)), (_nxm(1, 19, 16), _nxm(1, 20, 16)))
 """Source and destination, of IPv4 and of IPv6."""
@@ -42,17 +48,34 @@ _L4_PORTS = {6: (_nxm(0, 9, 2), _nxm(0, 10, 2)), 17: (_nxm(0, 11, 2), _nxm(0, 12
 """Source and destination, of TCP and of UDP."""
 
 
-def learn_body(flow: LearnFlow) -> bytes:
+def learn_body(learns: LearnFlow | LearnHost) -> bytes:
     """Return the action after its subtype, padded to a multiple of eight bytes."""
-    number = cookie(Table.WITNESS, flow.port)
-    head = _LEARN.pack(0, _HARD_TIMEOUT_S, 1, number, 0, Table.WITNESS, 0, 0, MAX_LEARNED, 0)
-    constants = _constant(FAMILIES[flow.family], 16, _ETH_TYPE) + _constant(flow.protocol, 8, _IP_PROTO)
-    copied = b"".join(_FROM_FIELD.pack(bits, field, 0, field, 0) for field, bits in _copied(flow))
-    body = head + constants + copied
+    if isinstance(learns, LearnHost):
+        table, timeout_s, limit = Table.HOSTS, HOST_TIMEOUT_S, MAX_LEARNED_HOSTS
+        constants, copied = _host_fields(learns.source)
+    else:
+        table, timeout_s, limit = Table.WITNESS, _FLOW_TIMEOUT_S, MAX_LEARNED
+        constants = _constant(FAMILIES[learns.family], 16, _ETH_TYPE)
+        constants += _constant(learns.protocol, 8, _IP_PROTO)
+        copied = _flow_fields(learns)
+    number = cookie(table, learns.port)
+    head = _LEARN.pack(0, timeout_s, 1, number, 0, learns.first_table + table, 0, 0, limit, 0)
+    body = head + constants + b"".join(_FROM_FIELD.pack(bits, field, 0, field, 0) for field, bits in copied)
     return body + bytes(-(len(body) + 2) % 8)
 
 
-def _copied(flow: LearnFlow) -> list[tuple[int, int]]:
+def _host_fields(source: Source) -> tuple[bytes, list[tuple[int, int]]]:
+    """Return the constants of a learned host's rule, and the fields that it copies."""
+    sender = [(_IN_PORT, 16), (_ETH_SRC, 48)]
+    match source:
+        case Source.ARP:
+            return _constant(_ARP, 16, _ETH_TYPE), [*sender, (_ARP_SENDER, 32)]
+        case Source.NEIGHBOUR:
+            return _constant(FAMILIES[1], 16, _ETH_TYPE), [*sender, (_ADDRESSES[1][0], 128)]
+    return b"", sender
+
+
+def _flow_fields(flow: LearnFlow) -> list[tuple[int, int]]:
     """Return the fields (and their bits) that a learned rule copies from the packet."""
     addresses = _ADDRESSES[flow.family]
     # Open vSwitch cannot learn a match on OXM's six DSCP bits. It can on the type of service,
@@ -69,17 +92,26 @@ def _constant(value: int, bits: int, field: int) -> bytes:
     return _CONSTANT_16.pack(_IS_CONSTANT | bits, value, field, 0)
 
 
-def read_learn(body: bytes) -> LearnFlow | None:
+def read_learn(body: bytes) -> LearnFlow | LearnHost | None:
     """Return the action that `learn_body` has written as these bytes; None for any other body."""
     if len(body) < _LEARN.size:
         return None
-    port = cookie_port(_LEARN.unpack_from(body)[3])
-    possible = (LearnFlow(port, family, protocol) for family in (0, 1) for protocol in _L4_PORTS)
-    return next((flow for flow in possible if learn_body(flow) == body), None)
+    _, _, _, number, _, table, *_ = _LEARN.unpack_from(body)
+    port, first_table = cookie_port(number), table - cookie_table(number)
+    if first_table < 0:
+        return None
+    flows = (LearnFlow(port, family, protocol, first_table) for family in (0, 1) for protocol in _L4_PORTS)
+    hosts = (LearnHost(port, source, first_table) for source in Source)
+    possible: tuple[LearnFlow | LearnHost, ...] = (*flows, *hosts)
+    return next((learns for learns in possible if learn_body(learns) == body), None)
 
 
 def is_learned(entry: FlowEntry) -> bool:
     """Whether the switch has learned this rule from one of Sluice's; it expires by itself."""
-    number = cookie(Table.WITNESS, cookie_port(entry.cookie))
-    timeouts = (0, _HARD_TIMEOUT_S)
-    return entry.table == Table.WITNESS and entry.cookie == number and entry.timeouts == timeouts
+    table = cookie_table(entry.cookie)
+    if table not in _TIMEOUTS or entry.cookie != cookie(table, cookie_port(entry.cookie)):
+        return False
+    return entry.timeouts == (0, _TIMEOUTS[table])
+
+
+_TIMEOUTS: dict[int, int] = {Table.WITNESS: _FLOW_TIMEOUT_S, Table.HOSTS: HOST_TIMEOUT_S}

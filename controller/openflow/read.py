@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from controller.openflow.change import CACHED_BODIES, ETHERTYPE_VLAN
+from controller.forwarding import GROUP_SPACE, MAX_GROUPS
+from controller.openflow.change import CACHED_BODIES, ETHERTYPE_VLAN, shifted, shifted_group
 from controller.openflow.entries import (
     FLOW_FIXED_BYTES,
     FlowEntry,
@@ -42,20 +43,30 @@ from controller.rules import (
     SwitchRules,
     ToGroup,
 )
+from controller.tables import Table
 
 _FOREIGN_COOKIE = -1
 """Replaces the cookie of a rule that expires. It differs from every cookie of Sluice, so the rule
 is replaced."""
 
 
-def read_rules(flow_body: bytes, group_body: bytes) -> SwitchRules:
+def read_rules(flow_body: bytes, group_body: bytes, first_table: int = 0) -> SwitchRules:
     """Return what a switch holds, from its replies to `rules_request`. Raises ProtocolViolation.
 
-    Rules that the switch has learned itself are left out.
+    Rules that the switch has learned itself are left out. If the pipeline does not begin at table 0, the rest of the
+    switch belongs to others, and their rules and groups are left out, too.
     """
     groups = (parser.OFPGroupDescStats.parser(group_body, at) for at in group_entry_offsets(group_body))
     entries = (entry for entry in flow_entries(flow_body) if not is_learned(entry))
-    return SwitchRules(tuple(map(_read_group, groups)), tuple(map(_read_rule, entries)))
+    if not first_table:
+        return SwitchRules(tuple(map(_read_group, groups)), tuple(map(_read_rule, entries)))
+    tables = range(first_table, first_table + len(Table))
+    rules = (_read_rule(entry) for entry in entries if entry.table in tables)
+    ours = (group for group in groups if group.group_id - GROUP_SPACE in range(MAX_GROUPS))
+    return SwitchRules(
+        tuple(shifted_group(_read_group(group), -first_table) for group in ours),
+        tuple(shifted(rule, -first_table) for rule in rules),
+    )
 
 
 def _read_rule(entry: FlowEntry) -> FlowRule:

@@ -19,8 +19,8 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from controller.cookies import COOKIE_TABLE_MASK, cookie
 from controller.openflow.frames import VERSION, MessageType, message
-from controller.pipeline import Table
 from controller.policing import LOW_TAGS
+from controller.tables import Table
 
 CODEC = ofproto_protocol.ProtocolDesc(version=VERSION)
 """The protocol version, as os-ken's message classes take it."""
@@ -95,28 +95,35 @@ def rules_request(xids: XidSource) -> Request:
     return _request(xids, (_groups(), "reading groups"), (_rules(), "reading rules"))
 
 
-def completed_request(xids: XidSource) -> Request:
+def completed_request(xids: XidSource, first_table: int = 0) -> Request:
     """Request the counters of completed flows."""
-    return _request(xids, (_counters(Table.COMPLETED), "reading the counters of completed flows"))
+    return _request(
+        xids, (_counters(Table.COMPLETED, first_table), "reading the counters of completed flows")
+    )
 
 
-def carried_request(xids: XidSource) -> Request:
+def carried_request(xids: XidSource, first_table: int = 0) -> Request:
     """Request the counters of packets and bytes by egress port and tag."""
-    return _request(xids, (_counters(Table.MAP), "reading the counters by tag"))
+    return _request(xids, (_counters(Table.MAP, first_table), "reading the counters by tag"))
 
 
-def ingress_request(xids: XidSource, *, all_tags: bool) -> Request:
+def ingress_request(xids: XidSource, first_table: int = 0, *, all_tags: bool) -> Request:
     """Request the counters of packets and bytes by ingress port and tag.
 
     `all_tags`: of all tags, or only of those below LOW_TAGS.
     """
-    template = _counters(Table.INGRESS) if all_tags else _low_tags()
+    template = _counters(Table.INGRESS, first_table) if all_tags else _low_tags(first_table)
     return _request(xids, (template, "reading the counters at the ingress"))
 
 
-def learned_request(xids: XidSource) -> Request:
+def learned_request(xids: XidSource, first_table: int = 0) -> Request:
     """Request the counters of the flows of watched ports."""
-    return _request(xids, (_counters(Table.WITNESS), "reading the counters of flows"))
+    return _request(xids, (_counters(Table.WITNESS, first_table), "reading the counters of flows"))
+
+
+def hosts_request(xids: XidSource, first_table: int = 0) -> Request:
+    """Request the hosts that the switch remembers."""
+    return _request(xids, (_counters(Table.HOSTS, first_table), "reading the hosts behind the ports"))
 
 
 def queues_request(xids: XidSource) -> Request:
@@ -143,14 +150,14 @@ def _rules() -> bytes:
 
 
 @cache
-def _counters(table: Table) -> bytes:
-    return _flow_stats_request(table, cookie(table), COOKIE_TABLE_MASK)
+def _counters(table: Table, first_table: int) -> bytes:
+    return _flow_stats_request(first_table + table, cookie(table), COOKIE_TABLE_MASK)
 
 
 @cache
-def _low_tags() -> bytes:
+def _low_tags(first_table: int) -> bytes:
     mask = COOKIE_TABLE_MASK | 0xFF & ~(LOW_TAGS - 1)
-    return _flow_stats_request(Table.INGRESS, cookie(Table.INGRESS, 0, 0), mask)
+    return _flow_stats_request(first_table + Table.INGRESS, cookie(Table.INGRESS, 0, 0), mask)
 
 
 @cache

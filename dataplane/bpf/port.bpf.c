@@ -96,14 +96,18 @@ static __always_inline int outer_vlan_tci(struct __sk_buff *skb)
 	return bpf_ntohs(tci);
 }
 
-/* Return the queue that the rule chose, and take the priority tag off. */
+/*
+ * Return the queue that the rule chose, and take the priority tag off. Without a tag, the kernel
+ * datapath has obeyed the rule's set_queue: the packet's priority is the queue's class already.
+ */
 static __always_inline __u32 take_queue(struct __sk_buff *skb)
 {
 	int tci = outer_vlan_tci(skb);
+	__u32 queue = skb->priority - (HTB_MAJOR | 1);
 
-	if (tci < 0 || (tci & VLAN_VID_MASK) || bpf_skb_vlan_pop(skb))
-		return 0;
-	return (__u32)tci >> VLAN_PCP_SHIFT & (PORT_QUEUES - 1);
+	if (tci >= 0 && !(tci & VLAN_VID_MASK) && !bpf_skb_vlan_pop(skb))
+		return (__u32)tci >> VLAN_PCP_SHIFT & (PORT_QUEUES - 1);
+	return queue < PORT_QUEUES ? queue : 0;
 }
 
 /*

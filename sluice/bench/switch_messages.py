@@ -12,8 +12,8 @@ import numpy.typing as npt
 from controller import openflow
 from controller.cookies import cookie, cookie_code, cookie_port
 from controller.openflow import VERSION, MessageType, StatsType
-from controller.pipeline import Table
 from controller.rules import FlowRule, MatchValue, SwitchRules
+from controller.tables import Table
 
 _PART_BYTES = 60_000
 

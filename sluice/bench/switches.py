@@ -26,8 +26,9 @@ import numpy.typing as npt
 from controller import openflow
 from controller.cookies import cookie_code
 from controller.openflow import Frame, Framer, MessageType, StatsType
-from controller.pipeline import Table, switch_rules
+from controller.pipeline import switch_rules
 from controller.policing import LOW_TAGS
+from controller.tables import Table
 from policy import tags
 from policy.desired import Policy
 from policy.framing import HEADER_BYTES, MSS_BYTES

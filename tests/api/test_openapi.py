@@ -26,16 +26,19 @@ EXAMPLES = 20
 
 
 def configuration() -> schemathesis.Config:
-    """Return all checks, with one rule that JSON Schema cannot express: thresholds increase, one
-    fewer than the queues.
+    """Return all checks, with the rules that JSON Schema cannot express: thresholds increase, one
+    fewer than the queues; names in a description of the network are unique, and links name each other.
 
-    So only there a policy that the schema allows may be refused with a 422.
+    So only there a document that the schema allows may be refused with a 422.
     """
     accepted = {"positive_data_acceptance": {"expected-statuses": ["2xx", "422"]}}
     return schemathesis.Config.from_dict(
         {
             "auth": {"openapi": {"bearer": {"bearer": TOKEN}}},
-            "operations": [{"include-path": "/api/v1/policy", "include-method": "PUT", "checks": accepted}],
+            "operations": [
+                {"include-path": f"/api/v1/{path}", "include-method": method, "checks": accepted}
+                for path, method in (("policy", "PUT"), ("network", "PUT"), ("network/check", "POST"))
+            ],
         }
     )
 

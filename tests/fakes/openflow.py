@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from controller.cookies import cookie
 from controller.openflow import Frame, Framer, MessageType, rule_body
-from controller.pipeline import Table
 from controller.rules import FlowRule, MatchValue
+from controller.tables import Table
 
 BUNDLE_CONTROL, BUNDLE_ADD = 2300, 2301
 """ONF's experimenter types."""

@@ -58,7 +58,8 @@ class Sent:
 
     port: int
     queue: int
-    pcp: int
+    pcp: int | None
+    """None without an 802.1p tag."""
 
 
 @dataclass
@@ -188,7 +189,6 @@ class FakeSwitch:
             case Resubmit(table):
                 self._table(table, walk)
             case Output(port) if port != walk.packet.in_port:
-                assert walk.pcp is not None
                 walk.sent.append(Sent(port, walk.queue, walk.pcp))
             case ToGroup(number):
                 self._group(self.groups[number], walk)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from controller.cookies import cookie
-from controller.pipeline import Table
+from controller.tables import Table
 from policy import tags
 from runtime.process import stop
 from runtime.wait import wait_until

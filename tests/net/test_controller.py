@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from controller.cookies import cookie, cookie_table
-from controller.pipeline import Table
+from controller.tables import Table
 from policy import tags
 from policy.desired import Policy
 from policy.graph import Topology

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from controller.pipeline import Table
+from controller.tables import Table
 from policy.records import FINISHED
 from policy.scenario import scheduled_flows
 from policy.schedule import ScheduledFlow

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from controller.pipeline import PIPELINE
+from controller.tables import PIPELINE
 from policy import tags
 from policy.units import format_bytes
 from tools.reference.markdown import code, page, table

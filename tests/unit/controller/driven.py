@@ -20,9 +20,10 @@ from controller.operations import (
     PollLearned,
     ReadRules,
 )
-from controller.pipeline import Table, switch_rules
+from controller.pipeline import switch_rules
 from controller.port_settings import ThresholdsInForce
 from controller.state import MS, Desired, SwitchState
+from controller.tables import Table
 from policy import tags
 from policy.desired import Policy
 from policy.graph import Topology

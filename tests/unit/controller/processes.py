@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.openflow import Frame, MessageType, StatsType
-from controller.pipeline import Table
+from controller.tables import Table
 from policy.desired import Policy
 from policy.graph import Topology
 from runtime.process import spawn, stop

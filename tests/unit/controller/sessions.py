@@ -58,6 +58,9 @@ class RecordingListener:
     def queues_counted(self, state: SwitchState, counts: Mapping[int, QueueCounts]) -> None:
         pass
 
+    def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None:
+        pass
+
     def hosts_judged(self, state: SwitchState, verdicts: list[Verdict]) -> None:
         pass
 

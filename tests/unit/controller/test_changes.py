@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.changes import diff, remap, treatment_changes
-from controller.pipeline import Table, map_rule, switch_rules
+from controller.pipeline import map_rule, switch_rules
 from controller.rules import FlowRule, Foreign, GroupKind, GroupRule, SwitchRules
+from controller.tables import Table
 from policy import tags
 from policy.graph import Topology
 from policy.queue_map import QueueMap

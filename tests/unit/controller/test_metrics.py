@@ -7,9 +7,9 @@ from controller.cookies import cookie
 from controller.metrics import ControllerMetrics, SwitchMetrics
 from controller.openflow import StatsType
 from controller.operations import Change, Operation, PollCompleted, PollLearned, PollQueues
-from controller.pipeline import Table
 from controller.rules import MatchValue
 from controller.state import MS, Desired
+from controller.tables import Table
 from policy.desired import Policy
 from store.totals import ENTRIES_DECODED, LOOP_SECONDS, RULES_CHANGED, SUM, VALUE, bound_text
 from tests.fakes.openflow import flow_entry, learned_entry

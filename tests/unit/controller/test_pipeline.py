@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controller import cookies
 from controller.cookies import COOKIE_TABLE_MASK, NOT_IP, cookie
-from controller.pipeline import PIPELINE, Table, switch_rules
-from controller.rules import SwitchRules
+from controller.pipeline import switch_rules
+from controller.rules import LearnHost, Source, SwitchRules
+from controller.tables import CONTROLLER, NORMAL, PIPELINE, Table
 from policy import tags
-from policy.graph import Topology
+from policy.graph import Port, Topology, Unknown
 from policy.queue_map import QueueMap
 from policy.queue_rules import mlfq_map
+from policy.sanctions import Treatment
 from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet, Sent
 from tests.unit.controller.networks import leaf_spine, single
 
@@ -154,7 +158,7 @@ def test_cookies_are_unique_and_identify_what_is_counted() -> None:
 
 def test_a_rule_matches_only_fields_of_its_table() -> None:
     said = {spec.table: set(spec.match) for spec in PIPELINE}
-    for rule in rules_of(leaf_spine(), "s1").flows:
+    for rule in (*rules_of(leaf_spine(), "s1").flows, *rules_of(existing(), "s1").flows):
         assert {name for name, _ in rule.match} <= said[Table(rule.table)]
 
 
@@ -169,3 +173,64 @@ def test_the_number_of_rules_is_ports_times_tags() -> None:
 
 def test_not_ip_is_no_tag() -> None:
     assert NOT_IP not in range(tags.TAG_COUNT)
+
+
+# ── Networks that Sluice did not make ──────────────────────────────────────────────────────────
+
+
+def existing(unknown: Unknown = Unknown.FLOOD) -> Topology:
+    """Two racks whose switches learn hosts; the last port of s1 is an uplink."""
+    network = leaf_spine(leaves=2, spines=1)
+    uplink = Port("s1", 9, "", 0, 10**9, edge=True, uplink=True)
+    return replace(network, ports=(*network.ports, uplink), learns=True, unknown=unknown)
+
+
+STRANGER = "02:00:00:00:00:99"
+
+
+@pytest.mark.parametrize("dscp", [0, 1, 61])
+def test_an_unknown_destination_is_flooded_in_the_queue_of_its_tag(dscp: int) -> None:
+    switch = FakeSwitch(rules_of(existing(), "s1"))
+    queue = MAP_AT_10KB[dscp]
+    assert switch.send(Packet(1, STRANGER, dscp=dscp)) == [Sent(port, queue, queue) for port in (2, 3, 9)]
+
+
+def test_an_unknown_destination_follows_the_switch_s_own_forwarding() -> None:
+    switch = FakeSwitch(rules_of(existing(Unknown.NORMAL), "s1"))
+    assert [sent.port for sent in switch.send(Packet(1, STRANGER))] == [NORMAL]
+
+
+@pytest.mark.parametrize("dscp", [0, 1, 56])
+def test_tags_from_an_uplink_mean_nothing(dscp: int) -> None:
+    topology = existing()
+    switch = FakeSwitch(rules_of(topology, "s1"))
+    untagged = MAP_AT_10KB[tags.UNTAGGED]
+    assert switch.send(Packet(9, mac(topology, "h1"), dscp=dscp)) == [Sent(1, untagged, untagged)]
+
+
+def test_every_edge_port_learns_its_senders() -> None:
+    rules = [rule for rule in rules_of(existing(), "s1").flows if rule.table == Table.CONDUCT]
+    learned = {action for rule in rules for action in rule.actions if isinstance(action, LearnHost)}
+    assert learned == {LearnHost(port, source) for port in (1, 2, 9) for source in Source}
+    watched = switch_rules(existing(), "s1", {}, {1: Treatment.DEMOTED}).flows
+    of_port_1 = [r for r in watched if r.table == Table.CONDUCT and ("in_port", 1) in r.match]
+    assert all(LearnHost(1, Source.ETHERNET) in rule.actions for rule in of_port_1)
+
+
+def test_lldp_goes_to_the_controller_and_nowhere_else() -> None:
+    switch = FakeSwitch(rules_of(existing(), "s1"))
+    assert [sent.port for sent in switch.send(Packet(1, "01:80:c2:00:00:0e", 0x88CC))] == [CONTROLLER]
+
+
+def test_the_kernel_datapath_needs_no_priority_tag() -> None:
+    topology = existing()
+    plain = tuple(replace(s, priority_tags=False) for s in topology.switches)
+    switch = FakeSwitch(rules_of(replace(topology, switches=plain), "s1"))
+    assert switch.send(Packet(2, mac(topology, "h1"), dscp=61)) == [Sent(1, MAP_AT_10KB[61], None)]
+
+
+def test_where_the_policy_does_not_act_no_queue_is_chosen() -> None:
+    topology = existing()
+    switch = FakeSwitch(switch_rules(topology, "s1", {1: None, 2: MAP_AT_10KB}))
+    assert switch.send(Packet(2, mac(topology, "h1"), dscp=61)) == [Sent(1, 0, None)]
+    assert switch.send(Packet(1, mac(topology, "h2"), dscp=61)) == [Sent(2, 1, 1)]

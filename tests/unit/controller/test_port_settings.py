@@ -16,7 +16,10 @@ SMALL, MIDDLE, LARGE = tags.EDGES_BYTES[4], tags.EDGES_BYTES[8], tags.EDGES_BYTE
 @pytest.fixture
 def settings() -> PortSettings:
     """Ports 1 to 3 with desired thresholds of version 1, and nothing in force."""
-    return PortSettings(single().ports_of["s1"], POLICY, 1, [[MIDDLE]] * 3)
+    return PortSettings(single().ports_of["s1"], POLICY, 1, [[MIDDLE]] * 3, ALL)
+
+
+ALL = frozenset({"s1:1", "s1:2", "s1:3"})
 
 
 def come_to_rest(settings: PortSettings) -> None:
@@ -90,7 +93,7 @@ def test_a_port_that_moves_before_the_first_change_is_applied_differs_after_it(
 
 def test_adopt__another_version_is_applied_even_if_no_rule_changes(settings: PortSettings) -> None:
     come_to_rest(settings)
-    settings.adopt(POLICY, 2)
+    settings.adopt(POLICY, 2, ALL)
     for row, thresholds in enumerate(settings.desired_thresholds):
         settings.want(row, thresholds)
     assert (settings.version, settings.outdated) == (1, True)

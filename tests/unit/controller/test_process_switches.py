@@ -11,7 +11,7 @@ import pytest
 
 from controller.cookies import cookie
 from controller.openflow import Frame, MessageType, message
-from controller.pipeline import Table
+from controller.tables import Table
 from policy import tags
 from runtime.wait import wait_until
 from store import observed

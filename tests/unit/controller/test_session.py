@@ -14,12 +14,12 @@ from controller.openflow import (
     StatsReply,
     StatsType,
 )
-from controller.pipeline import Table
-from controller.session import OPERATION_LIMIT_NS
+from controller.session import OPERATION_LIMIT_NS, Session
 from controller.state import MS
+from controller.tables import Table
 from policy.desired import Policy
 from tests.fakes.openflow import flow_entry
-from tests.unit.controller.sessions import MASTER, PlayedSession
+from tests.unit.controller.sessions import GENERATION, MASTER, PlayedSession
 
 SLAVE = 3
 EXPERIMENTER, BARRIER = MessageType.EXPERIMENTER, MessageType.BARRIER_REQUEST
@@ -39,7 +39,7 @@ def test_a_session_reads_fills_commits_and_then_reports_the_version(played: Play
     assert len(filled) > 300
     played.barrier()
     assert played.listener.news == []
-    played.take(BundleReply(1, committed=True))
+    played.take(BundleReply(played.session._bundle_id, committed=True))
     played.barrier()
     assert played.state.version == 3
     assert len(played.listener.news) == 3
@@ -223,3 +223,15 @@ def test_a_filled_bundle_is_not_committed_while_the_lease_is_in_doubt(played: Pl
     played.listener.leads = True
     played.session.advance(10 * OPERATION_LIMIT_NS)
     assert [frame.kind for frame in played.sent[2]] == [EXPERIMENTER, BARRIER]
+
+
+def test_a_second_session_of_a_connection_uses_other_bundles(played: PlayedSession) -> None:
+    """The switch may still hold a bundle that the first session has opened and not committed."""
+    played.become_master()
+    played.answer_read()
+    first = played.session._bundle_id
+    played.session = Session(played.connection, played.state, played.listener, GENERATION)
+    played.state.connected(0)
+    played.become_master()
+    played.answer_read()
+    assert played.session._bundle_id not in (0, first)

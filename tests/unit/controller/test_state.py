@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from controller.changes import Remap
 from controller.operations import Change, ReadRules
-from controller.rules import Output, SwitchRules
+from controller.rules import Output, PushVlan, SwitchRules
 from controller.state import RETRY_NS, Desired
+from controller.tables import Table
 from policy import tags
 from policy.desired import Policy
+from policy.graph import Host
 from tests.fakes.switch import IPV4, IPV6, FakeSwitch, Packet
 from tests.unit.controller.driven import KB, DrivenSwitch, as_changes, fresh, policy, port_counts
 from tests.unit.controller.networks import single
@@ -257,3 +259,60 @@ def test_after_any_sequence_of_changes_the_table_equals_a_fresh_install(data: st
     for dscp in range(64):
         for family in (IPV4, IPV6):
             assert len(driven.switch.send(replace(packet, dscp=dscp, eth_type=family))) == 1
+
+
+# ── Networks that Sluice did not make ──────────────────────────────────────────────────────────
+
+
+def test_another_host_changes_only_forwarding_rules() -> None:
+    topology = replace(single(), learns=True)
+    driven = DrivenSwitch(Desired(topology, 1, policy("pias")))
+    driven.settle()
+    visitor = Host("visitor", "02:00:00:00:00:99", "", "", port="s1:2")
+    driven.state.reroute(replace(topology, hosts=(*topology.hosts, visitor)))
+    driven.settle()
+    change = as_changes(driven.changes[-1])
+    assert [(rule.table, rule.match) for rule in change.add] == [(Table.FORWARD, (("eth_dst", visitor.mac),))]
+    assert len(change) == 1
+    assert driven.switch.send(Packet(1, visitor.mac))[0].port == 2
+
+
+def test_a_policy_that_only_watches_computes_thresholds_and_chooses_no_queue() -> None:
+    watching = policy(thresholds=["1000KB"], queues=2, acts_at=[])
+    driven = DrivenSwitch(Desired(single(), 1, watching))
+    driven.run(2_000, 1, lambda: 10 * KB)
+    assert driven.thresholds("s1:1") != (tags.snap_to_edge(1000 * KB),), "it still follows the traffic"
+    outputs = [
+        rule.actions for rule in driven.switch.flows.values() if rule.table == Table.MAP and rule.match
+    ]
+    assert all(actions == (Output(actions[-1].port),) for actions in outputs)  # type: ignore[union-attr]
+
+
+def test_a_canary_acts_at_its_ports_only_and_back() -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy("pias", acts_at=[])))
+    driven.settle()
+    before = dict(driven.switch.flows)
+    for version, ports in ((2, ["s1:2"]), (3, [])):
+        driven.desired = Desired(single(), version, policy("pias", acts_at=ports))
+        driven.state.want(driven.desired)
+        driven.settle()
+        acting = {Packet(1 if port != 1 else 2, f"02:00:00:00:00:0{port}", dscp=61) for port in (1, 2, 3)}
+        chosen = {s.port for packet in acting for s in driven.switch.send(packet) if s.queue}
+        assert chosen == ({2} if ports else set())
+    assert driven.switch.flows == before
+
+
+def test_only_ports_with_the_port_program_get_priority_tags() -> None:
+    topology = replace(single(), learns=True)
+    driven = DrivenSwitch(Desired(topology, 1, policy("pias"), programmed=frozenset({"s1:2"})))
+    driven.settle()
+    tagged = {rule.match for rule in driven.switch.flows.values() if PushVlan() in rule.actions}
+    ports = [int(value[0]) & 0xFFFF for ((_, value),) in tagged if isinstance(value, tuple)]
+    assert set(ports) == {2}
+
+
+def test_the_kernel_datapath_needs_no_port_program() -> None:
+    plain = tuple(replace(switch, priority_tags=False) for switch in single().switches)
+    topology = replace(single(), learns=True, switches=plain)
+    desired = Desired(topology, 1, policy("pias"), programmed=frozenset())
+    assert desired.acting_ports("s1") == {"s1:1", "s1:2", "s1:3"}

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from policy.graph import Port, Topology, host, switch
+from policy.graph import Host, Port, Topology, host, switch
 
 RATE = 100_000_000
 
@@ -50,3 +51,24 @@ def test_host__addresses_follow_from_the_index() -> None:
     assert host(300).ipv4 == "10.0.1.44"
     assert host(300).mac == "02:00:00:00:01:2c"
     assert host(300).interface == "h300-eth0"
+
+
+def test_paths_avoid_links_that_are_down(two_leaves: Topology) -> None:
+    down = ("s1:2", "s3:1")
+    ports = tuple(replace(port, up=port.id not in down) for port in two_leaves.ports)
+    network = replace(two_leaves, ports=ports)
+    assert [p.id for p in network.next_ports("s1", "h2")] == ["s1:3"]
+    assert 2 not in network.spanning_tree_ports()["s1"]
+
+
+def test_next_ports__none_without_a_path(two_leaves: Topology) -> None:
+    cut = replace(two_leaves, ports=tuple(replace(port, up=port.edge) for port in two_leaves.ports))
+    assert cut.next_ports("s1", "h2") == ()
+    assert cut.spanning_tree_ports() == {"s1": (1,), "s2": (1,), "s3": (), "s4": ()}
+
+
+def test_edge_port__of_hosts_behind_one_port(two_leaves: Topology) -> None:
+    behind = Host("vm", "02:00:00:00:99:01", "", "", port="s1:1")
+    network = replace(two_leaves, hosts=(*two_leaves.hosts, behind))
+    assert network.edge_port("vm").id == "s1:1"
+    assert [p.peer for p in network.next_ports("s2", "vm")] == ["s3", "s4"]

@@ -7,7 +7,7 @@
 /** @import { Snapshot, Topology, TopologyPort } from "./types.js" */
 
 import { element } from "./dom.js";
-import { HEIGHT, heat, layout, sideways, WIDTH } from "./pure/layout.js";
+import { HEIGHT, heat, hostLabels, layout, sideways, WIDTH } from "./pure/layout.js";
 import { portId } from "./pure/model.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -39,7 +39,7 @@ export class TopologyView {
    */
   draw({ topology, snapshot }, chosen) {
     if (!topology?.switches.length) return this.showEmpty();
-    const key = JSON.stringify(topology.ports);
+    const key = JSON.stringify([topology.ports, topology.hosts]);
     if (key !== this.key) this.build(topology);
     this.key = key;
     if (snapshot) this.update(snapshot, chosen);
@@ -60,7 +60,9 @@ export class TopologyView {
     const place = (name) => at.get(name) ?? { x: 0, y: 0 };
     const links = topology.ports.map((port) => this.link(port, place(port.switch), place(port.peer)));
     const switches = topology.switches.map(({ name }) => this.node("switch", name, place(name)));
-    const hosts = topology.hosts.map(({ name }) => this.node("host", name, place(name)));
+    const hosts = [...hostLabels(topology)].map(([name, label]) =>
+      this.node("host", name, place(name), label),
+    );
     const attributes = { role: "group", "aria-label": `${topology.kind} network` };
     const root = make("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, ...attributes });
     root.append(make("g", {}, ...links), make("g", {}, ...switches, ...hosts));
@@ -94,9 +96,10 @@ export class TopologyView {
    * @param {"switch" | "host"} kind
    * @param {string} name
    * @param {Point} at
+   * @param {string} [label]
    */
-  node(kind, name, { x, y }) {
-    const parts = kind === "switch" ? switchParts(name) : hostParts(name);
+  node(kind, name, { x, y }, label = name) {
+    const parts = kind === "switch" ? switchParts(label) : hostParts(label);
     const group = make("g", { class: kind, transform: `translate(${x} ${y})` }, ...parts);
     this.nodes.set(name, group);
     return group;

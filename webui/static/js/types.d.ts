@@ -70,7 +70,8 @@ export interface TopologyAnswer {
 export interface Topology {
   kind: string;
   parameters: Record<string, number | string>;
-  hosts: { name: string; mac: string; ipv4: string; ipv6: string }[];
+  /** `port` is empty if the port's `peer` names the host. */
+  hosts: { name: string; mac: string; ipv4: string; ipv6: string; port: string }[];
   switches: { name: string; dpid: number }[];
   ports: TopologyPort[];
 }
@@ -83,8 +84,10 @@ export interface TopologyPort {
   peer_port: number;
   rate_bps: number;
   delay_ns: number;
-  /** True if the peer is a host. */
+  /** True if the port leads to hosts. */
   edge: boolean;
+  /** Of the interface; empty if it follows from the number. */
+  name: string;
 }
 
 // ---- GET and PUT /api/v1/policy

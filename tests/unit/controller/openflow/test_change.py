@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_protocol
@@ -125,19 +126,20 @@ def group_mod(command: int, group: GroupRule) -> Any:
     return parser.OFPGroupMod(CODEC, command, int(group.kind), group.group, buckets)
 
 
+@pytest.mark.parametrize(("tagged", "first_table"), [(True, 0), (False, 0), (True, 10)])
 @given(
-    st.lists(
+    moves=st.lists(
         st.tuples(st.integers(1, 0xFF00), st.integers(0, tags.TAG_COUNT), st.integers(0, 7)),
         max_size=50,
     )
 )
 def test_remap_requests__are_byte_for_byte_the_modifications_one_by_one(
-    moves: list[tuple[int, int, int]],
+    tagged: bool, first_table: int, moves: list[tuple[int, int, int]]
 ) -> None:
     ports, codes, queues = np.asarray(moves, np.int64).reshape(-1, 3).T
-    one_by_one = Changes(modify=tuple(map_rule(*move) for move in moves))
-    written = remap_requests(Xids(), Remap(ports, codes, queues), 3)
-    assert [r.data for r in written] == [r.data for r in change_requests(Xids(), one_by_one, 3)]
+    one_by_one = Changes(modify=tuple(map_rule(*move, priority_tag=tagged) for move in moves))
+    written = remap_requests(Xids(), Remap(ports, codes, queues, tagged), 3, first_table)
+    assert [r.data for r in written] == [r.data for r in change_requests(Xids(), one_by_one, 3, first_table)]
     first_xid = written[0].first_xid
     assert [written[0].subject_of(first_xid + i) for i in range(1, len(moves) + 1)] == [
         str(rule) for rule in one_by_one.modify

@@ -19,8 +19,8 @@ from controller.openflow.counters import (
     queue_counts,
 )
 from controller.openflow.frames import ProtocolViolation
-from controller.pipeline import Table
 from controller.rules import MatchValue
+from controller.tables import Table
 from policy import tags
 from tests.fakes.openflow import flow_entry, learned_entry
 

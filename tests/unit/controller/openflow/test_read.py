@@ -6,10 +6,12 @@ import struct
 import pytest
 
 from controller.changes import diff
+from controller.conduct import conduct_rules
 from controller.cookies import cookie
 from controller.openflow import MessageType, change_requests, read_rules
-from controller.pipeline import Table, conduct_rules, switch_rules
+from controller.pipeline import switch_rules
 from controller.rules import Foreign, MatchValue, Output, SwitchRules
+from controller.tables import Table
 from policy.queue_rules import mlfq_map
 from policy.sanctions import Treatment
 from tests.fakes.openflow import (

@@ -18,8 +18,8 @@ from controller.openflow import (
     role_request,
     rules_request,
 )
-from controller.pipeline import Table
 from controller.policing import LOW_TAGS
+from controller.tables import Table
 from tests.fakes.openflow import Xids, frames
 
 

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 from rich.console import Console
@@ -16,39 +13,11 @@ from policy.desired import Policy
 from sluice import cli
 from sluice.commands.top import picture, snapshots
 from store.desired import put_policy
-from store.engine import open_store
 from store.sanctions import Sanction, put_sanction
 from tests.kit.clock import slow_clock
 from tests.web.synthetic import Network
-from webui.app import create_app
 from webui.documents import snapshot
 from webui.recent import RecentFlows
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_store(f"sqlite:///{tmp_path}/store.db")
-    yield engine
-    engine.dispose()
-
-
-class Quiet(WSGIRequestHandler):
-    def log_message(self, *arguments: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def url(engine: Engine) -> Iterator[str]:
-    """Run a web process as a thread. Yields its address."""
-    stopping = threading.Event()
-    server = make_server("127.0.0.1", 0, create_app(engine, "token", stopping), handler_class=Quiet)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    stopping.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def drawn(document: Mapping[str, Any]) -> str:

@@ -97,7 +97,7 @@ export function policyVersion(different = {}, name = "pias") {
  * @returns {Topology}
  */
 export function topology({ leaves = 2, spines = 1, hosts = 2 } = {}) {
-  const port = { peer_port: 0, rate_bps: 10_000_000, delay_ns: 0 };
+  const port = { peer_port: 0, rate_bps: 10_000_000, delay_ns: 0, name: "" };
   const ports = [];
   for (let leaf = 1; leaf <= leaves; leaf++) {
     for (let i = 1; i <= hosts; i++) {
@@ -113,7 +113,7 @@ export function topology({ leaves = 2, spines = 1, hosts = 2 } = {}) {
   return {
     kind: "leaf-spine",
     parameters: { leaves, spines },
-    hosts: counted(leaves * hosts).map((i) => ({ name: `h${i}`, mac: "", ipv4: "", ipv6: "" })),
+    hosts: counted(leaves * hosts).map((i) => ({ name: `h${i}`, mac: "", ipv4: "", ipv6: "", port: "" })),
     switches: counted(leaves + spines).map((i) => ({ name: `s${i}`, dpid: i })),
     ports,
   };

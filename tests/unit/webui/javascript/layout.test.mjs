@@ -2,7 +2,14 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { HEIGHT, heat, layout, sideways, WIDTH } from "../../../../webui/static/js/pure/layout.js";
+import {
+  HEIGHT,
+  heat,
+  hostLabels,
+  layout,
+  sideways,
+  WIDTH,
+} from "../../../../webui/static/js/pure/layout.js";
 import { topology } from "./documents.mjs";
 
 /**
@@ -66,4 +73,26 @@ test("heat: idle, warm, hot; loads beyond the ends count as the ends", () => {
   assert.match(heat(1), /link-hot\) 100%, var\(--link-warm/);
   assert.equal(heat(1.3), heat(1));
   assert.equal(heat(-1), heat(0));
+});
+
+test("hostLabels: the name of a host, as its port says it", () => {
+  assert.deepEqual(
+    [...hostLabels(topology({ leaves: 1, spines: 0, hosts: 2 }))],
+    [
+      ["h1", "h1"],
+      ["h2", "h2"],
+    ],
+  );
+});
+
+test("hostLabels: hosts that a switch has learned stand behind their port", () => {
+  const network = topology({ leaves: 1, spines: 0, hosts: 3 });
+  const learned = { mac: "", ipv6: "", port: "s1:1" };
+  network.hosts = [
+    { ...learned, name: "mac-0200", ipv4: "192.0.2.7" },
+    { ...learned, name: "web1", ipv4: "192.0.2.8" },
+    { ...learned, name: "db1", ipv4: "", port: "s1:2" },
+  ];
+  const labels = [...hostLabels(network).values()];
+  assert.deepEqual(labels, ["192.0.2.7 +1", "db1", network.ports[2]?.name || "h3"]);
 });

@@ -3,6 +3,8 @@
 
 /** @import { Topology } from "../types.js" */
 
+import { portId } from "./model.js";
+
 /** @typedef {{ x: number, y: number }} Point */
 
 export const WIDTH = 480;
@@ -11,6 +13,7 @@ const LEVELS = { spine: 40, leaf: 118, host: 200 };
 const LEVELS_WITHOUT_SPINES = { spine: 0, leaf: 72, host: 184 };
 const WIDEST_STEP = 64;
 const LEAF_GAP = 14;
+const LEARNED = "mac-";
 
 /**
  * The place of every node by name. Leaves are the switches with hosts; all others are spines above them.
@@ -29,6 +32,28 @@ export function layout(topology) {
     ...at,
     ...leaves.flatMap((leaf) => hang(hosts.get(leaf) ?? [], at.get(leaf)?.x ?? 0, room, levels.host)),
   ]);
+}
+
+/**
+ * What stands at the end of every edge port: the name by which `layout` places it, and its label. Several hosts behind
+ * one port share a node. A host that no one has named shows its address.
+ * @param {Topology} topology
+ * @returns {Map<string, string>}
+ */
+export function hostLabels(topology) {
+  /** @type {Map<string, string[]>} */
+  const behind = new Map();
+  for (const host of topology.hosts) {
+    const label = host.name.startsWith(LEARNED) && host.ipv4 ? host.ipv4 : host.name;
+    behind.set(host.port, [...(behind.get(host.port) ?? []), label]);
+  }
+  const edges = topology.ports.filter((port) => port.edge);
+  return new Map(
+    edges.map((port) => {
+      const [first, ...others] = behind.get(portId(port)) ?? [port.name || port.peer];
+      return [port.peer, others.length ? `${first} +${others.length}` : (first ?? port.peer)];
+    }),
+  );
 }
 
 /** @param {Topology} topology */

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the graph of a network that Sluice did not make: what the operator describes, and what switches report.
+
+    description ─┐
+    sightings ───┴─▶ realise ─▶ graph and findings ─▶ rows of the store
+
+Without a description, the network is described by what is seen. A topology that another program has put into the store,
+as the testbed does, stays as it is. Pure: the caller passes the time, sends the frames and writes the rows.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from controller.openflow import Neighbour, PortDescription, PortReason, PortStatus, announcement
+from policy.graph import Topology
+from policy.network import Network
+from policy.network_realised import Finding, Realisation, discovered, realise
+from policy.sightings import PortAt, SeenHost, SeenSwitch, Sightings
+
+S = 1_000_000_000
+ANNOUNCE_NS, FIRST_ANNOUNCE_NS = 5 * S, S // 4
+"""Between two LLDP frames of a port; the second one until its switch has settled."""
+LINK_LIFETIME_NS = 3 * ANNOUNCE_NS + S
+SETTLE_NS = S
+"""How long a new switch is asked for its links before Sluice forwards over it, if no one has described them."""
+PATIENCE_NS = 10 * S
+"""How long a new leader waits for the switches that it expects, before it takes them for missing."""
+
+
+class Kind(StrEnum):
+    """Where a managed topology comes from: the `kind` of its row."""
+
+    DECLARED = "declared"
+    DISCOVERED = "discovered"
+
+
+@dataclass(frozen=True)
+class News:
+    """What has changed since the last call."""
+
+    topology: Topology | None
+    """None if it is the same."""
+    sightings: Sightings
+    appeared: tuple[Finding, ...]
+    solved: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the operator says of the network."""
+
+    network: Network | None
+    """None if the network is not described."""
+    withdrawn: bool = False
+    """The operator has taken the description back: Sluice leaves all switches."""
+
+
+class NetworkKeeper:
+    """The network, as far as it is known."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+        self._network: Network | None = None
+        self._manages = False
+        self._switches: dict[int, SeenSwitch] = {}
+        self._described_ns: dict[int, int] = {}
+        """Datapath id → when the switch described its ports, or one of them."""
+        self._links: dict[PortAt, tuple[PortAt, int]] = {}
+        """Port → the port whose frames arrive there, and when the last one did."""
+        self._hosts: dict[SeenHost, int] = {}
+        """Host and its place → when it was first seen there."""
+        self._announce_ns: dict[int, int] = {}
+        """Datapath id → when its ports send their next frames."""
+        self._topology: Topology | None = None
+        self._findings: tuple[Finding, ...] = ()
+        self._dirty, self._began_ns = True, 0
+
+    @property
+    def manages(self) -> bool:
+        """Whether the graph follows from the description and the sightings."""
+        return self._manages
+
+    def adopt(self, description: Description, topology: Topology | None, now_ns: int) -> None:
+        """Take the description and the topology of the store."""
+        network = description.network
+        foreign = topology is not None and topology.kind not in tuple(Kind)
+        manages = network is not None or not (foreign or description.withdrawn)
+        if (network, manages) != (self._network, self._manages):
+            self._network, self._manages, self._topology = network, manages, topology
+            self._dirty, self._began_ns = True, now_ns
+
+    def wants(self, dpid: int) -> bool:
+        """Whether a switch that is not in the graph could become part of it."""
+        if self._network is None:
+            return self._manages
+        return dpid in {switch.dpid for switch in self._network.switch}
+
+    def first_table(self, dpid: int) -> int:
+        """Return the first table that Sluice uses at a switch."""
+        declared = self._network.switch if self._network is not None else ()
+        return next((switch.first_table for switch in declared if switch.dpid == dpid), 0)
+
+    # ── Sightings ───────────────────────────────────────────────────────────────────────────────
+
+    def described(self, dpid: int, description: PortDescription, now_ns: int) -> None:
+        """Take the ports of a switch that has connected."""
+        self._switches[dpid] = SeenSwitch(dpid, description.bridge, description.ports)
+        self._described_ns.setdefault(dpid, now_ns)
+        self._announce_ns[dpid] = now_ns
+        self._dirty = True
+
+    def port_changed(self, dpid: int, status: PortStatus, now_ns: int) -> None:
+        """Take a change of one port. What was seen behind a port that is down is forgotten."""
+        switch = self._switches.get(dpid)
+        if switch is None:
+            return
+        others = tuple(port for port in switch.ports if port.number != status.port.number)
+        gone = status.reason is PortReason.DELETE
+        ports = others if gone else (*others, status.port)
+        self._switches[dpid] = replace(switch, ports=tuple(sorted(ports, key=lambda port: port.number)))
+        if gone or not status.port.up:
+            self._forget_links(lambda at: at == (dpid, status.port.number))
+        if not gone:
+            self._described_ns[dpid] = (
+                now_ns  # without a description, the port's link must be looked for first
+            )
+        self._announce_ns[dpid] = now_ns
+        self._dirty = True
+
+    def neighbour(self, dpid: int, frame: Neighbour, now_ns: int) -> None:
+        """Take an LLDP frame that has arrived at a switch."""
+        if not self._manages or not frame.is_genuine(self._key):
+            return
+        at, source = (dpid, frame.arrived_at), (frame.dpid, frame.number)
+        before = self._links.get(at)
+        self._links[at] = (source, now_ns)
+        if before is None or before[0] != source:
+            self._dirty, self._announce_ns[dpid] = (
+                True,
+                now_ns,
+            )  # so that the other end learns of the link, too
+
+    def hosts_seen(self, dpid: int, hosts: Iterable[SeenHost], now_ns: int) -> None:
+        """Take the hosts that a switch remembers."""
+        found = {host: self._hosts.get(host, now_ns) for host in hosts}
+        elsewhere = {host: at_ns for host, at_ns in self._hosts.items() if host.at[0] != dpid}
+        if self._hosts != elsewhere | found:
+            self._hosts, self._dirty = elsewhere | found, True
+
+    def _forget_links(self, matches: Callable[[PortAt], bool]) -> None:
+        for at, (source, _) in list(self._links.items()):
+            if matches(at) or matches(source):
+                del self._links[at]
+                self._dirty = True
+
+    # ── LLDP ────────────────────────────────────────────────────────────────────────────────────
+
+    def announcements(self, dpid: int, now_ns: int) -> Iterator[bytes]:
+        """Yield the messages that make the ports of a switch send LLDP frames, if they are due."""
+        if not self._manages or dpid not in self._switches or now_ns < self._announce_ns[dpid]:
+            return
+        is_new = now_ns - self._described_ns[dpid] < SETTLE_NS
+        self._announce_ns[dpid] = now_ns + (FIRST_ANNOUNCE_NS if is_new else ANNOUNCE_NS)
+        for port in self._switches[dpid].ports:
+            if port.up:
+                yield announcement(self._key, dpid, port.number)
+
+    # ── The graph ───────────────────────────────────────────────────────────────────────────────
+
+    def news(self, now_ns: int) -> News | None:
+        """Return what has changed since the last call; None if nothing has."""
+        if not self._manages:
+            return None
+        self._forget_links(lambda at: at in self._links and now_ns - self._links[at][1] > LINK_LIFETIME_NS)
+        if not self._dirty or self._is_too_early(now_ns) or not (self._network or self._switches):
+            return None
+        self._dirty = False
+        sightings = self.sightings()
+        made = self._realised(sightings)
+        before, self._findings = self._findings, made.findings
+        changed = made.topology if made.topology != self._topology else None
+        self._topology = made.topology
+        return News(
+            changed,
+            sightings,
+            tuple(finding for finding in made.findings if finding not in before),
+            tuple(finding for finding in before if finding not in made.findings),
+        )
+
+    def _is_too_early(self, now_ns: int) -> bool:
+        """Whether links of new switches may be missing, or switches that connect again to a new leader."""
+        if self._network is None and any(now_ns - at < SETTLE_NS for at in self._described_ns.values()):
+            return True
+        if self._topology is None or now_ns - self._began_ns > PATIENCE_NS:
+            return False
+        known = self._topology.ports_of
+        return any(known[s.name] and s.dpid not in self._switches for s in self._topology.switches)
+
+    def sightings(self) -> Sightings:
+        """Return all that the switches have reported. A host counts where it appeared last."""
+        links = {at: source for at, (source, _) in self._links.items()}
+        in_order = sorted(self._hosts, key=lambda host: self._hosts[host])
+        return Sightings(dict(self._switches), links, {host.mac: host for host in in_order})
+
+    def _realised(self, sightings: Sightings) -> Realisation:
+        if self._network is not None:
+            made, kind = realise(self._network, sightings), Kind.DECLARED
+        else:
+            made, kind = realise(discovered(sightings), sightings), Kind.DISCOVERED
+        parameters = {"network": made.topology.kind}
+        return replace(made, topology=replace(made.topology, kind=str(kind), parameters=parameters))

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of the switch pipeline, and the metadata that goes from table to table.
+
+The pipeline's metadata carries the results of earlier tables: the egress port in bits 0–15, the
+tag in bits 16–23.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from controller.rules import Match, MatchValue
+
+
+class Table(IntEnum):
+    CONDUCT = 0
+    INGRESS = 1
+    FORWARD = 2
+    COMPLETED = 3
+    MAP = 4
+    WITNESS = 5
+    HOSTS = 6
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """One table as the documentation lists it."""
+
+    table: Table
+    match: tuple[str, ...]
+    """OpenFlow fields that its rules may match."""
+    purpose: str
+    miss: str
+    """What happens to a packet that no rule matches."""
+
+
+PIPELINE: tuple[TableSpec, ...] = (
+    TableSpec(
+        Table.CONDUCT,
+        ("in_port", "eth_type", "ip_proto", "icmpv6_type"),
+        "edge ports that are watched: learn flows, count them in witness; demoted ones: tag 61 into the packet;"
+        " networks that Sluice did not make: learn senders into hosts, LLDP to the controller",
+        "all others: ingress",
+    ),
+    TableSpec(
+        Table.INGRESS,
+        ("in_port", "eth_type", "ip_dscp"),
+        "edge port × tag: count; tag into metadata",
+        "not IP: forward",
+    ),
+    TableSpec(
+        Table.FORWARD,
+        ("eth_dst",),
+        "destination → egress port into metadata; equal-cost ports by select group; broadcast on the spanning tree",
+        "unknown destination: flood, the switch's own forwarding, or drop",
+    ),
+    TableSpec(
+        Table.COMPLETED,
+        ("metadata", "eth_type", "ip_proto", "tcp_flags"),
+        "egress port × tag: count FIN",
+        "not the end of a flow: map",
+    ),
+    TableSpec(
+        Table.MAP,
+        ("metadata",),
+        "egress port × tag → set_queue, 802.1p priority, output; only output where the policy does not act",
+        "port unknown: drop",
+    ),
+    TableSpec(
+        Table.WITNESS,
+        (),
+        "learned from packets: edge port × 5-tuple × tag: count",
+        "back to conduct",
+    ),
+    TableSpec(
+        Table.HOSTS,
+        (),
+        "learned from packets: edge port × sender",
+        "no packet comes here",
+    ),
+)
+
+FAMILIES = (0x0800, 0x86DD)
+"""EtherTypes of IPv4 and IPv6. A family is an index into this tuple."""
+TCP, UDP, ICMPV6 = 6, 17, 58
+CONTROLLER, NORMAL = 0xFFFFFFFD, 0xFFFFFFFA
+"""Reserved port numbers (1.3.5, section 4.5)."""
+
+
+# ── Metadata ───────────────────────────────────────────────────────────────────────────────────
+
+PORT_BITS = 16
+PORT_MASK = (1 << PORT_BITS) - 1
+CODE_MASK = 0xFF << PORT_BITS
+METADATA_BITS = 24
+
+
+def port_and_code(port: int, code: int) -> int:
+    return code << PORT_BITS | port
+
+
+def match_on(**values: MatchValue) -> Match:
+    return tuple(sorted(values.items()))

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the switches of a network report: their ports, the links between them, and the hosts behind their ports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
+
+PortAt: TypeAlias = tuple[int, int]
+"""(datapath id, OpenFlow port number)."""
+
+
+@dataclass(frozen=True)
+class SeenPort:
+    """A port as its switch describes it."""
+
+    number: int
+    name: str
+    rate_bps: int
+    """0 if the switch names no speed."""
+    up: bool
+
+
+@dataclass(frozen=True)
+class SeenSwitch:
+    """A switch that is connected, or was."""
+
+    dpid: int
+    name: str
+    """Name of its bridge; empty if unknown."""
+    ports: tuple[SeenPort, ...]
+
+    def port_named(self, name: str) -> SeenPort | None:
+        return next((port for port in self.ports if port.name == name), None)
+
+
+@dataclass(frozen=True)
+class SeenHost:
+    """An address that sends packets, and the port at which they enter the network."""
+
+    mac: str
+    at: PortAt
+    ipv4: str = ""
+    ipv6: str = ""
+
+
+@dataclass(frozen=True)
+class Sightings:
+    """All that the switches have reported."""
+
+    switches: Mapping[int, SeenSwitch] = field(default_factory=dict)
+    """By datapath id."""
+    links: Mapping[PortAt, PortAt] = field(default_factory=dict)
+    """Port → the port whose LLDP frames arrive there."""
+    hosts: Mapping[str, SeenHost] = field(default_factory=dict)
+    """By MAC address."""
+
+    def to_document(self) -> dict[str, Any]:
+        """JSON-ready form, the inverse of `from_document`."""
+        return {
+            "switches": [asdict(switch) for switch in self.switches.values()],
+            "links": [[*at, *to] for at, to in self.links.items()],
+            "hosts": [asdict(host) for host in self.hosts.values()],
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Sightings:
+        switches = (
+            SeenSwitch(s["dpid"], s["name"], tuple(SeenPort(**port) for port in s["ports"]))
+            for s in document["switches"]
+        )
+        hosts = (SeenHost(**{**host, "at": tuple(host["at"])}) for host in document["hosts"])
+        return cls(
+            {switch.dpid: switch for switch in switches},
+            {(a, b): (c, d) for a, b, c, d in document["links"]},
+            {host.mac: host for host in hosts},
+        )

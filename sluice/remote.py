@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The REST API of a running web process, for commands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from policy.errors import SluiceError
+from runtime.http_client import HttpClient, ServerAway
+from webui.auth import find_token
+
+
+def add_remote(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `Remote.of` reads."""
+    parser.add_argument(
+        "--url", default="http://127.0.0.1:8080", help="address of the web process (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="file with the token that a change needs"
+    )
+
+
+class Remote:
+    """A web process. All methods raise SluiceError if it refuses, and Away if it does not answer."""
+
+    class Away(SluiceError):
+        """No web process answers."""
+
+    def __init__(self, url: str, token_file: Path | None) -> None:
+        self._url, self._token_file = url, token_file
+        self._client = HttpClient(url, option="--url")
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> Remote:
+        return cls(arguments.url, arguments.token_file)
+
+    def get(self, path: str) -> dict[str, Any]:
+        return self._request("GET", path, None, {})
+
+    def post(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a document that changes nothing."""
+        return self._request("POST", path, document, {})
+
+    def change(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send a change, with the token."""
+        token, _ = find_token(self._token_file)
+        return self._request(method, path, document, {"Authorization": f"Bearer {token}"})
+
+    def _request(
+        self, method: str, path: str, document: Mapping[str, Any] | None, headers: Mapping[str, str]
+    ) -> dict[str, Any]:
+        body = None if document is None else json.dumps(document).encode()
+        try:
+            answer = self._client.request(method, f"/api/v1/{path}", body, headers)
+            found: dict[str, Any] = answer.json()
+        except ServerAway as away:
+            raise self.Away(
+                f"no Sluice answers at {self._url} ({away}): start a web process, or give --url"
+            ) from None
+        if not answer.ok:
+            error = found["error"]
+            where = f"{error['field']}: " if error["field"] else ""
+            raise SluiceError(f"{self._url} answers {answer.status}: {where}{error['problem']}")
+        return found

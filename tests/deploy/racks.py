@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two racks of the script `two-racks`, and the processes of Sluice in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from runtime.command import CommandFailed, run
+
+SCRIPT = Path(__file__).parent / "two-racks"
+ROOT = SCRIPT.parents[2]
+WEB = "192.0.2.100:8080"
+CONTROLLER = "tcp:192.0.2.100:6653"
+BRIDGES = {"rack1": "br-front", "rack2": "br-back"}
+ADDRESSES = {
+    "web1": "10.9.0.11",
+    "web2": "10.9.0.12",
+    "web3": "10.9.0.13",
+    "db1": "10.9.0.21",
+    "db2": "10.9.0.22",
+    "plain": "10.9.0.23",
+    "outside": "198.51.100.2",
+}
+TOKEN = "a-token-for-tests"
+
+
+class Racks:
+    """Two racks of Open vSwitch machines and servers, made by a script without Sluice."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def up(self) -> None:
+        run([str(SCRIPT), "up", str(self.folder)], timeout_s=60)
+
+    def down(self) -> None:
+        for name in list(self._processes):
+            self.stop(name)
+        run([str(SCRIPT), "down", str(self.folder)], timeout_s=60)
+
+    # ── Machines ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def inside(self, machine: str, argv: Sequence[str], timeout_s: float = 30) -> str:
+        """Run a program on a machine and return its output. Raises CommandFailed."""
+        return run(["ip", "netns", "exec", f"sr-{machine}", *argv], timeout_s=timeout_s)
+
+    def reaches(self, source: str, to: str) -> bool:
+        """Whether a ping comes back, at the third attempt at the latest."""
+        try:
+            self.inside(source, ["ping", "-c", "3", "-i", "0.2", "-W", "1", "-w", "3", ADDRESSES[to]])
+        except CommandFailed:
+            return False
+        return True
+
+    def vsctl(self, rack: str, *words: str) -> str:
+        return self.inside(rack, ["ovs-vsctl", f"--db=unix:{self.folder}/{rack}/db.sock", *words])
+
+    def flows(self, rack: str, match: str = "") -> list[str]:
+        """The rules of a rack's bridge, without counters and times."""
+        env = ["env", f"OVS_RUNDIR={self.folder}/{rack}"]
+        words = [
+            "ovs-ofctl",
+            "-O",
+            "OpenFlow13",
+            "--no-stats",
+            "dump-flows",
+            BRIDGES[rack],
+            *([match] if match else []),
+        ]
+        output = self.inside(rack, [*env, *words])
+        return [line.strip() for line in output.splitlines() if "actions=" in line]
+
+    def add_flow(self, rack: str, flow: str) -> None:
+        env = ["env", f"OVS_RUNDIR={self.folder}/{rack}"]
+        self.inside(rack, [*env, "ovs-ofctl", "-O", "OpenFlow13", "add-flow", BRIDGES[rack], flow])
+
+    def connect_switches(self) -> None:
+        for rack, bridge in BRIDGES.items():
+            self.vsctl(rack, "set-controller", bridge, CONTROLLER)
+
+    # ── Processes of Sluice ────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self, name: str, machine: str, *argv: str) -> None:
+        """Start a Python module on a machine, with its output in a file of the folder."""
+        env = os.environ | {"PYTHONPATH": str(ROOT)}
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                ["ip", "netns", "exec", f"sr-{machine}", sys.executable, "-m", *argv],
+                env=env,
+                stdout=log,
+                stderr=log,
+            )
+
+    def stop(self, name: str, how: int = signal.SIGTERM) -> None:
+        process = self._processes.pop(name)
+        process.send_signal(how)
+        process.wait(20)
+
+    def start_hub(self) -> None:
+        """Start the web process and the controller."""
+        (self.folder / "token").write_text(TOKEN)
+        self.start_web()
+        self.start_controller()
+
+    def start_web(self) -> None:
+        token = ["--token-file", str(self.folder / "token")]
+        self.start("web", "hub", "webui", "--store", self.store, "--listen", WEB, *token)
+
+    def start_controller(self) -> None:
+        self.start("controller", "hub", "controller", "--store", self.store, "--listen", "0.0.0.0:6653")
+
+    @property
+    def store(self) -> str:
+        return f"sqlite:///{self.folder}/store.db"
+
+    def network(self) -> dict[str, Any]:
+        """What the REST API says of the network; empty while the web process starts."""
+        try:
+            answer = self.inside("hub", ["curl", "-sS", f"http://{WEB}/api/v1/network"])
+        except CommandFailed:
+            return {}
+        document: dict[str, Any] = json.loads(answer)
+        return document
+
+    def problems(self) -> list[str]:
+        """What contradicts the description."""
+        found = self.network().get("findings", [])
+        return [f"{one['where']}: {one['problem']}" for one in found if one["is_error"]]
+
+    def sluice(self, *words: str) -> tuple[int, str]:
+        """Run `sluice COMMAND …` on the hub. Returns the exit code and the output."""
+        command, *rest = words
+        remote = ["--url", f"http://{WEB}", "--token-file", str(self.folder / "token")]
+        argv = ["ip", "netns", "exec", "sr-hub", sys.executable, "-m", "sluice", command, *remote, *rest]
+        done = subprocess.run(
+            argv,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "160"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr

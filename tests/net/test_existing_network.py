@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network that Sluice did not make: two racks with switches, servers and a gateway of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runtime.command import run
+from runtime.wait import wait_until
+from tests.deploy.racks import Racks
+
+HOSTS = ("web2", "db1", "plain", "outside")
+
+
+@pytest.fixture(scope="module")
+def racks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Racks]:
+    """Two racks whose switches have just been given to Sluice, and a description of them in `network.toml`."""
+    racks = Racks(tmp_path_factory.mktemp("racks"))
+    try:
+        racks.up()
+        racks.start_hub()
+        wait_until(racks.network, "the web process answers", timeout_s=30)
+        racks.connect_switches()
+        wait_until(
+            lambda: "nic-web1" in str(racks.network()["discovered"]),
+            "the switches are found",
+            timeout_s=30,
+        )
+        yield racks
+    finally:
+        racks.down()
+
+
+@pytest.fixture(scope="module")
+def described(racks: Racks) -> Path:
+    """The file that `discover` printed, put in force."""
+    wait_until(
+        lambda: all(racks.reaches("web1", host) for host in HOSTS), "traffic flows again", timeout_s=30
+    )
+    code, text = racks.sluice("network", "discover")
+    assert code == 0
+    file = racks.folder / "network.toml"
+    file.write_text(text)
+    assert racks.sluice("network", "apply", str(file))[0] == 0
+    return file
+
+
+def is_reported(racks: Racks, text: str) -> bool:
+    """Whether a contradiction begins with the text."""
+    return any(problem.startswith(text) for problem in racks.problems())
+
+
+def test_discovery__finds_the_link_and_reaches_everyone(racks: Racks) -> None:
+    text = racks.sluice("network", "discover")[1]
+    assert 'to = "br-back:tor2"' in text
+    wait_until(
+        lambda: all(racks.reaches("web1", host) for host in HOSTS), "traffic flows again", timeout_s=30
+    )
+    assert not racks.flows("rack1", "table=4,metadata=0x10001/0xffffff")[-1].count("set_queue"), (
+        "it only watches"
+    )
+
+
+def test_description__agrees_and_a_server_added_later_works_at_once(racks: Racks, described: Path) -> None:
+    assert racks.sluice("network", "check", str(described))[0] == 0
+    assert racks.reaches("outside", "web3")
+
+
+def test_unplugged__the_link_is_named_and_mended(racks: Racks, described: Path) -> None:
+    racks.inside("rack1", ["ip", "link", "set", "tor1", "down"])
+    wait_until(
+        lambda: is_reported(racks, "br-front:tor1: the link to br-back:tor2 is down"),
+        "the problem is named",
+        timeout_s=15,
+    )
+    assert racks.reaches("web1", "web2"), "the rest of the network works"
+    racks.inside("rack1", ["ip", "link", "set", "tor1", "up"])
+    wait_until(lambda: not racks.problems(), "the problem is solved", timeout_s=20)
+    wait_until(lambda: racks.reaches("web1", "db1"), "the link carries packets again", timeout_s=15)
+
+
+def test_loop__a_second_cable_is_left_out_of_the_forwarding(racks: Racks, described: Path) -> None:
+    """The description says that hosts are at loop1. Without LLDP, each broadcast would circle for ever."""
+    run(
+        [
+            "ip",
+            "link",
+            "add",
+            "loop1",
+            "netns",
+            "sr-rack1",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "loop2",
+            "netns",
+            "sr-rack2",
+        ]
+    )
+    for rack, bridge, port in (("rack1", "br-front", "loop1"), ("rack2", "br-back", "loop2")):
+        racks.inside(rack, ["ip", "link", "set", port, "up"])
+        racks.vsctl(rack, "add-port", bridge, port)
+    text = described.read_text().replace(
+        '{ name = "nic-web1"', '{ name = "loop1" },\n    { name = "nic-web1"'
+    )
+    text = text.replace('{ name = "nic-db1"', '{ name = "loop2" },\n    { name = "nic-db1"')
+    wrong = racks.folder / "loop.toml"
+    wrong.write_text(text)
+    racks.sluice("network", "apply", str(wrong))
+    wait_until(
+        lambda: is_reported(racks, "br-front:loop1: leads to the switch port"),
+        "the loop is named",
+        timeout_s=15,
+    )
+    before = int(racks.inside("rack1", ["cat", "/sys/class/net/loop1/statistics/tx_packets"]))
+    assert racks.reaches("web1", "db1")
+    after = int(racks.inside("rack1", ["cat", "/sys/class/net/loop1/statistics/tx_packets"]))
+    assert after - before < 20, "nothing circles"
+    racks.sluice("network", "apply", str(described))
+    for rack, port in (("rack1", "loop1"), ("rack2", "loop2")):
+        racks.vsctl(rack, "del-port", port)
+
+
+def test_restart__of_the_controller_changes_no_rule(racks: Racks, described: Path) -> None:
+    before = sorted(racks.flows("rack1"))
+    racks.stop("controller")
+    assert racks.reaches("web1", "db1")
+    racks.start_controller()
+    wait_until(
+        lambda: not racks.problems() and "leading" in log(racks), "another controller leads", timeout_s=30
+    )
+    assert racks.reaches("web1", "db1")
+    assert sorted(racks.flows("rack1")) == before
+
+
+def log(racks: Racks) -> str:
+    return (racks.folder / "controller.log").read_text().rpartition("listening")[2]
+
+
+def test_shared_switch__rules_of_others_stay(racks: Racks, described: Path) -> None:
+    """With first_table, Sluice uses its own tables, and a rule of the operator sends packets there."""
+    file = racks.folder / "shared.toml"
+    file.write_text(
+        described.read_text().replace('name = "br-front"', 'name = "br-front"\nfirst_table = 20', 1)
+    )
+    assert racks.sluice("network", "apply", str(file))[0] == 0
+    wait_until(lambda: racks.flows("rack1", "table=24"), "the pipeline is at its tables", timeout_s=15)
+    racks.add_flow("rack1", "table=0,priority=50,actions=resubmit(,20)")
+    racks.add_flow("rack1", "table=0,priority=90,udp,tp_dst=7,actions=drop")
+    wait_until(lambda: racks.reaches("web1", "db1"), "packets pass the tables of Sluice", timeout_s=15)
+    assert racks.sluice("policy", "act", "--at", "br-front:1")[0] == 0
+    assert [flow for flow in racks.flows("rack1", "table=0") if "tp_dst=7" in flow]
+    assert racks.sluice("network", "apply", str(described))[0] == 0
+    wait_until(
+        lambda: not any("tp_dst=7" in flow for flow in racks.flows("rack1")),
+        "the switch belongs to Sluice again",
+        timeout_s=15,
+    )
+
+
+def test_removal__leaves_the_switches_as_they_were(racks: Racks, described: Path) -> None:
+    assert racks.sluice("network", "remove")[0] == 0
+    wait_until(
+        lambda: racks.flows("rack1") == ["priority=0 actions=NORMAL"],
+        "no rule of Sluice is left",
+        timeout_s=15,
+    )
+    for rack, bridge in (("rack1", "br-front"), ("rack2", "br-back")):
+        racks.vsctl(rack, "del-controller", bridge)
+    wait_until(
+        lambda: all(racks.reaches("web1", host) for host in HOSTS), "the bridges forward again", timeout_s=15
+    )
+    assert racks.flows("rack2") == ["priority=0 actions=NORMAL"]

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import struct
+
+from os_ken.ofproto import ofproto_v1_3 as ofp
+
+from controller.openflow import PortDescription, PortReason, PortStatus
+from controller.openflow.answers import AnswerReader
+from controller.openflow.frames import Frame, MessageType, StatsType, message
+from controller.openflow.ports import LOCAL, read_description
+from policy.sightings import SeenPort
+
+
+def port(number: int, name: str, *, config: int = 0, state: int = 0, kbps: int = 0) -> bytes:
+    """Return a port's description in os-ken's layout."""
+    speeds = (0, 0, 0, 0, kbps, kbps)
+    return struct.pack(ofp.OFP_PORT_PACK_STR, number, bytes(6), name.encode(), config, state, *speeds)
+
+
+def read(kind: int, body: bytes) -> object:
+    return AnswerReader().read(Frame(4, kind, 7, message(kind, body, 7)))
+
+
+def test_description__the_bridge_and_its_ports_in_order() -> None:
+    body = port(LOCAL, "br-front") + port(2, "eth2", kbps=10_000_000) + port(1, "eth1", kbps=1_000_000)
+    found = read(MessageType.MULTIPART_REPLY, struct.pack("!HHxxxx", StatsType.PORT_DESC, 0) + body)
+    ports = (SeenPort(1, "eth1", 10**9, True), SeenPort(2, "eth2", 10**10, True))
+    assert found == PortDescription("br-front", ports)
+
+
+def test_description__a_port_is_down_by_its_link_or_by_its_configuration() -> None:
+    body = port(1, "link", state=1) + port(2, "admin", config=1) + port(3, "up", config=4, state=4)
+    assert [p.up for p in read_description(body).ports] == [False, False, True]
+
+
+def test_status__of_one_port() -> None:
+    body = struct.pack("!B7x", PortReason.DELETE) + port(3, "eth3")
+    assert read(MessageType.PORT_STATUS, body) == PortStatus(PortReason.DELETE, SeenPort(3, "eth3", 0, True))
+
+
+def test_status__of_the_switch_s_own_port_is_ignored() -> None:
+    assert read(MessageType.PORT_STATUS, struct.pack("!B7x", 2) + port(LOCAL, "br-front")) is None

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keeper of a network that Sluice did not make, with two switches in memory that are joined by a cable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from controller.network import (
+    ANNOUNCE_NS,
+    LINK_LIFETIME_NS,
+    PATIENCE_NS,
+    SETTLE_NS,
+    Description,
+    Kind,
+    NetworkKeeper,
+    News,
+    S,
+)
+from controller.openflow import PortDescription, PortReason, PortStatus
+from policy.graph import Topology
+from policy.network import Network, read_network
+from policy.sightings import PortAt, SeenHost, SeenPort
+from tests.unit.controller.networks import single
+from tests.unit.controller.openflow.test_lldp import arrived, frame_in
+
+FRONT, BACK = 0xF1, 0xB2
+CABLE: dict[PortAt, PortAt] = {(FRONT, 2): (BACK, 2), (BACK, 2): (FRONT, 2)}
+MAC = "52:54:00:00:00:11"
+
+DECLARED: dict[str, Any] = {
+    "switch": [
+        {"name": "front", "datapath_id": "f1", "port": [{"name": "eth1"}, {"name": "up", "to": "back:up"}]},
+        {"name": "back", "datapath_id": "b2", "port": [{"name": "eth1"}, {"name": "up", "to": "front:up"}]},
+    ]
+}
+
+
+def ports(up: bool = True) -> tuple[SeenPort, ...]:
+    return SeenPort(1, "eth1", 10**9, True), SeenPort(2, "up", 10**10, up)
+
+
+@dataclass
+class Lab:
+    """Delivers the frames that the keeper sends, through the cables."""
+
+    network: Network | None = None
+    topology: Topology | None = None
+    cables: dict[PortAt, PortAt] = field(default_factory=lambda: dict(CABLE))
+    withdrawn: bool = False
+    now_ns: int = 0
+    news: list[News] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.keeper = NetworkKeeper()
+        self.keeper.adopt(Description(self.network, self.withdrawn), self.topology, 0)
+
+    def connect(self, *dpids: int) -> None:
+        for dpid in dpids:
+            self.keeper.described(dpid, PortDescription(f"br-{dpid:x}", ports()), self.now_ns)
+
+    def run(self, for_ns: int) -> None:
+        end_ns = self.now_ns + for_ns
+        while self.now_ns < end_ns:
+            self.now_ns += S // 10
+            for dpid in (FRONT, BACK):
+                for sent in list(self.keeper.announcements(dpid, self.now_ns)):
+                    self._deliver(dpid, sent)
+            if (news := self.keeper.news(self.now_ns)) is not None:
+                self.news.append(news)
+
+    def _deliver(self, dpid: int, sent: bytes) -> None:
+        to = self.cables.get((dpid, int.from_bytes(sent[28:32], "big")))
+        if to is not None:
+            found = arrived(frame_in(sent), to[1])
+            assert found is not None
+            self.keeper.neighbour(to[0], found, self.now_ns)
+
+    @property
+    def last(self) -> Topology:
+        """The newest graph."""
+        found = [news.topology for news in self.news if news.topology is not None]
+        return found[-1]
+
+    def problems(self) -> list[str]:
+        return [finding.kind for news in self.news for finding in news.appeared if finding.is_error]
+
+
+@pytest.fixture
+def declared() -> Lab:
+    return Lab(read_network(DECLARED))
+
+
+def test_discovery__finds_links_before_it_forwards() -> None:
+    lab = Lab()
+    lab.connect(FRONT, BACK)
+    lab.run(2 * SETTLE_NS)
+    graphs = [news.topology for news in lab.news if news.topology is not None]
+    assert len(graphs) == 1, "no graph was made before the links were known"
+    assert lab.last.kind == Kind.DISCOVERED
+    assert [(p.id, p.peer, p.edge) for p in lab.last.ports] == [
+        ("br-b2:1", "br-b2:eth1", True),
+        ("br-b2:2", "br-f1", False),
+        ("br-f1:1", "br-f1:eth1", True),
+        ("br-f1:2", "br-b2", False),
+    ]
+
+
+def test_discovery__a_switch_that_comes_later_joins_with_its_link() -> None:
+    lab = Lab()
+    lab.connect(FRONT)
+    lab.run(2 * ANNOUNCE_NS)
+    assert [p.edge for p in lab.last.ports] == [True, True]
+    lab.connect(BACK)
+    lab.run(2 * SETTLE_NS)
+    assert sum(not p.edge for p in lab.last.ports) == 2
+
+
+def test_discovery__a_host_is_where_it_appeared_last() -> None:
+    lab = Lab()
+    lab.connect(FRONT, BACK)
+    lab.run(2 * SETTLE_NS)
+    for dpid, name in ((FRONT, "br-f1:1"), (BACK, "br-b2:1")):
+        lab.keeper.hosts_seen(dpid, [SeenHost(MAC, (dpid, 1), "10.9.0.11")], lab.now_ns)
+        lab.run(S)
+        assert lab.last.edge_port("mac-525400000011").id == name
+
+
+def test_discovery__an_unplugged_link_is_forgotten() -> None:
+    lab = Lab()
+    lab.connect(FRONT, BACK)
+    lab.run(2 * SETTLE_NS)
+    lab.cables.clear()
+    for dpid in (FRONT, BACK):
+        lab.keeper.port_changed(dpid, PortStatus(PortReason.MODIFY, ports(up=False)[1]), lab.now_ns)
+    lab.run(S)
+    assert not lab.keeper.sightings().links
+
+
+def test_discovery__a_link_without_frames_ends() -> None:
+    lab = Lab()
+    lab.connect(FRONT, BACK)
+    lab.run(2 * SETTLE_NS)
+    lab.cables.clear()
+    lab.run(LINK_LIFETIME_NS // 2)
+    assert lab.keeper.sightings().links
+    lab.run(LINK_LIFETIME_NS)
+    assert not lab.keeper.sightings().links
+
+
+def test_a_description_needs_no_frames(declared: Lab) -> None:
+    declared.cables.clear()
+    declared.connect(FRONT, BACK)
+    declared.run(S // 10)
+    assert declared.last.kind == Kind.DECLARED
+    assert [p.id for p in declared.last.ports if not p.edge] == ["front:2", "back:2"]
+    assert not declared.problems()
+
+
+def test_a_cable_in_the_wrong_port_is_a_problem_until_it_is_mended(declared: Lab) -> None:
+    declared.cables = {(FRONT, 2): (BACK, 1), (BACK, 1): (FRONT, 2)}
+    declared.connect(FRONT, BACK)
+    declared.run(2 * S)
+    assert {"miswired", "loop"} <= set(declared.problems())
+    assert "back:1" not in declared.last.port_by_id
+    declared.cables = dict(CABLE)
+    declared.run(LINK_LIFETIME_NS + ANNOUNCE_NS)
+    assert {finding.kind for news in declared.news for finding in news.solved} >= {"miswired", "loop"}
+    assert "back:1" in declared.last.port_by_id
+
+
+def test_a_new_leader_waits_for_the_switches_of_the_stored_graph(declared: Lab) -> None:
+    declared.connect(FRONT, BACK)
+    declared.run(S)
+    successor = Lab(declared.network, declared.last)
+    successor.connect(FRONT)
+    successor.run(PATIENCE_NS // 2)
+    assert not successor.news, "a switch that is about to connect again must not lose its rules"
+    successor.connect(BACK)
+    successor.run(2 * S)
+    assert all(news.topology is None for news in successor.news)
+
+
+def test_a_new_leader_reports_a_switch_that_stays_away(declared: Lab) -> None:
+    declared.connect(FRONT, BACK)
+    declared.run(S)
+    successor = Lab(declared.network, declared.last)
+    successor.connect(FRONT)
+    successor.run(PATIENCE_NS + S)
+    assert "switch-missing" in successor.problems()
+
+
+def test_a_topology_of_another_program_stays() -> None:
+    lab = Lab(topology=single())
+    lab.connect(FRONT, BACK)
+    lab.run(2 * SETTLE_NS)
+    assert not lab.keeper.manages
+    assert not lab.keeper.wants(FRONT)
+    assert not lab.news
+
+
+def test_a_withdrawn_description_manages_nothing(declared: Lab) -> None:
+    declared.connect(FRONT, BACK)
+    declared.run(S)
+    left = Lab(topology=declared.last, withdrawn=True)
+    left.connect(FRONT, BACK)
+    left.run(PATIENCE_NS)
+    assert not left.keeper.manages
+    assert not left.keeper.wants(FRONT)
+    assert not left.news
+
+
+def test_wants__only_described_switches_if_there_is_a_description(declared: Lab) -> None:
+    assert declared.keeper.wants(FRONT)
+    assert not declared.keeper.wants(0xC3)
+    assert Lab().keeper.wants(0xC3)
+
+
+def test_a_frame_of_another_controller_shows_no_link() -> None:
+    lab, other = Lab(), Lab()
+    lab.connect(FRONT, BACK)
+    other.connect(FRONT, BACK)
+    for sent in list(other.keeper.announcements(FRONT, 0)):
+        lab._deliver(FRONT, sent)
+    assert not lab.keeper.sightings().links

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The description of a network, what the switches report, and the graph that follows from both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from policy.errors import FieldError
+from policy.network import as_written, read_network
+from policy.network_realised import Realisation, discovered, realise
+from policy.sightings import SeenHost, SeenPort, SeenSwitch, Sightings
+
+GBIT = 10**9
+WEB, DB, VM = "52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:99"
+
+TWO_RACKS: dict[str, Any] = {
+    "name": "racks",
+    "switch": [
+        {
+            "name": "rack1",
+            "datapath_id": "00000000000000a1",
+            "port": [
+                {"name": "web1", "rate": "1Gbit", "host": "web1"},
+                {"name": "up1", "rate": "10Gbit", "to": "rack2:up2"},
+                {"name": "gw", "uplink": True},
+            ],
+        },
+        {
+            "name": "rack2",
+            "datapath_id": "a2",
+            "port": [{"name": "db1", "host": "db1"}, {"name": "up2", "to": "rack1:up1"}, {"name": "vms"}],
+        },
+    ],
+    "host": [
+        {"name": "web1", "mac": WEB, "ipv4": "192.0.2.11"},
+        {"name": "db1", "mac": DB, "ipv6": "2001:db8::12"},
+    ],
+}
+
+
+def two_racks() -> dict[str, Any]:
+    return deepcopy(TWO_RACKS)
+
+
+def seen(**changes: Any) -> Sightings:
+    """What the two switches report when all is as described."""
+    values: dict[str, Any] = {
+        "switches": {
+            0xA1: SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw")),
+            0xA2: SeenSwitch(0xA2, "br-2", ports("db1", "up2", "vms", "spare")),
+        },
+        "links": {(0xA1, 2): (0xA2, 2), (0xA2, 2): (0xA1, 2)},
+    }
+    return Sightings(**(values | changes))
+
+
+def ports(*names: str, rate_bps: int = 10 * GBIT, down: str = "") -> tuple[SeenPort, ...]:
+    return tuple(SeenPort(i, name, rate_bps, name != down) for i, name in enumerate(names, 1))
+
+
+def realised(sightings: Sightings, document: dict[str, Any] | None = None) -> Realisation:
+    return realise(read_network(document or two_racks()), sightings)
+
+
+def errors(realisation: Realisation) -> dict[str, str]:
+    return {f.kind: str(f) for f in realisation.findings if f.is_error}
+
+
+# ── The document ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def port_of(document: dict[str, Any], switch: int, port: int) -> dict[str, Any]:
+    found: dict[str, Any] = document["switch"][switch]["port"][port]
+    return found
+
+
+WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "host without table": (
+        lambda d: port_of(d, 0, 0).update(host="web9"),
+        'switch[0].port[0].host: "web9" has no [[host]] table',
+    ),
+    "host at two ports": (
+        lambda d: port_of(d, 1, 2).update(host="web1"),
+        'switch[1].port[2].host: "web1" is already at switch[0].port[0]',
+    ),
+    "two switches with one id": (
+        lambda d: d["switch"][1].update(datapath_id="0xA1"),
+        "switch[1].datapath_id: 00000000000000a1 is already in switch[0]",
+    ),
+    "one port twice": (
+        lambda d: port_of(d, 0, 2).update(name="up1"),
+        'switch[0].port[2].name: "up1" is already in switch[0].port[1]',
+    ),
+    "link to nowhere": (
+        lambda d: port_of(d, 0, 1).update(to="rack2:up9"),
+        'switch[0].port[1].to: "rack2:up9" is no port of this description',
+    ),
+    "link of one side": (
+        lambda d: port_of(d, 1, 1).pop("to"),
+        'switch[0].port[1].to: the port "rack2:up2" must have to = "rack1:up1"',
+    ),
+    "link and host": (
+        lambda d: port_of(d, 0, 1).update(host="web1"),
+        "switch[0].port[1]: needs one of host, to and uplink, and not more",
+    ),
+    "unknown key": (lambda d: d["switch"][0].update(dpid="1"), "switch[0].dpid: is not a key here"),
+    "bad rate": (lambda d: port_of(d, 0, 0).update(rate="fast"), "switch[0].port[0].rate: "),
+    "id 0": (lambda d: d["switch"][0].update(datapath_id="0"), "switch[0].datapath_id: must not be 0"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_read_network__names_the_key_as_written(wrong: str) -> None:
+    document = two_racks()
+    change, message = WRONG[wrong]
+    change(document)
+    with pytest.raises(FieldError) as caught:
+        read_network(document)
+    assert str(caught.value).startswith(message)
+
+
+# ── The graph ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_realise__all_as_described() -> None:
+    network = realised(seen())
+    topology = network.topology
+    assert not errors(network)
+    assert [(p.id, p.name, p.peer, p.edge, p.uplink) for p in topology.ports] == [
+        ("rack1:1", "web1", "web1", True, False),
+        ("rack1:2", "up1", "rack2", False, False),
+        ("rack1:3", "gw", "rack1:gw", True, True),
+        ("rack2:1", "db1", "db1", True, False),
+        ("rack2:2", "up2", "rack1", False, False),
+        ("rack2:3", "vms", "rack2:vms", True, False),
+    ]
+    assert [p.rate_bps for p in topology.ports[:3]] == [GBIT, 10 * GBIT, 10 * GBIT]
+    assert [p.id for p in topology.next_ports("rack1", "db1")] == ["rack1:2"]
+    assert topology.unknown == "flood"
+    assert type(topology).from_document(json.loads(json.dumps(topology.to_document()))) == topology
+
+
+def test_realise__a_learned_host_is_behind_its_port() -> None:
+    topology = realised(seen(hosts={VM: SeenHost(VM, (0xA2, 3), "192.0.2.99")})).topology
+    vm = topology.hosts[-1]
+    assert (vm.name, vm.ipv4, topology.edge_port(vm.name).id) == ("mac-525400000099", "192.0.2.99", "rack2:3")
+
+
+def test_realise__a_switch_that_is_not_there_yet_has_no_ports() -> None:
+    network = realised(seen(switches={0xA1: SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw"))}, links={}))
+    assert {p.switch for p in network.topology.ports} == {"rack1"}
+    assert [host.name for host in network.topology.hosts] == ["web1"]
+    assert "no switch has connected with 00000000000000a2" in errors(network)["switch-missing"]
+
+
+def test_realise__a_port_that_does_not_exist() -> None:
+    document = two_racks()
+    port_of(document, 0, 0)["name"] = "wbe1"
+    network = realised(seen(), document)
+    assert errors(network)["port-missing"] == (
+        "rack1:wbe1: the switch has no port of this name; its ports: gw, up1, web1"
+    )
+
+
+def test_realise__an_unplugged_link_carries_nothing() -> None:
+    down = {**seen().switches, 0xA1: SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", down="up1"))}
+    network = realised(seen(switches=down))
+    assert errors(network) == {"link-down": "rack1:up1: the link to rack2:up2 is down"}
+    assert network.topology.next_ports("rack1", "db1") == ()
+    assert network.topology.next_ports("rack2", "web1") == ()
+
+
+def test_realise__a_link_that_leads_elsewhere() -> None:
+    network = realised(seen(links={(0xA1, 2): (0xA2, 3), (0xA2, 3): (0xA1, 2)}))
+    assert "rack1:up1: leads to rack2:vms, but the description says rack2:up2" in errors(network)["miswired"]
+    assert "rack2:vms: leads to the switch port rack1:up1, not to hosts" in errors(network)["loop"]
+    assert "rack2:3" not in network.topology.port_by_id
+    assert network.topology.next_ports("rack1", "db1") == ()
+
+
+def test_realise__a_host_at_another_port_than_described() -> None:
+    network = realised(seen(hosts={WEB: SeenHost(WEB, (0xA2, 3))}))
+    assert "its packets come from rack2:vms" in errors(network)["host-elsewhere"]
+    assert network.topology.edge_port("web1").id == "rack2:3"
+
+
+def test_realise__a_rate_above_the_ports_speed() -> None:
+    slow = {**seen().switches, 0xA1: SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", rate_bps=GBIT))}
+    network = realised(seen(switches=slow))
+    assert "the description says 10 Gb/s, but the port runs at 1 Gb/s" in errors(network)["rate"]
+
+
+def test_realise__notes_what_no_one_described() -> None:
+    strange = {**seen().switches, 0xB7: SeenSwitch(0xB7, "br-7", ())}
+    network = realised(seen(switches=strange))
+    notes = {f.kind: str(f) for f in network.findings if not f.is_error}
+    assert notes["port-unused"].startswith("rack2:spare: the description lacks this port")
+    assert notes["switch-unknown"].startswith('00000000000000b7: a switch ("br-7") is connected')
+
+
+# ── Discovery ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_discovered__links_and_ports_with_learned_hosts() -> None:
+    sightings = seen(hosts={VM: SeenHost(VM, (0xA2, 3))})
+    network = discovered(sightings)
+    assert [(s.name, s.dpid) for s in network.switch] == [("br-1", 0xA1), ("br-2", 0xA2)]
+    assert [(p.name, p.to) for p in network.switch[0].port] == [
+        ("web1", None),
+        ("up1", "br-2:up2"),
+        ("gw", None),
+    ]
+    topology = realise(network, sightings).topology
+    assert [p.id for p in topology.next_ports("br-1", "mac-525400000099")] == ["br-1:2"]
+
+
+def test_discovered__reads_back_as_it_is_written() -> None:
+    network = discovered(seen(hosts={VM: SeenHost(VM, (0xA2, 3), "192.0.2.99")}))
+    written = as_written(network)
+    assert written["switch"][0]["port"][1] == {"name": "up1", "rate": "10Gbit", "to": "br-2:up2"}
+    assert written["host"] == [{"name": "mac-525400000099", "mac": VM, "ipv4": "192.0.2.99"}]
+    assert read_network(json.loads(json.dumps(written))) == network
+
+
+def test_discovered__bridges_with_one_name_stay_apart() -> None:
+    twins = {i: SeenSwitch(i, "br0", ports("eth1")) for i in (1, 2)}
+    assert [s.name for s in discovered(Sightings(twins)).switch] == ["br0", "br0-2"]
+
+
+def test_discovered__a_link_seen_from_one_side_only_is_left_out() -> None:
+    network = discovered(seen(links={(0xA1, 2): (0xA2, 2)}))
+    assert "up1" not in [p.name for p in network.switch[0].port]
+
+
+def test_sightings__round_trip_through_json() -> None:
+    sightings = seen(hosts={VM: SeenHost(VM, (0xA2, 3), "192.0.2.99")})
+    assert Sightings.from_document(json.loads(json.dumps(sightings.to_document()))) == sightings
+
+
+@pytest.mark.parametrize("document", [{}, {"switch": []}])
+def test_a_description_without_switches_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(FieldError, match=r"^switch: "):
+        read_network(document)

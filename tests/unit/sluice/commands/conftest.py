@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A web process for commands that use the REST API."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+import pytest
+from sqlalchemy import Engine
+
+from store.engine import open_store
+from webui.app import create_app
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_store(f"sqlite:///{tmp_path}/store.db")
+    yield engine
+    engine.dispose()
+
+
+class Quiet(WSGIRequestHandler):
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def url(engine: Engine) -> Iterator[str]:
+    """Run a web process as a thread. Yields its address."""
+    stopping = threading.Event()
+    server = make_server("127.0.0.1", 0, create_app(engine, "token", stopping), handler_class=Quiet)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    stopping.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()

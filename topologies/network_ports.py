@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The port agent on a machine whose switches exist already: it follows the network that the web process knows."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+
+from policy.graph import Topology
+from policy.overrides import name_port
+from runtime.command import CommandFailed
+from runtime.http_client import HttpClient, ServerAway
+from topologies.own_ports import OwnPorts
+from topologies.port_agent import PortAgent
+
+log = logging.getLogger(__name__)
+
+FOLLOW_S = 2.0
+EMPTY = Topology("none", (), (), ())
+
+
+class NetworkPorts:
+    """Gives a port agent the ports of this machine, and those ports their queues.
+
+    All ports of the network have the port program, because it removes the priority tag. Only ports at which the policy
+    acts have queues of Sluice.
+    """
+
+    def __init__(self, agent: PortAgent, own: OwnPorts, web: HttpClient) -> None:
+        self._agent, self._own, self._web = agent, own, web
+        self._due_s = 0.0
+
+    def follow(self) -> None:
+        """Look for another network from time to time, and adapt the ports to it and to the policy."""
+        if time.monotonic() < self._due_s:
+            return
+        self._due_s = time.monotonic() + FOLLOW_S
+        try:
+            topology = self._topology()
+            self._adapt(topology)
+        except ServerAway as away:
+            log.debug("the web process is away, so the ports stay as they are: %s", away)
+        except CommandFailed as error:
+            log.warning("Open vSwitch does not answer: %s", error)
+
+    def release(self) -> None:
+        """Give all ports back as they were before the first agent."""
+        self._adapt(EMPTY)
+
+    def _topology(self) -> Topology:
+        """Return the network, which is empty if there is none. Raises ServerAway."""
+        answer = self._web.get("/api/v1/topology")
+        if not answer.ok:
+            raise ServerAway(f"it answers {answer.status}")
+        document = answer.json()["topology"]
+        return Topology.from_document(document) if document else EMPTY
+
+    def _adapt(self, topology: Topology) -> None:
+        agent = self._agent
+        ports = self._own.here(topology) if topology.learns else ()
+        names = {port.interface for port in ports}
+        for port in agent.graph.ports:
+            if port.interface not in names:
+                agent.program.detach(port.interface)
+                agent.attached.pop(port.interface, None)
+        agent.graph = replace(topology, ports=ports)
+        acting = [port for port in ports if name_port(agent.behaviour.acts_at, port.id)]
+        agent.unqueued = frozenset(names - {port.interface for port in acting})
+        self._own.give_back(self._own.held() - {port.interface for port in acting})
+        self._own.take(acting, agent.behaviour.shares)

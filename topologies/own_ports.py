@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ports of the switches of this machine: makes their queues in Open vSwitch, and gives the ports back as they were.
+
+A port keeps the QoS that it had before in its external_ids, so a port agent that was killed can give it back, too.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from policy.graph import Port, Topology
+from topologies.commands.switches import queues
+
+log = logging.getLogger(__name__)
+
+_FORMER = "sluice-former-qos"
+_NONE = "none"
+
+
+class _PortRow(NamedTuple):
+    """A Port row of the database."""
+
+    qos: str
+    """Its uuid; empty if the port has none."""
+    former: str | None
+    """The QoS before Sluice's, or _NONE. None if the QoS is not Sluice's."""
+
+
+class OwnPorts:
+    """The Open vSwitch of this machine."""
+
+    def __init__(self, ovs: Callable[[list[str]], str]) -> None:
+        """`ovs` runs a tool of Open vSwitch and returns its output. Raises CommandFailed."""
+        self._ovs = ovs
+
+    def here(self, topology: Topology) -> tuple[Port, ...]:
+        """Return the ports of a network that belong to bridges of this machine."""
+        dpids = {
+            int(row["datapath_id"], 16) for row in self._rows("Bridge", "datapath_id") if row["datapath_id"]
+        }
+        names = {switch.name for switch in topology.switches if switch.dpid in dpids}
+        return tuple(port for port in topology.ports if port.switch in names)
+
+    def take(self, ports: Iterable[Port], shares: Sequence[float] | None = None) -> None:
+        """Give ports the queues of Sluice, unless they have them at the rate of their link."""
+        rows, rates_bps = self._ports(), self._rates_bps()
+        for port in ports:
+            row = rows.get(port.interface)
+            if row is None:
+                log.warning("%s: Open vSwitch has no port %s", port.id, port.interface)
+            elif row.former is None:
+                self._make(port, row.qos or _NONE, shares)
+            elif rates_bps.get(row.qos) != port.rate_bps:
+                self.give_back([port.interface])
+                self._make(port, row.former, shares)
+
+    def give_back(self, interfaces: Iterable[str]) -> None:
+        """Give ports the QoS that they had before, and delete the rows of Sluice."""
+        rows = self._ports()
+        for name in interfaces:
+            row = rows.get(name)
+            if row is None or row.former is None:
+                continue
+            queue_rows = self._queues_of(row.qos)
+            argv = (
+                ["clear", "Port", name, "qos"]
+                if row.former == _NONE
+                else ["set", "Port", name, f"qos={row.former}"]
+            )
+            argv += ["--", "remove", "Port", name, "external_ids", _FORMER]
+            argv += ["--", "--if-exists", "destroy", "QoS", row.qos]
+            argv += ["--", "--if-exists", "destroy", "Queue", *queue_rows] if queue_rows else []
+            self._ovs(["ovs-vsctl", *argv])
+            log.info("%s has the QoS that it had before", name)
+
+    def held(self) -> frozenset[str]:
+        """Return the ports that have queues of Sluice."""
+        return frozenset(name for name, row in self._ports().items() if row.former is not None)
+
+    def _make(self, port: Port, former: str, shares: Sequence[float] | None) -> None:
+        remember = ["--", "set", "Port", port.interface, f"external_ids:{_FORMER}={former}"]
+        self._ovs(["ovs-vsctl", *queues(port, shares)[1:], *remember])
+        log.info("%s: %s has eight queues now", port.id, port.interface)
+
+    # ── The database ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _ports(self) -> dict[str, _PortRow]:
+        rows = self._rows("Port", "name", "qos", "external_ids")
+        return {row["name"]: _PortRow(row["qos"] or "", row["external_ids"].get(_FORMER)) for row in rows}
+
+    def _rates_bps(self) -> dict[str, int]:
+        rows = self._rows("QoS", "_uuid", "other_config")
+        return {row["_uuid"]: int(row["other_config"].get("max-rate", 0)) for row in rows}
+
+    def _queues_of(self, qos: str) -> list[str]:
+        rows = self._rows("QoS", "_uuid", "queues")
+        return next((list(row["queues"].values()) for row in rows if row["_uuid"] == qos), [])
+
+    def _rows(self, table: str, *columns: str) -> list[dict[str, Any]]:
+        listing = self._ovs(["ovs-vsctl", "--format=json", f"--columns={','.join(columns)}", "list", table])
+        document = json.loads(listing)
+        return [
+            {heading: _value(cell) for heading, cell in zip(document["headings"], row, strict=True)}
+            for row in document["data"]
+        ]
+
+
+def _value(cell: Any) -> Any:
+    """Return a cell of an OVSDB table (RFC 7047, 5.1): a map, an atom, or None for an empty set."""
+    match cell:
+        case ["map", pairs]:
+            return {key: _value(value) for key, value in pairs}
+        case ["uuid", text]:
+            return text
+        case ["set", []]:
+            return None
+    return cell

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The description of a network that exists already: reading and changing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import Response, jsonify
+from sqlalchemy import Engine
+
+from policy.entries import schema
+from policy.network import Network, as_written, read_network
+from policy.network_realised import discovered, realise
+from policy.sightings import Sightings
+from store.networks import current_network, current_sightings, put_network
+from store.observed import add_event
+from webui.api import blueprint
+from webui.auth import require_token
+from webui.bodies import read_json
+from webui.models import Error, FindingsAnswer, NetworkAnswer
+from webui.request_schemas import request_body
+from webui.services import services
+
+api = blueprint("network-description", __name__, "The operator's description of the network")
+
+_CHANGED: dict[Any, Any] = {200: NetworkAnswer, 400: Error, 401: Error, 413: Error, 415: Error}
+
+
+@api.get("/network", responses={200: NetworkAnswer})
+def read_description() -> Response:
+    """The description in force, what the switches report, and where the two differ."""
+    return jsonify(_answer(services().engine))
+
+
+@api.put(
+    "/network",
+    responses=_CHANGED,
+    security=[{"bearer": []}],
+    openapi_extensions=request_body(schema(Network)),
+)
+def change_description() -> Response:
+    """Make this document the description of the network. The controller follows within a second."""
+    require_token(services().token)
+    document = read_json()
+    read_network(document)
+    return _put(document)
+
+
+@api.post(
+    "/network/check",
+    responses={200: FindingsAnswer, 400: Error, 413: Error, 415: Error},
+    openapi_extensions=request_body(schema(Network)),
+)
+def check_description() -> Response:
+    """Compare a description with what the switches report. Nothing changes."""
+    network = read_network(read_json())
+    seen = current_sightings(services().engine) or Sightings()
+    return jsonify(findings=_findings(network, seen))
+
+
+@api.delete("/network", responses=_CHANGED, security=[{"bearer": []}])
+def withdraw_description() -> Response:
+    """Make Sluice leave the network: the controller removes its rules from all switches and adds no more."""
+    require_token(services().token)
+    return _put(None)
+
+
+def _put(document: Mapping[str, Any] | None) -> Response:
+    engine = services().engine
+    version = put_network(engine, document, author="api")
+    add_event(engine, "network-described" if document is not None else "network-withdrawn", version=version)
+    return jsonify(_answer(engine))
+
+
+def _answer(engine: Engine) -> dict[str, Any]:
+    newest, seen = current_network(engine), current_sightings(engine) or Sightings()
+    found = discovered(seen)
+    network = newest.network if newest is not None else None
+    return {
+        "version": newest.version if newest else 0,
+        "described": newest.document if newest else None,
+        "discovered": as_written(found),
+        "hosts": [
+            {"mac": host.mac, "port": _place(seen, *host.at), "ipv4": host.ipv4, "ipv6": host.ipv6}
+            for host in seen.hosts.values()
+        ],
+        "findings": _findings(network or found, seen),
+    }
+
+
+def _findings(network: Network, seen: Sightings) -> list[dict[str, Any]]:
+    return [finding._asdict() for finding in realise(network, seen).findings]
+
+
+def _place(seen: Sightings, dpid: int, number: int) -> str:
+    switch = seen.switches.get(dpid)
+    name = next((port.name for port in switch.ports if port.number == number), "") if switch else ""
+    return f"{switch.name if switch else format(dpid, '016x')}:{name or number}"
