@@ -47,6 +47,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         use_bpf=not options.no_bpf,
         grace_s=options.grace,
         realtime=not options.no_realtime,
+        enrol=options.enrol,
     )
 
 
@@ -68,7 +69,15 @@ def parser() -> argparse.ArgumentParser:
         help="folder for journal and spool; use the same one after a restart",
     )
     parser.add_argument(
-        "--web", required=True, metavar="URL", help="the web process: unix:/PATH or http://HOST:PORT"
+        "--web",
+        required=True,
+        metavar="URL",
+        help="the web process: unix:/PATH, or https://HOST:PORT of its --agents",
+    )
+    parser.add_argument(
+        "--enrol",
+        metavar="TOKEN",
+        help="token from `sluice enrol NAME`, or /PATH of a file with it; needed at the first start with https://",
     )
     parser.add_argument(
         "--schedule", type=Path, metavar="FILE", help="JSON file with the run's flows; default: no flows"

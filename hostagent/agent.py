@@ -31,7 +31,10 @@ from hostagent.watch import FlowWatch
 from policy.agents import AgentSettings, HostHeartbeat, reason
 from policy.schedule import Schedule
 from policy.units import NS_PER_MS
+from runtime.agent_identity import identity_for
+from runtime.certificates import Holder
 from runtime.http_client import HttpClient
+from runtime.version import VERSION
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +59,8 @@ class Settings:
     """In use until the web process answers with a policy. None: the namespace's default."""
     use_bpf: bool = True
     grace_s: float = GRACE_S
+    enrol: str | None = None
+    """An enrolment token, or the path of a file with one."""
     realtime: bool = True
     """Whether the traffic's thread runs before ordinary processes (see _take_priority)."""
 
@@ -68,7 +73,13 @@ class Agent:
         self._settings = settings
         self._policy_version = 0
         self._realtime = False
-        web = HttpClient(settings.web)
+        identity = identity_for(
+            settings.web,
+            settings.run_dir / "identity",
+            Holder(settings.name, HostHeartbeat.KIND),
+            settings.enrol,
+        )
+        web = HttpClient(settings.web, tls=identity.context if identity else None)
         self._spool = Spool(settings.run_dir / "spool")
         self._courier = Courier(self._spool, web.post)
         self._loop = Loop()
@@ -98,6 +109,7 @@ class Agent:
             self._apply,
             self._loop.stop,
             self._watch.collect,
+            identity,
         )
 
     def run(self) -> None:
@@ -217,6 +229,7 @@ class Agent:
             flows_undeclared=self._sender.undeclared,
             start_lag_max_us=round(sent.start_lag_max_us),
             user_space_mean_us=round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
+            version=VERSION,
         )
 
 

@@ -32,6 +32,7 @@ _PID = Whole(1, 2**31)
 _TCP_PORT = Whole(1, 65_535)
 _EPOCH_S = Number(0, 1e11, "s")
 _REASON = Text(longest=1000)
+_RELEASE = Text(longest=64)
 
 
 def reason(text: str) -> str:
@@ -77,6 +78,7 @@ class AgentSettings:
     policy_version: int = entry(_VERSION, "Version of the policy; 0 before the first.")
     host: HostSettings | None = entry(TableOf(HostSettings), "For agents on hosts.", default=None)
     ports: PortBehaviour | None = entry(TableOf(PortBehaviour), "For agents on switch ports.", default=None)
+    renew: bool = entry(Flag(), "Whether the agent must renew its certificate now.", default=False)
 
     @classmethod
     def of(cls, version: int, policy: Policy) -> AgentSettings:
@@ -163,6 +165,7 @@ class HostHeartbeat:
     user_space_mean_us: float = entry(
         Number(0, 1e12, "us"), "Mean time from a packet's arrival in the kernel to its reading."
     )
+    version: str = entry(_RELEASE, "Version of Sluice that the agent is.", default="")
 
 
 @dataclass(frozen=True)
@@ -197,6 +200,7 @@ class PortHeartbeat:
     late_ns: Mapping[str, int] = entry(
         MapOf(names.PORT, _COUNT, MAX_PORTS), "Port: sum of the delays with which the machine served it."
     )
+    version: str = entry(_RELEASE, "Version of Sluice that the agent is.", default="")
 
 
 Heartbeat: TypeAlias = HostHeartbeat | PortHeartbeat

@@ -20,6 +20,10 @@ COMMANDS: Mapping[str, str] = {
     "demo": "the live demonstration, with the dashboard",
     "top": "show what is running, live in the terminal",
     "capture": "record packets of a switch port as a pcap file",
+    "enrol": "make a token with which an agent of another machine gets a certificate",
+    "revoke": "refuse an agent's certificate from now on",
+    "agents": "list the agents: state, certificate, last heartbeat, version",
+    "authority": "show or rotate the authority that certifies agents",
     "doctor": "check this machine: BPF, queues, marking, shaping",
     "bench": "measure the cost of data plane, control loop and simulator",
 }

@@ -8,7 +8,6 @@ milliseconds. The agent also checks every port once a second. If the web process
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import select
@@ -22,15 +21,16 @@ from pathlib import Path
 
 from dataplane.port import PortProgram
 from dataplane.port_settings import PortSettings
-from policy.agents import AgentSettings, PortHeartbeat, heartbeat_document
+from policy.agents import AgentSettings, PortHeartbeat
 from policy.behaviour import PortBehaviour
 from policy.entries import read, write
-from policy.errors import FieldError, SluiceError
+from policy.errors import SluiceError
 from policy.graph import Port, Topology
 from runtime.command import CommandFailed
-from runtime.http_client import HttpClient, ServerAway
+from runtime.version import VERSION
 from topologies import ovs
 from topologies.commands import switches as commands
+from topologies.port_channel import Channel
 from topologies.settings import (
     Settings,
     check_behaviour,
@@ -43,11 +43,9 @@ from topologies.settings import (
 
 log = logging.getLogger(__name__)
 
-NAME = "port-agent"
 LOOK_S = 0.1
 RECONCILE_S = 1.0
 HEARTBEAT_S = 1.0
-WEB_TIMEOUT_S = 2.0
 
 _RTMGRP_LINK, _RTMGRP_TC = 1, 8
 
@@ -155,6 +153,7 @@ class PortAgent:
             at=0.0,
             ports={},
             late_ns={},
+            version=VERSION,
         )
 
     def report(self) -> PortHeartbeat:
@@ -170,7 +169,7 @@ class PortAgent:
 
 def run(agent: PortAgent) -> None:
     """Run the agent until its process ends."""
-    web = HttpClient(agent.settings.web, WEB_TIMEOUT_S) if agent.settings.web else None
+    web = Channel.open(agent.settings)
     next_look = next_report = 0.0
     reported: PortHeartbeat | None = None
     with listen_to_kernel() as changes:
@@ -185,21 +184,9 @@ def run(agent: PortAgent) -> None:
             report = agent.report()
             write_json(agent.settings.port_agent_file, write(report))
             reported, next_report = agent.state(), time.monotonic() + HEARTBEAT_S
-            settings = ask(web, report) if web else None
+            settings = web.ask(report) if web else None
             if settings is not None:
                 agent.apply(settings)
-
-
-def ask(web: HttpClient, report: PortHeartbeat) -> AgentSettings | None:
-    """Send a heartbeat and return the policy's settings, None if the web process is away or refuses."""
-    try:
-        answer = web.post(f"/api/v1/agents/{NAME}", json.dumps(heartbeat_document(report)).encode())
-        return read(AgentSettings, answer.json()) if answer.ok else None
-    except ServerAway:
-        return None
-    except FieldError as error:
-        log.warning("the web process is of another version than this agent: %s", error)
-        return None
 
 
 def listen_to_kernel() -> socket.socket:

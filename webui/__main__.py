@@ -14,7 +14,7 @@ from policy.errors import SluiceError
 from store.engine import open_store
 from webui.auth import find_token
 from webui.event_log import EventLog
-from webui.options import add_retention, retention
+from webui.options import add_agents, add_retention, prepare_agents, retention
 from webui.server import Server, ServerSettings
 
 
@@ -29,6 +29,7 @@ def main(argv: list[str] | None = None) -> int:
             _check_event_log(EventLog(engine, arguments.event_log))
         engine.dispose()
         token, source = find_token(arguments.token_file)
+        prepare_agents(arguments)
     except SluiceError as error:
         print(f"sluice web: {error}", file=sys.stderr)
         return 2
@@ -37,6 +38,8 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     for address in arguments.listen:
         print(f"dashboard on http://{address}", flush=True)
+    if arguments.agents:
+        print(f"agents on https://{arguments.agents}, authority in {arguments.authority}", flush=True)
     print(f"a policy change needs the token in {source}", flush=True)
     Server(_settings(arguments, token)).run()
     return 0
@@ -58,6 +61,9 @@ def _settings(arguments: argparse.Namespace, token: str) -> ServerSettings:
         workers=arguments.workers,
         retention=retention(arguments),
         event_log=arguments.event_log,
+        agents=arguments.agents,
+        authority=arguments.authority,
+        certificate_life_s=arguments.certificate_life,
     )
 
 
@@ -88,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="write each event as a line of JSON into FILE; - means standard error",
     )
+    add_agents(parser)
     add_retention(parser)
     return parser
 

@@ -7,8 +7,12 @@ import argparse
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 
+from policy.errors import FieldError
 from store.retention import Retention
+from webui.auth import default_token_path
+from webui.authority import AGENT_LIFE_S, Authority
 
 FOR_EVER = "forever"
 _UNITS_S = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -70,6 +74,46 @@ def add_retention(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many flow records to keep at most, of any age (default 1000000)",
     )
+
+
+def add_agents(parser: argparse.ArgumentParser) -> None:
+    """Add the options for agents of other machines; `prepare_agents` checks them."""
+    group = parser.add_argument_group("agents of other machines")
+    group.add_argument(
+        "--agents",
+        metavar="HOST:PORT",
+        help="serve agents at this address with TLS; each needs a certificate (`sluice enrol`)",
+    )
+    group.add_argument(
+        "--authority",
+        type=Path,
+        metavar="DIR",
+        help=f"folder of the agents' certificate authority; made if missing (default {default_authority()})",
+    )
+    group.add_argument(
+        "--certificate-life",
+        type=duration_s,
+        default=AGENT_LIFE_S,
+        metavar="TIME",
+        help="how long an agent's certificate is valid; the agent renews it after half of this (default 30d)",
+    )
+
+
+def default_authority() -> Path:
+    return default_token_path().with_name("authority")
+
+
+def prepare_agents(arguments: argparse.Namespace) -> None:
+    """Make the authority if agents need one, so that a problem shows before the workers start. Raises SluiceError."""
+    if not arguments.agents:
+        return
+    host, _, port = arguments.agents.rpartition(":")
+    if not host or not port.isdigit() or not 1 <= int(port) <= 65_535:
+        raise FieldError("--agents", f"must be HOST:PORT, for example 0.0.0.0:8443, not {arguments.agents!r}")
+    if arguments.agents in arguments.listen:
+        raise FieldError("--agents", f"{arguments.agents} is also an address of --listen; use another port")
+    arguments.authority = arguments.authority or default_authority()
+    Authority(arguments.authority).web_chain()
 
 
 def retention(arguments: argparse.Namespace) -> Retention:

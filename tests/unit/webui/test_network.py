@@ -159,7 +159,12 @@ def beat(client: Client, heartbeat: Heartbeat, name: str = "h1") -> Any:
 
 
 def test_heartbeat__before_the_first_policy_there_is_nothing_to_set(client: Client) -> None:
-    assert beat(client, host_heartbeat()) == {"policy_version": 0, "host": None, "ports": None}
+    assert beat(client, host_heartbeat()) == {
+        "policy_version": 0,
+        "host": None,
+        "ports": None,
+        "renew": False,
+    }
 
 
 def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine) -> None:
@@ -184,6 +189,7 @@ def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine
             "sub_queues": None,
             "release_ns": None,
         },
+        "renew": False,
     }
     assert [row.heartbeat for row in all_agents(engine)] == [host_heartbeat(flows_received=5)]
 
