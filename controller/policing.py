@@ -21,6 +21,7 @@ import numpy.typing as npt
 from controller.counts import FlowCounts, Ints
 from policy import tags
 from policy.desired import Policy
+from policy.framing import MSS_BYTES
 from policy.graph import Port
 from policy.sanctions import Conduct, Demoted, Treatment
 from policy.tag_limits import Breach, breach, limits_bytes, payload_bytes, suspicion
@@ -72,8 +73,14 @@ class _Proof:
 
 
 class Policing:
-    def __init__(self, ports: Sequence[Port], policy: Policy, offences: Mapping[str, int]) -> None:
-        """`offences`: port id → offences, of the ports that are demoted already."""
+    def __init__(
+        self,
+        ports: Sequence[Port],
+        policy: Policy,
+        offences: Mapping[str, int],
+        measured_burst_bytes: int = MSS_BYTES,
+    ) -> None:
+        """`offences`: port id → offences, of the ports that are demoted already. The burst: as for `adopt`."""
         self._port_of = {port.number: port for port in ports if port.edge}
         self.port_numbers: Ints = np.asarray(sorted(self._port_of), np.int64)
         """Of the edge ports: the rows of the counters at the ingress."""
@@ -94,11 +101,15 @@ class Policing:
         self._latest: dict[bool, tuple[int, Ints]] = {}
         """(time, counters) of the latest ingress poll: of all tags, and of the low ones."""
         self._verdicts: list[Verdict] = []
-        self.adopt(policy)
+        self.adopt(policy, measured_burst_bytes)
 
-    def adopt(self, policy: Policy) -> None:
-        """Judge by this policy. If its tags decide nothing, every host becomes free."""
-        self._policy = policy
+    def adopt(self, policy: Policy, measured_burst_bytes: int = MSS_BYTES) -> None:
+        """Judge by this policy. If its tags decide nothing, every host becomes free.
+
+        `measured_burst_bytes`: the most payload under one tag that an agent reports of its host. It counts unless
+        the policy has a tag_burst.
+        """
+        self._policy, self._measured_burst_bytes = policy, measured_burst_bytes
         self._gap_ms, self._gap_from_ns = min(self._gap_ms, policy.idle_gap_ms), 0
         if not self.polices:
             self._judges_from_ns = None
@@ -110,7 +121,8 @@ class Policing:
 
     @property
     def polices(self) -> bool:
-        return bool(self._policy.tag_burst) and len(self.port_numbers) > 0
+        reads_tags = self._policy.definition.queue_rule.reads_tags
+        return reads_tags and self._policy.tag_burst != 0 and len(self.port_numbers) > 0
 
     def connected(self, now_ns: int) -> None:
         """Begin with a new connection: there are no earlier counters, and terms begin again."""
@@ -259,7 +271,7 @@ class Policing:
 
     @property
     def _burst_bytes(self) -> int:
-        return self._policy.tag_burst or 0
+        return self._policy.tag_burst or self._measured_burst_bytes
 
     def _adopt_longer_gap(self, now_ns: int) -> None:
         if self._gap_ms == self._policy.idle_gap_ms:

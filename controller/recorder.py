@@ -25,6 +25,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlch
 
 from controller.state import Desired
 from policy.errors import FieldError
+from policy.framing import MSS_BYTES
 from policy.graph import Topology
 from store import desired, observed
 from store.desired import PolicyVersion
@@ -107,7 +108,9 @@ class Recorder:
         self._incoming: queue.SimpleQueue[_Write | _Signal] = queue.SimpleQueue()
         self._waiting: deque[_Write] = deque(maxlen=MAX_WAITING)
         self._topology: Topology | None = None
-        self._version = 0
+        self._burst_bytes = MSS_BYTES
+        self._delivered: tuple[int, Topology, int] | None = None
+        """Policy version, topology and burst that were delivered last."""
         self._last_warning = ""
         """The latest warning about what the store holds."""
         self._outage = ""
@@ -231,19 +234,21 @@ class Recorder:
     def _poll(self, engine: Engine) -> None:
         if self._begins.is_set():
             self._begins.clear()
-            self._topology, self._version = None, 0
+            self._topology, self._delivered = None, None
         version = desired.current_version(engine)
         topology = self._current_topology(engine)
         if topology is None:
             self._warn_once("no topology in the store yet: waiting for one")
         elif version == 0:
             self._warn_once("no policy in the store yet: waiting for one")
-        elif version != self._version or topology != self._topology:
+        elif (version, topology, self._burst_bytes) != self._delivered:
             self._deliver(engine, topology)
 
     def _current_topology(self, engine: Engine) -> Topology | None:
         if self._topology is None or time.monotonic() >= self._topology_due_s:
             self._topology_due_s = time.monotonic() + TOPOLOGY_POLL_S
+            # It only grows: a host whose agent is gone still sends in its bursts.
+            self._burst_bytes = max(self._burst_bytes, observed.largest_tag_burst(engine) or 0)
             return desired.current_topology(engine)
         return self._topology
 
@@ -260,9 +265,12 @@ class Recorder:
             for port, change in observed.latest_thresholds(engine).items()
             if self._stays_in_force(engine, newest, port, change)
         }
-        self._topology, self._version, self._last_warning = topology, newest.version, ""
+        self._topology, self._last_warning = topology, ""
+        self._delivered = newest.version, topology, self._burst_bytes
         offences = {sanction.port: sanction.offences for sanction in all_sanctions(engine)}
-        self._on_desired(Desired(topology, newest.version, newest.policy, learned, offences))
+        self._on_desired(
+            Desired(topology, newest.version, newest.policy, learned, offences, self._burst_bytes)
+        )
 
     def _stays_in_force(
         self, engine: Engine, newest: PolicyVersion, port: str, change: observed.ThresholdChange

@@ -42,6 +42,7 @@ from controller.port_settings import PortSettings, ThresholdsInForce
 from controller.rules import SwitchRules
 from policy.adaptation import Adaptation, PortCounters, edges_of
 from policy.desired import Policy
+from policy.framing import MSS_BYTES
 from policy.graph import Topology
 from policy.sanctions import Treatment
 from policy.schemes import ThresholdRule
@@ -64,6 +65,8 @@ class Desired:
     """Port id → thresholds that an earlier controller has computed under this version."""
     offences: Mapping[str, int] = field(default_factory=dict)
     """Port id → offences, for the hosts that were demoted before the controller started."""
+    tag_burst_bytes: int = MSS_BYTES
+    """The most payload under one tag that an agent reports of its host."""
 
 
 class Task(Enum):
@@ -106,7 +109,7 @@ class SwitchState:
         self._held: SwitchRules | None = None
         """Rules that have been read and not yet compared."""
         self._periods = Periods(_PERIODS_NS | _policy_periods_ns(desired.policy), phase)
-        self._policing = Policing(self._ports, desired.policy, desired.offences)
+        self._policing = Policing(self._ports, desired.policy, desired.offences, desired.tag_burst_bytes)
         self._treatments: dict[int, Treatment] = {}
         """Treatments that the rules in force implement. Those of a new connection are not known.
         """
@@ -135,7 +138,7 @@ class SwitchState:
         """
         before = self._policy
         self._adopt(desired)
-        self._policing.adopt(desired.policy)
+        self._policing.adopt(desired.policy, desired.tag_burst_bytes)
         self._settings.adopt(desired.policy, desired.version)
         same_levels = self._policy.has_levels_of(before)
         keep = self._adapts and same_levels and before.thresholds == self._policy.thresholds

@@ -18,7 +18,7 @@ from hostagent.courier import Courier, Couriers
 from hostagent.hook import FlowHook
 from hostagent.journal import Journal
 from hostagent.loop import Loop
-from hostagent.receiver import Receiver
+from hostagent.receiver import Receiver, ReceiverStatistics
 from hostagent.records import STOPPED
 from hostagent.reporter import Reporter
 from hostagent.sampler import Sampler
@@ -69,7 +69,7 @@ class Agent:
     """`run` serves until SIGTERM or SIGINT, then restores the host's settings."""
 
     def __init__(self, settings: Settings) -> None:
-        """Connect the parts and listen for flows. Raises SluiceError."""
+        """Connect the parts and, with a schedule, listen for flows. Raises SluiceError."""
         self._settings = settings
         self._policy_version = 0
         self._realtime = False
@@ -90,7 +90,7 @@ class Agent:
         )
         self._sampler = self._make_sampler(settings)
         self._control = HostControl(settings.use_bpf)
-        self._receiver = Receiver(self._loop, None, max_window=settings.schedule.max_window)
+        self._receiver = _receiver(self._loop, settings.schedule)
         self._tagger = HostTagger(settings.interface, settings.use_bpf)
         self._hook = FlowHook(settings.use_bpf)
         self._watch = FlowWatch(
@@ -160,7 +160,8 @@ class Agent:
         self._traffic.stop(STOPPED)
         if self._sampler is not None:
             self._sampler.close()
-        self._receiver.close()
+        if self._receiver is not None:
+            self._receiver.close()
         if self._reporter.is_alive():
             self._reporter.finish()
         self._hook.close()
@@ -191,14 +192,16 @@ class Agent:
         if transport == self._traffic.transport:
             return
         try:
-            self._receiver.use_congestion_control(self._control.in_force)
+            if self._receiver is not None:
+                self._receiver.use_congestion_control(self._control.in_force)
         except FileNotFoundError:
             return  # the process that registered it ended a moment ago; the next heartbeat registers it again
         self._traffic.transport = transport
         log.info("new connections use %s (scheme %s)", self._control.in_force, scheme)
 
     def _status(self) -> HostHeartbeat:
-        sent, received = self._traffic.statistics, self._receiver.statistics
+        sent = self._traffic.statistics
+        received = self._receiver.statistics if self._receiver else ReceiverStatistics()
         problems = filter(None, (self._control.fallback_reason, self._tagger.problem))
         fallback_reason = "; ".join(problems)
         return HostHeartbeat(
@@ -230,7 +233,13 @@ class Agent:
             start_lag_max_us=round(sent.start_lag_max_us),
             user_space_mean_us=round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
             version=VERSION,
+            tag_burst_bytes=self._tagger.burst_bytes,
         )
+
+
+def _receiver(loop: Loop, schedule: Schedule) -> Receiver | None:
+    """Return the endpoint for the flows of a schedule. Without a schedule, the host opens no port."""
+    return None if schedule is EMPTY else Receiver(loop, None, max_window=schedule.max_window)
 
 
 def _take_priority() -> bool:

@@ -166,6 +166,9 @@ class HostHeartbeat:
         Number(0, 1e12, "us"), "Mean time from a packet's arrival in the kernel to its reading."
     )
     version: str = entry(_RELEASE, "Version of Sluice that the agent is.", default="")
+    tag_burst_bytes: int | None = entry(
+        Whole(0, 10**6, "bytes"), "Most payload that can leave the host under one tag.", default=None
+    )
 
 
 @dataclass(frozen=True)

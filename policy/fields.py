@@ -17,7 +17,6 @@ from policy.entries import Entry
 from policy.errors import FieldError, unknown_key
 from policy.field_entry import MAX_QUEUES, Draft, PolicyEntry, policy_field
 from policy.field_kinds import MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
-from policy.framing import MSS_BYTES
 from policy.kinds import Choice, Duration, Flag, Schema, Size, Whole
 from policy.marking import DEFAULT_BUFFER_BYTES
 from policy.overrides import Override
@@ -181,10 +180,11 @@ class PolicyFields:
     )
     tag_burst: int | None = policy_field(
         Size(0, 10**6, bare=True),
-        "Maximum payload that leaves a host under one tag: one segment, or 65536 with segmentation offload. A host"
-        " that sends more under a tag than its flows can send is demoted. 0: hosts are not checked.",
+        "Maximum payload that leaves a host under one tag. By default the most that an agent reports of its host: one"
+        " segment, or 65536 with segmentation offload. A host that sends more under a tag than its flows can send is"
+        " demoted. 0: hosts are not checked.",
         title="Tag burst",
-        default=MSS_BYTES,
+        default=None,
         applies=kinds.READS_TAGS,
     )
     overrides: tuple[Override, ...] = policy_field(

@@ -122,6 +122,16 @@ def host_heartbeats(engine: Engine) -> dict[str, HostHeartbeat]:
     return {name: beat for name, beat in beats.items() if isinstance(beat, HostHeartbeat)}
 
 
+def largest_tag_burst(engine: Engine) -> int | None:
+    """Return the most payload under one tag that any host agent reports; None without a report.
+
+    The database extracts it, so no heartbeat is parsed.
+    """
+    burst = agents.c.status["tag_burst_bytes"].as_integer()
+    with engine.connect() as connection:
+        return connection.execute(select(func.max(burst)).where(agents.c.kind == HostHeartbeat.KIND)).scalar()
+
+
 def recent_events(engine: Engine, since: float, limit: int = 500) -> list[Mapping[str, Any]]:
     return _all(engine, select(events).where(events.c.at > since).order_by(events.c.id).limit(limit))
 

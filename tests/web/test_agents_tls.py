@@ -226,6 +226,7 @@ def test_foreign_certificate__refused_in_the_handshake(web: Web, tmp_path: Path)
     other = Authority(tmp_path / "other")
     identity = web.enrolled(tmp_path / "id", Holder("spy", "host"))
     from cryptography import x509
+
     from runtime.certificates import load_key, pem, signing_request
 
     request = signing_request(load_key((tmp_path / "id" / "key.pem").read_bytes()), identity.holder)
