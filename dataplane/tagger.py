@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
+from policy.foreign import ForeignDscp
 from policy.tags import DEFAULT_IDLE_GAP_NS
 
 _SETTINGS = "=QQQ"
 _DEADLINES, _SIZES = 1, 2
 _COUNTERS = "=QQ"
 _DSCPS = 64
+_FOREIGN = "=QQIHH"
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,13 @@ class Tagger:
         """Return the counters of DSCP 0 … 63."""
         by_dscp = self._object.map("counters")
         return tuple(TagCounters(*(by_dscp.lookup_sum(dscp, _COUNTERS) or (0, 0))) for dscp in range(_DSCPS))
+
+    def foreign(self) -> tuple[ForeignDscp, ...]:
+        """Return the DSCPs that others use, smallest first."""
+        by_dscp = self._object.map("foreign")
+        rows = (struct.unpack(_FOREIGN, by_dscp.lookup(dscp) or bytes(24)) for dscp in range(1, _DSCPS))
+        found = [ForeignDscp(dscp, *row) for dscp, row in enumerate(rows, start=1)]
+        return tuple(use for use in found if use.overwritten or use.forwarded)
 
     def close(self) -> None:
         """Release the program. Idempotent."""

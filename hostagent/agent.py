@@ -234,6 +234,7 @@ class Agent:
             user_space_mean_us=round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
             version=VERSION,
             tag_burst_bytes=self._tagger.burst_bytes,
+            foreign_dscps=self._tagger.foreign(),
         )
 
 

@@ -9,6 +9,7 @@ from dataplane.tagger import DEFAULT_SETTINGS, Tagger, TagSettings
 from hostagent.burst import tag_burst_bytes
 from policy.agents import HostSettings
 from policy.errors import EnvironmentLacking
+from policy.foreign import ForeignDscp
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,10 @@ class HostTagger:
         if not self._tagger.is_attached(self._interface):
             log.warning("another program removed the tagger from %s: attaching it again", self._interface)
             self._tagger.attach(self._interface)
+
+    def foreign(self) -> tuple[ForeignDscp, ...]:
+        """Return the DSCPs that others use on this host."""
+        return () if self._tagger is None else self._tagger.foreign()
 
     def detach(self) -> None:
         """Remove the filter. A second call does nothing."""

@@ -16,6 +16,7 @@ from policy.behaviour import PortBehaviour
 from policy.desired import Policy
 from policy.entries import TableOf, entry, read, write
 from policy.errors import FieldError
+from policy.foreign import DSCPS, ForeignDscp
 from policy.kinds import Flag, ListOf, MapOf, Number, Text, Whole
 from policy.units import NS_PER_MS
 
@@ -168,6 +169,9 @@ class HostHeartbeat:
     version: str = entry(_RELEASE, "Version of Sluice that the agent is.", default="")
     tag_burst_bytes: int | None = entry(
         Whole(0, 10**6, "bytes"), "Most payload that can leave the host under one tag.", default=None
+    )
+    foreign_dscps: tuple[ForeignDscp, ...] = entry(
+        ListOf(TableOf(ForeignDscp), longest=DSCPS), "DSCPs that others use on this host.", default=()
     )
 
 

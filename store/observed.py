@@ -62,6 +62,12 @@ class AgentRow:
         return self.heartbeat.KIND
 
 
+def find_agent(engine: Engine, name: str) -> Heartbeat | None:
+    """Return the newest heartbeat of an agent; None if there is none of this version."""
+    rows = _all(engine, select(agents).where(agents.c.name == name))
+    return _heartbeat(rows[0]) if rows else None
+
+
 def put_agent(engine: Engine, name: str, heartbeat: Heartbeat) -> None:
     """Store an agent's heartbeat in place of the previous one."""
     values = {"name": name, "kind": heartbeat.KIND, "status": write(heartbeat), "seen_at": time.time()}

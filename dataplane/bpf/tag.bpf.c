@@ -57,6 +57,13 @@ struct {
 	__type(value, struct tag_counters);
 } counters SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TAG_DSCPS);
+	__type(key, __u32);
+	__type(value, struct tag_foreign);
+} foreign SEC(".maps");
+
 /* The place of the transport header. */
 struct transport {
 	__u32 offset;
@@ -253,15 +260,41 @@ static __always_inline void count(struct __sk_buff *skb)
 	}
 }
 
+/*
+ * Note a DSCP that another program, netfilter or a container set. TCP keeps no IP header with the
+ * segments that it retransmits, so a tag of this program never comes here again.
+ */
+static __always_inline void note_foreign(struct __sk_buff *skb, int is_local, struct bpf_sock *full)
+{
+	int tos = ip_tos(skb);
+	__u32 dscp = tos < 0 ? 0 : (__u32)tos >> DSCP_SHIFT;
+	struct tag_foreign *f;
+
+	if (!dscp)
+		return;
+	f = bpf_map_lookup_elem(&foreign, &dscp);
+	if (!f)
+		return;
+	__sync_fetch_and_add(is_local ? &f->seen : &f->forwarded, 1);
+	if (!full)
+		return;
+	f->protocol = full->protocol;
+	f->src_port = full->src_port;
+	f->dst_port = bpf_ntohs(full->dst_port);
+}
+
 SEC("tc")
 int sluice_tag(struct __sk_buff *skb)
 {
-	struct bpf_sock *sk = skb->sk;
+	struct bpf_sock *sk = skb->sk, *full = sk ? bpf_sk_fullsock(sk) : NULL;
 	int tag;
 
-	if (!sk || !is_ip(skb))
+	if (!is_ip(skb))
 		return TC_ACT_UNSPEC;
-	tag = packet_tag(skb, bpf_sk_fullsock(sk));
+	note_foreign(skb, sk != NULL, full);
+	if (!sk)
+		return TC_ACT_UNSPEC;
+	tag = packet_tag(skb, full);
 	if (tag > 0)
 		ip_set_dscp(skb, tag);
 	count(skb);

@@ -11,6 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from policy.entries import read
+from policy.foreign import ForeignDscp
 from sluice.commands.arguments import command_parser
 from sluice.terminal import console
 from sluice.web_process import add_web, get
@@ -34,7 +36,18 @@ def execute(arguments: argparse.Namespace) -> int:
     for row in rows(health["agents"], listed, time.time()):
         table.add_row(*row)
     target.print(table)
+    for line in foreign_uses(health["agents"]):
+        target.print(line)
     return 0
+
+
+def foreign_uses(agents: list[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each DSCP that others use on a host."""
+    return [
+        f"{agent['name']}: {read(ForeignDscp, use)}: not a tag of Sluice"
+        for agent in agents
+        for use in agent["status"].get("foreign_dscps", ())
+    ]
 
 
 def rows(

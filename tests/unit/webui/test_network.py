@@ -14,6 +14,7 @@ from sqlalchemy import Engine, text
 from policy.agents import MAX_HEARTBEAT_BYTES, Heartbeat
 from policy.desired import Policy
 from policy.entries import write
+from policy.foreign import ForeignDscp
 from policy.schemes import SCHEMES
 from store.desired import put_policy, put_topology
 from store.observed import (
@@ -22,6 +23,7 @@ from store.observed import (
     add_port_samples,
     add_thresholds,
     all_agents,
+    newest_events,
     put_agent,
     put_switch,
 )
@@ -165,6 +167,17 @@ def test_heartbeat__before_the_first_policy_there_is_nothing_to_set(client: Clie
         "ports": None,
         "renew": False,
     }
+
+
+def test_heartbeat__a_new_foreign_dscp_is_an_event(client: Client, engine: Engine) -> None:
+    phone, backup = ForeignDscp(46, 9, 0, 17, 5060, 0), ForeignDscp(8, 0, 5, 0, 0, 0)
+    for uses in ((), (phone,), (phone,), (phone, backup)):
+        beat(client, host_heartbeat(foreign_dscps=uses))
+    events = [row["document"] for row in newest_events(engine, 9) if row["kind"] == "foreign-dscp"]
+    assert events == [
+        {"host": "h1", "uses": ["DSCP 46 (EF) from UDP port 5060"]},
+        {"host": "h1", "uses": ["DSCP 8 (CS1) in packets without a local socket"]},
+    ]
 
 
 def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine) -> None:
