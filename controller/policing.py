@@ -175,7 +175,7 @@ class Policing:
         grown = growth(latest[1], counts)
         payload = payload_bytes(grown[:, 0], grown[:, 1])
         duration_s = (now_ns - latest[0]) / 1e9
-        return suspicion(payload, self._rates_bps, duration_s, self._gap_ms, self._burst_bytes)
+        return suspicion(payload, self._rates_bps, duration_s, *self._promises)
 
     def _end_terms(self, now_ns: int) -> None:
         for number, conduct in self._conduct.items():
@@ -215,7 +215,7 @@ class Policing:
         """Take the counters of all flows of watched ports."""
         before, self._windows = self._windows, {}
         proofs: dict[int, _Proof] = {}
-        least = limits_bytes(LAG_S, self._gap_ms, self._burst_bytes).min()
+        least = limits_bytes(LAG_S, *self._promises).min()
         for flow in flows:
             key = (flow.port, flow.name)
             if flow.size_bytes < least and key not in before:
@@ -244,7 +244,7 @@ class Policing:
         if flow.port not in self.treatments or window.grown is None:
             return None
         duration_s = window.covered_ns / 1e9 + LAG_S
-        found = breach(payload_bytes(*window.grown), duration_s, self._gap_ms, self._burst_bytes)
+        found = breach(payload_bytes(*window.grown), duration_s, *self._promises)
         return None if found is None else _Proof(flow.name, found, duration_s)
 
     def _demote(self, now_ns: int, number: int, proof: _Proof) -> None:
@@ -270,8 +270,9 @@ class Policing:
     # ── Policy ──────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def _burst_bytes(self) -> int:
-        return self._policy.tag_burst or self._measured_burst_bytes
+    def _promises(self) -> tuple[int, int, tuple[int, ...]]:
+        """What limits payload under a tag: the idle gap in ms, the burst in bytes, and the reserved DSCPs."""
+        return self._gap_ms, self._policy.tag_burst or self._measured_burst_bytes, self._policy.reserved_dscp
 
     def _adopt_longer_gap(self, now_ns: int) -> None:
         if self._gap_ms == self._policy.idle_gap_ms:

@@ -9,6 +9,7 @@ from types import TracebackType
 
 from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
 from policy.foreign import ForeignDscp
+from policy.reserved import written_tag
 from policy.tags import DEFAULT_IDLE_GAP_NS
 
 _SETTINGS = "=QQQ"
@@ -30,6 +31,8 @@ class TagSettings:
     """… once they have sent this many."""
     sizes: bool = False
     """The tag of a flow of known size shows the size class."""
+    reserved_dscp: tuple[int, ...] = ()
+    """DSCPs of others: no tag has them, and packets keep them."""
 
     def __post_init__(self) -> None:
         if self.idle_gap_ns <= 0:
@@ -61,6 +64,10 @@ class Tagger:
         carries = settings.deadlines * _DEADLINES | settings.sizes * _SIZES
         values = settings.idle_gap_ns, carries, settings.urgent_after_bytes
         self._object.map("settings").update(0, struct.pack(_SETTINGS, *values))
+        written = self._object.map("written")
+        for dscp in range(_DSCPS):
+            kept = dscp in settings.reserved_dscp
+            written.update(dscp, bytes((kept, written_tag(dscp, settings.reserved_dscp))))
 
     @property
     def program_fd(self) -> int:

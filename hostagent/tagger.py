@@ -84,4 +84,5 @@ def _tag_settings(settings: HostSettings) -> TagSettings:
         deadlines=settings.tags_deadlines,
         urgent_after_bytes=settings.urgent_after_bytes,
         sizes=settings.tags_sizes,
+        reserved_dscp=settings.reserved_dscp,
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from policy import names
+from policy import names, reserved
 from policy.behaviour import PortBehaviour
 from policy.desired import Policy
 from policy.entries import TableOf, entry, read, write
@@ -58,6 +58,11 @@ class HostSettings:
     idle_gap_ns: int = entry(
         Whole(1, 2**53, "ns"), "A flow ends when its direction sends no data for this long."
     )
+    reserved_dscp: tuple[int, ...] = entry(
+        ListOf(Whole(reserved.LOWEST, reserved.HIGHEST), longest=reserved.MOST),
+        "DSCPs of others: no tag has them, and packets keep them.",
+        default=(),
+    )
 
     @classmethod
     def of(cls, policy: Policy) -> HostSettings:
@@ -69,6 +74,7 @@ class HostSettings:
             urgent_after_bytes=policy.urgent_after or 0,
             tags_sizes=scheme.tags_sizes,
             idle_gap_ns=policy.idle_gap_ms * NS_PER_MS,
+            reserved_dscp=policy.reserved_dscp,
         )
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from policy import field_kinds as kinds
+from policy import reserved
 from policy.entries import Entry
 from policy.errors import FieldError, unknown_key
 from policy.field_entry import MAX_QUEUES, Draft, PolicyEntry, policy_field
 from policy.field_kinds import MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
-from policy.kinds import Choice, Duration, Flag, Schema, Size, Whole
+from policy.kinds import Choice, Duration, Flag, ListOf, Schema, Size, Whole
 from policy.marking import DEFAULT_BUFFER_BYTES
 from policy.overrides import Override
 from policy.schemes import SCHEMES, Scheme, scheme_named
@@ -186,6 +187,20 @@ class PolicyFields:
         title="Tag burst",
         default=None,
         applies=kinds.READS_TAGS,
+    )
+    reserved_dscp: tuple[int, ...] = policy_field(
+        ListOf(Whole(reserved.LOWEST, reserved.HIGHEST), longest=reserved.MOST, increasing=True),
+        "DSCPs that belong to others, increasing: hosts write no tag with these values, and packets that have one keep"
+        " it.",
+        title="Reserved DSCPs",
+        default=(),
+        absent=(),
+    )
+    reserved_queue: int = policy_field(
+        lambda draft: Whole(0, draft.queues - 1),
+        "Queue of packets with a reserved DSCP.",
+        title="Reserved queue",
+        default=0,
     )
     overrides: tuple[Override, ...] = policy_field(
         kinds.overrides,

@@ -64,6 +64,13 @@ struct {
 	__type(value, struct tag_foreign);
 } foreign SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TAG_DSCPS);
+	__type(key, __u32);
+	__type(value, struct tag_written);
+} written SEC(".maps");
+
 /* The place of the transport header. */
 struct transport {
 	__u32 offset;
@@ -248,10 +255,29 @@ static __always_inline int packet_tag(struct __sk_buff *skb, struct bpf_sock *fu
 	return -EPROTONOSUPPORT;
 }
 
-static __always_inline void count(struct __sk_buff *skb)
+static __always_inline __u32 dscp_of(struct __sk_buff *skb)
 {
 	int tos = ip_tos(skb);
-	__u32 dscp = tos < 0 ? 0 : (__u32)tos >> DSCP_SHIFT;
+
+	return tos < 0 ? 0 : (__u32)tos >> DSCP_SHIFT;
+}
+
+/* Write the tag, or the one that stands for it if it is reserved. No tag: the packet stays unchanged. */
+static __always_inline void write_tag(struct __sk_buff *skb, int tag)
+{
+	struct tag_written *w;
+	__u32 key = tag;
+
+	if (tag <= 0)
+		return;
+	w = bpf_map_lookup_elem(&written, &key);
+	if (w)
+		ip_set_dscp(skb, w->as);
+}
+
+static __always_inline void count(struct __sk_buff *skb)
+{
+	__u32 dscp = dscp_of(skb);
 	struct tag_counters *c = bpf_map_lookup_elem(&counters, &dscp);
 
 	if (c) {
@@ -264,14 +290,10 @@ static __always_inline void count(struct __sk_buff *skb)
  * Note a DSCP that another program, netfilter or a container set. TCP keeps no IP header with the
  * segments that it retransmits, so a tag of this program never comes here again.
  */
-static __always_inline void note_foreign(struct __sk_buff *skb, int is_local, struct bpf_sock *full)
+static __always_inline void note_foreign(__u32 dscp, int is_local, struct bpf_sock *full)
 {
-	int tos = ip_tos(skb);
-	__u32 dscp = tos < 0 ? 0 : (__u32)tos >> DSCP_SHIFT;
 	struct tag_foreign *f;
 
-	if (!dscp)
-		return;
 	f = bpf_map_lookup_elem(&foreign, &dscp);
 	if (!f)
 		return;
@@ -287,16 +309,22 @@ SEC("tc")
 int sluice_tag(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk, *full = sk ? bpf_sk_fullsock(sk) : NULL;
-	int tag;
+	struct tag_written *w;
+	int is_reserved = 0;
+	__u32 dscp;
 
 	if (!is_ip(skb))
 		return TC_ACT_UNSPEC;
-	note_foreign(skb, sk != NULL, full);
+	dscp = dscp_of(skb);
+	if (dscp) {
+		note_foreign(dscp, sk != NULL, full);
+		w = bpf_map_lookup_elem(&written, &dscp);
+		is_reserved = w && w->reserved;
+	}
 	if (!sk)
 		return TC_ACT_UNSPEC;
-	tag = packet_tag(skb, full);
-	if (tag > 0)
-		ip_set_dscp(skb, tag);
+	if (!is_reserved)
+		write_tag(skb, packet_tag(skb, full));
 	count(skb);
 	return TC_ACT_UNSPEC;
 }

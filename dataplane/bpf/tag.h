@@ -20,6 +20,12 @@ struct tag_counters {
 	__u64 bytes; /* with the Ethernet header */
 };
 
+/* Map "written": key = DSCP. The program fills it before it attaches the tagger. */
+struct tag_written {
+	__u8 reserved; /* a packet that has this DSCP keeps it */
+	__u8 as;       /* the DSCP that is written for this tag */
+};
+
 /*
  * Map "foreign": key = DSCP that a packet had before the tagger. Others use this DSCP. Protocol and
  * ports are those of the newest packet with a socket; 0 while there was none.
@@ -32,6 +38,7 @@ struct tag_foreign {
 	__u16 dst_port;
 };
 
+_Static_assert(sizeof(struct tag_written) == 2, "as in tagger.py");
 _Static_assert(sizeof(struct tag_foreign) == 24, "as in tagger.py");
 _Static_assert(sizeof(struct tag_settings) == 24, "as in tagger.py");
 _Static_assert(sizeof(struct tag_counters) == 16, "as in tagger.py");

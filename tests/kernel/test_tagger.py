@@ -328,3 +328,15 @@ def test_foreign__names_the_dscp_that_a_program_set(pair: Pair, family: socket.A
         (use,) = tagger.foreign()
         assert (use.dscp, use.overwritten, use.forwarded) == (46, 3, 0)
         assert str(use) == "DSCP 46 (EF) from UDP port 5060"
+
+
+def test_reserved__a_packet_keeps_the_dscp_and_no_tag_has_it(pair: Pair) -> None:
+    with Tagger(TagSettings(LONG_GAP_NS, reserved_dscp=(1, 46))) as tagger:
+        tagger_attach(tagger, pair.a)
+        with pair.a:
+            for dscp in (46, 0):
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                    sender.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
+                    sender.sendto(b"x", (V4["b"], 9))
+        sent = tagger.counters()
+        assert (sent[46].packets, sent[2].packets, sent[1].packets) == (1, 1, 0)

@@ -191,6 +191,7 @@ def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine
             "urgent_after_bytes": 0,
             "tags_sizes": False,
             "idle_gap_ns": 5_000_000,
+            "reserved_dscp": [],
         },
         "ports": {
             "mark_bytes": 30_000,
