@@ -9,6 +9,7 @@ import ssl
 import stat
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,15 +18,17 @@ from typing import Any
 import pytest
 import requests
 
+from policy.agents import heartbeat_document
 from policy.enrolment import Token
 from policy.errors import SluiceError
 from runtime.agent_identity import Identity, identity_for
-from runtime.certificates import Holder
+from runtime.certificates import Holder, load_key, pem, signing_request
 from runtime.http_client import Answer, HttpClient, ServerAway
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
 from store.engine import open_store
 from store.observed import newest_events
+from tests.kit.heartbeats import host_heartbeat
 from tests.unit.webui.records import record
 from tests.web.conftest import PATIENCE_S, TOKEN, Server
 from webui.authority import Authority
@@ -50,11 +53,11 @@ class Web(Server):
         return f"https://{self.agents}"
 
     def token(self, name: str = "web1", **more: Any) -> str:
-        answer = self.post("/api/v1/enrolments", {"name": name, **more})
+        answer = self.command("/api/v1/enrolments", {"name": name, **more})
         assert answer.status_code == 200, answer.text
         return str(answer.json()["token"])
 
-    def post(self, path: str, body: Any = None) -> requests.Response:
+    def command(self, path: str, body: Any = None) -> requests.Response:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         return requests.post(f"{self.url}{path}", json=body, headers=headers, timeout=PATIENCE_S)
 
@@ -154,8 +157,6 @@ def test_enrolment__expired_or_replaced_token(web: Web, tmp_path: Path) -> None:
 
 
 def _expired(token: Token) -> bool:
-    import time
-
     return time.time() > token.expires_at
 
 
@@ -216,22 +217,14 @@ def test_names__port_agent_delivers_no_records(web: Web, tmp_path: Path) -> None
 
 
 def _host_beat() -> dict[str, Any]:
-    from policy.agents import heartbeat_document
-    from tests.kit.heartbeats import host_heartbeat
-
     return heartbeat_document(host_heartbeat())
 
 
 def test_foreign_certificate__refused_in_the_handshake(web: Web, tmp_path: Path) -> None:
     other = Authority(tmp_path / "other")
     identity = web.enrolled(tmp_path / "id", Holder("spy", "host"))
-    from cryptography import x509
-
-    from runtime.certificates import load_key, pem, signing_request
-
     request = signing_request(load_key((tmp_path / "id" / "key.pem").read_bytes()), identity.holder)
     made, _row = other.certify(request, identity.holder)
-    assert isinstance(made, x509.Certificate)
     (tmp_path / "id" / "certificate.pem").write_bytes(pem(made))
     with pytest.raises(
         ServerAway, match="refuses this agent's certificate, because another authority issued it"
@@ -269,12 +262,12 @@ def test_renewal_and_rotation(web: Web, tmp_path: Path) -> None:
 def test_revocation__at_the_next_request_of_a_kept_connection(web: Web, tmp_path: Path) -> None:
     client = web.client(web.enrolled(tmp_path / "id", Holder("gone", "host")))
     assert deliver(client, record("gone/1", src="gone")).ok
-    assert web.post("/api/v1/agents/gone/revocation").json() == {"revoked": 1}
+    assert web.command("/api/v1/agents/gone/revocation").json() == {"revoked": 1}
     refused = deliver(client, record("gone/2", src="gone"))
     assert error(refused) == (403, "certificate-revoked")
     assert "this agent's certificate was revoked; enrol it again" in refused.json()["error"]["problem"]
     assert web.events("certificate-revoked")[-1] == {"agent": "gone"}
-    assert web.post("/api/v1/agents/gone/revocation").status_code == 404
+    assert web.command("/api/v1/agents/gone/revocation").status_code == 404
     again = web.client(web.enrolled(tmp_path / "id", Holder("gone", "host")))
     assert deliver(again, record("gone/2", src="gone")).ok
 
@@ -300,7 +293,7 @@ def test_agent_process__renews_and_goes_on_when_revoked(tmp_path: Path) -> None:
         wait_until(
             lambda: "certificate of this agent was renewed" in log.read_text(), "it renews", timeout_s=30
         )
-        assert web.post("/api/v1/agents/web1/revocation").ok
+        assert web.command("/api/v1/agents/web1/revocation").ok
         told = "this agent's certificate was revoked; enrol it again"
         wait_until(lambda: told in log.read_text(), "it says that it is revoked", timeout_s=30)
         assert "keeping the last settings" in log.read_text()
