@@ -127,6 +127,8 @@ export interface Policy {
   untagged_queue: number;
   idle_gap_ms: number;
   tag_burst: number | null;
+  reserved_dscp: number[];
+  reserved_queue: number;
   overrides: Override[];
 }
 
