@@ -54,6 +54,7 @@ export type FieldKind =
   | "size"
   | "duration"
   | "boolean"
+  | "list of integer"
   | "list of number"
   | "list of size"
   | "list of override";
