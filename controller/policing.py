@@ -21,6 +21,7 @@ import numpy.typing as npt
 from controller.counts import FlowCounts, Ints
 from policy import tags
 from policy.desired import Policy
+from policy.framing import MSS_BYTES
 from policy.graph import Port
 from policy.sanctions import Conduct, Demoted, Treatment
 from policy.tag_limits import Breach, breach, limits_bytes, payload_bytes, suspicion
@@ -72,8 +73,14 @@ class _Proof:
 
 
 class Policing:
-    def __init__(self, ports: Sequence[Port], policy: Policy, offences: Mapping[str, int]) -> None:
-        """`offences`: port id → offences, of the ports that are demoted already."""
+    def __init__(
+        self,
+        ports: Sequence[Port],
+        policy: Policy,
+        offences: Mapping[str, int],
+        measured_burst_bytes: int = MSS_BYTES,
+    ) -> None:
+        """`offences`: port id → offences, of the ports that are demoted already. The burst: as for `adopt`."""
         self._port_of = {port.number: port for port in ports if port.edge and not port.uplink}
         self.port_numbers: Ints = np.asarray(sorted(self._port_of), np.int64)
         """Of the edge ports: the rows of the counters at the ingress."""
@@ -94,11 +101,15 @@ class Policing:
         self._latest: dict[bool, tuple[int, Ints]] = {}
         """(time, counters) of the latest ingress poll: of all tags, and of the low ones."""
         self._verdicts: list[Verdict] = []
-        self.adopt(policy)
+        self.adopt(policy, measured_burst_bytes)
 
-    def adopt(self, policy: Policy) -> None:
-        """Judge by this policy. If its tags decide nothing, every host becomes free."""
-        self._policy = policy
+    def adopt(self, policy: Policy, measured_burst_bytes: int = MSS_BYTES) -> None:
+        """Judge by this policy. If its tags decide nothing, every host becomes free.
+
+        `measured_burst_bytes`: the most payload under one tag that an agent reports of its host. It counts unless
+        the policy has a tag_burst.
+        """
+        self._policy, self._measured_burst_bytes = policy, measured_burst_bytes
         self._gap_ms, self._gap_from_ns = min(self._gap_ms, policy.idle_gap_ms), 0
         if not self.polices:
             self._judges_from_ns = None
@@ -110,7 +121,8 @@ class Policing:
 
     @property
     def polices(self) -> bool:
-        return bool(self._policy.tag_burst) and len(self.port_numbers) > 0
+        reads_tags = self._policy.definition.queue_rule.reads_tags
+        return reads_tags and self._policy.tag_burst != 0 and len(self.port_numbers) > 0
 
     def connected(self, now_ns: int) -> None:
         """Begin with a new connection: there are no earlier counters, and terms begin again."""
@@ -163,7 +175,7 @@ class Policing:
         grown = growth(latest[1], counts)
         payload = payload_bytes(grown[:, 0], grown[:, 1])
         duration_s = (now_ns - latest[0]) / 1e9
-        return suspicion(payload, self._rates_bps, duration_s, self._gap_ms, self._burst_bytes)
+        return suspicion(payload, self._rates_bps, duration_s, *self._promises)
 
     def _end_terms(self, now_ns: int) -> None:
         for number, conduct in self._conduct.items():
@@ -203,7 +215,7 @@ class Policing:
         """Take the counters of all flows of watched ports."""
         before, self._windows = self._windows, {}
         proofs: dict[int, _Proof] = {}
-        least = limits_bytes(LAG_S, self._gap_ms, self._burst_bytes).min()
+        least = limits_bytes(LAG_S, *self._promises).min()
         for flow in flows:
             key = (flow.port, flow.name)
             if flow.size_bytes < least and key not in before:
@@ -232,7 +244,7 @@ class Policing:
         if flow.port not in self.treatments or window.grown is None:
             return None
         duration_s = window.covered_ns / 1e9 + LAG_S
-        found = breach(payload_bytes(*window.grown), duration_s, self._gap_ms, self._burst_bytes)
+        found = breach(payload_bytes(*window.grown), duration_s, *self._promises)
         return None if found is None else _Proof(flow.name, found, duration_s)
 
     def _demote(self, now_ns: int, number: int, proof: _Proof) -> None:
@@ -258,8 +270,9 @@ class Policing:
     # ── Policy ──────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def _burst_bytes(self) -> int:
-        return self._policy.tag_burst or 0
+    def _promises(self) -> tuple[int, int, tuple[int, ...]]:
+        """What limits payload under a tag: the idle gap in ms, the burst in bytes, and the reserved DSCPs."""
+        return self._gap_ms, self._policy.tag_burst or self._measured_burst_bytes, self._policy.reserved_dscp
 
     def _adopt_longer_gap(self, now_ns: int) -> None:
         if self._gap_ms == self._policy.idle_gap_ms:

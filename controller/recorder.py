@@ -28,6 +28,7 @@ from controller.state import Desired
 from policy.agents import PortHeartbeat
 from policy.desired import Policy
 from policy.errors import FieldError
+from policy.framing import MSS_BYTES
 from policy.graph import Topology
 from store import desired, networks, observed
 from store.desired import PolicyVersion
@@ -117,9 +118,11 @@ class Recorder:
         self._incoming: queue.SimpleQueue[_Write | _Signal] = queue.SimpleQueue()
         self._waiting: deque[_Write] = deque(maxlen=MAX_WAITING)
         self._topology: Topology | None = None
-        self._version = 0
         self._network_version = -1
         """Of the description that was delivered; -1 before the first delivery."""
+        self._burst_bytes = MSS_BYTES
+        self._delivered: tuple[int, Topology, int] | None = None
+        """Policy version, topology and burst that were delivered last."""
         self._last_warning = ""
         """The latest warning about what the store holds."""
         self._outage = ""
@@ -249,7 +252,7 @@ class Recorder:
     def _poll(self, engine: Engine) -> None:
         if self._begins.is_set():
             self._begins.clear()
-            self._topology, self._version, self._network_version = None, 0, -1
+            self._topology, self._delivered, self._network_version = None, None, -1
         version = desired.current_version(engine)
         topology = self._current_topology(engine)
         if topology is None:
@@ -258,7 +261,9 @@ class Recorder:
             desired.put_policy(engine, WATCH_ONLY, author="controller")
         elif version == 0:
             self._warn_once("no policy in the store yet: waiting for one")
-        elif version != self._version or topology != self._topology or self._ports_changed(engine, topology):
+        elif (version, topology, self._burst_bytes) != self._delivered or self._ports_changed(
+            engine, topology
+        ):
             self._deliver(engine, topology)
 
     def _ports_changed(self, engine: Engine, topology: Topology) -> bool:
@@ -273,6 +278,8 @@ class Recorder:
             self._topology_due_s = time.monotonic() + TOPOLOGY_POLL_S
             topology = desired.current_topology(engine)
             self._deliver_network(engine, topology)
+            # It only grows: a host whose agent is gone still sends in its bursts.
+            self._burst_bytes = max(self._burst_bytes, observed.largest_tag_burst(engine) or 0)
             return topology
         return self._topology
 
@@ -304,11 +311,20 @@ class Recorder:
             for port, change in observed.latest_thresholds(engine).items()
             if self._stays_in_force(engine, newest, port, change)
         }
-        self._topology, self._version, self._last_warning = topology, newest.version, ""
+        self._topology, self._last_warning = topology, ""
         self._programmed = self._programmed_ports(engine, topology)
+        self._delivered = newest.version, topology, self._burst_bytes
         offences = {sanction.port: sanction.offences for sanction in all_sanctions(engine)}
         self._on_desired(
-            Desired(topology, newest.version, newest.policy, learned, offences, self._programmed)
+            Desired(
+                topology,
+                newest.version,
+                newest.policy,
+                learned,
+                offences,
+                self._programmed,
+                self._burst_bytes,
+            )
         )
 
     @staticmethod

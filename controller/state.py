@@ -44,6 +44,7 @@ from controller.port_settings import PortSettings, ThresholdsInForce
 from controller.rules import SwitchRules
 from policy.adaptation import Adaptation, PortCounters, edges_of
 from policy.desired import Policy
+from policy.framing import MSS_BYTES
 from policy.graph import Topology
 from policy.sanctions import Treatment
 from policy.schemes import ThresholdRule
@@ -69,6 +70,9 @@ class Desired:
     """Port id → offences, for the hosts that were demoted before the controller started."""
     programmed: frozenset[str] | None = None
     """Ids of the ports with the port program, which takes priority tags off. None: all ports have it."""
+
+    tag_burst_bytes: int = MSS_BYTES
+    """The most payload under one tag that an agent reports of its host."""
 
     def acting_ports(self, switch: str) -> frozenset[str]:
         """Return the ids of the ports whose rules choose a queue."""
@@ -125,7 +129,7 @@ class SwitchState:
         self._held: SwitchRules | None = None
         """Rules that have been read and not yet compared."""
         self._periods = Periods(_PERIODS_NS | _policy_periods_ns(desired.policy), phase)
-        self._policing = Policing(self._ports, desired.policy, desired.offences)
+        self._policing = Policing(self._ports, desired.policy, desired.offences, desired.tag_burst_bytes)
         self._treatments: dict[int, Treatment] = {}
         """Treatments that the rules in force implement. Those of a new connection are not known.
         """
@@ -171,7 +175,7 @@ class SwitchState:
         self._adopt(desired)
         if acting != self._acting:
             self._settings.forget()
-        self._policing.adopt(desired.policy)
+        self._policing.adopt(desired.policy, desired.tag_burst_bytes)
         self._settings.adopt(desired.policy, desired.version, self._acting)
         same_levels = self._policy.has_levels_of(before)
         keep = self._adapts and same_levels and before.thresholds == self._policy.thresholds

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
+from policy.foreign import ForeignDscp
+from policy.reserved import written_tag
 from policy.tags import DEFAULT_IDLE_GAP_NS
 
 _SETTINGS = "=QQQ"
 _DEADLINES, _SIZES = 1, 2
 _COUNTERS = "=QQ"
 _DSCPS = 64
+_FOREIGN = "=QQIHH"
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class TagSettings:
     """… once they have sent this many."""
     sizes: bool = False
     """The tag of a flow of known size shows the size class."""
+    reserved_dscp: tuple[int, ...] = ()
+    """DSCPs of others: no tag has them, and packets keep them."""
 
     def __post_init__(self) -> None:
         if self.idle_gap_ns <= 0:
@@ -59,6 +64,10 @@ class Tagger:
         carries = settings.deadlines * _DEADLINES | settings.sizes * _SIZES
         values = settings.idle_gap_ns, carries, settings.urgent_after_bytes
         self._object.map("settings").update(0, struct.pack(_SETTINGS, *values))
+        written = self._object.map("written")
+        for dscp in range(_DSCPS):
+            kept = dscp in settings.reserved_dscp
+            written.update(dscp, bytes((kept, written_tag(dscp, settings.reserved_dscp))))
 
     @property
     def program_fd(self) -> int:
@@ -84,6 +93,13 @@ class Tagger:
         """Return the counters of DSCP 0 … 63."""
         by_dscp = self._object.map("counters")
         return tuple(TagCounters(*(by_dscp.lookup_sum(dscp, _COUNTERS) or (0, 0))) for dscp in range(_DSCPS))
+
+    def foreign(self) -> tuple[ForeignDscp, ...]:
+        """Return the DSCPs that others use, smallest first."""
+        by_dscp = self._object.map("foreign")
+        rows = (struct.unpack(_FOREIGN, by_dscp.lookup(dscp) or bytes(24)) for dscp in range(1, _DSCPS))
+        found = [ForeignDscp(dscp, *row) for dscp, row in enumerate(rows, start=1)]
+        return tuple(use for use in found if use.overwritten or use.forwarded)
 
     def close(self) -> None:
         """Release the program. Idempotent."""

@@ -18,7 +18,7 @@ from hostagent.courier import Courier, Couriers
 from hostagent.hook import FlowHook
 from hostagent.journal import Journal
 from hostagent.loop import Loop
-from hostagent.receiver import Receiver
+from hostagent.receiver import Receiver, ReceiverStatistics
 from hostagent.records import STOPPED
 from hostagent.reporter import Reporter
 from hostagent.sampler import Sampler
@@ -32,6 +32,9 @@ from hostagent.watch import FlowWatch
 from policy.agents import AgentSettings, HostHeartbeat, reason
 from policy.schedule import Schedule
 from policy.units import NS_PER_MS, NS_PER_S
+from policy.version import VERSION
+from runtime.agent_identity import identity_for
+from runtime.certificates import Holder
 from runtime.http_client import HttpClient
 from runtime.notify import Notifier
 
@@ -59,6 +62,8 @@ class Settings:
     """In use until the web process answers with a policy. None: the namespace's default."""
     use_bpf: bool = True
     grace_s: float = GRACE_S
+    enrol: str | None = None
+    """An enrolment token, or the path of a file with one."""
     realtime: bool = True
     """Whether the traffic's thread runs before ordinary processes (see _take_priority)."""
 
@@ -67,12 +72,18 @@ class Agent:
     """`run` serves until SIGTERM or SIGINT, then restores the host's settings."""
 
     def __init__(self, settings: Settings, notifier: Notifier | None = None) -> None:
-        """Connect the parts and listen for flows. Raises SluiceError."""
+        """Connect the parts and, with a schedule, listen for flows. Raises SluiceError."""
         self._settings = settings
         self._notifier = notifier or Notifier({})
         self._policy_version = 0
         self._realtime = False
-        web = HttpClient(settings.web)
+        identity = identity_for(
+            settings.web,
+            settings.run_dir / "identity",
+            Holder(settings.name, HostHeartbeat.KIND),
+            settings.enrol,
+        )
+        web = HttpClient(settings.web, tls=identity.context if identity else None)
         self._spool = Spool(settings.run_dir / "spool")
         self._courier = Courier(self._spool, web.post)
         self._loop = Loop()
@@ -83,7 +94,7 @@ class Agent:
         )
         self._sampler = self._make_sampler(settings)
         self._control = HostControl(settings.use_bpf)
-        self._receiver = Receiver(self._loop, None, max_window=settings.schedule.max_window)
+        self._receiver = _receiver(self._loop, settings.schedule)
         self._tagger = HostTagger(settings.interface, settings.use_bpf)
         self._hook = FlowHook(settings.use_bpf)
         self._watch = FlowWatch(
@@ -102,6 +113,7 @@ class Agent:
             self._apply,
             self._loop.stop,
             self._watch.collect,
+            identity,
         )
 
     def run(self) -> None:
@@ -171,7 +183,8 @@ class Agent:
         self._traffic.stop(STOPPED)
         if self._sampler is not None:
             self._sampler.close()
-        self._receiver.close()
+        if self._receiver is not None:
+            self._receiver.close()
         if self._reporter.is_alive():
             self._reporter.finish()
         self._hook.close()
@@ -202,14 +215,16 @@ class Agent:
         if transport == self._traffic.transport:
             return
         try:
-            self._receiver.use_congestion_control(self._control.in_force)
+            if self._receiver is not None:
+                self._receiver.use_congestion_control(self._control.in_force)
         except FileNotFoundError:
             return  # the process that registered it ended a moment ago; the next heartbeat registers it again
         self._traffic.transport = transport
         log.info("new connections use %s (scheme %s)", self._control.in_force, scheme)
 
     def _status(self) -> HostHeartbeat:
-        sent, received = self._traffic.statistics, self._receiver.statistics
+        sent = self._traffic.statistics
+        received = self._receiver.statistics if self._receiver else ReceiverStatistics()
         problems = filter(None, (self._control.fallback_reason, self._tagger.problem))
         fallback_reason = "; ".join(problems)
         return HostHeartbeat(
@@ -240,7 +255,15 @@ class Agent:
             flows_undeclared=self._sender.undeclared,
             start_lag_max_us=round(sent.start_lag_max_us),
             user_space_mean_us=round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
+            version=VERSION,
+            tag_burst_bytes=self._tagger.burst_bytes,
+            foreign_dscps=self._tagger.foreign(),
         )
+
+
+def _receiver(loop: Loop, schedule: Schedule) -> Receiver | None:
+    """Return the endpoint for the flows of a schedule. Without a schedule, the host opens no port."""
+    return None if schedule is EMPTY else Receiver(loop, None, max_window=schedule.max_window)
 
 
 def _take_priority() -> bool:

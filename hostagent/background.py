@@ -14,7 +14,7 @@ from pathlib import Path
 from runtime.process import stop
 
 FIRST_PORT = 5100
-"""The first port of background flows; each flow to a host has its own port. The agents use 5001."""
+"""The first port of background flows; each flow to a host has its own port. The agents use wire.PORT."""
 REPORT_S = 1
 _FOREVER_S = 30 * 24 * 3600
 _CSV_FIELDS = 9

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hostagent.spool import Spool, body_of
+from runtime.agent_identity import code_of, problem_of
 from runtime.http_client import Answer, ServerAway
 
 log = logging.getLogger(__name__)
@@ -18,6 +19,8 @@ log = logging.getLogger(__name__)
 PATH = "/api/v1/flows"
 _REFUSED = (400, 413, 422)
 """A record is wrong. Other refusals (404, 429 …) concern the service and may end, so the courier tries again."""
+_NOT_OURS = "other-agent"
+"""Code of the 403 for a flow that has no end at this host. Any other 403 concerns the agent's certificate."""
 
 Post = Callable[[str, bytes], Answer]
 
@@ -65,8 +68,8 @@ class Courier:
         answer = self._post(PATH, body_of(lines))
         if answer.ok:
             return
-        if answer.status not in _REFUSED:
-            raise ServerAway(f"it answers {answer.status} to {PATH}")
+        if not _is_wrong_record(answer):
+            raise ServerAway(f"it answers {answer.status} to {PATH}: {problem_of(answer)}")
         if len(lines) == 1:
             self._spool.quarantine(lines[0], f"{answer.status} {answer.body[:500].decode(errors='replace')}")
             self.refused += 1
@@ -74,3 +77,7 @@ class Courier:
         middle = len(lines) // 2
         self._deliver(lines[:middle])
         self._deliver(lines[middle:])
+
+
+def _is_wrong_record(answer: Answer) -> bool:
+    return answer.status in _REFUSED or (answer.status == 403 and code_of(answer) == _NOT_OURS)

@@ -16,6 +16,7 @@ from hostagent.courier import Delivery
 from policy.agents import AgentSettings, HostHeartbeat, heartbeat_document
 from policy.entries import read
 from policy.errors import FieldError
+from runtime.agent_identity import Identity, problem_of
 from runtime.http_client import HttpClient, ServerAway
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class Reporter(threading.Thread):
         apply: Callable[[AgentSettings], None],
         failed: Callable[[], None],
         collect: Callable[[], None] = lambda: None,
+        identity: Identity | None = None,
     ) -> None:
         """`status` returns the heartbeat, `apply` takes the settings, `failed` reports that the thread died.
 
@@ -65,6 +67,7 @@ class Reporter(threading.Thread):
         self._apply = apply
         self._failed = failed
         self._collect = collect
+        self._identity = identity
         self._stopping = threading.Event()
         self._retry_s = FIRST_RETRY_S
         self._is_away = False
@@ -120,18 +123,22 @@ class Reporter(threading.Thread):
         body = json.dumps(heartbeat_document(self._status())).encode()
         answer = self._web.post(self._path, body)
         if not answer.ok:
-            raise ServerAway(
-                f"it answers {answer.status} to the heartbeat: {answer.body[:200].decode(errors='replace')}"
-            )
-        self._apply(_settings(answer.json()))
+            raise ServerAway(f"it answers {answer.status} to the heartbeat: {problem_of(answer)}")
+        settings = _settings(answer.json())
+        self._apply(settings)
+        if self._identity is not None and self._identity.renewal_due(wanted=settings.renew):
+            self._identity.renew(self._web)
+            log.info("the certificate of this agent was renewed")
 
     def _note_answer(self) -> None:
         self._retry_s = FIRST_RETRY_S
         if self._is_away:
-            log.info("the web process answers again")
+            log.info("the web process serves this agent again")
             self._is_away = False
 
     def _note_outage(self, away: ServerAway) -> None:
         if not self._is_away:
-            log.warning("the web process does not answer (%s): keeping the last settings, retrying", away)
+            log.warning(
+                "the web process does not serve this agent (%s): keeping the last settings, retrying", away
+            )
             self._is_away = True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from policy.entries import entry
 from policy.errors import FieldError
 from policy.kinds import Choice, Flag, Number
-from policy.names import AGENT, INTERFACE
+from policy.names import AGENT, ENROLMENT_TOKEN, INTERFACE
 from runtime.notify import Notifier
 from runtime.settings import Service
 from runtime.settings.kinds import FileToRead, FileToWrite, Folder, WebAddress
@@ -44,6 +44,11 @@ class AgentOptions:
         default=Path("/var/lib/sluice/agent"),
     )
     web: str = entry(WebAddress(), "The web process.", default="http://127.0.0.1:8080")
+    enrol: str | None = entry(
+        ENROLMENT_TOKEN,
+        "Token from `sluice enrol NAME`, or /PATH of a file with it. Needed at the first start with https://.",
+        default=None,
+    )
     schedule: Path | None = entry(FileToRead(), "JSON file with the flows of a run.", default=None)
     start_file: Path | None = entry(
         FileToWrite(),
@@ -104,6 +109,7 @@ def _settings(options: AgentOptions) -> Settings:
         use_bpf=options.bpf,
         grace_s=options.grace_s,
         realtime=options.realtime,
+        enrol=options.enrol,
     )
 
 
@@ -125,7 +131,7 @@ SERVICE = Service(
     AgentOptions,
     run,
     examples="""\
-  sluice agent --interface eth0 --web http://192.0.2.1:8080
+  sluice agent --interface eth0 --web https://192.0.2.1:8443 --enrol /etc/sluice/token
   sluice agent --name h3 --interface h3-eth0 --run-dir /var/lib/sluice/h3 --web unix:/run/sluice/web.sock
   sluice agent --check                                  check /etc/sluice/agent.toml
 """,

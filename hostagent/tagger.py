@@ -6,13 +6,15 @@ from __future__ import annotations
 import logging
 
 from dataplane.tagger import DEFAULT_SETTINGS, Tagger, TagSettings
+from hostagent.burst import tag_burst_bytes
 from policy.agents import HostSettings
 from policy.errors import EnvironmentLacking
+from policy.foreign import ForeignDscp
 
 log = logging.getLogger(__name__)
 
 _CHECK_EVERY = 5
-"""`update` checks at every n-th call whether the filter is still attached. The agent calls it once a second."""
+"""`update` looks at the interface at every n-th call. The agent calls it once a second."""
 
 
 class HostTagger:
@@ -25,6 +27,8 @@ class HostTagger:
         self._set = DEFAULT_SETTINGS
         self._calls = 0
         self.attached = False
+        self.burst_bytes: int | None = None
+        """The most payload that can leave under one tag; None while packets leave untagged."""
         self.problem = ""
         """Why packets leave untagged although they should be tagged; empty if they are tagged."""
 
@@ -40,6 +44,7 @@ class HostTagger:
             return
         self._tagger.attach(self._interface)
         self.attached = True
+        self.burst_bytes = tag_burst_bytes(self._interface)
 
     def update(self, desired: HostSettings | None) -> None:
         """Apply the policy's settings if they have changed, and attach the filter again if it was removed.
@@ -53,9 +58,16 @@ class HostTagger:
             self._tagger.set(settings)
             self._set = settings
         self._calls += 1
-        if self._calls % _CHECK_EVERY == 0 and not self._tagger.is_attached(self._interface):
+        if self._calls % _CHECK_EVERY:
+            return
+        self.burst_bytes = tag_burst_bytes(self._interface)
+        if not self._tagger.is_attached(self._interface):
             log.warning("another program removed the tagger from %s: attaching it again", self._interface)
             self._tagger.attach(self._interface)
+
+    def foreign(self) -> tuple[ForeignDscp, ...]:
+        """Return the DSCPs that others use on this host."""
+        return () if self._tagger is None else self._tagger.foreign()
 
     def detach(self) -> None:
         """Remove the filter. A second call does nothing."""
@@ -72,4 +84,5 @@ def _tag_settings(settings: HostSettings) -> TagSettings:
         deadlines=settings.tags_deadlines,
         urgent_after_bytes=settings.urgent_after_bytes,
         sizes=settings.tags_sizes,
+        reserved_dscp=settings.reserved_dscp,
     )

@@ -15,7 +15,9 @@ import struct
 from dataclasses import dataclass
 
 VERSION = 2
-PORT = 5001
+PORT = 26735
+"""The TCP port of the traffic endpoint. It is outside Linux's ephemeral ports (from 32768), IANA assigns it to no
+service, and measuring tools such as iperf (5001) do not use it."""
 
 _HEADER = struct.Struct("!4sBBxxQQQQ")
 _NOTICE = struct.Struct("!4sBBxxQQQ")

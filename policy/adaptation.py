@@ -149,6 +149,10 @@ class Adaptation:
         return sizes.flows >= self._policy.min_flows, worthwhile_thresholds(model, self.edges)
 
     def _traffic(self, grown: Counters) -> PortTraffic:
+        no_sizes = [tag for tag in self._policy.reserved_dscp if tag <= tags.ATTAINED_LAST]
+        if no_sizes:  # packets with a reserved DSCP say nothing about the sizes of flows
+            grown = grown.copy()
+            grown[..., no_sizes] = 0
         return PortTraffic(
             packets=grown[:, _PACKETS],
             bytes=grown[:, _BYTES],

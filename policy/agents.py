@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from policy import names
+from policy import names, reserved
 from policy.behaviour import PortBehaviour
 from policy.desired import Policy
 from policy.entries import TableOf, entry, read, write
 from policy.errors import FieldError
+from policy.foreign import DSCPS, ForeignDscp
 from policy.kinds import Flag, ListOf, MapOf, Number, Text, Whole
 from policy.units import NS_PER_MS
 
@@ -32,6 +33,7 @@ _PID = Whole(1, 2**31)
 _TCP_PORT = Whole(1, 65_535)
 _EPOCH_S = Number(0, 1e11, "s")
 _REASON = Text(longest=1000)
+_RELEASE = Text(longest=64)
 
 
 def reason(text: str) -> str:
@@ -58,6 +60,11 @@ class HostSettings:
     idle_gap_ns: int = entry(
         Whole(1, 2**53, "ns"), "A flow ends when its direction sends no data for this long."
     )
+    reserved_dscp: tuple[int, ...] = entry(
+        ListOf(Whole(reserved.LOWEST, reserved.HIGHEST), longest=reserved.MOST),
+        "DSCPs of others: no tag has them, and packets keep them.",
+        default=(),
+    )
 
     @classmethod
     def of(cls, policy: Policy) -> HostSettings:
@@ -69,6 +76,7 @@ class HostSettings:
             urgent_after_bytes=policy.urgent_after or 0,
             tags_sizes=scheme.tags_sizes,
             idle_gap_ns=policy.idle_gap_ms * NS_PER_MS,
+            reserved_dscp=policy.reserved_dscp,
         )
 
 
@@ -79,6 +87,7 @@ class AgentSettings:
     policy_version: int = entry(_VERSION, "Version of the policy; 0 before the first.")
     host: HostSettings | None = entry(TableOf(HostSettings), "For agents on hosts.", default=None)
     ports: PortBehaviour | None = entry(TableOf(PortBehaviour), "For agents on switch ports.", default=None)
+    renew: bool = entry(Flag(), "Whether the agent must renew its certificate now.", default=False)
 
     @classmethod
     def of(cls, version: int, policy: Policy) -> AgentSettings:
@@ -165,6 +174,13 @@ class HostHeartbeat:
     user_space_mean_us: float = entry(
         Number(0, 1e12, "us"), "Mean time from a packet's arrival in the kernel to its reading."
     )
+    version: str = entry(_RELEASE, "Version of Sluice that the agent is.", default="")
+    tag_burst_bytes: int | None = entry(
+        Whole(0, 10**6, "bytes"), "Most payload that can leave the host under one tag.", default=None
+    )
+    foreign_dscps: tuple[ForeignDscp, ...] = entry(
+        ListOf(TableOf(ForeignDscp), longest=DSCPS), "DSCPs that others use on this host.", default=()
+    )
 
 
 @dataclass(frozen=True)
@@ -199,6 +215,7 @@ class PortHeartbeat:
     late_ns: Mapping[str, int] = entry(
         MapOf(names.PORT, _COUNT, MAX_PORTS), "Port: sum of the delays with which the machine served it."
     )
+    version: str = entry(_RELEASE, "Version of Sluice that the agent is.", default="")
 
 
 Heartbeat: TypeAlias = HostHeartbeat | PortHeartbeat

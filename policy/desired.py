@@ -94,6 +94,7 @@ class Policy(PolicyFields):
         asked = {
             Need.FLOW_QUEUES: self.flow_queues,
             Need.SHARES: self.shares is not None,
+            Need.RESERVED_DSCP: bool(self.reserved_dscp),
             Need.CORE_MARKING: self.mark_at_core is not None,
         }
         return self.definition.needs | {need for need, wanted in asked.items() if wanted}

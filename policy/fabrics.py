@@ -11,8 +11,8 @@ TESTBED = "testbed"
 SIMULATOR = "simulator"
 
 _OFFERS: dict[str, frozenset[Need]] = {
-    TESTBED: frozenset({Need.FLOW_QUEUES, Need.SHARES, Need.CORE_MARKING}),
-    SIMULATOR: frozenset(Need),
+    TESTBED: frozenset({Need.FLOW_QUEUES, Need.SHARES, Need.CORE_MARKING, Need.RESERVED_DSCP}),
+    SIMULATOR: frozenset(Need) - {Need.RESERVED_DSCP},
 }
 
 
@@ -27,7 +27,7 @@ def refusal(policy: Policy, fabric: str) -> str | None:
     if not lacking:
         return None
     needs = " and ".join(lacking)
-    remedy = f"run it --on {SIMULATOR}" if fabric == TESTBED else "choose another scheme"
+    remedy = f"run it --on {SIMULATOR}" if fabric == TESTBED else "omit reserved_dscp"
     return f"{policy.scheme} needs {needs}, which the {fabric}'s ports do not have: {remedy}"
 
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from policy import field_kinds as kinds
+from policy import reserved
 from policy.entries import Entry
 from policy.errors import FieldError, unknown_key
 from policy.field_entry import MAX_QUEUES, Draft, PolicyEntry, policy_field
 from policy.field_kinds import MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
-from policy.framing import MSS_BYTES
-from policy.kinds import Choice, Duration, Flag, Schema, Size, Whole
+from policy.kinds import Choice, Duration, Flag, ListOf, Schema, Size, Whole
 from policy.marking import DEFAULT_BUFFER_BYTES
 from policy.overrides import PORT_NAMES, Override
 from policy.schemes import SCHEMES, Scheme, scheme_named
@@ -181,11 +181,26 @@ class PolicyFields:
     )
     tag_burst: int | None = policy_field(
         Size(0, 10**6, bare=True),
-        "Maximum payload that leaves a host under one tag: one segment, or 65536 with segmentation offload. A host"
-        " that sends more under a tag than its flows can send is demoted. 0: hosts are not checked.",
+        "Maximum payload that leaves a host under one tag. By default the most that an agent reports of its host: one"
+        " segment, or 65536 with segmentation offload. A host that sends more under a tag than its flows can send is"
+        " demoted. 0: hosts are not checked.",
         title="Tag burst",
-        default=MSS_BYTES,
+        default=None,
         applies=kinds.READS_TAGS,
+    )
+    reserved_dscp: tuple[int, ...] = policy_field(
+        ListOf(Whole(reserved.LOWEST, reserved.HIGHEST), longest=reserved.MOST, increasing=True),
+        "DSCPs that belong to others, increasing: hosts write no tag with these values, and packets that have one keep"
+        " it.",
+        title="Reserved DSCPs",
+        default=(),
+        absent=(),
+    )
+    reserved_queue: int = policy_field(
+        lambda draft: Whole(0, draft.queues - 1),
+        "Queue of packets with a reserved DSCP.",
+        title="Reserved queue",
+        default=0,
     )
     overrides: tuple[Override, ...] = policy_field(
         kinds.overrides,

@@ -14,6 +14,7 @@ class Need(StrEnum):
 
     FLOW_QUEUES = "flow queues"
     SHARES = "bandwidth shares"
+    RESERVED_DSCP = "reserved DSCPs"
     CORE_MARKING = "a separate marking threshold for core links"
     SHORTEST_FIRST = "queues that serve the shortest remaining flow first"
     EXPLICIT_RATES = "explicit rates from the switches"

@@ -14,7 +14,11 @@ __all__ = ["QueueMap", "changed", "queue_map"]
 def queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
     """The queue of each tag at a port with these thresholds."""
     rule = policy.definition.queue_rule
-    return rule.map(thresholds_bytes, queues=policy.queues, untagged_queue=policy.untagged_queue)
+    found = rule.map(thresholds_bytes, queues=policy.queues, untagged_queue=policy.untagged_queue)
+    if not policy.reserved_dscp:
+        return found
+    kept = set(policy.reserved_dscp)
+    return tuple(policy.reserved_queue if tag in kept else queue for tag, queue in enumerate(found))
 
 
 def changed(installed: QueueMap | None, wanted: QueueMap) -> Mapping[int, int]:

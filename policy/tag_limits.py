@@ -25,6 +25,7 @@ a host gains something from wrong tags, its port is always suspected.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,7 @@ import numpy.typing as npt
 
 from policy import tags
 from policy.framing import MSS_BYTES
+from policy.reserved import last_attained
 
 MAX_HEADER_BYTES = 14 + 40 + 60
 """Ethernet, IPv6, and TCP with the largest options."""
@@ -63,10 +65,13 @@ def payload_bytes(packets: npt.ArrayLike, frame_bytes: npt.ArrayLike) -> ByTag:
     return payload
 
 
-def limits_bytes(duration_s: float, idle_gap_ms: int, burst_bytes: int = MSS_BYTES) -> ByTag:
+def limits_bytes(
+    duration_s: float, idle_gap_ms: int, burst_bytes: int = MSS_BYTES, reserved: Collection[int] = ()
+) -> ByTag:
     """Maximum payload of one direction of a 5-tuple within `duration_s`, by tag; infinite for a tag without limit.
 
     The limit of a tag of attained service holds for all tags up to it, that of a known-size class for its own tag.
+    Payload under a `reserved` DSCP is no payload under a tag: the caller leaves it out.
     """
     flows = 2 + int(duration_s * 1000 / idle_gap_ms)
     of_flow = np.full(tags.TAG_COUNT, np.inf)
@@ -74,14 +79,23 @@ def limits_bytes(duration_s: float, idle_gap_ms: int, burst_bytes: int = MSS_BYT
         :-1
     ]  # the last bucket has no upper edge
     of_flow[tags.KNOWN_SIZE_FIRST : tags.KNOWN_SIZE_LAST] = tags.KNOWN_SIZE_EDGES_BYTES
+    of_flow[last_attained(reserved) : tags.ATTAINED_LAST + 1] = np.inf
+    if not set(reserved).isdisjoint(range(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1)):
+        # A larger flow may then carry the tag of a smaller class.
+        of_flow[tags.KNOWN_SIZE_FIRST : tags.KNOWN_SIZE_LAST + 1] = np.inf
     return MAX_TRANSMISSIONS * flows * (of_flow + burst_bytes)
 
 
 def breach(
-    payload: ByTag, duration_s: float, idle_gap_ms: int, burst_bytes: int = MSS_BYTES
+    payload: ByTag,
+    duration_s: float,
+    idle_gap_ms: int,
+    burst_bytes: int = MSS_BYTES,
+    reserved: Collection[int] = (),
 ) -> Breach | None:
     """The lowest tag whose limit the payload within `duration_s` exceeds; None if it exceeds no limit."""
-    sent, limits = _limited_bytes(payload), limits_bytes(duration_s, idle_gap_ms, burst_bytes)
+    sent = _limited_bytes(payload, reserved)
+    limits = limits_bytes(duration_s, idle_gap_ms, burst_bytes, reserved)
     over = np.flatnonzero(sent > limits)
     if not over.size:
         return None
@@ -94,19 +108,23 @@ def suspicion(
     duration_s: float,
     idle_gap_ms: int,
     burst_bytes: int = MSS_BYTES,
+    reserved: Collection[int] = (),
 ) -> npt.NDArray[np.float64]:
     """The largest ratio of payload to limit at each port, shape (P,). `payload` has shape (P, 62).
 
     The limits are those of one connection, and at least NEGLIGIBLE_SHARE of the link. A ratio up to 1 is no suspicion.
     """
     negligible = NEGLIGIBLE_SHARE * np.asarray(rates_bps, float) / 8 * duration_s
-    limits = limits_bytes(duration_s, idle_gap_ms, burst_bytes)
-    return np.asarray((_limited_bytes(payload) / np.maximum(limits, negligible[:, None])).max(axis=-1))
+    limits = limits_bytes(duration_s, idle_gap_ms, burst_bytes, reserved)
+    return np.asarray(
+        (_limited_bytes(payload, reserved) / np.maximum(limits, negligible[:, None])).max(axis=-1)
+    )
 
 
-def _limited_bytes(payload: ByTag) -> ByTag:
+def _limited_bytes(payload: ByTag, reserved: Collection[int]) -> ByTag:
     """The bytes that each tag's limit bounds: summed over the tags up to it for attained service."""
     sent = np.array(payload, float)
+    sent[..., list(reserved)] = 0.0
     attained = slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
     sent[..., attained] = np.cumsum(sent[..., attained], axis=-1)
     return sent

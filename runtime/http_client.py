@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON over HTTP, through a Unix socket or over TCP, on one connection that is kept open."""
+"""JSON over HTTP, through a Unix socket, over TCP or over TLS, on one connection that is kept open."""
 
 from __future__ import annotations
 
@@ -7,16 +7,29 @@ import http.client
 import json
 import os
 import socket
-from collections.abc import Mapping
+import ssl
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from policy.errors import FieldError
+from runtime.certificates import SERVER_NAME
 
 TIMEOUT_S = 5.0
 """Default limit for each step of a request."""
+
+
+Context = Callable[[], ssl.SSLContext]
+
+_ALERTS = {
+    "ALERT_UNKNOWN_CA": "because another authority issued it",
+    "ALERT_DECRYPT_ERROR": "because another authority issued it",
+    "ALERT_CERTIFICATE_EXPIRED": "because it has expired",
+    "ALERT_BAD_CERTIFICATE": "because it cannot verify it",
+}
+"""Part of the name of a TLS alert → what the server means by it."""
 
 
 class ServerAway(Exception):
@@ -60,14 +73,37 @@ class UnixConnection(http.client.HTTPConnection):
             os.close(folder)
 
 
+class TlsConnection(http.client.HTTPConnection):
+    """HTTP over TLS, with a context that is made at each connection, because an agent renews its certificate."""
+
+    def __init__(self, host: str, port: int, timeout_s: float, context: Context) -> None:
+        super().__init__(host, port, timeout=timeout_s)
+        self._context = context
+
+    def connect(self) -> None:
+        context = self._context()
+        super().connect()
+        self.sock = context.wrap_socket(self.sock, server_hostname=SERVER_NAME)
+
+
 class HttpClient:
     """One client for one thread."""
 
-    def __init__(self, target: str, timeout_s: float = TIMEOUT_S, *, option: str = "--web") -> None:
-        """`target` is "unix:/path/of/web.sock" or "http://host:port". Raises FieldError that names `option`."""
+    def __init__(
+        self,
+        target: str,
+        timeout_s: float = TIMEOUT_S,
+        *,
+        option: str = "--web",
+        tls: Context | None = None,
+    ) -> None:
+        """`target` is "unix:/path/of/web.sock", "http://host:port", or "https://host:port" with a context `tls`.
+
+        Raises FieldError that names `option`.
+        """
         self.peer: tuple[str, int] | None = None
         """Address and port of the server, once it has answered over TCP."""
-        self._connection = _connection(target, timeout_s, option)
+        self._connection = _connection(target, timeout_s, option, tls)
 
     def get(self, path: str) -> Answer:
         """Raises ServerAway."""
@@ -90,12 +126,12 @@ class HttpClient:
         except (OSError, http.client.HTTPException) as error:
             self.close()
             if not used or isinstance(error, TimeoutError):
-                raise ServerAway(str(error) or type(error).__name__) from None
+                raise ServerAway(_reason(error)) from None
         try:
             return self._request(method, path, body, headers or {})
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            raise ServerAway(str(error) or type(error).__name__) from None
+            raise ServerAway(_reason(error)) from None
 
     def close(self) -> None:
         self._connection.close()
@@ -112,10 +148,43 @@ class HttpClient:
         return answer
 
 
-def _connection(target: str, timeout_s: float, option: str) -> http.client.HTTPConnection:
+def is_tls(target: str) -> bool:
+    return target.startswith("https://")
+
+
+def _connection(
+    target: str, timeout_s: float, option: str, tls: Context | None
+) -> http.client.HTTPConnection:
     if target.startswith("unix:/"):
         return UnixConnection(Path(target.removeprefix("unix:")), timeout_s)
-    url = urlsplit(target)
-    if url.scheme != "http" or not url.hostname:
-        raise FieldError(option, f"must be unix:/PATH or http://HOST:PORT, not {target!r}")
-    return http.client.HTTPConnection(url.hostname, url.port or 80, timeout=timeout_s)
+    host, port = _host_and_port(target, option)
+    if is_tls(target):
+        if tls is None:
+            raise FieldError(option, f"{target} needs a certificate, and this program has none")
+        return TlsConnection(host, port or 443, timeout_s, tls)
+    return http.client.HTTPConnection(host, port or 80, timeout=timeout_s)
+
+
+def _host_and_port(target: str, option: str) -> tuple[str, int | None]:
+    allowed = f"must be unix:/PATH, https://HOST:PORT or http://HOST:PORT, not {target!r}"
+    try:
+        url = urlsplit(target)
+        host, port = url.hostname, url.port
+    except ValueError:
+        raise FieldError(option, allowed) from None
+    if url.scheme not in ("http", "https") or not host:
+        raise FieldError(option, allowed)
+    return host, port
+
+
+def _reason(error: Exception) -> str:
+    """Return why a request failed; for TLS, in words that name the certificate."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not of the authority that this agent trusts ({error.verify_message}); if the "
+            "web process has a new authority, enrol this agent again"
+        )
+    for alert, meaning in _ALERTS.items():
+        if isinstance(error, ssl.SSLError) and alert in str(error.reason):
+            return f"it refuses this agent's certificate, {meaning}: enrol the agent again"
+    return str(error) or type(error).__name__

@@ -24,6 +24,10 @@ COMMANDS: Mapping[str, str] = {
     "policy": "show the policy, change where it acts, and go back",
     "network": "describe a network that exists, and compare the description with its switches",
     "capture": "record packets of a switch port as a pcap file",
+    "enrol": "make a token with which an agent of another machine gets a certificate",
+    "revoke": "refuse an agent's certificate from now on",
+    "agents": "list the agents: state, certificate, last heartbeat, version",
+    "authority": "show or rotate the authority that certifies agents",
     "doctor": "check this machine: BPF, queues, marking, shaping",
     "bench": "measure the cost of data plane, control loop and simulator",
 }

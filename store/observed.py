@@ -62,6 +62,12 @@ class AgentRow:
         return self.heartbeat.KIND
 
 
+def find_agent(engine: Engine, name: str) -> Heartbeat | None:
+    """Return the newest heartbeat of an agent; None if there is none of this version."""
+    rows = _all(engine, select(agents).where(agents.c.name == name))
+    return _heartbeat(rows[0]) if rows else None
+
+
 def put_agent(engine: Engine, name: str, heartbeat: Heartbeat) -> None:
     """Store an agent's heartbeat in place of the previous one."""
     values = {"name": name, "kind": heartbeat.KIND, "status": write(heartbeat), "seen_at": time.time()}
@@ -120,6 +126,16 @@ def host_heartbeats(engine: Engine) -> dict[str, HostHeartbeat]:
     """Return the newest heartbeat of every host agent, by name."""
     beats = {row.name: row.heartbeat for row in all_agents(engine)}
     return {name: beat for name, beat in beats.items() if isinstance(beat, HostHeartbeat)}
+
+
+def largest_tag_burst(engine: Engine) -> int | None:
+    """Return the most payload under one tag that any host agent reports; None without a report.
+
+    The database extracts it, so no heartbeat is parsed.
+    """
+    burst = agents.c.status["tag_burst_bytes"].as_integer()
+    with engine.connect() as connection:
+        return connection.execute(select(func.max(burst)).where(agents.c.kind == HostHeartbeat.KIND)).scalar()
 
 
 def recent_events(engine: Engine, since: float, limit: int = 500) -> list[Mapping[str, Any]]:

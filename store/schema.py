@@ -3,7 +3,8 @@
 state only there.
 
 desired:  policies (versioned), networks (versioned), topologies
-observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions
+observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions,
+          enrolments, certificates
 Times are seconds of the Unix epoch.
 """
 
@@ -207,3 +208,27 @@ sanctions = Table(
     Column("term_s", Float, nullable=False),
 )
 """A row for each host that is demoted now: see store/sanctions.py."""
+
+enrolments = Table(
+    "enrolments",
+    metadata,
+    Column("hash", String, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("expires_at", Float, nullable=False),
+    Column("used_at", Float),
+)
+"""Tokens with which agents enrol, by the hash of their secret: see store/certificates.py."""
+
+certificates = Table(
+    "certificates",
+    metadata,
+    Column("serial", String, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("issued_at", Float, nullable=False),
+    Column("ends_at", Float, nullable=False),
+    Column("revoked_at", Float),
+    Index("certificates_by_name", "name"),
+)
+"""The certificates of agents: see store/certificates.py."""

@@ -7,6 +7,7 @@ import logging
 import time
 from dataclasses import replace
 
+from policy.behaviour import PortBehaviour
 from policy.graph import Topology
 from policy.overrides import name_port
 from runtime.command import CommandFailed
@@ -18,6 +19,8 @@ log = logging.getLogger(__name__)
 
 FOLLOW_S = 2.0
 EMPTY = Topology("none", (), (), ())
+WATCHING = PortBehaviour(acts_at=())
+"""Until the first policy, the ports keep the queues that they have."""
 
 
 class NetworkPorts:
@@ -27,17 +30,17 @@ class NetworkPorts:
     acts have queues of Sluice.
     """
 
-    def __init__(self, agent: PortAgent, own: OwnPorts, web: HttpClient) -> None:
-        self._agent, self._own, self._web = agent, own, web
+    def __init__(self, agent: PortAgent, own: OwnPorts) -> None:
+        self._agent, self._own = agent, own
         self._due_s = 0.0
 
-    def follow(self) -> None:
+    def follow(self, web: HttpClient | None) -> None:
         """Look for another network from time to time, and adapt the ports to it and to the policy."""
-        if time.monotonic() < self._due_s:
+        if web is None or time.monotonic() < self._due_s:
             return
         self._due_s = time.monotonic() + FOLLOW_S
         try:
-            topology = self._topology()
+            topology = _topology(web)
             self._adapt(topology)
         except ServerAway as away:
             log.debug("the web process is away, so the ports stay as they are: %s", away)
@@ -47,14 +50,6 @@ class NetworkPorts:
     def release(self) -> None:
         """Give all ports back as they were before the first agent."""
         self._adapt(EMPTY)
-
-    def _topology(self) -> Topology:
-        """Return the network, which is empty if there is none. Raises ServerAway."""
-        answer = self._web.get("/api/v1/topology")
-        if not answer.ok:
-            raise ServerAway(f"it answers {answer.status}")
-        document = answer.json()["topology"]
-        return Topology.from_document(document) if document else EMPTY
 
     def _adapt(self, topology: Topology) -> None:
         agent = self._agent
@@ -69,3 +64,12 @@ class NetworkPorts:
         agent.unqueued = frozenset(names - {port.interface for port in acting})
         self._own.give_back(self._own.held() - {port.interface for port in acting})
         self._own.take(acting, agent.behaviour.shares)
+
+
+def _topology(web: HttpClient) -> Topology:
+    """Return the network, which is empty if there is none. Raises ServerAway."""
+    answer = web.get("/api/v1/topology")
+    if not answer.ok:
+        raise ServerAway(f"it answers {answer.status}")
+    document = answer.json()["topology"]
+    return Topology.from_document(document) if document else EMPTY

@@ -8,7 +8,6 @@ milliseconds. The agent also checks every port once a second. If the web process
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import select
@@ -19,15 +18,17 @@ from dataclasses import dataclass, field, replace
 
 from dataplane.port import PortProgram
 from dataplane.port_settings import PortSettings
-from policy.agents import AgentSettings, PortHeartbeat, heartbeat_document
+from policy.agents import AgentSettings, PortHeartbeat
 from policy.behaviour import PortBehaviour
 from policy.entries import read, write
-from policy.errors import FieldError, SluiceError
+from policy.errors import SluiceError
 from policy.graph import Port, Topology
 from runtime.command import CommandFailed
-from runtime.http_client import HttpClient, ServerAway
+from policy.version import VERSION
+from runtime.http_client import HttpClient
 from runtime.notify import Notifier
 from topologies.commands import switches as commands
+from topologies.port_channel import Channel
 from topologies.settings import (
     Settings,
     check_behaviour,
@@ -39,11 +40,9 @@ from topologies.settings import (
 
 log = logging.getLogger(__name__)
 
-NAME = "port-agent"
 LOOK_S = 0.1
 RECONCILE_S = 1.0
 HEARTBEAT_S = 1.0
-WEB_TIMEOUT_S = 2.0
 
 _RTMGRP_LINK, _RTMGRP_TC = 1, 8
 
@@ -58,8 +57,6 @@ class PortAgent:
     ovs: Callable[[list[str]], str]
     """Runs a tool of this testbed's Open vSwitch."""
     behaviour: PortBehaviour
-    name: str = NAME
-    """In the dashboard."""
     policy_version: int = 0
     attached: dict[str, int] = field(default_factory=dict)
     """Interface → how often the agent attached the program."""
@@ -68,7 +65,7 @@ class PortAgent:
     behaviour_file_ns: int = 0
     unqueued: frozenset[str] = frozenset()
     """Interfaces without queues of Sluice. There, the program only takes the priority tag off."""
-    follow: Callable[[], None] = lambda: None
+    follow: Callable[[HttpClient | None], None] = lambda web: None
     """Called in each round, before the ports are checked."""
 
     def desired(self, port: Port) -> PortSettings:
@@ -157,6 +154,7 @@ class PortAgent:
             at=0.0,
             ports={},
             late_ns={},
+            version=VERSION,
         )
 
     def report(self) -> PortHeartbeat:
@@ -172,12 +170,12 @@ class PortAgent:
 
 def serve(agent: PortAgent, notifier: Notifier) -> None:
     """Run the agent until its process ends. It reports its life to systemd once in each round."""
-    web = HttpClient(agent.settings.web, WEB_TIMEOUT_S) if agent.settings.web else None
+    web = Channel.open(agent.settings)
     next_look = next_report = 0.0
     reported: PortHeartbeat | None = None
     with listen_to_kernel() as changes:
         while True:
-            agent.follow()
+            agent.follow(web.web if web else None)
             if _wait(changes, LOOK_S) or time.monotonic() >= next_look:
                 agent.reconcile()
                 next_look = time.monotonic() + RECONCILE_S
@@ -191,21 +189,9 @@ def serve(agent: PortAgent, notifier: Notifier) -> None:
             if reported is None:
                 notifier.ready(f"{len(agent.attached)} of {len(agent.graph.ports)} ports have the program")
             reported, next_report = agent.state(), time.monotonic() + HEARTBEAT_S
-            settings = ask(web, agent.name, report) if web else None
+            settings = web.ask(report) if web else None
             if settings is not None:
                 agent.apply(settings)
-
-
-def ask(web: HttpClient, name: str, report: PortHeartbeat) -> AgentSettings | None:
-    """Send a heartbeat and return the policy's settings, None if the web process is away or refuses."""
-    try:
-        answer = web.post(f"/api/v1/agents/{name}", json.dumps(heartbeat_document(report)).encode())
-        return read(AgentSettings, answer.json()) if answer.ok else None
-    except ServerAway:
-        return None
-    except FieldError as error:
-        log.warning("the web process is of another version than this agent: %s", error)
-        return None
 
 
 def listen_to_kernel() -> socket.socket:

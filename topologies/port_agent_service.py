@@ -4,27 +4,20 @@
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policy.entries import entry
-from policy.errors import FieldError
-from policy.graph import Port, Topology
-from policy.kinds import ListOf, Rate, Text
-from policy.names import AGENT
+from policy.kinds import Flag, Text
+from policy.names import AGENT, ENROLMENT_TOKEN
 from runtime.notify import Notifier
 from runtime.settings import Service
 from runtime.settings.kinds import FileToRead, Folder, WebAddress
 
 if TYPE_CHECKING:
-    from topologies.settings import Settings
-
-_PORT = re.compile(r"([^/\s=]+)-eth([0-9]{1,5})=(.+)")
-_RATE = Rate(1, 10**13)
+    from dataplane.port import PortProgram
 
 
 @dataclass(frozen=True)
@@ -38,11 +31,18 @@ class PortAgentOptions:
         default=Path("/var/lib/sluice/port-agent"),
     )
     web: str = entry(WebAddress(), "The web process.", default="http://127.0.0.1:8080")
-    interfaces: tuple[str, ...] = entry(
-        ListOf(Text(_PORT.pattern, what='an interface and its rate, such as "s1-eth2=10Gbit"'), longest=1024),
-        "Ports of Open vSwitch that lead to hosts, each SWITCH-ethNUMBER=RATE. NUMBER is the OpenFlow port. "
-        "The flag is repeatable.",
-        default=(),
+    enrol: str | None = entry(
+        ENROLMENT_TOKEN,
+        "Token from `sluice enrol NAME --kind port`, or /PATH of a file with it. Needed at the first start with https://.",
+        default=None,
+    )
+    database: str | None = entry(
+        Text(r"(unix:/|tcp:|ssl:)\S{1,200}", what='an address such as "unix:/run/openvswitch/db.sock"'),
+        "Database of Open vSwitch. Without it, it is that of this machine's service.",
+        default=None,
+    )
+    release: bool = entry(
+        Flag(), "Give all ports back as they were before the first agent, and end.", default=False
     )
     testbed: Path | None = entry(
         FileToRead(),
@@ -54,62 +54,63 @@ class PortAgentOptions:
 def run(options: PortAgentOptions) -> int:
     """Serve until the process ends. Raises SluiceError."""
     from dataplane.port import PortProgram
+    from topologies import ovs
     from topologies.port_agent import PortAgent, last_behaviour, serve
+    from topologies.settings import load_start
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    settings, network, tool = _start(options)
     with PortProgram() as program:
-        agent = PortAgent(settings, network, program, tool, last_behaviour(settings), name=options.name)
-        serve(agent, Notifier())
+        if options.testbed is None:
+            return _run_on_network(options, program)
+        settings, network = load_start(options.testbed)
+        tool = partial(ovs.tool, folder=settings.ovs_dir)
+        serve(PortAgent(settings, network, program, tool, last_behaviour(settings)), Notifier())
     return 0
 
 
-def _start(options: PortAgentOptions) -> tuple[Settings, Topology, Callable[[list[str]], str]]:
-    """Return settings and ports, and the function that runs a tool of their Open vSwitch."""
-    from runtime.command import run as run_command
-    from topologies import ovs
-    from topologies.settings import Settings, load_start
+def _run_on_network(options: PortAgentOptions, program: PortProgram) -> int:
+    from topologies.network_ports import EMPTY, WATCHING, NetworkPorts
+    from topologies.own_ports import OwnPorts
+    from topologies.port_agent import PortAgent, last_report, serve
+    from topologies.settings import Settings
 
-    if options.testbed is not None:
-        settings, network = load_start(options.testbed)
-        return settings, network, partial(ovs.tool, folder=settings.ovs_dir)
     options.run_dir.mkdir(parents=True, exist_ok=True)
-    settings = Settings(options.run_dir, options.run_dir, controller=None, web=options.web)
-    return settings, network_of(options.interfaces), run_command
+    settings = Settings(
+        options.run_dir,
+        options.run_dir,
+        controller=None,
+        web=options.web,
+        agent_name=options.name,
+        enrol=options.enrol,
+        behaviour=WATCHING,
+    )
+    tool = partial(_tool, options.database)
+    before = last_report(settings)
+    agent = PortAgent(settings, EMPTY, program, tool, before.behaviour if before else WATCHING)
+    ports = NetworkPorts(agent, OwnPorts(tool))
+    if options.release:
+        ports.release()
+        return 0
+    agent.follow = ports.follow
+    serve(agent, Notifier())
+    return 0
 
 
-def network_of(interfaces: tuple[str, ...]) -> Topology:
-    """Return the edge ports of a setting, without hosts and switches. Raises FieldError."""
-    ports = []
-    for text in interfaces:
-        match = _PORT.fullmatch(text)
-        assert match is not None, text
-        rate_bps = _RATE.read("interfaces", match[3])
-        ports.append(Port(match[1], int(match[2]), "", 0, rate_bps, edge=True))
-    return Topology("own", (), (), tuple(ports))
+def _tool(database: str | None, argv: list[str]) -> str:
+    from runtime.command import run as run_command
 
-
-def problems(options: PortAgentOptions) -> Iterator[FieldError]:
-    """A port agent needs ports."""
-    if options.testbed is None and not options.interfaces:
-        yield FieldError(
-            "interfaces", 'is missing; name the ports, for example interfaces = ["s1-eth2=10Gbit"]'
-        )
-    try:
-        network_of(options.interfaces)
-    except FieldError as error:
-        yield error
+    return run_command([argv[0], *([f"--db={database}"] if database else []), *argv[1:]])
 
 
 SERVICE = Service(
     "port-agent",
-    "The port agent: marking, buffer, flow queues and shares of this machine's switch ports. It needs root or the\n"
-    "capabilities of sluice-port-agent.service.",
+    "The port agent: queues, marking, buffer, flow queues and shares of the switch ports of this machine that are part\n"
+    "of the network. It needs root or the capabilities of sluice-port-agent.service.",
     PortAgentOptions,
     run,
     examples="""\
-  sluice port-agent --interfaces s1-eth1=10Gbit --interfaces s1-eth2=10Gbit --web http://192.0.2.1:8080
+  sluice port-agent --web https://192.0.2.1:8443 --enrol /etc/sluice/token
+  sluice port-agent --release                           give the ports back, before Sluice is removed
   sluice port-agent --check                             check /etc/sluice/port-agent.toml
 """,
-    problems=problems,
 )

@@ -32,7 +32,11 @@ class Settings:
     datapath: str = "auto"
     """"netdev" (userspace), "system" (kernel), or "auto" (the kernel's if it has one)."""
     web: str | None = None
-    """The address for the port agent's heartbeats: "unix:/PATH". None: the agent sends none."""
+    """The address for the port agent's heartbeats: "unix:/PATH" or "https://HOST:PORT". None: the agent sends none."""
+    agent_name: str = "port-agent"
+    """The port agent's name in heartbeats and in its certificate."""
+    enrol: str | None = None
+    """An enrolment token of kind "port", or the path of a file with one; for an address with https."""
     behaviour: PortBehaviour = field(default_factory=PortBehaviour)
     """The first behaviour of every port."""
     rto_min_ms: int = 10
@@ -42,8 +46,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.datapath not in DATAPATHS:
             raise FieldError("datapath", f"must be one of {', '.join(DATAPATHS)}, not {self.datapath!r}")
-        if self.web is not None and not self.web.startswith(("unix:/", "http://")):
-            raise FieldError("web", f"must be unix:/PATH or http://HOST:PORT, not {self.web!r}")
+        if self.web is not None and not self.web.startswith(("unix:/", "http://", "https://")):
+            raise FieldError("web", f"must be unix:/PATH, http://HOST:PORT of this machine, or https://HOST:PORT, not {self.web!r}")
         if not 1 <= self.rto_min_ms <= 120_000:
             raise FieldError("rto_min_ms", f"must be from 1 to 120000, not {self.rto_min_ms}")
         if not 1 <= self.initial_window <= 1000:
@@ -74,6 +78,11 @@ class Settings:
     def report_wanted_file(self) -> Path:
         """Asks the port agent for a report at once. The agent removes it."""
         return self.run_dir / "report-wanted"
+
+    @property
+    def identity_dir(self) -> Path:
+        """The port agent's key and certificate."""
+        return self.run_dir / "identity"
 
     @property
     def start_file(self) -> Path:

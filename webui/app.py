@@ -11,9 +11,21 @@ from flask_openapi3.openapi import OpenAPI
 from sqlalchemy import Engine
 
 from webui import __version__
-from webui.api import agents, description, events, flows, network, observed, policies, sanctions
+from webui.api import (
+    agents,
+    description,
+    enrolment,
+    events,
+    flows,
+    network,
+    observed,
+    policies,
+    sanctions,
+)
 from webui.api_page import api_page
+from webui.authority import Authority
 from webui.errors import query_error, register_errors
+from webui.identity import Refusals, check_channel, write_refusal
 from webui.ingestion import Ingestion
 from webui.live import Live
 from webui.metrics import metrics
@@ -32,8 +44,16 @@ _HEADERS = {
 }
 
 
-def create_app(engine: Engine, token: str, stopping: threading.Event | None = None) -> OpenAPI:
-    """Return the web application for a store. A policy change needs `token`."""
+def create_app(
+    engine: Engine,
+    token: str,
+    stopping: threading.Event | None = None,
+    authority: Authority | None = None,
+) -> OpenAPI:
+    """Return the web application for a store. A policy change needs `token`.
+
+    `authority` certifies agents of other machines; None: there are none.
+    """
     app = OpenAPI(
         __name__,
         info=Info(title="Sluice", version=__version__, description="Flow scheduling: policy, ports, flows."),
@@ -45,16 +65,24 @@ def create_app(engine: Engine, token: str, stopping: threading.Event | None = No
     stopping = stopping or threading.Event()
     recent = RecentFlows(engine)
     app.extensions[EXTENSION] = Services(
-        engine, token, recent, Live(engine, recent, stopping), Ingestion(engine), stopping
+        engine,
+        token,
+        recent,
+        Live(engine, recent, stopping),
+        Ingestion(engine),
+        stopping,
+        Refusals(write_refusal(engine)),
+        authority,
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    for module in (network, description, policies, observed, sanctions, flows, agents, events):
+    for module in (network, description, policies, observed, sanctions, flows, agents, enrolment, events):
         app.register_api(module.api)
     app.register_blueprint(pages)
     app.register_blueprint(metrics)
     app.register_blueprint(api_page)
     app.add_url_rule("/openapi/openapi.json", "openapi", lambda: app.api_doc)
     register_errors(app)
+    app.before_request(check_channel)
     app.after_request(_secure)
     return app
 

@@ -14,15 +14,19 @@ from typing import Any
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
+from gunicorn.util import parse_address
 from gunicorn.workers.gthread import ThreadWorker
 
 from runtime.notify import Notifier
 from runtime.process import die_with_parent
 from store.engine import engine_of
 from store.retention import Retention
+from webui.agent_tls import AGENTS, AgentsAddress, ServerTls
 from webui.app import create_app
+from webui.authority import AGENT_LIFE_S, Authority
 from webui.event_log import EventLog
 from webui.housekeeping import Housekeeping
+from webui.identity import Refusals
 from webui.services import EXTENSION
 
 GRACEFUL_S = 1
@@ -35,7 +39,33 @@ under the next one."""
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]
-    """Ends the long-lived responses (server-sent events, a PUT that waits) when the process must stop."""
+    """Ends the long-lived responses (server-sent events, a PUT that waits) when the process must stop.
+
+    Connections at the agents' address begin with a TLS handshake.
+    """
+
+    def run(self) -> None:
+        agents = self._agents
+        if agents and not any(listener.cfg_addr == agents.address for listener in self.sockets):
+            raise RuntimeError(f"no listener at the agents' address {agents.address}")
+        super().run()
+
+    def accept(self, listener: Any) -> None:
+        agents = self._agents
+        if agents is None or listener.cfg_addr != agents.address:
+            super().accept(listener)
+            return
+        try:
+            connection, address = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        self.nr_conns += 1
+        self.enqueue_req(agents.connection(self.cfg, connection, address, listener.getsockname()))
+
+    @property
+    def _agents(self) -> AgentsAddress | None:
+        found: AgentsAddress | None = self.wsgi.extensions[AGENTS]
+        return found
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         application = getattr(self, "wsgi", None)
@@ -60,6 +90,11 @@ class ServerSettings:
     retention: Retention = field(default_factory=Retention)
     event_log: str | None = None
     """A path, or "-" for standard error."""
+    agents: str | None = None
+    """The address HOST:PORT for agents of other machines, with TLS."""
+    authority: Path | None = None
+    """Folder of the agents' certificate authority; needed with `agents`."""
+    certificate_life_s: float = AGENT_LIFE_S
 
 
 class Overseer(Arbiter):  # type: ignore[misc]
@@ -107,7 +142,7 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def load_config(self) -> None:
         settings = {
-            "bind": [*self._settings.listen, *([f"unix:{unix}"] if (unix := self._settings.unix) else [])],
+            "bind": self._binds(),
             "worker_class": Worker,
             "workers": self._settings.workers,
             "threads": self._settings.threads,
@@ -122,11 +157,29 @@ class Server(BaseApplication):  # type: ignore[misc]
         for name, value in settings.items():
             self.cfg.set(name, value)
 
+    def _binds(self) -> list[str]:
+        settings = self._settings
+        unix = [f"unix:{settings.unix}"] if settings.unix else []
+        return [*settings.listen, *unix, *([settings.agents] if settings.agents else [])]
+
+    def _authority(self) -> Authority | None:
+        settings = self._settings
+        if settings.agents is None or settings.authority is None:
+            return None
+        return Authority(settings.authority, settings.certificate_life_s)
+
+    def _agents_address(self, authority: Authority | None, refusals: Refusals) -> AgentsAddress | None:
+        if authority is None:
+            return None
+        return AgentsAddress(parse_address(self._settings.agents), ServerTls(authority), refusals.note)
+
     def load(self) -> Any:
         """Set up a worker. Runs in each worker process."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         engine = engine_of(self._settings.store_url)  # works also while the store is unreachable
-        app = create_app(engine, self._settings.token)
+        authority = self._authority()
+        app = create_app(engine, self._settings.token, authority=authority)
+        app.extensions[AGENTS] = self._agents_address(authority, app.extensions[EXTENSION].refusals)
         found = app.extensions[EXTENSION]
         event_log = EventLog(engine, self._settings.event_log) if self._settings.event_log else None
         Housekeeping(

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from policy.enrolment import AGENT_LIFE_S
 from policy.entries import entry
-from policy.errors import EnvironmentLacking
+from policy.errors import EnvironmentLacking, FieldError
 from policy.kinds import ListOf, Whole
 from runtime.notify import Notifier
 from runtime.settings import Service
-from runtime.settings.kinds import Address, Age, CountOrForEver, FileToWrite, SecretFile, StoreUrl
+from runtime.settings.kinds import Address, Age, CountOrForEver, FileToWrite, Folder, SecretFile, StoreUrl
 from store.retention import Retention
 
 if TYPE_CHECKING:
@@ -42,6 +44,20 @@ class WebOptions:
         default=(),
     )
     unix: Path | None = entry(FileToWrite(), "Serve on this Unix socket.", default=None)
+    agents: str | None = entry(
+        Address(),
+        "Serve agents of other machines at this address, with TLS. Each needs a certificate (`sluice enrol`).",
+        default=None,
+    )
+    authority: Path | None = entry(
+        Folder(),
+        "Folder of the authority that signs the agents' certificates; made if missing. Without it, it is the folder"
+        " authority next to the generated token.",
+        default=None,
+    )
+    certificate_life: float = entry(
+        Age(), "How long an agent's certificate is valid. The agent renews it after half of this.", default=AGENT_LIFE_S
+    )
     token_file: Path | None = entry(
         SecretFile(credential="token"),
         "File with the token that a policy change needs. Without it, the token is that of the variable SLUICE_TOKEN, "
@@ -73,6 +89,7 @@ def run(options: WebOptions) -> int:
 
     from store.engine import open_store, with_password
     from webui.auth import find_token
+    from webui.authority import Authority
     from webui.event_log import EventLog
     from webui.server import Server
 
@@ -87,6 +104,9 @@ def run(options: WebOptions) -> int:
         raise EnvironmentLacking(f"cannot open the store: {error.orig}") from error
     token, source = find_token(options.token_file)
     settings = _server_settings(options, store_url, token)
+    if settings.agents and settings.authority:
+        Authority(settings.authority).web_chain()  # a problem with the folder shows before the workers start
+        print(f"agents on https://{settings.agents}, authority in {settings.authority}", flush=True)
     for address in settings.listen:
         print(f"dashboard on http://{address}", flush=True)
     print(f"a policy change needs the token in {source}", flush=True)
@@ -101,6 +121,7 @@ def _check_event_log(event_log: EventLog) -> None:
 
 
 def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerSettings:
+    from webui.auth import default_token_path
     from webui.server import ServerSettings
 
     return ServerSettings(
@@ -112,7 +133,18 @@ def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerS
         workers=options.workers,
         retention=retention(options),
         event_log=str(options.event_log) if options.event_log else None,
+        agents=options.agents,
+        authority=options.authority or default_token_path().with_name("authority"),
+        certificate_life_s=options.certificate_life,
     )
+
+
+def problems(options: WebOptions) -> Iterator[FieldError]:
+    """The agents' address must be another one, and a certificate must end."""
+    if options.agents and options.agents in options.listen:
+        yield FieldError("agents", f"{options.agents} is also an address of listen; use another port")
+    if math.isinf(options.certificate_life):
+        yield FieldError("certificate_life", 'must be a time such as "30d", because a certificate must end')
 
 
 def retention(options: WebOptions) -> Retention:
@@ -137,7 +169,9 @@ SERVICE = Service(
     examples="""\
   sluice web                                            the dashboard on http://127.0.0.1:8080
   sluice web --listen 127.0.0.1:8080 --listen 192.0.2.1:8080
+  sluice web --agents 0.0.0.0:8443                      also agents of other machines, with certificates
   sluice web --keep-flows 7d --event-log /var/log/sluice-events.jsonl
   sluice web --config my.toml --check                   check a file before a restart
 """,
+    problems=problems,
 )

@@ -13,6 +13,8 @@ from sqlalchemy import Engine
 from store.totals import Tally
 
 if TYPE_CHECKING:
+    from webui.authority import Authority
+    from webui.identity import Refusals
     from webui.ingestion import Ingestion
     from webui.live import Live
     from webui.recent import RecentFlows
@@ -29,6 +31,9 @@ class Services:
     ingestion: Ingestion
     stopping: threading.Event
     """Set when the process must end. Every waiting thread then stops waiting."""
+    refusals: Refusals
+    authority: Authority | None = None
+    """None: no agents of other machines."""
     tally: Tally = field(default_factory=Tally)
     """Counts of this process; housekeeping adds them to the store's totals within a second."""
 

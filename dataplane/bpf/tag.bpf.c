@@ -57,6 +57,20 @@ struct {
 	__type(value, struct tag_counters);
 } counters SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TAG_DSCPS);
+	__type(key, __u32);
+	__type(value, struct tag_foreign);
+} foreign SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TAG_DSCPS);
+	__type(key, __u32);
+	__type(value, struct tag_written);
+} written SEC(".maps");
+
 /* The place of the transport header. */
 struct transport {
 	__u32 offset;
@@ -241,10 +255,29 @@ static __always_inline int packet_tag(struct __sk_buff *skb, struct bpf_sock *fu
 	return -EPROTONOSUPPORT;
 }
 
-static __always_inline void count(struct __sk_buff *skb)
+static __always_inline __u32 dscp_of(struct __sk_buff *skb)
 {
 	int tos = ip_tos(skb);
-	__u32 dscp = tos < 0 ? 0 : (__u32)tos >> DSCP_SHIFT;
+
+	return tos < 0 ? 0 : (__u32)tos >> DSCP_SHIFT;
+}
+
+/* Write the tag, or the one that stands for it if it is reserved. No tag: the packet stays unchanged. */
+static __always_inline void write_tag(struct __sk_buff *skb, int tag)
+{
+	struct tag_written *w;
+	__u32 key = tag;
+
+	if (tag <= 0)
+		return;
+	w = bpf_map_lookup_elem(&written, &key);
+	if (w)
+		ip_set_dscp(skb, w->as);
+}
+
+static __always_inline void count(struct __sk_buff *skb)
+{
+	__u32 dscp = dscp_of(skb);
 	struct tag_counters *c = bpf_map_lookup_elem(&counters, &dscp);
 
 	if (c) {
@@ -253,17 +286,45 @@ static __always_inline void count(struct __sk_buff *skb)
 	}
 }
 
+/*
+ * Note a DSCP that another program, netfilter or a container set. TCP keeps no IP header with the
+ * segments that it retransmits, so a tag of this program never comes here again.
+ */
+static __always_inline void note_foreign(__u32 dscp, int is_local, struct bpf_sock *full)
+{
+	struct tag_foreign *f;
+
+	f = bpf_map_lookup_elem(&foreign, &dscp);
+	if (!f)
+		return;
+	__sync_fetch_and_add(is_local ? &f->seen : &f->forwarded, 1);
+	if (!full)
+		return;
+	f->protocol = full->protocol;
+	f->src_port = full->src_port;
+	f->dst_port = bpf_ntohs(full->dst_port);
+}
+
 SEC("tc")
 int sluice_tag(struct __sk_buff *skb)
 {
-	struct bpf_sock *sk = skb->sk;
-	int tag;
+	struct bpf_sock *sk = skb->sk, *full = sk ? bpf_sk_fullsock(sk) : NULL;
+	struct tag_written *w;
+	int is_reserved = 0;
+	__u32 dscp;
 
-	if (!sk || !is_ip(skb))
+	if (!is_ip(skb))
 		return TC_ACT_UNSPEC;
-	tag = packet_tag(skb, bpf_sk_fullsock(sk));
-	if (tag > 0)
-		ip_set_dscp(skb, tag);
+	dscp = dscp_of(skb);
+	if (dscp) {
+		note_foreign(dscp, sk != NULL, full);
+		w = bpf_map_lookup_elem(&written, &dscp);
+		is_reserved = w && w->reserved;
+	}
+	if (!sk)
+		return TC_ACT_UNSPEC;
+	if (!is_reserved)
+		write_tag(skb, packet_tag(skb, full));
 	count(skb);
 	return TC_ACT_UNSPEC;
 }

@@ -20,6 +20,26 @@ struct tag_counters {
 	__u64 bytes; /* with the Ethernet header */
 };
 
+/* Map "written": key = DSCP. The program fills it before it attaches the tagger. */
+struct tag_written {
+	__u8 reserved; /* a packet that has this DSCP keeps it */
+	__u8 as;       /* the DSCP that is written for this tag */
+};
+
+/*
+ * Map "foreign": key = DSCP that a packet had before the tagger. Others use this DSCP. Protocol and
+ * ports are those of the newest packet with a socket; 0 while there was none.
+ */
+struct tag_foreign {
+	__u64 seen;	 /* packets of local sockets */
+	__u64 forwarded; /* packets without a local socket, which keep their DSCP */
+	__u32 protocol;
+	__u16 src_port;
+	__u16 dst_port;
+};
+
+_Static_assert(sizeof(struct tag_written) == 2, "as in tagger.py");
+_Static_assert(sizeof(struct tag_foreign) == 24, "as in tagger.py");
 _Static_assert(sizeof(struct tag_settings) == 24, "as in tagger.py");
 _Static_assert(sizeof(struct tag_counters) == 16, "as in tagger.py");
 

@@ -92,13 +92,13 @@ class WebAddress(Outside):
             return True
         try:
             url = urlsplit(text)
-            return url.scheme == "http" and bool(url.hostname) and url.port != 0 and url.path in ("", "/")
+            return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0 and url.path in ("", "/")
         except ValueError:  # the port is no number
             return False
 
     @property
     def allowed(self) -> str:
-        return "unix:/PATH or http://HOST:PORT"
+        return "unix:/PATH, http://HOST:PORT of this machine, or https://HOST:PORT"
 
 
 @dataclass(frozen=True)

@@ -308,3 +308,35 @@ def test_a_deadline_flow_carries_its_urgency_after_the_set_bytes(pair: Pair, urg
     assert all(found == expected for found, expected in head)
     assert rest
     assert all(URGENCY_FIRST <= tag < urgency_tag(URGENCY_ONE) for tag in rest), "there is enough time"
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["ipv4", "ipv6"])
+def test_foreign__names_the_dscp_that_a_program_set(pair: Pair, family: socket.AddressFamily) -> None:
+    with Tagger(TagSettings(LONG_GAP_NS)) as tagger:
+        tagger_attach(tagger, pair.a)
+        assert tagger.foreign() == ()
+        with pair.a, socket.socket(family, socket.SOCK_DGRAM) as phone:
+            level, option = (
+                (socket.IPPROTO_IP, socket.IP_TOS)
+                if family == socket.AF_INET
+                else (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
+            )
+            phone.setsockopt(level, option, 46 << 2 | 1)
+            phone.bind(("", 5060))
+            for _ in range(3):
+                phone.sendto(b"x", ((V4 if family == socket.AF_INET else V6)["b"], 9))
+        (use,) = tagger.foreign()
+        assert (use.dscp, use.overwritten, use.forwarded) == (46, 3, 0)
+        assert str(use) == "DSCP 46 (EF) from UDP port 5060"
+
+
+def test_reserved__a_packet_keeps_the_dscp_and_no_tag_has_it(pair: Pair) -> None:
+    with Tagger(TagSettings(LONG_GAP_NS, reserved_dscp=(1, 46))) as tagger:
+        tagger_attach(tagger, pair.a)
+        with pair.a:
+            for dscp in (46, 0):
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                    sender.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
+                    sender.sendto(b"x", (V4["b"], 9))
+        sent = tagger.counters()
+        assert (sent[46].packets, sent[2].packets, sent[1].packets) == (1, 1, 0)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from hostagent.background import BackgroundLoad, Load
+from hostagent.wire import PORT
 from policy.framing import MSS_BYTES
 from policy.records import FINISHED, UNFINISHED
 from policy.schedule import ScheduledFlow
@@ -136,7 +137,7 @@ def test_the_congestion_control_is_in_force_at_both_ends_with_ecn() -> None:
                 partial(
                     agents.cable.exec,
                     host,
-                    ["ss", "-tinoH", "state", "established", "( dport = 5001 or sport = 5001 )"],
+                    ["ss", "-tinoH", "state", "established", f"( dport = {PORT} or sport = {PORT} )"],
                 ),
                 f"the flow on {host}",
             )

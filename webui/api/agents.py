@@ -3,14 +3,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flask import Response, jsonify
 
-from policy.agents import MAX_HEARTBEAT_BYTES, NO_SETTINGS, AgentSettings, heartbeat_from
+from policy.agents import (
+    MAX_HEARTBEAT_BYTES,
+    NO_SETTINGS,
+    AgentSettings,
+    Heartbeat,
+    HostHeartbeat,
+    heartbeat_from,
+)
 from policy.entries import write
+from policy.foreign import new_uses
 from store.desired import current_policy
-from store.observed import put_agent
+from store.observed import add_event, find_agent, put_agent
 from webui.api import blueprint
 from webui.bodies import read_json
+from webui.identity import check_agent, must_renew
 from webui.models import AgentSettingsModel, Error
 from webui.queries import AgentPath
 from webui.request_schemas import heartbeat_schema, request_body
@@ -21,14 +32,35 @@ api = blueprint("agents", __name__, "Heartbeats of the agents on hosts and ports
 
 @api.post(
     "/agents/<name>",
-    responses={200: AgentSettingsModel, 400: Error, 404: Error, 413: Error, 415: Error},
+    responses={
+        200: AgentSettingsModel,
+        400: Error,
+        401: Error,
+        403: Error,
+        404: Error,
+        413: Error,
+        415: Error,
+    },
     openapi_extensions=request_body(heartbeat_schema()),
 )
 def heartbeat(path: AgentPath) -> Response:
     """Report an agent's status. The answer holds the settings that the current policy needs from it."""
     beat = heartbeat_from(read_json(MAX_HEARTBEAT_BYTES))
     engine = services().engine
+    check_agent(path.name, beat.KIND)
+    _note_foreign_dscps(path.name, beat)
     put_agent(engine, path.name, beat)
     current = current_policy(engine)
     settings = AgentSettings.of(current.version, current.policy) if current else NO_SETTINGS
-    return jsonify(write(settings))
+    return jsonify(write(replace(settings, renew=must_renew())))
+
+
+def _note_foreign_dscps(name: str, beat: Heartbeat) -> None:
+    """Write an event for DSCPs that others begin to use on a host. Most hosts have none, and cost no query."""
+    if not isinstance(beat, HostHeartbeat) or not beat.foreign_dscps:
+        return
+    engine = services().engine
+    before = find_agent(engine, name)
+    known = before.foreign_dscps if isinstance(before, HostHeartbeat) else ()
+    if uses := new_uses(known, beat.foreign_dscps):
+        add_event(engine, "foreign-dscp", host=name, uses=[str(use) for use in uses])

@@ -17,6 +17,7 @@ from webui.api import blueprint
 from webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
 from webui.documents import connections_document
 from webui.errors import ApiError
+from webui.identity import check_records
 from webui.models import (
     ConnectionsAnswer,
     DeadlinesAnswer,
@@ -36,7 +37,7 @@ MAX_BINS = 5000
 
 @api.post(
     "/flows",
-    responses={200: FlowsAccepted, 400: Error, 413: Error, 415: Error},
+    responses={200: FlowsAccepted, 400: Error, 401: Error, 403: Error, 413: Error, 415: Error},
     openapi_extensions=request_body(flows_schema()),
 )
 def deliver_flows() -> Response:
@@ -44,6 +45,7 @@ def deliver_flows() -> Response:
     began, found = time.monotonic(), services()
     try:
         records = _records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None))
+        check_records(records)
     except (ApiError, RequestEntityTooLarge) as refused:
         status = refused.status if isinstance(refused, ApiError) else 413
         found.tally.count(REQUESTS_REFUSED, status=str(status))

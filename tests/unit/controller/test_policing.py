@@ -200,6 +200,27 @@ def test_segmentation_offload_is_allowed_for() -> None:
     assert not switch.verdicts
 
 
+@pytest.mark.parametrize(
+    ("document", "measured_bytes", "demoted"),
+    [
+        ({}, MSS_BYTES, 1),
+        ({}, 65_536, 0),
+        ({"tag_burst": MSS_BYTES}, 65_536, 1),
+        ({"tag_burst": 65_536}, MSS_BYTES, 0),
+    ],
+)
+def test_the_burst_that_agents_report_counts_unless_the_policy_has_one(
+    document: dict[str, int], measured_bytes: int, demoted: int
+) -> None:
+    policy = Policy.from_document({"scheme": "pias", **document})
+    switch = Switch(policy)
+    switch.policing.adopt(policy, measured_bytes)
+    while switch.now_ns < 3 * S:
+        switch.send(3, "TCP a > b", 1, 45)
+        switch.until(switch.now_ns + 11 * MS)
+    assert len(switch.verdicts) == demoted
+
+
 def test_of_many_suspicious_ports_the_worst_is_watched_first_and_each_in_its_turn() -> None:
     ports = [Port("s1", n, f"h{n}", 0, 10**9, edge=True) for n in range(1, 9)]
     policing, counts, watched = Policing(ports, PIAS, {}), np.zeros((8, 2, tags.TAG_COUNT), np.int64), []

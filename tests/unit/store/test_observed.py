@@ -16,6 +16,7 @@ from store.observed import (
     events_after,
     forget_processes,
     host_heartbeats,
+    largest_tag_burst,
     last_sample_at,
     latest_thresholds,
     newest_events,
@@ -47,6 +48,16 @@ def test_all_agents__a_row_of_another_version_is_left_out(engine: Engine) -> Non
         connection.execute(update(agents).where(agents.c.name == "h1").values(status={"flows": 3}))
     assert [(row.name, row.kind) for row in all_agents(engine)] == [("ports", "port")]
     assert host_heartbeats(engine) == {}
+
+
+def test_largest_tag_burst__of_the_hosts_that_report_one(engine: Engine) -> None:
+    assert largest_tag_burst(engine) is None
+    put_agent(engine, "ports", port_heartbeat())
+    put_agent(engine, "h1", host_heartbeat())
+    assert largest_tag_burst(engine) is None
+    put_agent(engine, "h2", host_heartbeat(tag_burst_bytes=65_536))
+    put_agent(engine, "h3", host_heartbeat(tag_burst_bytes=8_960))
+    assert largest_tag_burst(engine) == 65_536
 
 
 def test_events__by_id_in_order(engine: Engine) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest.mock import ANY
 
 import pytest
 
@@ -28,9 +27,8 @@ from policy.errors import FieldError, SluiceError
 from policy.graph import Topology
 from policy.schemes import SCHEMES
 from runtime.command import CommandFailed
-from runtime.http_client import Answer, ServerAway
 from topologies.commands import switches as commands
-from topologies.port_agent import PortAgent, ask, last_behaviour
+from topologies.port_agent import PortAgent, last_behaviour
 from topologies.settings import Settings, write_json
 
 
@@ -201,35 +199,6 @@ def test_apply__every_scheme_is_possible_on_a_port(agent: PortAgent, name: str) 
     agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": name})))
     marks = agent.behaviour.mark_bytes is not None or agent.behaviour.phantom_mark_bytes is not None
     assert marks == (SCHEMES[name].marking != "none")
-
-
-class FakeWeb:
-    """Answers every heartbeat in the same way."""
-
-    def __init__(self, answer: Answer | None) -> None:
-        self.answer = answer
-        self.heard: list[Any] = []
-
-    def post(self, path: str, body: bytes) -> Answer:
-        self.heard.append((path, json.loads(body)))
-        if self.answer is None:
-            raise ServerAway("connection refused")
-        return self.answer
-
-
-def test_ask__sends_the_heartbeat_and_reads_the_settings(agent: PortAgent) -> None:
-    settings = AgentSettings.of(7, Policy.from_document({"scheme": "fish"}))
-    web: Any = FakeWeb(Answer(200, json.dumps(write(settings)).encode()))
-    assert ask(web, agent.name, agent.report()) == settings
-    assert web.heard == [("/api/v1/agents/port-agent", heartbeat_document(agent.report()) | {"at": ANY})]
-
-
-@pytest.mark.parametrize(
-    "answer", [None, Answer(404, b"{}"), Answer(200, b"<html>"), Answer(200, b'{"version": 7}')]
-)
-def test_ask__no_usable_answer_is_none(agent: PortAgent, answer: Answer | None) -> None:
-    web: Any = FakeWeb(answer)
-    assert ask(web, agent.name, agent.report()) is None
 
 
 def test_read_behaviour_file__once_for_each_time_it_is_written(agent: PortAgent) -> None:

@@ -14,6 +14,7 @@ from sqlalchemy import Engine, text
 from policy.agents import MAX_HEARTBEAT_BYTES, Heartbeat
 from policy.desired import Policy
 from policy.entries import write
+from policy.foreign import ForeignDscp
 from policy.schemes import SCHEMES
 from store.desired import put_policy, put_topology
 from store.observed import (
@@ -22,6 +23,7 @@ from store.observed import (
     add_port_samples,
     add_thresholds,
     all_agents,
+    newest_events,
     put_agent,
     put_switch,
 )
@@ -159,7 +161,23 @@ def beat(client: Client, heartbeat: Heartbeat, name: str = "h1") -> Any:
 
 
 def test_heartbeat__before_the_first_policy_there_is_nothing_to_set(client: Client) -> None:
-    assert beat(client, host_heartbeat()) == {"policy_version": 0, "host": None, "ports": None}
+    assert beat(client, host_heartbeat()) == {
+        "policy_version": 0,
+        "host": None,
+        "ports": None,
+        "renew": False,
+    }
+
+
+def test_heartbeat__a_new_foreign_dscp_is_an_event(client: Client, engine: Engine) -> None:
+    phone, backup = ForeignDscp(46, 9, 0, 17, 5060, 0), ForeignDscp(8, 0, 5, 0, 0, 0)
+    for uses in ((), (phone,), (phone,), (phone, backup)):
+        beat(client, host_heartbeat(foreign_dscps=uses))
+    events = [row["document"] for row in newest_events(engine, 9) if row["kind"] == "foreign-dscp"]
+    assert events == [
+        {"host": "h1", "uses": ["DSCP 46 (EF) from UDP port 5060"]},
+        {"host": "h1", "uses": ["DSCP 8 (CS1) in packets without a local socket"]},
+    ]
 
 
 def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine) -> None:
@@ -173,6 +191,7 @@ def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine
             "urgent_after_bytes": 0,
             "tags_sizes": False,
             "idle_gap_ns": 5_000_000,
+            "reserved_dscp": [],
         },
         "ports": {
             "mark_bytes": 30_000,
@@ -184,6 +203,7 @@ def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine
             "sub_queues": None,
             "release_ns": None,
         },
+        "renew": False,
     }
     assert [row.heartbeat for row in all_agents(engine)] == [host_heartbeat(flows_received=5)]
 

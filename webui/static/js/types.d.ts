@@ -54,6 +54,7 @@ export type FieldKind =
   | "size"
   | "duration"
   | "boolean"
+  | "list of integer"
   | "list of number"
   | "list of size"
   | "list of override";
@@ -130,6 +131,8 @@ export interface Policy {
   untagged_queue: number;
   idle_gap_ms: number;
   tag_burst: number | null;
+  reserved_dscp: number[];
+  reserved_queue: number;
   overrides: Override[];
 }
 

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The token with which an agent enrols: it works once, and it says which authority the agent may trust.
+
+    token = Token("web1", "host", secret, expires_at, authority).text()   # the operator hands it to the host
+    Token.parse(token)                                                    # the agent reads it
+
+The text is "sluice-enrol-" and the base64 of a JSON object. Anyone who has the text can enrol once under this name
+until it expires.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from policy import names
+from policy.entries import entry, read
+from policy.errors import FieldError
+from policy.kinds import Choice, Text, Whole
+
+KINDS = ("host", "port")
+"""The kinds of agents, as heartbeats name them."""
+PREFIX = "sluice-enrol-"
+AGENT_LIFE_S = 30 * 86_400.0
+"""How long an agent's certificate is valid, by default."""
+_MAX_CHARACTERS = 1000
+_EPOCH_MAX_S = 10**11
+
+
+@dataclass(frozen=True)
+class Token:
+    """The contents of a token."""
+
+    name: str = entry(names.AGENT, "Name of the agent.")
+    kind: str = entry(Choice(KINDS), "Kind of the agent.")
+    secret: str = entry(Text(r"[A-Za-z0-9_-]{16,128}", what="the secret"), "What proves the right to enrol.")
+    expires_at: int = entry(Whole(0, _EPOCH_MAX_S, "s"), "Epoch seconds.")
+    authority: str = entry(
+        Text(r"[0-9a-f]{64}", what="64 hexadecimal digits"), "SHA-256 of the authority's certificate."
+    )
+
+    def text(self) -> str:
+        return PREFIX + base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode().rstrip("=")
+
+    @classmethod
+    def parse(cls, text: str, option: str = "--enrol") -> Token:
+        """Return the token in a text. Raises FieldError that names `option`, and never shows the text."""
+        text = text.strip()
+        try:
+            if not text.startswith(PREFIX) or len(text) > _MAX_CHARACTERS:
+                raise ValueError
+            return read(cls, _decoded(text.removeprefix(PREFIX)))
+        except (ValueError, binascii.Error, FieldError):
+            raise FieldError(
+                option, f"is not an enrolment token: copy all of it, from {PREFIX} on, from `sluice enrol`"
+            ) from None
+
+
+def _decoded(text: str) -> Any:
+    return json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An agent's key and certificate: enrolment by a token, renewal, and TLS with them.
+
+    key.pem           the agent's key; it never leaves the host
+    certificate.pem   the certificate that the web process's authority gave
+    token             the hash of the token that gave it
+    authorities.pem   the authorities that the agent trusts
+
+All of them are in one folder with mode 0700. Enrolment is two connections. The first reads the authority's
+certificate, without trust, and compares it with the token's fingerprint. The second trusts only that certificate and
+carries the token's secret and the signing request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import ssl
+import time
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+
+from policy.enrolment import Token
+from policy.errors import EnvironmentLacking, FieldError, SluiceError
+from runtime.certificates import (
+    Holder,
+    client_context,
+    fingerprint,
+    key_pem,
+    load_key,
+    new_key,
+    signing_request,
+    write_private,
+)
+from runtime.http_client import Answer, HttpClient, ServerAway, is_tls
+
+RENEW_AT = 0.5
+"""The part of its life after which an agent renews its certificate. Two thirds would be late for an outage."""
+RETRY_S = 5.0
+
+
+class Identity:
+    """The identity of one agent in `folder`, which may be empty."""
+
+    def __init__(self, folder: Path, holder: Holder) -> None:
+        self._folder = folder
+        self.holder = holder
+        self._next_try = 0.0
+
+    @property
+    def exists(self) -> bool:
+        return self._certificate.exists()
+
+    def check(self) -> None:
+        """Raise SluiceError unless the folder has a certificate for this holder."""
+        if not self.exists:
+            raise EnvironmentLacking(
+                f"{self._folder}: the agent {self.holder.name} is not enrolled; run `sluice enrol "
+                f"{self.holder.name}{_kind_option(self.holder)}` beside the web process, and start the agent once "
+                "with --enrol TOKEN"
+            )
+
+    def context(self) -> ssl.SSLContext:
+        """Return a context that shows the certificate and trusts the authorities. Raises EnvironmentLacking."""
+        try:
+            context = client_context()
+            context.load_verify_locations(self._authorities)
+            context.load_cert_chain(self._certificate, self._key)
+        except (OSError, ssl.SSLError) as error:
+            raise EnvironmentLacking(
+                f"{self._folder}: cannot read key, certificate and authorities ({error}); enrol the agent again"
+            ) from None
+        return context
+
+    def enrol(self, web: str, text: str, timeout_s: float) -> None:
+        """Make a key and exchange the token for a certificate. Raises SluiceError, also if the web process is away."""
+        token = Token.parse(text)
+        if self.exists and self._used_token == _mark(token):
+            return  # the agent was started again with the token that gave it this certificate
+        self._check_token(token)
+        key = new_key()
+        try:
+            authority = _authority(web, token, timeout_s)
+            write_private(self._authorities, authority)
+            body = {"secret": token.secret, "request": signing_request(key, self.holder).decode()}
+            answer = _post(web, self._trusting, "/api/v1/enrolment", body, timeout_s)
+        except ServerAway as away:
+            raise EnvironmentLacking(f"--enrol: {web} does not enrol this agent: {away}") from None
+        if not answer.ok:
+            raise EnvironmentLacking(f"--enrol: {web} refuses the token: {problem_of(answer)}")
+        write_private(self._key, key_pem(key))
+        self._store(answer.json())
+        write_private(self._folder / "token", _mark(token))
+
+    @property
+    def _used_token(self) -> bytes:
+        path = self._folder / "token"
+        return path.read_bytes() if path.exists() else b""
+
+    def _check_token(self, token: Token) -> None:
+        if Holder(token.name, token.kind) != self.holder:
+            raise FieldError(
+                "--enrol",
+                f"the token is for the agent {token.name!r} of kind {token.kind!r}, but this agent is "
+                f"{self.holder.name!r} of kind {self.holder.kind!r}",
+            )
+        if token.expires_at <= time.time():
+            raise FieldError("--enrol", "the token has expired; make another one with `sluice enrol`")
+
+    def renewal_due(self, *, wanted: bool) -> bool:
+        """Return whether to renew now: in good time, or because the web process wants it (`wanted`)."""
+        if time.monotonic() < self._next_try:
+            return False
+        if wanted:
+            return True
+        certificate = x509.load_pem_x509_certificate(self._certificate.read_bytes())
+        begin, end = (
+            certificate.not_valid_before_utc.timestamp(),
+            certificate.not_valid_after_utc.timestamp(),
+        )
+        return time.time() >= begin + RENEW_AT * (end - begin)
+
+    def renew(self, web: HttpClient) -> None:
+        """Ask for a new certificate of the same key, and use it from the next connection on. Raises ServerAway."""
+        self._next_try = time.monotonic() + RETRY_S
+        request = signing_request(load_key(self._key.read_bytes()), self.holder)
+        body = json.dumps({"request": request.decode()}).encode()
+        answer = web.post(f"/api/v1/agents/{self.holder.name}/certificate", body)
+        if not answer.ok:
+            raise ServerAway(f"it does not renew the certificate: {problem_of(answer)}")
+        self._store(answer.json())
+        web.close()
+
+    def _trusting(self) -> ssl.SSLContext:
+        context = client_context()
+        context.load_verify_locations(self._authorities)
+        return context
+
+    def _store(self, document: Any) -> None:
+        try:
+            certificate, authorities = str(document["certificate"]), str(document["authorities"])
+        except (KeyError, TypeError):
+            raise ServerAway(
+                "its answer has no certificate: run web process and agent of one version"
+            ) from None
+        write_private(self._authorities, authorities.encode())
+        write_private(self._certificate, certificate.encode())
+
+    @property
+    def _key(self) -> Path:
+        return self._folder / "key.pem"
+
+    @property
+    def _certificate(self) -> Path:
+        return self._folder / "certificate.pem"
+
+    @property
+    def _authorities(self) -> Path:
+        return self._folder / "authorities.pem"
+
+
+def identity_for(
+    web: str, folder: Path, holder: Holder, token: str | None, timeout_s: float = 10.0
+) -> Identity | None:
+    """Return the identity with which an agent talks to `web`; None for an address without TLS.
+
+    With a `token`, the agent enrols first, unless this token gave it its certificate. Raises SluiceError.
+    """
+    if not is_tls(web):
+        if token:
+            raise FieldError("--enrol", f"needs an address with TLS: --web https://HOST:PORT, not {web!r}")
+        return None
+    identity = Identity(folder, holder)
+    if token:
+        identity.enrol(web, read_token(token), timeout_s)
+    identity.check()
+    return identity
+
+
+def read_token(given: str) -> str:
+    """Return the token, which is given itself or as the name of a file. Raises FieldError."""
+    if not given.startswith(("/", "./", "@")):
+        return given
+    path = Path(given.removeprefix("@"))
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise FieldError("--enrol", f"cannot read the file {path} with the token: {error.strerror}") from None
+
+
+def problem_of(answer: Answer) -> str:
+    """Return the problem that an error of the API names."""
+    return _error(answer, "problem") or answer.body[:200].decode(errors="replace")
+
+
+def code_of(answer: Answer) -> str:
+    """Return the code of an error of the API; empty for any other answer."""
+    return _error(answer, "code")
+
+
+def _error(answer: Answer, key: str) -> str:
+    try:
+        return str(answer.json()["error"][key])
+    except (ServerAway, KeyError, TypeError):
+        return ""
+
+
+def _authority(web: str, token: Token, timeout_s: float) -> bytes:
+    """Return the authority's certificate in PEM. Raises ServerAway, and SluiceError for another fingerprint."""
+    answer = _get(web, _unverified, "/api/v1/authority", timeout_s)
+    try:
+        authority = str(answer.json()["authority"]).encode()
+        certificate = x509.load_pem_x509_certificate(authority)
+    except (KeyError, TypeError, ValueError):
+        raise ServerAway("its answer is no certificate; is this the address of --agents?") from None
+    if fingerprint(certificate) != token.authority:
+        raise SluiceError(
+            f"--enrol: {web} has another authority (SHA-256 {fingerprint(certificate)[:16]}…) than the token "
+            f"({token.authority[:16]}…), so this may not be your web process; nothing was sent to it"
+        )
+    return authority
+
+
+def _unverified() -> ssl.SSLContext:
+    """Return a context for the one request whose answer is checked by its fingerprint."""
+    context = client_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _get(web: str, context: Any, path: str, timeout_s: float) -> Answer:
+    client = HttpClient(web, timeout_s, tls=context)
+    try:
+        return client.get(path)
+    finally:
+        client.close()
+
+
+def _post(web: str, context: Any, path: str, body: Any, timeout_s: float) -> Answer:
+    client = HttpClient(web, timeout_s, tls=context)
+    try:
+        return client.post(path, json.dumps(body).encode())
+    finally:
+        client.close()
+
+
+def _mark(token: Token) -> bytes:
+    return hashlib.sha256(token.text().encode()).hexdigest().encode()
+
+
+def _kind_option(holder: Holder) -> str:
+    return "" if holder.kind == "host" else f" --kind {holder.kind}"

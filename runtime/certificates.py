@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the web process and the agents must agree on about certificates, and the files that hold keys.
+
+A certificate's subject holds the agent's name (CN) and its kind (OU). The web process has the name SERVER_NAME in its
+certificate, whatever its address is: agents trust one authority, and this authority certifies one server.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+SERVER_NAME = "web.sluice.internal"
+"""RFC 9476 and ICANN reserve "internal" for private names."""
+
+Key = ec.EllipticCurvePrivateKey
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Whom a certificate names."""
+
+    name: str
+    kind: str
+
+
+def new_key() -> Key:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def key_pem(key: Key) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def load_key(pem: bytes) -> Key:
+    """Raises ValueError unless the PEM holds a key of this program's kind."""
+    key = serialization.load_pem_private_key(pem, password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("the key is no elliptic curve key")
+    return key
+
+
+def pem(*certificates: x509.Certificate) -> bytes:
+    return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in certificates)
+
+
+def fingerprint(certificate: x509.Certificate) -> str:
+    """Return the SHA-256 of the certificate in hexadecimal digits."""
+    return certificate.fingerprint(hashes.SHA256()).hex()
+
+
+def subject(holder: Holder) -> x509.Name:
+    return x509.Name(
+        [
+            x509.NameAttribute(NameOID.COMMON_NAME, holder.name),
+            x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, holder.kind),
+        ]
+    )
+
+
+def holder_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> Holder:
+    """Return whom the certificate names; empty texts for what it lacks."""
+    return Holder(
+        _first(certificate.subject, NameOID.COMMON_NAME),
+        _first(certificate.subject, NameOID.ORGANIZATIONAL_UNIT_NAME),
+    )
+
+
+def _first(name: x509.Name, oid: x509.ObjectIdentifier) -> str:
+    values = name.get_attributes_for_oid(oid)
+    return str(values[0].value) if values else ""
+
+
+def signing_request(key: Key, holder: Holder) -> bytes:
+    """Return a request, in PEM, that the authority sign a certificate for this key."""
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject(holder))
+    return request.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file in one step by one that only its owner can read."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def client_context() -> ssl.SSLContext:
+    """Return a context for agents that trusts no one yet."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

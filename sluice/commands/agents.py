@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice agents`: every agent, its certificate and its last heartbeat."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from policy.entries import read
+from policy.foreign import ForeignDscp
+from sluice.commands.arguments import command_parser
+from sluice.terminal import console
+from sluice.web_process import add_web, get
+
+COLUMNS = ("agent", "kind", "state", "certificate", "ends", "last heartbeat", "version")
+_WIDTH_IN_SCRIPTS = 160
+_DAY_S = 86_400.0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = command_parser("agents")
+    add_web(made, token=False)
+    return made
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    health = get(arguments, "/api/v1/health")
+    listed = get(arguments, "/api/v1/certificates")["certificates"]
+    target = console if console.is_terminal else Console(width=_WIDTH_IN_SCRIPTS)
+    table = Table(*COLUMNS)
+    for row in rows(health["agents"], listed, time.time()):
+        table.add_row(*row)
+    target.print(table)
+    for line in foreign_uses(health["agents"]):
+        target.print(line)
+    return 0
+
+
+def foreign_uses(agents: list[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each DSCP that others use on a host."""
+    return [
+        f"{agent['name']}: {read(ForeignDscp, use)}: not a tag of Sluice"
+        for agent in agents
+        for use in agent["status"].get("foreign_dscps", ())
+    ]
+
+
+def rows(
+    agents: list[Mapping[str, Any]], certificates: list[Mapping[str, Any]], now: float
+) -> list[tuple[str, ...]]:
+    """Return a row for each name that sent a heartbeat or has a certificate, by name."""
+    reporting = {agent["name"]: agent for agent in agents}
+    certified = {one["name"]: one for one in certificates}
+    return [
+        _row(name, reporting.get(name), certified.get(name), now) for name in sorted({*reporting, *certified})
+    ]
+
+
+def _row(
+    name: str, agent: Mapping[str, Any] | None, certificate: Mapping[str, Any] | None, now: float
+) -> tuple[str, ...]:
+    kind = (agent or certificate or {})["kind"]
+    state = "no heartbeat yet" if agent is None else "up" if agent["alive"] else "away"
+    heartbeat = "-" if agent is None else f"{agent['age_s']:.0f} s ago"
+    version = "-" if agent is None else agent["status"]["version"] or "-"
+    if certificate is None:
+        return name, kind, state, "none (this machine)", "-", heartbeat, version
+    ends = f"in {(certificate['ends_at'] - now) / _DAY_S:.1f} days"
+    return name, kind, state, certificate["state"], ends, heartbeat, version

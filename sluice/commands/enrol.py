@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice enrol`: a token with which an agent of another machine gets its certificate."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from policy.enrolment import KINDS
+from sluice.commands.arguments import command_parser
+from sluice.web_process import add_web, post
+from webui.options import duration_s
+
+
+def parser() -> argparse.ArgumentParser:
+    made = command_parser("enrol", "The token works once. Start the agent on its host with --enrol TOKEN.")
+    made.add_argument("name", help="name of the agent: of a host, as the network names it")
+    made.add_argument(
+        "--kind", choices=KINDS, default="host", help="host agent or port agent (default: host)"
+    )
+    made.add_argument(
+        "--valid",
+        type=duration_s,
+        default=3600.0,
+        metavar="TIME",
+        help="how long the token can be used: 10min, 12h, 7d … (default: 1h)",
+    )
+    add_web(made, token=True)
+    return made
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    wanted = {"name": arguments.name, "kind": arguments.kind, "valid_s": int(arguments.valid)}
+    answer = post(arguments, "/api/v1/enrolments", wanted)
+    print(answer["token"])
+    print(f"works once, for {arguments.name}, until it expires", file=sys.stderr)
+    return 0

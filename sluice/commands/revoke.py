@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice revoke`: refuse an agent from its next request on."""
+
+from __future__ import annotations
+
+import argparse
+
+from sluice.commands.arguments import command_parser
+from sluice.web_process import add_web, post
+
+
+def parser() -> argparse.ArgumentParser:
+    made = command_parser(
+        "revoke",
+        "The agent keeps its last settings, and its traffic continues. `sluice enrol` admits it again.",
+    )
+    made.add_argument("name", help="name of the agent")
+    add_web(made, token=True)
+    return made
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    answer = post(arguments, f"/api/v1/agents/{arguments.name}/revocation")
+    print(f"{arguments.name}: {answer['revoked']} certificates and tokens no longer work")
+    return 0

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents over TLS at a real web process: enrolment, names, renewal, rotation, revocation, foreign certificates."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import stat
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from policy.agents import heartbeat_document
+from policy.enrolment import Token
+from policy.errors import SluiceError
+from runtime.agent_identity import Identity, identity_for
+from runtime.certificates import Holder, load_key, pem, signing_request
+from runtime.http_client import Answer, HttpClient, ServerAway
+from runtime.process import spawn, stop
+from runtime.wait import wait_until
+from store.engine import open_store
+from store.observed import newest_events
+from tests.kit.heartbeats import host_heartbeat
+from tests.unit.webui.records import record
+from tests.web.conftest import PATIENCE_S, TOKEN, Server
+from webui.authority import Authority
+
+WEB1 = Holder("web1", "host")
+LIFE_S = 600.0
+
+
+class Web(Server):
+    """A web process with an address for agents."""
+
+    def __init__(self, folder: Path, life: str = f"{LIFE_S}s") -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.agents = f"127.0.0.1:{free.getsockname()[1]}"
+        self.authority = folder / "authority"
+        more = ["--agents", self.agents, "--authority", str(self.authority), "--certificate-life", life]
+        super().__init__(folder, None, *more)
+
+    @property
+    def target(self) -> str:
+        return f"https://{self.agents}"
+
+    def token(self, name: str = "web1", **more: Any) -> str:
+        answer = self.command("/api/v1/enrolments", {"name": name, **more})
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["token"])
+
+    def command(self, path: str, body: Any = None) -> requests.Response:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        return requests.post(f"{self.url}{path}", json=body, headers=headers, timeout=PATIENCE_S)
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        return [
+            row["document"] for row in newest_events(open_store(self.store_url), 100) if row["kind"] == kind
+        ]
+
+    def enrolled(self, folder: Path, holder: Holder = WEB1) -> Identity:
+        """Return the identity of an agent that has just enrolled."""
+        token = self.token(holder.name, kind=holder.kind)
+        found = identity_for(self.target, folder, holder, token)
+        assert found is not None
+        return found
+
+    def client(self, identity: Identity) -> HttpClient:
+        return HttpClient(self.target, tls=identity.context)
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    server = Web(tmp_path_factory.mktemp("web"))
+    server.start()
+    yield server
+    server.kill()
+
+
+def renewal(identity: Identity, web: HttpClient) -> None:
+    assert identity.renewal_due(wanted=True)
+    identity.renew(web)
+
+
+def deliver(client: HttpClient, *records: dict[str, Any]) -> Answer:
+    return client.post("/api/v1/flows", json.dumps(records).encode())
+
+
+def error(answer: Answer) -> tuple[int, str]:
+    return answer.status, answer.json()["error"]["code"]
+
+
+def test_enrolment__gives_a_certificate_and_keeps_the_key(web: Web, tmp_path: Path) -> None:
+    identity = web.enrolled(tmp_path / "id")
+    for file in (tmp_path / "id" / "key.pem", web.authority / "authority.pem", web.authority / "web.pem"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    answer = deliver(web.client(identity), record("tls/1", src="web1"), record("tls/2", dst="web1"))
+    assert answer.json() == {"accepted": 2, "known": 0}
+    listed = requests.get(f"{web.url}/api/v1/certificates", timeout=PATIENCE_S).json()["certificates"]
+    assert [(one["name"], one["kind"], one["state"]) for one in listed] == [("web1", "host", "valid")]
+    assert {"agent": "web1", "agent_kind": "host"}.items() <= web.events("agent-enrolled")[0].items()
+
+
+def test_enrolment__token_works_once_but_a_restart_may_repeat_it(web: Web, tmp_path: Path) -> None:
+    token = web.token()
+    first = identity_for(web.target, tmp_path / "first", WEB1, token)
+    certificate = (tmp_path / "first" / "certificate.pem").read_bytes()
+    with pytest.raises(SluiceError, match="used already; make another"):
+        identity_for(web.target, tmp_path / "second", WEB1, token)
+    again = identity_for(web.target, tmp_path / "first", WEB1, token)
+    assert first is not None
+    assert again is not None
+    assert (tmp_path / "first" / "certificate.pem").read_bytes() == certificate
+
+
+def test_enrolment__one_of_two_racing_uses_wins(web: Web, tmp_path: Path) -> None:
+    token, barrier = web.token("racer"), threading.Barrier(2)
+    results: list[str] = []
+
+    def race(number: int) -> None:
+        barrier.wait()
+        try:
+            identity_for(web.target, tmp_path / str(number), Holder("racer", "host"), token)
+            results.append("won")
+        except SluiceError as lost:
+            results.append(str(lost))
+
+    threads = [threading.Thread(target=race, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results)[1] == "won"
+    assert "used already" in sorted(results)[0]
+
+
+def test_enrolment__expired_or_replaced_token(web: Web, tmp_path: Path) -> None:
+    token = Token.parse(web.token("late", valid_s=1))
+    late = Holder("late", "host")
+    wait_until(lambda: _expired(token), "the token expires", timeout_s=10)
+    with pytest.raises(SluiceError, match="--enrol: the token has expired"):
+        identity_for(web.target, tmp_path, late, token.text())
+    forged = replace(token, expires_at=token.expires_at + 3600)
+    with pytest.raises(SluiceError, match="refuses the token: the enrolment token has expired"):
+        identity_for(web.target, tmp_path, late, forged.text())
+    older, _newer = web.token("late"), web.token("late")
+    with pytest.raises(SluiceError, match="is not known here"):
+        identity_for(web.target, tmp_path, late, older)
+
+
+def _expired(token: Token) -> bool:
+    return time.time() > token.expires_at
+
+
+def test_enrolment__wrong_fingerprint_sends_no_secret(web: Web, tmp_path: Path) -> None:
+    token = web.token("careful")
+    wrong = replace(Token.parse(token), authority="ab" * 32)
+    with pytest.raises(SluiceError, match="nothing was sent to it"):
+        identity_for(web.target, tmp_path, Holder("careful", "host"), wrong.text())
+    assert identity_for(web.target, tmp_path, Holder("careful", "host"), token) is not None
+
+
+def test_enrolment__wrong_name(web: Web, tmp_path: Path) -> None:
+    with pytest.raises(SluiceError, match="the token is for the agent 'other' of kind 'host'"):
+        identity_for(web.target, tmp_path, WEB1, web.token("other"))
+    renamed = replace(Token.parse(web.token("other")), name="web1")
+    with pytest.raises(
+        SluiceError, match="asks for the agent 'web1' of kind 'host', but this caller is 'other'"
+    ):
+        identity_for(web.target, tmp_path, WEB1, renamed.text())
+
+
+def test_agent_without_certificate(web: Web, tmp_path: Path) -> None:
+    with pytest.raises(SluiceError, match="web1 is not enrolled; run `sluice enrol web1`"):
+        identity_for(web.target, tmp_path, WEB1, None)
+    bare = HttpClient(web.target, tls=_trust(web, tmp_path))
+    assert error(deliver(bare, record("x"))) == (401, "no-certificate")
+    assert error(bare.get("/api/v1/health")) == (403, "agents-only")
+
+
+def _trust(web: Web, folder: Path) -> Any:
+    def context() -> ssl.SSLContext:
+        return ssl.create_default_context(cadata=(web.authority / "authority.pem").read_text())
+
+    return context
+
+
+def test_names__are_bound_to_the_certificate(web: Web, tmp_path: Path) -> None:
+    client = web.client(web.enrolled(tmp_path, Holder("db1", "host")))
+    beat = json.dumps(_host_beat()).encode()
+    assert client.post("/api/v1/agents/db1", beat).ok
+    assert error(client.post("/api/v1/agents/web9", beat)) == (403, "other-agent")
+    refused = deliver(client, record("own", src="db1"), record("foreign", src="a", dst="b"))
+    assert error(refused) == (403, "other-agent")
+    assert refused.json()["error"]["index"] == 1
+    assert error(client.get("/api/v1/health")) == (403, "agents-only")
+    refusals = [event["reason"] for event in web.events("agent-refused") if event["agent"] == "db1"]
+    assert any("not of web9" in reason for reason in refusals)
+    assert any("no end of the flow a > b" in reason for reason in refusals)
+
+
+def test_names__port_agent_delivers_no_records(web: Web, tmp_path: Path) -> None:
+    client = web.client(web.enrolled(tmp_path, Holder("rack1", "port")))
+    assert error(deliver(client, record("p", src="rack1"))) == (403, "other-agent")
+    assert error(client.post("/api/v1/agents/rack1", json.dumps(_host_beat()).encode())) == (
+        403,
+        "other-agent",
+    )
+
+
+def _host_beat() -> dict[str, Any]:
+    return heartbeat_document(host_heartbeat())
+
+
+def test_foreign_certificate__refused_in_the_handshake(web: Web, tmp_path: Path) -> None:
+    other = Authority(tmp_path / "other")
+    identity = web.enrolled(tmp_path / "id", Holder("spy", "host"))
+    request = signing_request(load_key((tmp_path / "id" / "key.pem").read_bytes()), identity.holder)
+    made, _row = other.certify(request, identity.holder)
+    (tmp_path / "id" / "certificate.pem").write_bytes(pem(made))
+    with pytest.raises(
+        ServerAway, match="refuses this agent's certificate, because another authority issued it"
+    ):
+        deliver(web.client(identity), record("x", src="spy"))
+    wait_until(
+        lambda: any("certificate is refused" in event["reason"] for event in web.events("agent-refused")),
+        "the event of the refused handshake",
+    )
+
+
+def test_renewal_and_rotation(web: Web, tmp_path: Path) -> None:
+    identity = web.enrolled(tmp_path / "id", Holder("r1", "host"))
+    away = web.enrolled(tmp_path / "away", Holder("r2", "host"))
+    client, beat = web.client(identity), json.dumps(_host_beat()).encode()
+    assert not identity.renewal_due(wanted=False)
+    assert client.post("/api/v1/agents/r1", beat).json()["renew"] is False
+    Authority(web.authority).rotate()
+    assert client.post("/api/v1/agents/r1", beat).json()["renew"] is True  # on a kept connection
+    client.close()
+    assert (
+        client.post("/api/v1/agents/r1", beat).json()["renew"] is True
+    )  # on a new one: the bridge is trusted
+    renewal(identity, client)
+    assert client.post("/api/v1/agents/r1", beat).json()["renew"] is False
+    late = web.client(away)
+    assert late.post("/api/v1/agents/r2", beat).json()["renew"] is True
+    assert Authority(web.authority).forget_retired() == 1
+    assert client.post("/api/v1/agents/r1", beat).ok
+    late.close()
+    with pytest.raises(ServerAway, match="not of the authority that this agent trusts"):
+        late.post("/api/v1/agents/r2", beat)
+
+
+def test_revocation__at_the_next_request_of_a_kept_connection(web: Web, tmp_path: Path) -> None:
+    client = web.client(web.enrolled(tmp_path / "id", Holder("gone", "host")))
+    assert deliver(client, record("gone/1", src="gone")).ok
+    assert web.command("/api/v1/agents/gone/revocation").json() == {"revoked": 1}
+    refused = deliver(client, record("gone/2", src="gone"))
+    assert error(refused) == (403, "certificate-revoked")
+    assert "this agent's certificate was revoked; enrol it again" in refused.json()["error"]["problem"]
+    assert web.events("certificate-revoked")[-1] == {"agent": "gone"}
+    assert web.command("/api/v1/agents/gone/revocation").status_code == 404
+    again = web.client(web.enrolled(tmp_path / "id", Holder("gone", "host")))
+    assert deliver(again, record("gone/2", src="gone")).ok
+
+
+def test_agent_process__renews_and_goes_on_when_revoked(tmp_path: Path) -> None:
+    web = Web(tmp_path, life="4s")
+    web.start()
+    argv = [
+        sys.executable,
+        "-m",
+        "hostagent",
+        "--name",
+        "web1",
+        "--interface",
+        "lo",
+        "--no-bpf",
+        "--no-realtime",
+    ]
+    argv += ["--run-dir", str(tmp_path / "run"), "--web", web.target, "--enrol", web.token()]
+    log = tmp_path / "agent.log"
+    agent = spawn(argv, log_file=log)
+    try:
+        wait_until(
+            lambda: "certificate of this agent was renewed" in log.read_text(), "it renews", timeout_s=30
+        )
+        assert web.command("/api/v1/agents/web1/revocation").ok
+        told = "this agent's certificate was revoked; enrol it again"
+        wait_until(lambda: told in log.read_text(), "it says that it is revoked", timeout_s=30)
+        assert "keeping the last settings" in log.read_text()
+        assert agent.poll() is None
+    finally:
+        stop(agent)
+        web.kill()
+
+
+def test_plain_address__takes_no_documents_from_other_machines(web: Web) -> None:
+    for name in ("X-Forwarded-For", "Forwarded"):
+        answer = requests.post(
+            f"{web.url}/api/v1/flows", json=[record("f")], headers={name: "192.0.2.7"}, timeout=PATIENCE_S
+        )
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "agents-only")
+    assert requests.get(f"{web.url}/api/v1/authority", timeout=PATIENCE_S).status_code == 403

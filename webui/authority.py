@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The certificate authority of the agents, in a folder of the web process.
+
+    authority.pem   key and certificate of the authority that signs now (mode 0600)
+    retired.pem     certificates of earlier authorities, which are still trusted
+    bridge.pem      the present authority's key, certified by each earlier authority
+    web.pem         key and certificate of the web process, and the bridges (mode 0600)
+
+`rotate` makes a new authority. Agents that trust an earlier one accept the web process because of the bridges, and
+the web process accepts their certificates because of retired.pem. Each of them renews at its next heartbeat, and then
+knows the new authority. `forget_retired` ends the trust in the earlier ones.
+"""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
+from cryptography.x509.oid import NameOID
+
+from policy.enrolment import AGENT_LIFE_S
+from policy.errors import EnvironmentLacking, FieldError
+from runtime.certificates import (
+    SERVER_NAME,
+    Holder,
+    Key,
+    fingerprint,
+    holder_of,
+    key_pem,
+    load_key,
+    new_key,
+    pem,
+    subject,
+    write_private,
+)
+from store.certificates import Certificate
+
+WEB_LIFE_S = 90 * 86_400.0
+AUTHORITY_LIFE_S = 3650 * 86_400.0
+CLOCK_SKEW_S = 300.0
+"""A certificate is valid this long before it was made, for hosts whose clock is behind; at most a tenth of its life."""
+
+
+@dataclass(frozen=True)
+class Signer:
+    """The authority that signs now."""
+
+    key: Key
+    certificate: x509.Certificate
+
+
+class Authority:
+    """The authority in `folder`. Several processes may use the same folder."""
+
+    def __init__(self, folder: Path, agent_life_s: float = AGENT_LIFE_S) -> None:
+        """Make the authority if the folder has none. Raises EnvironmentLacking if the folder cannot be used."""
+        self.folder = folder
+        self._agent_life_s = agent_life_s
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with self._alone():
+                if not self._main.exists():
+                    self._write_signer(_new_authority())
+        except OSError as error:
+            raise EnvironmentLacking(
+                f"{folder}: cannot keep the authority of the agents here ({error.strerror}); "
+                "name another folder with --authority"
+            ) from None
+
+    # -- What it signs with and whom it trusts.
+
+    @property
+    def signer(self) -> Signer:
+        """Raises EnvironmentLacking if the file is damaged."""
+        content = self._main.read_bytes()
+        try:
+            return Signer(load_key(content), x509.load_pem_x509_certificate(content))
+        except ValueError as error:
+            raise EnvironmentLacking(
+                f"{self._main}: is not a key and its certificate ({error}); restore it from a backup, or "
+                "delete the folder and enrol all agents again"
+            ) from None
+
+    def trusted(self) -> list[x509.Certificate]:
+        """Return the certificates of the present authority and of the earlier ones, the present one first."""
+        return [self.signer.certificate, *_certificates(self._retired)]
+
+    def fingerprint(self) -> str:
+        return fingerprint(self.signer.certificate)
+
+    def signed_by_present(self, certificate: x509.Certificate) -> bool:
+        return certificate.issuer == self.signer.certificate.subject
+
+    def state(self) -> tuple[int, ...]:
+        """Return a value that changes when another process changes the authority."""
+        return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in (self._main, self._retired))
+
+    # -- Certificates.
+
+    def certify(self, request_pem: bytes, holder: Holder) -> tuple[x509.Certificate, Certificate]:
+        """Return a certificate for the key of a signing request, and its row. Raises FieldError.
+
+        The holder is what the caller has proved. A request for another holder is refused.
+        """
+        request = _checked_request(request_pem, holder)
+        made = _sign(
+            self.signer,
+            subject(holder),
+            request.public_key(),  # type: ignore[arg-type]
+            self._agent_life_s,
+            usage=Usage.CLIENT_AUTH,
+        )
+        issued, ends = _times(made)
+        return made, Certificate(serial_of(made), holder.name, holder.kind, issued, ends)
+
+    def web_chain(self) -> Path:
+        """Return the file with key and certificate of the web process; make it anew if it is old or of an
+        earlier authority."""
+        path = self.folder / "web.pem"
+        with self._alone():
+            if not self._is_fresh(path):
+                key = new_key()
+                name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
+                made = _sign(self.signer, name, key.public_key(), WEB_LIFE_S, usage=Usage.SERVER_AUTH)
+                bridges = _certificates(self._bridges)
+                write_private(path, key_pem(key) + pem(made, *bridges))
+        return path
+
+    def _is_fresh(self, path: Path) -> bool:
+        if not path.exists() or path.stat().st_mtime_ns < max(self.state()):
+            return False
+        made = x509.load_pem_x509_certificate(path.read_bytes())
+        issued, ends = _times(made)
+        return self.signed_by_present(made) and _now().timestamp() < (issued + ends) / 2
+
+    # -- Rotation.
+
+    def rotate(self) -> None:
+        """Make a new authority. Every earlier one stays trusted."""
+        with self._alone():
+            before, made = self.signer, _new_authority()
+            bridges = [*_certificates(self._bridges), _bridge(before, made.certificate)]
+            retired = [before.certificate, *_certificates(self._retired)]
+            write_private(self._bridges, pem(*bridges))
+            write_private(self._retired, pem(*retired))
+            self._write_signer(made)
+
+    def forget_retired(self) -> int:
+        """End the trust in earlier authorities, and return how many they were."""
+        with self._alone():
+            count = len(_certificates(self._retired))
+            write_private(self._bridges, b"")
+            write_private(self._retired, b"")
+        return count
+
+    # -- Files.
+
+    @property
+    def _main(self) -> Path:
+        return self.folder / "authority.pem"
+
+    @property
+    def _retired(self) -> Path:
+        return self.folder / "retired.pem"
+
+    @property
+    def _bridges(self) -> Path:
+        return self.folder / "bridge.pem"
+
+    def _write_signer(self, signer: Signer) -> None:
+        write_private(self._main, key_pem(signer.key) + pem(signer.certificate))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes of this folder out."""
+        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def serial_of(certificate: x509.Certificate) -> str:
+    return f"{certificate.serial_number:x}"
+
+
+def _times(certificate: x509.Certificate) -> tuple[float, float]:
+    """Return begin and end in epoch seconds."""
+    return certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp()
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _certificates(path: Path) -> list[x509.Certificate]:
+    content = path.read_bytes() if path.exists() else b""
+    return x509.load_pem_x509_certificates(content) if content else []
+
+
+def _new_authority() -> Signer:
+    key = new_key()
+    title = f"Sluice authority {_now():%Y-%m-%d} {os.urandom(4).hex()}"
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, title)])
+    return Signer(key, _sign_authority(key, name, name, key.public_key()))
+
+
+def _bridge(before: Signer, after: x509.Certificate) -> x509.Certificate:
+    """Return the new authority's name and key, certified by the one before it."""
+    key = after.public_key()
+    assert isinstance(key, ec.EllipticCurvePublicKey)
+    return _sign_authority(before.key, before.certificate.subject, after.subject, key)
+
+
+def _sign_authority(
+    signer: Key, issuer: x509.Name, name: x509.Name, key: ec.EllipticCurvePublicKey
+) -> x509.Certificate:
+    usage = x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    builder = _builder(issuer, name, key, AUTHORITY_LIFE_S, signer.public_key())
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    return builder.add_extension(usage, critical=True).sign(signer, hashes.SHA256())
+
+
+def _sign(
+    signer: Signer,
+    name: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    life_s: float,
+    *,
+    usage: x509.ObjectIdentifier,
+) -> x509.Certificate:
+    """Return a certificate of an agent or of the web process."""
+    builder = _builder(signer.certificate.subject, name, key, life_s, signer.key.public_key())
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=True)
+    if usage == Usage.SERVER_AUTH:
+        names = x509.SubjectAlternativeName([x509.DNSName(SERVER_NAME)])
+        builder = builder.add_extension(names, critical=False)
+    return builder.sign(signer.key, hashes.SHA256())
+
+
+def _builder(
+    issuer: x509.Name,
+    name: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    life_s: float,
+    issuer_key: ec.EllipticCurvePublicKey,
+) -> x509.CertificateBuilder:
+    now = _now()
+    skew_s = min(CLOCK_SKEW_S, life_s / 10)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(seconds=skew_s))
+        .not_valid_after(now + datetime.timedelta(seconds=life_s))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), critical=False)
+    )
+
+
+def _checked_request(request_pem: bytes, holder: Holder) -> x509.CertificateSigningRequest:
+    """Return the request if its sender has the key and asks for this holder. Raises FieldError."""
+    try:
+        request = x509.load_pem_x509_csr(request_pem)
+        valid = request.is_signature_valid and isinstance(request.public_key(), ec.EllipticCurvePublicKey)
+    except (ValueError, InvalidSignature):
+        valid = False
+    if not valid:
+        raise FieldError("request", "must be a signing request in PEM with an elliptic curve key")
+    asked = holder_of(request)
+    if asked != holder:
+        raise FieldError(
+            "request",
+            f"asks for the agent {asked.name!r} of kind {asked.kind!r}, but this caller is "
+            f"{holder.name!r} of kind {holder.kind!r}",
+        )
+    return request

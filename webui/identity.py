@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who sends a request, and whether it may send this document.
+
+| came in | agents' documents | everything else |
+| --- | --- | --- |
+| Unix socket | any name | yes |
+| plain address, from this machine | any name | yes |
+| plain address, from another machine or through a proxy | 403 | yes |
+| agents' address, with a certificate | its own name and kind | the topology; otherwise 403 |
+| agents' address, without one | only enrolment | 403 |
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from flask import request
+from sqlalchemy import Engine
+
+from policy.enrolment import KINDS
+from policy.records import FlowRecord
+from runtime.certificates import Holder, holder_of
+from store.certificates import find_certificate
+from store.observed import add_event
+from webui.agent_tls import is_agents_address, peer_certificate
+from webui.authority import serial_of
+from webui.errors import ApiError
+from webui.services import services
+
+log = logging.getLogger(__name__)
+
+_HOST = KINDS[0]
+
+ENROLS = frozenset({"enrolment.read_authority", "enrolment.enrol"})
+"""The endpoints that need no certificate; they are served at the agents' address only."""
+AGENT_DOCUMENTS = frozenset({"agents.heartbeat", "flows.deliver_flows"})
+"""The endpoints that only agents use."""
+AGENTS_READ = frozenset({"network.topology"})
+"""What agents read besides the answers to their heartbeats."""
+RENEWS = "enrolment.renew"
+_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Real-Ip")
+EVENT_EVERY_S = 60.0
+
+
+@dataclass
+class Refusals:
+    """Writes an event for each refused agent, but not for each of its requests."""
+
+    write: Callable[[str, str], None]
+    _told: dict[tuple[str, str], float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, who: str, reason: str) -> None:
+        now = time.monotonic()
+        with self._lock:
+            self._told = {key: at for key, at in self._told.items() if now - at < EVENT_EVERY_S}
+            if (who, reason) in self._told:
+                return
+            self._told[who, reason] = now
+        log.warning("refused %s: %s", who, reason)
+        self.write(who, reason)
+
+
+def check_channel() -> None:
+    """Refuse a request at the wrong address. Runs before every request. Raises ApiError 403."""
+    endpoint = request.endpoint or ""
+    if is_agents_address(request.environ):
+        if endpoint not in (AGENT_DOCUMENTS | AGENTS_READ | ENROLS | {RENEWS}):
+            raise ApiError(
+                403, "agents-only", "this address serves agents only; the dashboard has another one"
+            )
+    elif endpoint in ENROLS or endpoint == RENEWS:
+        raise ApiError(403, "agents-only", "agents enrol at the address of --agents, over TLS")
+    elif endpoint in AGENT_DOCUMENTS and not _from_this_machine():
+        raise _refused(
+            request.remote_addr or "?",
+            "agents-only",
+            "agents of other machines use the address of --agents, with a certificate: `sluice enrol NAME`",
+        )
+
+
+def _from_this_machine() -> bool:
+    if any(name in request.headers for name in _FORWARDED):
+        return False
+    address = request.remote_addr
+    if not address:
+        return True  # a Unix socket
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return True  # the name of a Unix socket
+
+
+def holder() -> Holder | None:
+    """Return the agent whose certificate came with the request; None at an address without TLS.
+
+    Raises ApiError 401 without a certificate, and 403 for one that is revoked or unknown.
+    """
+    if not is_agents_address(request.environ):
+        return None
+    certificate = peer_certificate(request.environ)
+    if certificate is None:
+        raise ApiError(401, "no-certificate", "this agent has no certificate: enrol it with `sluice enrol`")
+    found = holder_of(certificate)
+    row = find_certificate(services().engine, serial_of(certificate))
+    if row is None:
+        raise _refused(
+            found.name,
+            "certificate-unknown",
+            "the store does not know this agent's certificate; enrol it again",
+        )
+    if row.revoked_at is not None:
+        raise _refused(
+            found.name, "certificate-revoked", "this agent's certificate was revoked; enrol it again"
+        )
+    return found
+
+
+def must_renew() -> bool:
+    """Return whether the caller's certificate is of an earlier authority."""
+    certificate, authority = peer_certificate(request.environ), services().authority
+    return bool(certificate and authority and not authority.signed_by_present(certificate))
+
+
+def check_agent(name: str, kind: str) -> None:
+    """Refuse a heartbeat under another name or of another kind than the certificate's. Raises ApiError 403."""
+    found = holder()
+    if found is not None and found != Holder(name, kind):
+        raise _refused(
+            found.name,
+            "other-agent",
+            f"the certificate is of the agent {found.name} of kind {found.kind}, not of {name} of kind {kind}",
+        )
+
+
+def check_records(records: Iterable[FlowRecord]) -> None:
+    """Refuse records of flows that neither begin nor end at the certificate's host. Raises ApiError 403."""
+    found = holder()
+    if found is None:
+        return
+    if found.kind != _HOST:
+        raise _refused(found.name, "other-agent", f"agents of kind {found.kind} deliver no flow records")
+    for index, record in enumerate(records):
+        if found.name not in (record.src, record.dst):
+            raise _refused(
+                found.name,
+                "other-agent",
+                f"the certificate is of {found.name}, which is no end of the flow {record.src} > {record.dst}",
+                index,
+            )
+
+
+def _refused(who: str, code: str, problem: str, index: int | None = None) -> ApiError:
+    services().refusals.note(who, problem)
+    return ApiError(403, code, problem, index=index)
+
+
+def write_refusal(engine: Engine) -> Callable[[str, str], None]:
+    """Return the function that stores the event of a refused agent."""
+
+    def write(who: str, reason: str) -> None:
+        add_event(engine, "agent-refused", agent=who, reason=reason)
+
+    return write
