@@ -103,7 +103,7 @@ static __always_inline __u32 take_queue(struct __sk_buff *skb)
 
 	if (tci < 0 || (tci & VLAN_VID_MASK) || bpf_skb_vlan_pop(skb))
 		return 0;
-	return (__u32)tci >> VLAN_PCP_SHIFT & (PORT_QUEUES - 1);
+	return sl_index((__u32)tci >> VLAN_PCP_SHIFT, PORT_QUEUES);
 }
 
 /*
