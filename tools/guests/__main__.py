@@ -54,9 +54,7 @@ def fetch_all() -> int:
 
 def execute(chosen: argparse.Namespace) -> int:
     output = chosen.output or Path(tempfile.mkdtemp(prefix="guest-", dir=CACHE))
-    ended = run_in_guest(
-        chosen.kernel, chosen.command, output, timeout_s=chosen.timeout, cpus=chosen.cpus
-    )
+    ended = run_in_guest(chosen.kernel, chosen.command, output, timeout_s=chosen.timeout, cpus=chosen.cpus)
     print(ended.output, end="")
     print(f"files: {output}", file=sys.stderr)
     return ended.code

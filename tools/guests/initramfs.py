@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first file system of a guest: an archive in the kernel's "newc" form (Documentation/driver-api/early-userspace)."""
+"""The first file system of a guest: an archive in the kernel's "newc" form.
+
+Source of the form: Documentation/driver-api/early-userspace/buffer-format.rst of the kernel.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's kernels, unpacked in a folder of the user. Nothing is installed, and /boot and /lib/modules stay as they are."""
+"""Debian's kernels, unpacked in a folder of the user.
+
+Nothing is installed, and /boot and /lib/modules stay as they are.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,14 @@ class Kernel:
     modules: Path
 
     def module_files(self, names: Iterable[str]) -> list[Path]:
-        """Return the files of these modules and of all that they need, in the order of loading."""
+        """Return the files of these modules and of all that they need, in the order of loading.
+
+        A module that is part of the kernel's image has no file.
+        """
         needs = self._dependencies()
+        built_in = {module_name(path) for path in (self.modules / "modules.builtin").read_text().split()}
         ordered: dict[str, None] = {}
-        for name in names:
+        for name in (name for name in names if name not in built_in):
             path = next((path for path in needs if module_name(path) == name), None)
             if path is None:
                 raise EnvironmentLacking(f"kernel {self.release} has no module {name}")
@@ -63,7 +70,9 @@ def program(name: str) -> str:
     """Return the path of a program that the guests need. EnvironmentLacking names its package."""
     path = shutil.which(name) or shutil.which(name, path=_PATH)
     if path is None:
-        raise EnvironmentLacking(f"{name} is missing: make guests (Debian package {PROGRAMS.get(name, name)})")
+        raise EnvironmentLacking(
+            f"{name} is missing: make guests (Debian package {PROGRAMS.get(name, name)})"
+        )
     return path
 
 
@@ -107,7 +116,9 @@ def _package(series: str) -> str:
 
 def _unpack(package: str, folder: Path) -> None:
     folder.mkdir(parents=True)
-    run(["sh", "-c", 'cd "$1" && apt-get download -qq "$2"', "sh", str(folder), package], timeout_s=DOWNLOAD_S)
+    run(
+        ["sh", "-c", 'cd "$1" && apt-get download -qq "$2"', "sh", str(folder), package], timeout_s=DOWNLOAD_S
+    )
     archive = next(folder.glob("*.deb"))
     run(["dpkg-deb", "-x", str(archive), str(folder)], timeout_s=DOWNLOAD_S)
     archive.unlink()

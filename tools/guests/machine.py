@@ -13,8 +13,8 @@ from tools.guests.kernels import Kernel, program
 
 # The verifier does more checks with mitigations for processes without privileges, and Sluice loads as root.
 _KERNEL_ARGUMENTS = (
-    "console=ttyS0 quiet loglevel=4 panic=-1 reboot=t tsc=reliable no_timer_check random.trust_cpu=on "
-    "mitigations=off audit=0"
+    "console=ttyS0 quiet loglevel=2 panic=-1 reboot=t tsc=reliable no_timer_check random.trust_cpu=on "
+    "mitigations=off audit=0 nowatchdog rcupdate.rcu_cpu_stall_suppress=1"
 )
 
 

@@ -7,7 +7,6 @@ its own kernel.
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +47,8 @@ exec switch_root /whole /bin/bash @script@
 
 # The reset ends the machine, so everything must be written before.
 _SCRIPT = """cd {folder}
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TMPDIR=/tmp LANG=C.UTF-8 {environment}
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=/root TMPDIR=/tmp LANG=C.UTF-8 {environment}
 {command} > {output}/out 2>&1 < /dev/null
 echo $? > {output}/code
 sync
@@ -84,7 +84,7 @@ def run_in_guest(
     script, archive, code = output / "script", output / "initramfs", output / "code"
     code.unlink(missing_ok=True)
     text = _SCRIPT.format(
-        folder=shlex.quote(os.getcwd()),
+        folder=shlex.quote(str(Path.cwd())),
         command=shlex.join(command),
         output=shlex.quote(str(output)),
         environment=" ".join(map(shlex.quote, environment)),
