@@ -9,7 +9,16 @@ import pytest
 
 from dataplane import build
 from dataplane.congestion import ours
+from tools.guests import types
+from tools.guests.kernels import SERIES, unpacked
 from tools.guests.loads import loads
+
+
+@pytest.mark.parametrize("series", [SERIES[0]], indirect=True)
+def test_every_program_compiles_with_the_kernels_own_types(series: str, tmp_path: Path) -> None:
+    types.header(unpacked(series), tmp_path)
+    for name in build.names():
+        build.check_types(name, tmp_path)
 
 
 @pytest.mark.timeout(600)

@@ -40,13 +40,15 @@ for folder in /dev/shm /tmp /run; do mount -t tmpfs -o mode=1777 none /whole$fol
 mount -t bpf none /whole/sys/fs/bpf
 mount -t cgroup2 none /whole/sys/fs/cgroup
 mount -t 9p -o $shared,ro,cache=loose modules @modules@
-mount -t 9p -o $shared,rw output @output@
+mount -t 9p -o $shared,rw,cache=loose output @output@
 ip link set lo up
 exec switch_root /whole /bin/bash @script@
 """
 
-# The reset ends the machine, so everything must be written before.
+# The guest writes to its output folder in large parts, because each write costs milliseconds. The reset ends the
+# machine, so everything must be written before.
 _SCRIPT = """cd {folder}
+while sleep 5; do sync {output}/*; done 2> /dev/null &
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export HOME=/root TMPDIR=/tmp LANG=C.UTF-8 {environment}
 {command} > {output}/out 2>&1 < /dev/null

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 
 from dataplane import congestion, sockopt
 from dataplane.build import KERNEL_BTF
@@ -89,7 +90,7 @@ def check_congestion_controls(kernel: Kernel) -> Check:
 def check_qdiscs(kernel: Kernel) -> Iterator[Check]:
     """The qdiscs of hosts and switch ports can be made, in a network namespace of their own."""
     for kind, (module, where) in QDISCS.items():
-        yield tried(f"{kind} qdisc", lambda where=where: try_qdisc(where), kernel.module_remedy(module))
+        yield tried(f"{kind} qdisc", partial(try_qdisc, where), kernel.module_remedy(module))
 
 
 def check_port_program(kernel: Kernel) -> Check:

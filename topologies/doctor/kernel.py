@@ -50,7 +50,7 @@ class Kernel:
     def btf_remedy(self) -> str:
         """Return what to do if there is no BTF."""
         if self.in_container and self.config.get("CONFIG_DEBUG_INFO_BTF") != "n":
-            return "the container may hide it: start it with -v /sys/kernel/btf:/sys/kernel/btf:ro, or --privileged"
+            return "the container may hide BTF: start it with -v /sys/kernel/btf:/sys/kernel/btf:ro, or --privileged"
         return f"{self.where}kernel {self.release} is built without CONFIG_DEBUG_INFO_BTF=y: {_BOOT_ANOTHER}"
 
     def struct_ops_remedy(self) -> str:
