@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from policy.errors import EnvironmentLacking
+from tests.kernels.stages import INSIDE
 from tools.guests.kernels import PROGRAMS, SERIES, program, unpacked
 
 HERE = Path(__file__).parent
+collect_ignore = [] if os.environ.get(INSIDE) else ["inside"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,8 +18,6 @@ from topologies import static_flows
 from topologies.testbed import Testbed
 
 HERE = Path(__file__).parent
-DATAPATH = "SLUICE_TEST_DATAPATH"
-"""Environment variable: the datapath of the tests' testbeds, where a kernel has both."""
 RATE_BPS = 20_000_000
 """Low enough that two senders in Python overload a port even on a busy machine."""
 
@@ -71,8 +69,7 @@ def start_testbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
 
     def start(kind: str, *, parameters: dict[str, Any] | None = None, **settings: Any) -> Testbed:
         graph = topologies.build(kind, **(parameters or {}))
-        common = {"controller": None, "datapath": os.environ.get(DATAPATH, "auto")}
-        bed = Testbed.start(graph, tmp_path_factory.mktemp("bed"), **{**common, **settings})
+        bed = Testbed.start(graph, tmp_path_factory.mktemp("bed"), **{"controller": None, **settings})
         started.append(bed)
         return bed
 

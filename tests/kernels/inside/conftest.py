@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that run in the virtual machine. Their rates are low, because its clock is 15 times slower than a machine's."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="session", params=["system", "netdev"], ids=["kernel", "userspace"])
+def datapath(request: pytest.FixtureRequest) -> str:
+    """Open vSwitch's datapaths: the kernel's module, and the one in userspace."""
+    name: str = request.param
+    return name

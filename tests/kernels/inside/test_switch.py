@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One scenario on each datapath: a controller, a switch and three hosts. Tags, marks, shares, changed thresholds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import topologies
+from policy import tags
+from policy.behaviour import PortBehaviour
+from policy.desired import Policy
+from policy.queue_map import queue_map
+from runtime.wait import patient, wait_until
+from tests.net.controlled import Controlled
+from topologies import measure
+from topologies.measure import Sender
+from topologies.testbed import Testbed
+
+RATE_BPS = 2_000_000
+PER_TAG = 3
+MARK_BYTES = 10_000
+BUFFER_BYTES = 20_000_000
+SHARES = (0.7, 0.3)
+MEASURED_S = 20
+PIAS = {"scheme": "pias"}
+AT_10KB = {"scheme": "pias", "queues": 2, "thresholds": ["10KB"]}
+AT_1MB = {"scheme": "pias", "queues": 2, "thresholds": ["1000KB"]}
+CHANGING_TAG = 12
+"""Attained service between both thresholds."""
+
+
+@pytest.fixture(scope="module")
+def network(datapath: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controlled]:
+    graph = topologies.build("single", hosts=3, host_rate_bps=RATE_BPS)
+    controlled = Controlled(graph, tmp_path_factory.mktemp("single"), PIAS, datapath)
+    try:
+        controlled.start_controller()
+        controlled.wait_applied(60)
+        yield controlled
+    finally:
+        controlled.close()
+
+
+def test_the_testbed_has_the_datapath(network: Controlled, datapath: str) -> None:
+    assert network.bed.datapath_type == datapath
+
+
+@pytest.mark.parametrize("family", ["ipv4", "ipv6"])
+def test_each_queue_counts_exactly_the_packets_of_its_tags(network: Controlled, family: str) -> None:
+    bed, receiver = network.bed, network.topology.hosts[0]
+    policy = Policy.from_document(PIAS)
+    queue_of, every = queue_map(policy, policy.thresholds), range(tags.TAG_COUNT)
+    before = measure.queue_packets(bed, "s1:1")
+    address = getattr(receiver, family)
+    sender = Sender("h2", address, tags=every, size_bytes=200, count=PER_TAG * len(every), for_s=60)
+    measure.transmit(bed, "h1", [sender], idle_s=3)
+    after = measure.queue_packets(bed, "s1:1")
+    expected = [PER_TAG * sum(queue_of[tag] == queue for tag in every) for queue in range(8)]
+    assert [after[queue] - before[queue] for queue in range(8)] == expected
+
+
+def test_a_port_marks_only_ecn_capable_packets_and_each_arrives_with_its_mark(network: Controlled) -> None:
+    bed, to = network.bed, network.topology.hosts[0].ipv4
+    bed.set_marking(MARK_BYTES)
+    before = bed.port_counters("s1:1")
+    capable = Sender("h2", to, tags=(1,), ecn=2, for_s=20)
+    other = Sender("h3", to, tags=(40,), for_s=20)
+    got = measure.transmit(bed, "h1", [capable, other], idle_s=3)
+    after = bed.port_counters("s1:1")
+    bed.set_marking(None)
+    marked = sum(now.marked - then.marked for now, then in zip(after, before, strict=True))
+    assert marked > 100
+    assert got.tos[1 << 2 | 3] == marked
+    assert 40 << 2 | 3 not in got.tos
+
+
+def test_two_busy_queues_get_their_shares(network: Controlled) -> None:
+    network.apply(AT_10KB)
+    bed, to = network.bed, network.topology.hosts[0].ipv4
+    bed.set_behaviour(PortBehaviour(None, BUFFER_BYTES, shares=SHARES))
+    long_s = patient(20)
+    first = Sender("h2", to, tags=(1,), size_bytes=1400, for_s=long_s)
+    second = Sender("h3", to, tags=(CHANGING_TAG,), size_bytes=1400, for_s=long_s)
+    with measure.Receiver(bed, "h1"), measure.sending(bed, first), measure.sending(bed, second):
+        wait_until(lambda: min(_backlog_packets(bed, queue) for queue in (0, 1)) > 50, "both queues wait")
+        before = measure.queue_packets(bed, "s1:1")
+        time.sleep(MEASURED_S)
+        after = measure.queue_packets(bed, "s1:1")
+    bed.set_marking(None)
+    sent = [after[queue] - before[queue] for queue in (0, 1)]
+    assert sum(sent) > 100
+    assert sent[0] / sum(sent) == pytest.approx(SHARES[0], abs=0.05)
+
+
+def test_a_change_of_thresholds_under_traffic_loses_no_packet(network: Controlled) -> None:
+    bed, to = network.bed, network.topology.hosts[0].ipv4
+    network.apply(AT_10KB)
+    before = measure.queue_packets(bed, "s1:1")
+    sender = Sender("h2", to, tags=(CHANGING_TAG,), size_bytes=200, pause_s=0.005, for_s=patient(3))
+    with measure.Receiver(bed, "h1", idle_s=3) as receiver:
+        process = bed.spawn("h2", sender.argv(), log_file=measure.log_of(bed, "h2"))
+        changes = 0
+        while process.poll() is None:
+            network.apply((AT_1MB, AT_10KB)[changes % 2])
+            changes += 1
+        received = receiver.result().packets
+    after = measure.queue_packets(bed, "s1:1")
+    assert process.returncode == 0
+    assert changes >= 2
+    assert received == int(measure.log_of(bed, "h2").read_text().split()[-1])
+    assert all(after[queue] > before[queue] for queue in (0, 1)), "both queues have carried the tag"
+
+
+def _backlog_packets(bed: Testbed, queue: int) -> int:
+    output = bed.exec(None, ["tc", "-s", "class", "show", "dev", "s1-eth1", "classid", f"1:{queue + 1}"])
+    return int(output.partition("backlog ")[2].split()[1].rstrip("p"))
