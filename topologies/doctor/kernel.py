@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dataplane.loader import STRUCT_OPS_SINCE, kernel_version
+
 _CONTAINER_FILES = (Path("/.dockerenv"), Path("/run/.containerenv"))
 _BOOT_ANOTHER = "boot another kernel, for example Debian 12's: apt-get install linux-image-amd64"
 
-STRUCT_OPS_SINCE, LINKS_SINCE, HOOK_SINCE = (5, 13), (6, 4), (5, 18)
-"""Versions of Linux: BPF congestion controls, registrations that end with their process, the setsockopt hook."""
+HOOK_SINCE = (5, 18)
+"""The version of Linux whose setsockopt hook does what Sluice needs."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,7 @@ class Kernel:
 
     @property
     def version(self) -> tuple[int, int]:
-        found = re.match(r"(\d+)\.(\d+)", self.release)
-        return (int(found[1]), int(found[2])) if found else (0, 0)
+        return kernel_version(self.release)
 
     @property
     def where(self) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dataplane.loader import LINKS_SINCE
 from policy.controls import LAST_RESORT, ours
 from topologies.doctor import names
 from topologies.doctor.check import Check
-from topologies.doctor.kernel import LINKS_SINCE, Kernel
+from topologies.doctor.kernel import Kernel
 
 
 class Tier(NamedTuple):
