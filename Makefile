@@ -114,7 +114,7 @@ guests: venv ## QEMU and Debian's kernels, for tests under these kernels
 	@tools/install-packages --guests || true
 	@$(PYTHON) -m tools.guests --fetch
 
-test-kernels: setup guests ## the data plane and the testbed under Debian's kernels, in virtual machines (half an hour)
+test-kernels: setup guests ## the data plane and the testbed under Debian's kernels 6.1 and 6.12, in virtual machines
 	$(PYTHON) -m pytest -n 2 --dist loadgroup tests/kernels $(ARGS)
 
 test-fast: venv fabric ## tests of the tiers unit and simulator, without the slow ones

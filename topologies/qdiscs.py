@@ -7,6 +7,11 @@ import subprocess
 
 from runtime.command import CommandFailed, run
 
+_DELAYED = """qdisc add dev lo root netem delay 1ms
+qdisc add dev lo clsact
+filter add dev lo ingress protocol all prio 1 matchall action mirred egress redirect dev lo
+"""
+
 
 def try_qdisc(arguments: str) -> str:
     """Make a qdisc in a network namespace of its own. Raises CommandFailed with tc's reason."""
@@ -15,9 +20,9 @@ def try_qdisc(arguments: str) -> str:
 
 
 def has_netem() -> bool:
-    """Return whether the kernel can delay packets."""
+    """Return whether the kernel can delay packets, as topologies/commands/delays.py does."""
     try:
-        try_qdisc("root netem delay 1ms")
+        run(["unshare", "--net", "tc", "-batch", "-"], stdin=_DELAYED)
     except (CommandFailed, OSError, subprocess.SubprocessError):
         return False
     return True

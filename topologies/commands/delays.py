@@ -36,8 +36,9 @@ def delayed(port: Port) -> list[Command]:
 
 
 def _forward(here: str, there: str, port: Port) -> str:
+    delay_us = round(port.delay_ns / 1000)  # tc knows no nanoseconds here
     return (
-        f"qdisc add dev {there} root netem delay {port.delay_ns}ns limit {in_flight_packets(port)}\n"
+        f"qdisc add dev {there} root netem delay {delay_us}us limit {in_flight_packets(port)}\n"
         f"qdisc add dev {here} clsact\n"
         f"filter add dev {here} ingress protocol all prio 1 matchall action mirred egress redirect dev {there}\n"
     )

@@ -43,7 +43,7 @@ def test_both_directions_of_a_link_are_delayed_behind_the_port() -> None:
     assert forwarding.stdin is not None
     lines = forwarding.stdin.splitlines()
     for here, there in (("s1-eth2~a", "s1-eth2~b"), ("s1-eth2~b", "s1-eth2~a")):
-        assert any(line.startswith(f"qdisc add dev {there} root netem delay 2000000ns") for line in lines)
+        assert any(line.startswith(f"qdisc add dev {there} root netem delay 2000us") for line in lines)
         assert any(f"dev {here} ingress" in line and line.endswith(f"redirect dev {there}") for line in lines)
 
 
