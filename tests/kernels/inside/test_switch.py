@@ -21,6 +21,8 @@ from topologies.testbed import Testbed
 
 RATE_BPS = 2_000_000
 PER_TAG = 3
+DISCOVERIES = 5
+"""The most packets of neighbour discovery, which also use queue 0."""
 MARK_BYTES = 10_000
 BUFFER_BYTES = 20_000_000
 SHARES = (0.7, 0.3)
@@ -59,7 +61,9 @@ def test_each_queue_counts_exactly_the_packets_of_its_tags(network: Controlled, 
     measure.transmit(bed, "h1", [sender], idle_s=3)
     after = measure.queue_packets(bed, "s1:1")
     expected = [PER_TAG * sum(queue_of[tag] == queue for tag in every) for queue in range(8)]
-    assert [after[queue] - before[queue] for queue in range(8)] == expected
+    counted = [after[queue] - before[queue] for queue in range(8)]
+    assert counted[1:] == expected[1:]
+    assert expected[0] <= counted[0] <= expected[0] + DISCOVERIES
 
 
 def test_a_port_marks_only_ecn_capable_packets_and_each_arrives_with_its_mark(network: Controlled) -> None:
