@@ -12,7 +12,7 @@ from tools.guests import initramfs
 from tools.guests.kernels import program, unpacked
 from tools.guests.machine import boot
 
-TIMEOUT_S = 240
+TIMEOUT_S = 540
 _RESULT = re.compile(r"^== (\S+) (\S+) (\d+)$")
 
 # A congestion control's program loads only with its registration, and `register` does both.

@@ -48,6 +48,7 @@ exec switch_root /whole /bin/bash @script@
 # The guest writes to its output folder in large parts, because each write costs milliseconds. The reset ends the
 # machine, so everything must be written before.
 _SCRIPT = """cd {folder}
+modprobe tun  # systemd would make its device, which Open vSwitch's userspace datapath opens
 while sleep 5; do sync {output}/*; done 2> /dev/null &
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export HOME=/root TMPDIR=/tmp LANG=C.UTF-8 {environment}

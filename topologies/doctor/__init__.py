@@ -20,6 +20,7 @@ from topologies.doctor.installed import (
     check_socket_hook,
     check_struct_ops,
     check_tools,
+    check_tun,
     check_watch,
 )
 from topologies.doctor.kernel import Kernel
@@ -50,6 +51,7 @@ def active_tiers(found: Sequence[Check]) -> list[Tier]:
 
 def _checks_of_root(here: Kernel) -> Iterator[Check]:
     yield from guarded("qdiscs", lambda: check_qdiscs(here))
+    yield from guarded("tun", lambda: [check_tun(here)])
     yield from guarded("BPF programs", lambda: [check_port_program(here)])
     yield from guarded("struct_ops", lambda: check_struct_ops(here))
     yield from guarded("setsockopt hook", lambda: [check_socket_hook(here)])

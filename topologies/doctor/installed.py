@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 from dataplane import congestion, sockopt
 from dataplane.build import KERNEL_BTF
@@ -41,6 +42,7 @@ TOOLS: dict[str, tuple[list[str], str]] = {
 }
 """Program → the arguments that print its version, and the Debian package that contains it."""
 VERSION_S = 10
+TUN = Path("/dev/net/tun")
 QDISCS = {"htb": ("sch_htb", "root handle 1: htb"), "clsact": ("sch_ingress", "clsact")}
 """Kind → its module, and the arguments of tc that make one."""
 
@@ -91,6 +93,14 @@ def check_qdiscs(kernel: Kernel) -> Iterator[Check]:
     """The qdiscs of hosts and switch ports can be made, in a network namespace of their own."""
     for kind, (module, where) in QDISCS.items():
         yield tried(f"{kind} qdisc", partial(try_qdisc, where), kernel.module_remedy(module))
+
+
+def check_tun(kernel: Kernel) -> Check:
+    """Open vSwitch's userspace datapath makes an interface for each bridge through this device."""
+    remedy = (
+        f"start the container with --device {TUN}" if kernel.in_container else kernel.module_remedy("tun")
+    )
+    return Check(str(TUN), TUN.exists(), "is there" if TUN.exists() else "is missing", remedy)
 
 
 def check_port_program(kernel: Kernel) -> Check:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from policy.errors import EnvironmentLacking
 from runtime.command import CommandFailed
 from topologies.doctor import installed
 from topologies.doctor.check import Check, guarded, tried
+from topologies.doctor.kernel import Kernel
 
 FINE = Check("first", True, "fine", "")
 
@@ -58,3 +60,13 @@ def test_a_tool_that_cannot_run_is_a_finding(monkeypatch: pytest.MonkeyPatch) ->
     found = {check.name: check for check in installed.check_tools()}
     assert "Exec format error" in found["tc"].detail
     assert found["tc"].remedy == "apt-get install --reinstall iproute2"
+
+
+@pytest.mark.parametrize(("in_container", "remedy"), [(True, "--device"), (False, "modprobe tun")])
+def test_without_the_tun_device_the_remedy_fits_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_container: bool, remedy: str
+) -> None:
+    monkeypatch.setattr(installed, "TUN", tmp_path / "tun")
+    check = installed.check_tun(Kernel("6.1.0", frozenset({"tun"}), in_container=in_container))
+    assert not check.ok
+    assert remedy in check.remedy
