@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +20,8 @@ from topologies import measure
 from topologies.measure import Sender
 from topologies.testbed import Testbed
 
-RATE_BPS = 2_000_000
+RATE_BPS = 1_000_000
+FRAME_BYTES = 1442
 PER_TAG = 3
 DISCOVERIES = 5
 """The most packets of neighbour discovery, which also use queue 0."""
@@ -85,9 +87,8 @@ def test_two_busy_queues_get_their_shares(network: Controlled) -> None:
     network.apply(AT_10KB)
     bed, to = network.bed, network.topology.hosts[0].ipv4
     bed.set_behaviour(PortBehaviour(None, BUFFER_BYTES, shares=SHARES))
-    long_s = patient(20)
-    first = Sender("h2", to, tags=(1,), size_bytes=1400, for_s=long_s)
-    second = Sender("h3", to, tags=(CHANGING_TAG,), size_bytes=1400, for_s=long_s)
+    first = Sender("h2", to, tags=(1,), size_bytes=FRAME_BYTES - 42, for_s=patient(20), pause_s=0.01)
+    second = replace(first, host="h3", tags=(CHANGING_TAG,))
     with measure.Receiver(bed, "h1"), measure.sending(bed, first), measure.sending(bed, second):
         wait_until(lambda: min(_backlog_packets(bed, queue) for queue in (0, 1)) > 50, "both queues wait")
         before = measure.queue_packets(bed, "s1:1")
@@ -95,7 +96,8 @@ def test_two_busy_queues_get_their_shares(network: Controlled) -> None:
         after = measure.queue_packets(bed, "s1:1")
     bed.set_marking(None)
     sent = [after[queue] - before[queue] for queue in (0, 1)]
-    assert sum(sent) > 100
+    if sum(sent) * FRAME_BYTES * 8 < 0.8 * RATE_BPS * MEASURED_S:
+        pytest.skip("the machine was too slow to fill the link, so the guaranteed rates do not decide")
     assert sent[0] / sum(sent) == pytest.approx(SHARES[0], abs=0.05)
 
 
