@@ -13,15 +13,15 @@ TEST_S = 900
 
 _PLUGINS = ["-p", "no:cacheprovider", "-p", "pytest_timeout"]
 _PYTEST = [".venv/bin/python", "-m", "pytest", "-v", *_PLUGINS, f"--timeout={TEST_S}"]
-_AGAIN = "not again_and_again"
-"""Tests that repeat the same thing some twenty times."""
-
 SKIPPED = {
     "test_controls.py": "rates of flows at a fast link; registering is in test_loader.py",
     "test_deadline.py": "deadlines of milliseconds, which the slow clock misses",
     "test_deadline_examples.py": "compiles and runs the examples in C and Go",
     "test_flow_queues.py::test_a_third_finds_its_own_and_all_three_take_turns": "a sender must be faster than the link",
     "test_dctcp.py": "windows and rates over many round trips; registering is in test_loader.py",
+    "test_loader.py::test_load__again_and_again_leaves_nothing": "twenty times the same",
+    "test_loader.py::test_register__again_and_again_leaves_nothing": "twenty times the same",
+    "test_sockopt_attach.py::test_attach__again_and_again_leaves_nothing": "twenty times the same",
     "test_port.py": "rates and backlogs of a fast link; attaching is in test_port_attach.py",
     "test_sockopt.py": "every combination of fields; attaching is in test_sockopt_attach.py",
     "test_sockopt_bytes.py": "every length of an option; attaching is in test_sockopt_attach.py",
@@ -41,8 +41,6 @@ STAGES: dict[str, list[str]] = {
         "tests/kernel/test_sockopt_attach.py",
         "tests/kernel/test_flow_queues.py",
         "tests/kernel/test_watch_life.py",
-        "-k",
-        _AGAIN,
         *(f"--deselect=tests/kernel/{name}" for name in SKIPPED if "::" in name),
     ],
     "switches": [*_PYTEST, "tests/kernels/inside"],
