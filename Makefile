@@ -22,8 +22,9 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help setup debian-packages packages test-packages venv bpf fabric frontend gen fmt check check-python check-types check-native check-pages \
-	tidy docs test sanitize hooks coverage coverage-cpp prose bench experiment demo doctor clean
+.PHONY: help setup debian-packages packages test-packages guests test-kernels venv bpf fabric frontend gen fmt check \
+	check-python check-types check-native check-pages tidy docs test sanitize hooks coverage coverage-cpp prose bench \
+	experiment demo doctor clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -113,8 +114,16 @@ coverage-cpp: venv ## line coverage of the simulator's core and the laws by its 
 	$(PYTHON) -m gcovr --root . --object-directory simulator/build/coverage simulator/build/coverage \
 		--filter simulator/core/ --filter dataplane/laws/ --fail-under-line $(CORE_COVERAGE)
 
-test: setup ## all tests that this machine allows; ARGS="-k recovery" or a path chooses some
+test: setup guests ## all tests that this machine allows; ARGS="-k recovery" or a path chooses some
 	@$(PYTHON) -m tools.tiers $(ARGS)
+
+# Without QEMU or the kernels, the tests that need them are skipped with the reason.
+guests: venv ## QEMU and Debian's kernels, for tests under these kernels
+	@tools/install-packages --guests || true
+	@$(PYTHON) -m tools.guests --fetch
+
+test-kernels: setup guests ## the data plane and the testbed under Debian's kernels 6.1 and 6.12, in virtual machines
+	$(PYTHON) -m pytest -n 2 --dist loadgroup tests/kernels $(ARGS)
 
 test-fast: venv fabric ## tests of the tiers unit and simulator, without the slow ones
 	$(PYTHON) -m pytest -q -n logical --dist worksteal -m "not slow" tests/unit tests/sim $(ARGS)

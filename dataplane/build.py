@@ -128,6 +128,12 @@ def compile_source(name: str, source: str, directory: Path) -> Path:
     return target
 
 
+def check_types(name: str, header_folder: Path) -> None:
+    """Check a program against another kernel's types, without an object. CommandFailed: they do not fit."""
+    includes = [f"-I{path}" for path in (header_folder, SOURCES, INCLUDE)]
+    run([_tool("clang"), *_CLANG_FLAGS, *includes, "-fsyntax-only", str(SOURCES / f"{name}.bpf.c")])
+
+
 def _clang(source: Path, target: Path) -> None:
     includes = [f"-I{path}" for path in (vmlinux_header().parent, SOURCES, INCLUDE)]
     partial = target.with_suffix(".partial")

@@ -10,15 +10,23 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import platform
 from pathlib import Path
 from typing import Any
 
 from dataplane import build
 from dataplane.libbpf import ATTACH_STRUCT_OPS, failure, ffi, forget_messages, lib
-from dataplane.loader import BpfObject, kernel_has_struct_ops_links, open_object
+from dataplane.loader import (
+    STRUCT_OPS_SINCE,
+    BpfObject,
+    kernel_has_struct_ops_links,
+    kernel_version,
+    open_object,
+)
 from dataplane.shared_resource import Provided
 from policy import controls
 from policy.controls import PREFIX
+from policy.errors import EnvironmentLacking
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +80,11 @@ class _Registration:
     @classmethod
     def make(cls, name: str, object_file: Path | None) -> _Registration | None:
         """Register the control. None if another process has registered it first."""
+        if kernel_version() < STRUCT_OPS_SINCE:
+            raise EnvironmentLacking(
+                f"Linux {platform.release()} cannot use a BPF program as congestion control (struct_ops): "
+                f"boot Linux {'.'.join(map(str, STRUCT_OPS_SINCE))} or later"
+            )
         loaded = open_object(object_file or build.ensure(_PROGRAM + name.removeprefix(PREFIX)))
         forget_messages()
         handle = lib().bpf_map__attach_struct_ops(loaded.map_handle(name))

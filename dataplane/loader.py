@@ -73,10 +73,19 @@ def open_object(path: Path) -> BpfObject:
     return BpfObject(path)
 
 
+STRUCT_OPS_SINCE, LINKS_SINCE = (5, 13), (6, 4)
+"""Versions of Linux: struct_ops programs that call the kernel's TCP functions, and registrations that are links."""
+
+
+def kernel_version(release: str | None = None) -> tuple[int, int]:
+    """Return major and minor of a release of Linux, by default the running one. (0, 0) if it names none."""
+    found = re.match(r"(\d+)\.(\d+)", platform.release() if release is None else release)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
 def kernel_has_struct_ops_links() -> bool:
-    """Return whether a struct_ops registration can be a link, which ends with its process (kernel 6.4 and later)."""
-    version = re.match(r"(\d+)\.(\d+)", platform.release())
-    return version is not None and (int(version[1]), int(version[2])) >= (6, 4)
+    """Return whether a struct_ops registration can be a link, which ends with its process."""
+    return kernel_version() >= LINKS_SINCE
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from runtime.wait import patient
+
 log = logging.getLogger(__name__)
 
 
@@ -34,7 +36,13 @@ def run(
     """
     log.debug("$ %s", shlex.join(argv))
     done = subprocess.run(
-        list(argv), input=stdin, env=env, capture_output=True, text=True, timeout=timeout_s, check=False
+        list(argv),
+        input=stdin,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=patient(timeout_s),
+        check=False,
     )
     if done.returncode != 0:
         raise CommandFailed(argv, done.returncode, done.stderr or done.stdout)

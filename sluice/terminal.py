@@ -92,5 +92,12 @@ def print_checks(checks: Iterable[Any]) -> int:
     return 1 if failed else 0
 
 
+def print_tiers(tiers: Iterable[tuple[str, str]]) -> None:
+    """Print the active tier of each feature."""
+    console.print("What is active here:", highlight=False)
+    for feature, active in tiers:
+        console.print(f"  {feature}: {active}", highlight=False)
+
+
 def _ms(value_us: float | None) -> str:
     return "–" if value_us is None else f"{value_us / 1000:.2f}"

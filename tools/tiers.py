@@ -69,7 +69,7 @@ ON_REAL_TIME = (
     Tier(marked("alone"), ("-m", "alone")),
 )
 COMPUTING = Tier(
-    ("tests/api", "tests/unit", "tests/sim"),
+    ("tests/api", "tests/unit", "tests/sim", "tests/kernels/test_loads.py"),
     ("-n", "logical", "--dist", "worksteal", "-m", "not alone"),
 )
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Link delays. A testbed adds none to the delay of its veth pairs and switches.
-
-Only netem could add one. Many kernels are built without netem, and it would take the place of Open vSwitch's queues.
-"""
+"""Link delays of a testbed: by netem if the kernel has it. Otherwise a warning says that hops have only their own."""
 
 from __future__ import annotations
 
@@ -12,12 +9,21 @@ HOP_NS = 50_000
 """Time to cross an emulated link (veth, userspace switch, scheduling). It contains any shorter link delay."""
 
 
-def delay_warnings(graph: Topology) -> list[str]:
+def needs_delays(graph: Topology) -> bool:
+    """Return whether a link's delay is longer than a hop's own."""
+    return _longest_ns(graph) > HOP_NS
+
+
+def delay_warnings(graph: Topology, has_netem: bool) -> list[str]:
     """Return a warning if the graph has delays that the emulation does not reproduce."""
-    longest_ns = max((port.delay_ns for port in graph.ports), default=0)
-    if longest_ns <= HOP_NS:
+    if has_netem or not needs_delays(graph):
         return []
     return [
-        f"link delays up to {longest_ns / 1000:g} us: the testbed adds no delay to a hop's own "
-        f"(about {HOP_NS / 1000:g} us), so round trips are shorter than in the scenario"
+        f"link delays up to {_longest_ns(graph) / 1000:g} us: this kernel has no netem, so the testbed adds no delay "
+        f"to a hop's own (about {HOP_NS / 1000:g} us), and round trips are shorter than in the scenario. "
+        "`sluice doctor` names the remedy"
     ]
+
+
+def _longest_ns(graph: Topology) -> int:
+    return max((port.delay_ns for port in graph.ports), default=0)

@@ -8,7 +8,9 @@ shaping, because Mininet's TCLink would replace Open vSwitch's queues.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mininet.link import Link
 from mininet.net import Mininet
@@ -16,11 +18,14 @@ from mininet.node import Host as MininetHost
 from mininet.node import Switch as MininetSwitch
 from mininet.topo import Topo
 
-from policy.graph import Host, Topology
+from policy.graph import Host, Port, Topology
 from runtime.command import run
 from topologies.commands import hosts, switches
 from topologies.commands.command import Command
+from topologies.delayed_link import DelayedLink
+from topologies.delays import HOP_NS, needs_delays
 from topologies.ovs import controller_target
+from topologies.qdiscs import has_netem
 from topologies.settings import Settings
 
 RTO_SYSCTL = Path("/proc/sys/net/ipv4/tcp_rto_min_us")
@@ -36,16 +41,27 @@ class _PortHolder(MininetSwitch):  # type: ignore[misc]
 class _GraphTopo(Topo):  # type: ignore[misc]
     """The graph in Mininet's form."""
 
-    def build(self, graph: Topology) -> None:
+    def build(self, graph: Topology, netem: bool) -> None:
         for host in graph.hosts:
             self.addHost(host.name, ip=f"{host.ipv4}/{hosts.HOST_PREFIX_V4}", mac=host.mac)
         for switch in graph.switches:
             self.addSwitch(switch.name, dpid=f"{switch.dpid:016x}")
         for port in graph.ports:
             if port.edge:
-                self.addLink(port.peer, port.switch, port1=0, port2=port.number)
+                ends = (port.peer, 0), (port.switch, port.number)
             elif (port.switch, port.number) < (port.peer, port.peer_port):
-                self.addLink(port.switch, port.peer, port1=port.number, port2=port.peer_port)
+                ends = (port.switch, port.number), (port.peer, port.peer_port)
+            else:
+                continue
+            (node1, port1), (node2, port2) = ends
+            self.addLink(node1, node2, port1=port1, port2=port2, **_kind(port, netem))
+
+
+def _kind(port: Port, netem: bool) -> dict[str, Any]:
+    """Return Mininet's options of a port's link. A host's link has the port at its second end."""
+    if not netem or port.delay_ns <= HOP_NS:
+        return {}
+    return {"cls": partial(DelayedLink, port=port, port_end=int(port.edge))}
 
 
 def start(
@@ -57,7 +73,7 @@ def start(
     any command fails.
     """
     _run_all(switches.switch_namespace())
-    pids = _start_mininet(graph)
+    pids = _start_mininet(graph, netem=needs_delays(graph) and has_netem())
     _run_all(switches.switch_ports(graph.ports))
     for host in graph.hosts:
         _run_all(_host_commands(host, graph, settings), pid=pids[host.name])
@@ -67,10 +83,15 @@ def start(
     return pids
 
 
-def _start_mininet(graph: Topology) -> dict[str, int]:
+def _start_mininet(graph: Topology, *, netem: bool) -> dict[str, int]:
     Mininet.inited = True  # keeps Mininet from raising limits of the whole machine (sysctl)
     net = Mininet(
-        topo=_GraphTopo(graph), host=MininetHost, switch=_PortHolder, link=Link, controller=None, build=True
+        topo=_GraphTopo(graph, netem),
+        host=MininetHost,
+        switch=_PortHolder,
+        link=Link,
+        controller=None,
+        build=True,
     )
     return {host.name: host.pid for host in net.hosts}
 

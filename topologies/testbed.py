@@ -33,7 +33,8 @@ from runtime.command import run
 from runtime.process import spawn
 from runtime.wait import wait_until
 from topologies import losses, ovs, processes
-from topologies.delays import delay_warnings
+from topologies.delays import delay_warnings, needs_delays
+from topologies.qdiscs import has_netem
 from topologies.settings import Settings, check_behaviour, last_report, read_json, write_json
 
 log = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ class Testbed:
             rto_min_ms=rto_min_ms,
             initial_window=initial_window,
         )
-        for warning in delay_warnings(topology):
+        for warning in delay_warnings(topology, has_netem=not needs_delays(topology) or has_netem()):
             log.warning(warning)
         bed = cls(topology, settings, _spawn_inside(topology, settings))
         try:

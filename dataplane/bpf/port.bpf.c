@@ -106,8 +106,8 @@ static __always_inline __u32 take_queue(struct __sk_buff *skb)
 	__u32 queue = skb->priority - (HTB_MAJOR | 1);
 
 	if (tci >= 0 && !(tci & VLAN_VID_MASK) && !bpf_skb_vlan_pop(skb))
-		return (__u32)tci >> VLAN_PCP_SHIFT & (PORT_QUEUES - 1);
-	return queue < PORT_QUEUES ? queue : 0;
+		queue = (__u32)tci >> VLAN_PCP_SHIFT;
+	return sl_index(queue, PORT_QUEUES);
 }
 
 /*

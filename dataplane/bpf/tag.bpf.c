@@ -243,7 +243,8 @@ static __always_inline int udp_tag(struct __sk_buff *skb, const struct transport
 /* Tag of the packet; zero or a negative number if the packet must stay unchanged. */
 static __always_inline int packet_tag(struct __sk_buff *skb, struct bpf_sock *full)
 {
-	struct transport t;
+	/* Linux 6.1's verifier does not see that no one reads `t` after an error. */
+	struct transport t = {};
 	int err = skb->protocol == bpf_htons(ETH_P_IP) ? ipv4_transport(skb, &t) : ipv6_transport(skb, &t);
 
 	if (err)

@@ -91,9 +91,16 @@ static __always_inline int must_watch(struct tcp_sock *tp, int active)
 	       (!set->own_port || port != set->own_port);
 }
 
+/* The field of newer kernels. libbpf takes the part of the name after ___ for a variant of tcp_sock. */
+struct tcp_sock___timeouts {
+	__u16 total_rto;
+} __attribute__((preserve_access_index));
+
 static __always_inline __u32 timeouts_of(struct tcp_sock *tp)
 {
-	return bpf_core_field_exists(tp->total_rto) ? tp->total_rto : WATCH_UNKNOWN;
+	struct tcp_sock___timeouts *newer = (void *)tp;
+
+	return bpf_core_field_exists(newer->total_rto) ? newer->total_rto : WATCH_UNKNOWN;
 }
 
 static __always_inline struct watched *start_watching(struct tcp_sock *tp, __u32 flags)

@@ -72,7 +72,7 @@ SL_LAW sl_u32 sl_dqs_shared(sl_u64 flow, const struct sl_dqs_settings *set)
 {
 	sl_u64 upper = flow * 0x9E3779B97F4A7C15ULL >> 32;
 
-	return (sl_u32)(upper * sl_dqs_queues(set) >> 32);
+	return sl_index((sl_u32)(upper * sl_dqs_queues(set) >> 32), SL_DQS_MAX_QUEUES);
 }
 
 /*

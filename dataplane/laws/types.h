@@ -24,4 +24,15 @@ SL_STATIC_ASSERT(sizeof(sl_u64) == 8, "sl_u64 has 64 bits");
 /* Always inlined: BPF allows no call while a spin lock is held, and no law may cost a call. */
 #define SL_LAW static inline __attribute__((always_inline, unused))
 
+/*
+ * Return `at` if it is below `limit`, otherwise 0. The verifier of BPF refuses an index without a
+ * bound, and it cannot follow a product. The compiler can, and would remove the comparison. The
+ * empty assembler statement hides from the compiler where `at` comes from.
+ */
+SL_LAW sl_u32 sl_index(sl_u32 at, sl_u32 limit)
+{
+	__asm__("" : "+r"(at));
+	return at < limit ? at : 0;
+}
+
 #endif

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,9 +15,10 @@ import pytest
 from dataplane import bench, build, congestion
 from dataplane.congestion import available, register_congestion_control
 from dataplane.libbpf import lib
-from dataplane.loader import load, open_object
+from dataplane.loader import kernel_has_struct_ops_links, load, open_object
 from policy.errors import EnvironmentLacking
 from runtime import process
+from runtime.command import run
 from runtime.wait import wait_until
 from tests.kernel.conftest import Pair
 from tests.kernel.controls import private_build, private_name
@@ -92,17 +94,40 @@ def test_register__loses_the_race_and_uses_the_winners(
         assert name in available()
 
 
-def test_register__ends_with_its_process(control_file: Path) -> None:
-    name = private_name()
+def hold(name: str, control_file: Path) -> subprocess.Popen[bytes]:
+    """Return a process that has registered the control."""
     script = (
         "import sys, signal, pathlib; from dataplane.congestion import register_congestion_control as r;"
         "handle = r(sys.argv[1], pathlib.Path(sys.argv[2])); signal.pause()"
     )
     holder = process.spawn([sys.executable, "-c", script, name, str(control_file)])
     wait_until(lambda: name in available(), "the other process registers the control")
+    return holder
+
+
+@pytest.mark.skipif(
+    not kernel_has_struct_ops_links(), reason="before Linux 6.4, a killed process leaves its control"
+)
+def test_register__ends_with_its_process(control_file: Path) -> None:
+    name = private_name()
+    holder = hold(name, control_file)
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     wait_until(lambda: name not in available(), "the control ends with its process")
+
+
+@pytest.mark.skipif(kernel_has_struct_ops_links(), reason="a registration ends with its process here")
+def test_register__before_links_a_control_outlives_a_killed_process_and_others_use_it(
+    control_file: Path,
+) -> None:
+    name = private_name()
+    holder = hold(name, control_file)
+    process.stop(holder)
+    assert name in available()
+    with register_congestion_control(name, control_file) as second:
+        assert not second.owned
+    run(["bpftool", "struct_ops", "unregister", "name", name])
+    assert name not in available()
 
 
 def test_load__a_damaged_object_is_named(tmp_path: Path) -> None:

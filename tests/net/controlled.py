@@ -69,14 +69,16 @@ class Script:
 class Controlled:
     """Topology, store, testbed and controller."""
 
-    def __init__(self, topology: Topology, folder: Path, policy: Mapping[str, Any]) -> None:
+    def __init__(
+        self, topology: Topology, folder: Path, policy: Mapping[str, Any], datapath: str = "auto"
+    ) -> None:
         self.topology = topology
         self.folder = folder
         self.store_url = f"sqlite:///{folder}/store.db"
         self.engine = open_store(self.store_url)
         desired.put_topology(self.engine, topology)
         self.version = self.put_policy(policy)
-        self.bed = Testbed.start(topology, folder / "bed", controller=f"tcp:{LISTEN}")
+        self.bed = Testbed.start(topology, folder / "bed", controller=f"tcp:{LISTEN}", datapath=datapath)
         self.controller: subprocess.Popen[bytes] | None = None
 
     def close(self) -> None:

@@ -1,36 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine can do. Every check names its remedy."""
+"""What this machine can do. Every check names a remedy that fits the running kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 
-from topologies.doctor.check import Check
+from dataplane.congestion import available
+from topologies import qdiscs
+from topologies.doctor import kernel, tiers
+from topologies.doctor.check import Check, guarded
 from topologies.doctor.installed import (
     check_btf,
     check_congestion_controls,
     check_datapaths,
     check_port_program,
+    check_qdiscs,
     check_root,
     check_socket_hook,
     check_struct_ops,
     check_tools,
+    check_tun,
+    check_watch,
 )
-from topologies.doctor.measured import measured_checks
+from topologies.doctor.kernel import Kernel
+from topologies.doctor.tiers import Tier
 
 
 def checks(*, measure: bool = True) -> Iterator[Check]:
-    """Yield each check when it is done. `measure` adds the checks that start a testbed (about 15 s)."""
-    root = check_root()
-    yield root
-    yield from check_tools()
-    yield check_btf()
-    yield check_congestion_controls()
-    if not root.ok:
+    """Yield each check when it is done. `measure` adds the checks that start a testbed (about 15 s).
+
+    No error of a check ends the others.
+    """
+    here = kernel.running()
+    yield check_root()
+    yield from guarded("tools", check_tools)
+    yield check_btf(here)
+    yield from guarded("TCP congestion controls", lambda: [check_congestion_controls(here)])
+    if os.geteuid() != 0:
         return
-    yield check_port_program()
-    yield from check_struct_ops()
-    yield check_socket_hook()
-    yield check_datapaths()
+    yield from _checks_of_root(here)
     if measure:
-        yield from measured_checks()
+        yield from guarded("testbed", _measured)
+
+
+def active_tiers(found: Sequence[Check]) -> list[Tier]:
+    """Return the active tier of each feature, concluded from the checks. Needs root."""
+    return tiers.active_tiers(found, kernel.running(), qdiscs.has_netem(), available())
+
+
+def _checks_of_root(here: Kernel) -> Iterator[Check]:
+    yield from guarded("qdiscs", lambda: check_qdiscs(here))
+    yield from guarded("tun", lambda: [check_tun(here)])
+    yield from guarded("BPF programs", lambda: [check_port_program(here)])
+    yield from guarded("struct_ops", lambda: check_struct_ops(here))
+    yield from guarded("setsockopt hook", lambda: [check_socket_hook(here)])
+    yield from guarded("flow watch", lambda: [check_watch(here)])
+    yield from guarded("Open vSwitch datapaths", lambda: [check_datapaths()])
+
+
+def _measured() -> Iterable[Check]:
+    """Return the checks on a testbed. Without Mininet, the import fails, and the doctor must still start."""
+    from topologies.doctor.measured import measured_checks
+
+    return measured_checks()

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from policy.errors import SluiceError
 from runtime.command import CommandFailed
+
+REFUSALS = (SluiceError, CommandFailed, OSError, subprocess.SubprocessError)
+"""What a machine that lacks something makes our code and its tools raise."""
 
 
 class Check(NamedTuple):
@@ -20,8 +24,17 @@ class Check(NamedTuple):
 
 
 def tried(name: str, attempt: Callable[[], str], remedy: str) -> Check:
-    """Return a check that is ok if the attempt raises no error that the user can remedy."""
+    """Return a check that is ok if the attempt raises none of REFUSALS."""
     try:
         return Check(name, True, attempt(), remedy)
-    except (SluiceError, CommandFailed, TimeoutError) as error:
+    except REFUSALS as error:
         return Check(name, False, str(error), remedy)
+
+
+def guarded(name: str, make: Callable[[], Iterable[Check]]) -> Iterator[Check]:
+    """Yield the checks that `make` yields. Any error becomes a finding, because the doctor must reach its end."""
+    try:
+        yield from make()
+    except Exception as error:
+        what = f"the check stopped: {type(error).__name__}: {error}"
+        yield Check(name, False, what, "see the findings above; if none explains it, report this line")

@@ -6,17 +6,24 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 from dataplane import congestion, sockopt
 from dataplane.build import KERNEL_BTF
 from dataplane.congestion import available, register_congestion_control
 from dataplane.port import PortProgram
 from dataplane.sockopt import attach_socket_hook
-from policy.errors import SluiceError
+from dataplane.watch import Watch
+from policy.errors import EnvironmentLacking, SluiceError
 from runtime.command import CommandFailed, run
 from topologies import ovs
+from topologies.doctor import names
 from topologies.doctor.check import Check, tried
+from topologies.doctor.kernel import Kernel
+from topologies.qdiscs import try_qdisc
 
 TOOLS: dict[str, tuple[list[str], str]] = {
     "ovs-vswitchd": (["--version"], "openvswitch-switch"),
@@ -34,6 +41,10 @@ TOOLS: dict[str, tuple[list[str], str]] = {
     "iperf": (["--version"], "iperf"),
 }
 """Program → the arguments that print its version, and the Debian package that contains it."""
+VERSION_S = 10
+TUN = Path("/dev/net/tun")
+QDISCS = {"htb": ("sch_htb", "root handle 1: htb"), "clsact": ("sch_ingress", "clsact")}
+"""Kind → its module, and the arguments of tc that make one."""
 
 
 def check_root() -> Check:
@@ -47,64 +58,83 @@ def check_tools() -> Iterator[Check]:
 
 
 def _check_tool(program: str, arguments: list[str], package: str) -> Check:
-    remedy = f"apt-get install {package}"
     path = shutil.which(program)
     if path is None:
-        return Check(program, False, "is missing", remedy)
-    return Check(program, True, _version([path, *arguments]) if arguments else path, remedy)
+        return Check(program, False, "is missing", f"apt-get install {package}")
+    remedy = f"apt-get install --reinstall {package}"
+    return tried(program, lambda: _version([path, *arguments]) if arguments else path, remedy)
 
 
 def _version(argv: list[str]) -> str:
     """Return the first line with a version number. iperf prints its version and ends with an error code."""
     try:
-        text = run(argv, timeout_s=10)
+        text = run(argv, timeout_s=VERSION_S)
     except CommandFailed as error:
         text = error.output
+    except subprocess.TimeoutExpired:  # a slow machine; the program is there
+        return f"{argv[0]}, which did not print its version within {VERSION_S} s"
     lines = [line.strip() for line in text.splitlines()]
     return next((line for line in lines if re.search(r"\d+\.\d+|\d{6}", line)), "version unknown")
 
 
-def check_btf() -> Check:
-    return Check(
-        "kernel types (BTF)",
-        KERNEL_BTF.exists(),
-        str(KERNEL_BTF) if KERNEL_BTF.exists() else f"no {KERNEL_BTF}",
-        "use a kernel with CONFIG_DEBUG_INFO_BTF=y (Debian's and Ubuntu's have it)",
+def check_btf(kernel: Kernel) -> Check:
+    there = KERNEL_BTF.exists()
+    detail = str(KERNEL_BTF) if there else f"no {KERNEL_BTF}"
+    return Check("kernel types (BTF)", there, detail, kernel.btf_remedy())
+
+
+def check_congestion_controls(kernel: Kernel) -> Check:
+    offered = available()
+    remedy = kernel.module_remedy("tcp_cubic")
+    return Check("TCP congestion controls", "cubic" in offered, " ".join(offered), remedy)
+
+
+def check_qdiscs(kernel: Kernel) -> Iterator[Check]:
+    """The qdiscs of hosts and switch ports can be made, in a network namespace of their own."""
+    for kind, (module, where) in QDISCS.items():
+        yield tried(f"{kind} qdisc", partial(try_qdisc, where), kernel.module_remedy(module))
+
+
+def check_tun(kernel: Kernel) -> Check:
+    """Open vSwitch's userspace datapath makes an interface for each bridge through this device."""
+    remedy = (
+        f"start the container with --device {TUN}" if kernel.in_container else kernel.module_remedy("tun")
     )
+    return Check(str(TUN), TUN.exists(), "is there" if TUN.exists() else "is missing", remedy)
 
 
-def check_congestion_controls() -> Check:
-    names = available()
-    return Check("TCP congestion controls", "cubic" in names, " ".join(names), "modprobe tcp_cubic")
-
-
-def check_port_program() -> Check:
+def check_port_program(kernel: Kernel) -> Check:
     def attempt() -> str:
         with PortProgram() as program:
             program.follow_departures()
             return "the port program loads and counts departures"
 
-    return tried("BPF programs", attempt, "needs root, BTF, clang, bpftool and libbpf1")
+    return tried(names.PORT_PROGRAM, attempt, kernel.programs_remedy())
 
 
-def check_struct_ops() -> Iterator[Check]:
+def check_watch(kernel: Kernel) -> Check:
+    def attempt() -> str:
+        with Watch() as watch:
+            return f"attaches, and sees {len(watch.live())} connections in this network namespace"
+
+    return tried(names.WATCH, attempt, kernel.programs_remedy())
+
+
+def check_struct_ops(kernel: Kernel) -> Iterator[Check]:
     """Each of Sluice's congestion controls registers. Without one, agents use the kernel's own and mark the run."""
     for name in congestion.ours():
-        yield _check_control(name)
+        yield _check_control(name, kernel)
 
 
-def _check_control(name: str) -> Check:
+def _check_control(name: str, kernel: Kernel) -> Check:
     def attempt() -> str:
         with register_congestion_control(name) as control:
             return "registers" if control.owned else "is registered by another process"
 
-    remedy = (
-        "use Linux 5.13 or later with CONFIG_BPF_JIT=y and BTF; until then, hosts use one of the kernel's own"
-    )
-    return tried(f"{name} (struct_ops)", attempt, remedy)
+    return tried(names.struct_ops(name), attempt, kernel.struct_ops_remedy())
 
 
-def check_socket_hook() -> Check:
+def check_socket_hook(kernel: Kernel) -> Check:
     """The hook attaches by which programs declare their flows with setsockopt()."""
 
     def attempt() -> str:
@@ -113,11 +143,15 @@ def check_socket_hook() -> Check:
                 raise SluiceError(f"attached to {sockopt.cgroup_root()}, but the kernel does not call it")
             return f"attaches to {sockopt.cgroup_root()}" if hook.owned else "is attached by another process"
 
-    return tried(
-        "setsockopt hook (cgroup BPF)",
-        attempt,
-        "use Linux 5.18 or later with CONFIG_CGROUP_BPF=y, and cgroup2",
-    )
+    return tried(names.HOOK, attempt, kernel.hook_remedy(_cgroup2_is_mounted()))
+
+
+def _cgroup2_is_mounted() -> bool:
+    try:
+        sockopt.cgroup_root()
+    except EnvironmentLacking:
+        return False
+    return True
 
 
 def check_datapaths() -> Check:
@@ -126,4 +160,4 @@ def check_datapaths() -> Check:
         if ovs.kernel_datapath()
         else "userspace only: the kernel has no openvswitch module"
     )
-    return Check("Open vSwitch datapaths", True, kinds, "")
+    return Check(names.DATAPATHS, True, kinds, "")

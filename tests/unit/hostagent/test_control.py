@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import pytest
 
+from dataplane import congestion
 from hostagent import control
 from hostagent.control import HostControl
 from policy.controls import fallback_of
@@ -59,6 +61,19 @@ def test_use__without_struct_ops_falls_back_with_the_reason(
     assert default.read_text() == expected
     host.use("cubic")
     assert host.fallback_reason == ""
+
+
+def test_use__on_a_kernel_before_struct_ops_names_the_newer_kernel(
+    default: Path, kernel: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "release", lambda: "5.10.0-30-amd64")
+    monkeypatch.setattr(congestion, "available", lambda: ["reno", "cubic"])
+    kernel.add("dctcp")
+    host = HostControl()
+    host.use("sluice_dctcp")
+    assert host.in_force == "dctcp"
+    assert "Linux 5.10.0-30-amd64" in host.fallback_reason
+    assert "boot Linux 5.13 or later" in host.fallback_reason
 
 
 def test_use__with_bpf_switched_off(default: Path, kernel: set[str]) -> None:

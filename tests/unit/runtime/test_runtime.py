@@ -11,7 +11,7 @@ import pytest
 
 from runtime.command import CommandFailed, run
 from runtime.process import spawn, stop
-from runtime.wait import wait_until
+from runtime.wait import PATIENCE, patient, wait_until
 
 
 def test_run__returns_standard_output() -> None:
@@ -74,3 +74,10 @@ def test_wait_until__names_the_condition() -> None:
 def test_wait_until__returns_the_value() -> None:
     values = iter([0, 0, 7])
     assert wait_until(lambda: next(values), "seven") == 7
+
+
+def test_patience_multiplies_every_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PATIENCE, "15")
+    assert patient(10) == 150
+    monkeypatch.delenv(PATIENCE)
+    assert patient(10) == 10

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tier of other kernels: Debian's, in virtual machines. Each series is a group of its own (--dist loadgroup)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from policy.errors import EnvironmentLacking
+from tests.kernels.stages import INSIDE
+from tools.guests.kernels import PROGRAMS, SERIES, program, unpacked
+
+HERE = Path(__file__).parent
+collect_ignore = [] if os.environ.get(INSIDE) else ["inside"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.kernels)
+
+
+@pytest.fixture(scope="session", params=[pytest.param(s, marks=pytest.mark.xdist_group(s)) for s in SERIES])
+def series(request: pytest.FixtureRequest) -> str:
+    """A series of kernels that this machine can boot."""
+    name: str = request.param
+    try:
+        for needed in PROGRAMS:
+            program(needed)
+        unpacked(name)
+    except EnvironmentLacking as lacking:
+        pytest.skip(str(lacking))
+    return name

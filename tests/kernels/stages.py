@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs in a guest, and what does not because of the time that it takes there."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+INSIDE = "SLUICE_GUEST"
+"""Environment variable: these processes run in a guest."""
+PATIENCE = 15
+TEST_S = 900
+
+_PLUGINS = ["-p", "no:cacheprovider", "-p", "pytest_timeout"]
+_PYTEST = [".venv/bin/python", "-m", "pytest", "-v", *_PLUGINS, f"--timeout={TEST_S}"]
+SKIPPED = {
+    "test_controls.py": "rates of flows at a fast link; registering is in test_loader.py",
+    "test_deadline.py": "deadlines of milliseconds, which the slow clock misses",
+    "test_deadline_examples.py": "compiles and runs the examples in C and Go",
+    "test_flow_queues.py::test_a_third_finds_its_own_and_all_three_take_turns": "the sender must outrun the link",
+    "test_flow_queues.py::test_a_packet_dropped_at_the_buffer_is_in_no_sub_queue": "the sender must outrun the link",
+    "test_dctcp.py": "windows and rates over many round trips; registering is in test_loader.py",
+    "test_loader.py::test_load__again_and_again_leaves_nothing": "twenty times the same",
+    "test_loader.py::test_register__again_and_again_leaves_nothing": "twenty times the same",
+    "test_sockopt_attach.py::test_attach__again_and_again_leaves_nothing": "twenty times the same",
+    "test_port.py": "rates and backlogs of a fast link; attaching is in test_port_attach.py",
+    "test_sockopt.py": "every combination of fields; attaching is in test_sockopt_attach.py",
+    "test_sockopt_bytes.py": "every length of an option; attaching is in test_sockopt_attach.py",
+    "test_tagger.py": "connections of many megabytes; loading is in test_loader.py",
+    "test_tutorial.py": "runs the code of the tutorials, with the compiler",
+    "test_watch.py": "connections of many megabytes; attaching is in test_watch_life.py",
+}
+"""Files and tests of tests/kernel that do not run in a guest, and why."""
+
+
+STAGES: dict[str, list[str]] = {
+    "doctor": [".venv/bin/python", "-m", "sluice", "doctor", "--quick"],
+    "programs": [
+        *_PYTEST,
+        "tests/kernel/test_loader.py",
+        "tests/kernel/test_port_attach.py",
+        "tests/kernel/test_sockopt_attach.py",
+        "tests/kernel/test_flow_queues.py",
+        "tests/kernel/test_watch_life.py",
+        *(f"--deselect=tests/kernel/{name}" for name in SKIPPED if "::" in name),
+    ],
+    "switches": [*_PYTEST, "tests/kernels/inside"],
+}
+"""Name → command."""
+
+
+def script(output: Path) -> str:
+    """Return the shell script that runs every stage in a guest and writes NAME.out and NAME.code."""
+    lines = [
+        f"export {INSIDE}=1 SLUICE_PATIENCE={PATIENCE} PYTHONPATH=$PWD PYTHONUNBUFFERED=1",
+        "export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",  # plugins that no test here uses take minutes to import
+    ]
+    for name, command in STAGES.items():
+        place = shlex.quote(str(output / name))
+        lines += [f"{shlex.join(command)} > {place}.out 2>&1", f"echo $? > {place}.code"]
+    return "\n".join(lines) + "\n"

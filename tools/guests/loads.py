@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every BPF program of dataplane/bpf in a guest that has nothing but busybox and bpftool."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from dataplane import build
+from tools.guests import initramfs
+from tools.guests.kernels import program, unpacked
+from tools.guests.machine import boot
+
+TIMEOUT_S = 540
+_RESULT = re.compile(r"^== (\S+) (\S+) (\d+)$")
+
+# A congestion control's program loads only with its registration, and `register` does both.
+_INIT = """#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin:/usr/sbin:/sbin
+mount -t proc none /proc
+mount -t sysfs none /sys
+mount -t bpf none /sys/fs/bpf
+ip link set lo up
+result() { echo "== $1 $2 $?"; }
+for object in /objects/*.bpf.o; do
+  name=${object##*/}; name=${name%.bpf.o}
+  case $name in
+  cc_*) bpftool struct_ops register $object > /dev/null; result load $name
+        grep -q "sluice_${name#cc_}" /proc/sys/net/ipv4/tcp_available_congestion_control; result register $name
+        bpftool struct_ops unregister name "sluice_${name#cc_}" > /dev/null; result unload $name ;;
+  *)    bpftool prog loadall $object /sys/fs/bpf/$name; result load $name
+        rm -r /sys/fs/bpf/$name; result unload $name ;;
+  esac
+done
+# The kernel frees maps after a grace period.
+for i in 1 2 3 4 5 6 7 8 9 10; do
+  [ -n "$(bpftool map show)$(bpftool prog show | grep sluice)" ] || break
+  sleep 1
+done
+[ -z "$(bpftool map show)$(bpftool prog show | grep sluice)" ]; result nothing left
+echo "== end $(uname -r) 0"
+echo b > /proc/sysrq-trigger
+"""
+
+
+@dataclass(frozen=True)
+class Loads:
+    """What a kernel did with the objects: step and object → exit code. `console` holds the reasons."""
+
+    release: str | None
+    codes: dict[tuple[str, str], int]
+    console: str
+
+
+def loads(series: str, folder: Path) -> Loads:
+    """Return how a kernel loads every program, with the files of the guest in `folder`."""
+    kernel = unpacked(series)
+    objects = {f"objects/{name}.bpf.o": build.ensure(name).read_bytes() for name in build.names()}
+    tool = initramfs.with_libraries(str(Path(program("bpftool")).resolve()))
+    archive = folder / "initramfs"
+    archive.write_bytes(initramfs.build({"init": _INIT.encode(), **tool, **objects}))
+    return read(boot(kernel, archive, folder / "console", timeout_s=TIMEOUT_S))
+
+
+def read(console: str) -> Loads:
+    """Return the results in a guest's output. `release` is None if the guest did not reach its end."""
+    found = [match for line in console.splitlines() if (match := _RESULT.match(line.strip()))]
+    steps = {(match[1], match[2]): int(match[3]) for match in found if match[1] != "end"}
+    release = next((match[2] for match in found if match[1] == "end"), None)
+    return Loads(release, steps, console)

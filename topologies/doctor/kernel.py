@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The running kernel, and remedies that fit it. Nothing here tries a feature; see installed.py for that."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dataplane.loader import STRUCT_OPS_SINCE, kernel_version
+
+_CONTAINER_FILES = (Path("/.dockerenv"), Path("/run/.containerenv"))
+_BOOT_ANOTHER = "boot another kernel, for example Debian 12's: apt-get install linux-image-amd64"
+
+HOOK_SINCE = (5, 18)
+"""The version of Linux whose setsockopt hook does what Sluice needs."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What is known about a kernel without trying it."""
+
+    release: str
+    modules: frozenset[str] = frozenset()
+    """Modules that it can load or contains."""
+    config: Mapping[str, str] = field(default_factory=dict)
+    """Its build options, CONFIG_X → y, m or a value. Empty if this machine does not say."""
+    in_container: bool = False
+
+    @property
+    def version(self) -> tuple[int, int]:
+        return kernel_version(self.release)
+
+    @property
+    def where(self) -> str:
+        """Where someone changes the kernel."""
+        return "on the host of this container: " if self.in_container else ""
+
+    def module_remedy(self, name: str) -> str:
+        """Return what to do if a feature of a module is missing."""
+        if name in self.modules:
+            return f"{self.where}modprobe {name}"
+        if self.in_container and not self.modules:
+            return f"{self.where}modprobe {name}, or another kernel if it has no such module"
+        return f"{self.where}kernel {self.release} has no module {name}: {_BOOT_ANOTHER}"
+
+    def btf_remedy(self) -> str:
+        """Return what to do if there is no BTF."""
+        if self.in_container and self.config.get("CONFIG_DEBUG_INFO_BTF") != "n":
+            return "the container may hide BTF: start it with -v /sys/kernel/btf:/sys/kernel/btf:ro, or --privileged"
+        return f"{self.where}kernel {self.release} is built without CONFIG_DEBUG_INFO_BTF=y: {_BOOT_ANOTHER}"
+
+    def struct_ops_remedy(self) -> str:
+        """Return what to do if a congestion control does not register."""
+        if self.version < STRUCT_OPS_SINCE:
+            return self._newer("struct_ops", STRUCT_OPS_SINCE)
+        return self._option("CONFIG_BPF_JIT") or self._capabilities("CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
+
+    def hook_remedy(self, cgroup2_mounted: bool) -> str:
+        """Return what to do if the setsockopt hook does not attach."""
+        if self.version < HOOK_SINCE:
+            return self._newer("hook", HOOK_SINCE)
+        if not cgroup2_mounted:
+            return "mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified"
+        return self._option("CONFIG_CGROUP_BPF") or self._capabilities("CAP_BPF and CAP_NET_ADMIN")
+
+    def programs_remedy(self) -> str:
+        """Return what to do if a BPF program does not load."""
+        return self._capabilities("CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
+
+    def _newer(self, feature: str, since: tuple[int, int]) -> str:
+        needed = ".".join(map(str, since))
+        return f"{self.where}Linux {self.release} has no {feature}: boot Linux {needed} or later"
+
+    def _option(self, name: str) -> str | None:
+        if self.config and name not in self.config:
+            return f"{self.where}kernel {self.release} is built without {name}=y: {_BOOT_ANOTHER}"
+        return None
+
+    def _capabilities(self, names: str) -> str:
+        if self.in_container:
+            return f"start the container with --privileged, or with {names}"
+        return "apt-get install clang bpftool libbpf1, and see the reason above"
+
+
+def running() -> Kernel:
+    """Return the kernel of this machine."""
+    release = platform.release()
+    return Kernel(release, _modules(Path("/lib/modules") / release), _config(release), _in_container())
+
+
+def _modules(folder: Path) -> frozenset[str]:
+    """Return the modules that are loaded, built in or on the disk, with `_` in their names."""
+    names = {path.name for path in Path("/sys/module").glob("*")}
+    for file, separator in (("modules.dep", ":"), ("modules.builtin", "\n")):
+        if (path := folder / file).exists():
+            lines = path.read_text().splitlines()
+            names |= {Path(line.partition(separator)[0]).name.partition(".ko")[0] for line in lines}
+    return frozenset(name.replace("-", "_") for name in names)
+
+
+def _config(release: str) -> dict[str, str]:
+    packed, plain = Path("/proc/config.gz"), Path("/boot") / f"config-{release}"
+    try:
+        text = gzip.decompress(packed.read_bytes()).decode() if packed.exists() else plain.read_text()
+    except OSError:
+        return {}
+    return dict(re.findall(r"^(CONFIG_\w+)=(\S+)", text, re.MULTILINE))
+
+
+def _in_container() -> bool:
+    return "container" in os.environ or any(path.exists() for path in _CONTAINER_FILES)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which variant of each feature this machine uses, concluded from the checks.
+
+A feature that is missing is no failed check: another tier takes its place, and a run says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dataplane.loader import LINKS_SINCE
+from policy.controls import LAST_RESORT, ours
+from topologies.doctor import names
+from topologies.doctor.check import Check
+from topologies.doctor.kernel import Kernel
+
+
+class Tier(NamedTuple):
+    """The variant of a feature that is active."""
+
+    feature: str
+    active: str
+
+
+def active_tiers(found: Sequence[Check], kernel: Kernel, netem: bool, controls: Sequence[str]) -> list[Tier]:
+    """Return the active tier of each feature. `controls`: congestion controls that the kernel offers."""
+    ok = {check.name for check in found if check.ok}
+    return [
+        Tier("congestion control", _control(ok, kernel, controls)),
+        Tier("switches", _switches(found)),
+        Tier("flow queues", "yes" if names.PORT_PROGRAM in ok else "no: the port program does not load"),
+        Tier("link delays", _delays(kernel, netem)),
+        Tier("deadlines", _deadlines(ok)),
+        Tier("flow watch", "every TCP connection" if names.WATCH in ok else "only scheduled flows"),
+    ]
+
+
+def _control(ok: set[str], kernel: Kernel, controls: Sequence[str]) -> str:
+    missing = [control for control in ours() if names.struct_ops(control.kernel_name) not in ok]
+    if not missing:
+        if kernel.version >= LINKS_SINCE:
+            return "Sluice's own, in BPF; each ends with its process"
+        return "Sluice's own, in BPF; a killed agent leaves its control registered"
+    usable = {*controls, *(name.removeprefix("tcp_") for name in kernel.modules if name.startswith("tcp_"))}
+    instead = {c.fallback if c.fallback in usable else LAST_RESORT for c in missing}
+    text = f"the kernel's own {' and '.join(sorted(instead))} for {', '.join(c.kernel_name for c in missing)}"
+    return f"{text}; such runs are marked as not valid"
+
+
+def _switches(found: Sequence[Check]) -> str:
+    detail = next((check.detail for check in found if check.name == names.DATAPATHS), "")
+    if detail.startswith("kernel"):
+        return "Open vSwitch's kernel datapath"
+    return "Open vSwitch's userspace datapath"
+
+
+def _delays(kernel: Kernel, netem: bool) -> str:
+    if netem:
+        return "netem"
+    return f"none beyond a hop's own: no netem here ({kernel.module_remedy('sch_netem')})"
+
+
+def _deadlines(ok: set[str]) -> str:
+    if names.HOOK in ok:
+        return "programs and agents declare flows by the setsockopt hook"
+    return "none: no one can declare a flow, and runs with deadlines are marked as not valid"
