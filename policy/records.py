@@ -17,6 +17,9 @@ SIZE_CLASSES = ("small", "medium", "large")
 FINISHED, UNFINISHED = "finished", "unfinished"
 SCHEDULED, WATCHED, BACKGROUND = "scheduled", "watched", "background"
 SOURCES = (SCHEDULED, WATCHED, BACKGROUND)
+ALL = "all"
+TRAFFIC = {SCHEDULED: (SCHEDULED,), WATCHED: (WATCHED,), ALL: (SCHEDULED, WATCHED)}
+"""The choices of whose flows figures count, and the sources of each. No figure counts endless flows."""
 MAX_REASON = 200
 
 _TIME_US = Number(0, 10**12, "us")
