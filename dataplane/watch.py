@@ -40,7 +40,8 @@ Address = IPv4Address | IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A flow of a TCP connection as one of its ends sees it. A connection with one flow is that flow. Times are nanoseconds of CLOCK_MONOTONIC, bytes are payload.
+    """A flow of a TCP connection as one of its ends sees it. Times are nanoseconds of CLOCK_MONOTONIC, bytes
+    are payload. A flow ends with an idle gap, with the next declared flow, or with its connection.
 
     An adopted connection is older than the watch. Its values count from the start of the watch.
     """
@@ -176,7 +177,7 @@ class Watch:
         self._object, writes = _load()
         self._ring: RingBuffer | None = None
         try:
-            self._own_port = own_port
+            self._watched = _NAMESPACE.stat().st_ino, own_port
             self.set_idle_gap(DEFAULT_IDLE_GAP_NS)
             self._ring = RingBuffer(self._object.map("ended"))
             walked = self._object.map("connections").fd
@@ -192,8 +193,7 @@ class Watch:
 
     def set_idle_gap(self, idle_gap_ns: int) -> None:
         """End a flow when its direction sends no data for longer than this (laws/tag.h)."""
-        settings = _SETTINGS.pack(_NAMESPACE.stat().st_ino, self._own_port, idle_gap_ns)
-        self._object.map("settings").update(0, settings)
+        self._object.map("settings").update(0, _SETTINGS.pack(*self._watched, idle_gap_ns))
 
     def _attach(self, program: str, attach_type: int, over_map_fd: int | None = None) -> int:
         self._links.append(iterators.attach(self._object.program(program), attach_type, over_map_fd))

@@ -195,18 +195,19 @@ class Rates:
     """Computes the rate of each live connection between two updates."""
 
     def __init__(self) -> None:
-        self._before: dict[int, tuple[int, int]] = {}
-        """Cookie → bytes and time (ns) at the last update."""
+        self._before: dict[tuple[int, int], tuple[int, int]] = {}
+        """Cookie and start of the flow → bytes and time (ns) at the last update."""
 
     def update(self, connections: Iterable[Connection]) -> list[tuple[Connection, int]]:
         """Return each connection with its rate (bits/s) since the last update or, if new, since its start."""
         rated, seen = [], {}
         for connection in connections:
             now = (carried_bytes(connection), connection.read_ns)
-            before = self._before.get(connection.cookie, (0, connection.start_ns))
+            key = (connection.cookie, connection.start_ns)
+            before = self._before.get(key, (0, connection.start_ns))
             elapsed_ns = max(1, now[1] - before[1])
             rated.append((connection, round(max(0, now[0] - before[0]) * 8e9 / elapsed_ns)))
-            seen[connection.cookie] = now
+            seen[key] = now
         self._before = seen
         return rated
 

@@ -350,8 +350,10 @@ static __always_inline int is_idle(struct tcp_sock *tp, struct watched *w, __u64
 	return sl_tag_idle(&law, now_ns, sl_tag_gap_ns(gap_ns, tp->srtt_us >> SRTT_SHIFT));
 }
 
-static __always_inline void mark_followed(struct watch_connection *c, struct tcp_sock *tp)
+static __always_inline void mark_followed(struct watch_connection *c, struct tcp_sock *tp, struct watched *w)
 {
+	if (!(w->flags & WATCH_ACTIVE)) /* what came later is the next request */
+		c->received_bytes = saturating_sub(w->received_at_write, w->received_before);
 	c->flags |= WATCH_NEXT;
 	if (!c->received_at_ns)
 		c->received_at_ns = tp->tcp_mstamp * NSEC_PER_USEC; /* of the last packet */
@@ -371,7 +373,7 @@ static __always_inline int report_flow(struct tcp_sock *tp, struct watched *w, i
 			return 1;
 		}
 		fill(c, tp, w, state);
-		mark_followed(c, tp);
+		mark_followed(c, tp, w);
 		bpf_ringbuf_submit(c, BPF_RB_NO_WAKEUP);
 		return 1;
 	}
@@ -386,7 +388,7 @@ static __always_inline int report_flow(struct tcp_sock *tp, struct watched *w, i
 	at = (u->first + u->count - 1) % MAX_UNACKED;
 	u->ends[at] = tp->write_seq;
 	fill(&u->flows[at], tp, w, state);
-	mark_followed(&u->flows[at], tp);
+	mark_followed(&u->flows[at], tp, w);
 	return 1;
 }
 

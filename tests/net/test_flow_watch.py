@@ -23,6 +23,7 @@ from tests.unit.hostagent.namespaces import ADDRESSES
 from topologies import build_topology
 
 FILE_BYTES = 3_000_000
+NEVER_NS = 3600 * 10**9
 
 
 @pytest.fixture
@@ -114,6 +115,7 @@ def lines(spool: Path) -> int:
 def test_a_connection_continues_while_the_agent_restarts(agents: Agents) -> None:
     agents.cable.spawn("h2", ["iperf", "-s", "-p", "5100"], Path("/dev/null"))
     wait_until(lambda: ":5100" in agents.cable.exec("h2", ["ss", "-Hltn"]), "iperf listens")
+    agents.web.settings["host"]["idle_gap_ns"] = NEVER_NS  # iperf pauses to keep its rate
     agents.start()
     argv = ["iperf", "-c", ADDRESSES["h2"], "-p", "5100", "-b", "20M", "-t", "60"]
     client = agents.cable.spawn("h1", argv, Path("/dev/null"))
@@ -139,6 +141,7 @@ def test_a_connection_continues_while_the_agent_restarts(agents: Agents) -> None
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A complete Sluice with a long iperf and a short schedule."""
     document = scenario("watched", background=[{"from": "h2", "to": "h1", "rate": "8Mbit"}])
+    document["scheme"]["idle_gap_ms"] = 1000  # iperf pauses to keep its rate
     checked, _ = scenario_with(document)
     topology = build_topology(checked)
     with Stack.start(checked, topology, tmp_path_factory.mktemp("watched")) as stack:
