@@ -44,7 +44,7 @@ class Network:
         named = replace(
             record, src=self._names.get(record.src, record.src), dst=self._names.get(record.dst, record.dst)
         )
-        return replace(named, ideal_us=self._ideal_us(named))
+        return named if named.ideal_us is not None else replace(named, ideal_us=self._ideal_us(named))
 
     def is_reported_by_its_sender(self, record: FlowRecord) -> bool:
         """Whether this is the receiver's record of a flow whose sender reports it, too.

@@ -340,7 +340,7 @@ static __always_inline void report_end(struct tcp_sock *tp, struct watched *w, i
 static __always_inline int is_idle(struct tcp_sock *tp, struct watched *w, __u64 now_ns)
 {
 	struct watch_settings *set = current_settings();
-	struct sl_tag_state law = { .last_data_ns = w->start_ns };
+	struct sl_tag_state law = {.last_data_ns = w->start_ns};
 	__u64 gap_ns = set && set->idle_gap_ns ? set->idle_gap_ns : SL_DEFAULT_IDLE_GAP_NS;
 
 	if (tp->write_seq != tp->snd_una)

@@ -30,8 +30,8 @@ struct watch_losses {
  * are CLOCK_MONOTONIC; bytes are payload. The counters begin with the flow.
  */
 struct watch_connection {
-	__u64 cookie; /* of the socket: unique on this machine until it boots again */
-	__u64 start_ns;	     /* of the connection, or when the flow before this one ended */
+	__u64 cookie;	/* of the socket: unique on this machine until it boots again */
+	__u64 start_ns; /* of the connection, or when the flow before this one ended */
 	__u64 read_ns;
 	__u64 sent_at_ns;     /* when the last sent byte was acknowledged; 0: not all bytes are */
 	__u64 received_at_ns; /* when the other end had closed its direction; 0: it has not */
@@ -43,10 +43,10 @@ struct watch_connection {
 	__u64 last_sent_ns;  /* when the last acknowledged segment was last transmitted; 0: unknown */
 	__u32 pending_bytes; /* written by the program, not acknowledged */
 	__u32 retransmissions;
-	__u32 timeouts; /* WATCH_UNKNOWN before Linux 6.7 */
-	__u32 srtt_us;	/* 0: none measured */
+	__u32 timeouts;	  /* WATCH_UNKNOWN before Linux 6.7 */
+	__u32 srtt_us;	  /* 0: none measured */
 	__u32 min_rtt_us; /* smallest round trip of the last minutes; 0: none measured */
-	__u32 error;	/* errno with which the connection ended, or 0 */
+	__u32 error;	  /* errno with which the connection ended, or 0 */
 	__u16 family;
 	__u16 local_port;
 	__u16 remote_port;

@@ -82,3 +82,21 @@ def test_a_declaration_begins_a_flow(pair: Pair, hook: Attachment, watch: Watch,
     for flow in flows:
         assert (flow.declared_start_ns or 0) <= (flow.first_sent_ns or 0) <= (flow.sent_at_ns or 0)
         assert flow.pending_bytes == 0
+
+
+def test_a_watch_that_begins_later_sees_the_next_flow_only(pair: Pair, watch: Watch) -> None:
+    """As after a restart of the agent: no flow is reported twice, and the later one is complete."""
+    with listen(pair.a, socket.AF_INET, V4["a"]) as listener:
+        client, server = dial(pair.b, listener)
+        send_and_receive(server, client, 30_000)
+        time.sleep(PAUSE_S)
+        (earlier,) = watch.live()
+        watch.close()
+        with pair.a, Watch() as second:
+            send_and_receive(client, server, 100)
+            send_and_receive(server, client, 2_000)
+            close_in_order(client, server)
+            (later,) = ended(second)
+    assert (earlier.sent_bytes, later.sent_bytes, later.received_bytes) == (30_000, 2_000, 100)
+    assert earlier.cookie == later.cookie
+    assert earlier.start_ns < later.start_ns, "so the ids differ"

@@ -358,6 +358,7 @@ export interface EndedConnection {
   lasted_us: number | null;
   timeouts: number | null;
   srtt_us: number | null;
+  ack_wait_us: number | null;
   received_at: number;
 }
 
