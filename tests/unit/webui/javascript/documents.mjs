@@ -159,21 +159,21 @@ export function fctByClass(mean) {
 /** @returns {Traffic} */
 export function traffic() {
   return {
-  fct: {
-    window_s: 30,
-    flows_per_s: 60.53,
-    classes: fctByClass(12_840),
+    fct: {
+      window_s: 30,
+      flows_per_s: 60.53,
+      classes: fctByClass(12_840),
       slowdown: fctByClass(4.2),
-    bin_s: 2,
-    series: fctSeries([], []),
-  },
-  deadlines: {
-    n: 638,
-    missed: 133,
-    miss_ratio: 0.209,
-    bin_s: 2,
-    series: { at: [], n: [], missed: [], miss_ratio: [] },
-  },
+      bin_s: 2,
+      series: fctSeries([], []),
+    },
+    deadlines: {
+      n: 638,
+      missed: 133,
+      miss_ratio: 0.209,
+      bin_s: 2,
+      series: { at: [], n: [], missed: [], miss_ratio: [] },
+    },
   };
 }
 

@@ -5,15 +5,14 @@ import test from "node:test";
 import { Model } from "../../../../webui/static/js/pure/model.js";
 import {
   change,
-  fctByClass,
   fctSeries,
   NOW,
   policyVersion,
   portState,
   SCHEMES,
   snapshot,
-  traffic,
   topology,
+  traffic,
 } from "./documents.mjs";
 
 /** @param {number[]} at */
