@@ -22,7 +22,7 @@ BPF_F_LINK = 1 << 13
 """A link registers a struct_ops map with this flag (kernel 6.4 and later). The registration ends with the link."""
 ATTACH_STRUCT_OPS = 44
 """enum bpf_attach_type BPF_STRUCT_OPS. libbpf 1.1 does not know it, but the system call accepts it."""
-ATTACH_RAW_TRACEPOINT, ATTACH_ITERATOR = 23, 28
+ATTACH_RAW_TRACEPOINT, ATTACH_FUNCTION_ENTRY, ATTACH_ITERATOR = 23, 24, 28
 """enum bpf_attach_type BPF_TRACE_RAW_TP, BPF_TRACE_ITER."""
 ATTACH_CGROUP_GETSOCKOPT, ATTACH_CGROUP_SETSOCKOPT = 21, 22
 PROGRAM_TYPE_CGROUP_SOCKOPT = 25
@@ -48,6 +48,7 @@ ffi.cdef(
     int bpf_object__load(void *object);
     void bpf_object__close(void *object);
     void *bpf_object__find_program_by_name(void *object, const char *name);
+    int bpf_program__set_autoload(void *program, bool autoload);
     int bpf_program__fd(void *program);
     void *bpf_object__find_map_by_name(void *object, const char *name);
     void *bpf_object__next_map(void *object, void *previous);

@@ -17,7 +17,7 @@ import os
 import platform
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,23 +54,24 @@ Key = bytes | int
 """A key as bytes, or an integer for a native 32-bit key (an index, an ifindex, a socket's fd)."""
 
 
-def load(name: str) -> BpfObject:
+def load(name: str, optional: Sequence[str] = ()) -> BpfObject:
     """Load a program of dataplane/bpf by name (tag, port, cc_dctcp), and build it first if it is stale.
 
-    Raises EnvironmentLacking with the remedy: no root, no BTF, no tools, refused by the verifier, damaged file.
+    `optional` names functions to load whose section begins with "?"; the others of those are left out. Raises
+    EnvironmentLacking with the remedy: no root, no BTF, no tools, refused by the verifier, damaged file.
     """
-    return open_object(build.ensure(name))
+    return open_object(build.ensure(name), optional)
 
 
-def open_object(path: Path) -> BpfObject:
-    """Load a BPF object file."""
+def open_object(path: Path, optional: Sequence[str] = ()) -> BpfObject:
+    """Load a BPF object file; `optional` as in `load`."""
     if os.geteuid() != 0:
         raise EnvironmentLacking("only root can load BPF programs: run this with sudo")
     if not build.KERNEL_BTF.exists():
         raise EnvironmentLacking(
             f"this kernel has no BTF ({build.KERNEL_BTF}): use a kernel with CONFIG_DEBUG_INFO_BTF=y"
         )
-    return BpfObject(path)
+    return BpfObject(path, optional)
 
 
 STRUCT_OPS_SINCE, LINKS_SINCE = (5, 13), (6, 4)
@@ -184,13 +185,15 @@ class Map:
 class BpfObject:
     """A loaded object file. It is a context manager, and its end releases programs and maps."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, optional: Sequence[str] = ()) -> None:
         forget_messages()
         self.path = path
         self._handle = lib().bpf_object__open_file(str(path).encode(), ffi.NULL)
         if self._handle == ffi.NULL:
             raise failure(f"cannot read the BPF object {path}")
         self._link_struct_ops()
+        for name in optional:
+            lib().bpf_program__set_autoload(self._program(name), True)
         try:
             self._load()
         except EnvironmentLacking:
@@ -199,10 +202,13 @@ class BpfObject:
 
     def program(self, name: str) -> Program:
         """Return a program by the name of its function."""
+        return Program(name, int(lib().bpf_program__fd(self._program(name))))
+
+    def _program(self, name: str) -> Any:
         handle = lib().bpf_object__find_program_by_name(self._open(), name.encode())
         if handle == ffi.NULL:
             raise KeyError(f"{self.path.name} has no program {name}")
-        return Program(name, int(lib().bpf_program__fd(handle)))
+        return handle
 
     def program_fd(self, name: str) -> int:
         """Return the file descriptor of a program, which is valid as long as the object is open."""

@@ -8,6 +8,7 @@ with Watch() as watch:
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import struct
@@ -16,26 +17,31 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from types import TracebackType
 
-from dataplane import iterators
-from dataplane.libbpf import ATTACH_ITERATOR, ATTACH_RAW_TRACEPOINT
+from dataplane import build, iterators
+from dataplane.libbpf import ATTACH_FUNCTION_ENTRY, ATTACH_ITERATOR, ATTACH_RAW_TRACEPOINT
 from dataplane.loader import BpfObject, load
 from dataplane.ring import RingBuffer
+from policy.errors import EnvironmentLacking
+from policy.tags import DEFAULT_IDLE_GAP_NS
 
-_SETTINGS = struct.Struct("=II")
+_SETTINGS = struct.Struct("=IIQ")
 _LOSSES = "=QQ"
-_CONNECTION = struct.Struct("=9Q5I3HBB16s16s16s4x")
+_CONNECTION = struct.Struct("=11Q6I3HBB16s16s16s")
 _UNKNOWN = 0xFFFFFFFF
-_ACTIVE, _ADOPTED = 0x1, 0x2
+_ACTIVE, _ADOPTED, _LATER, _NEXT, _PART = 0x1, 0x2, 0x4, 0x8, 0x10
 _CLOSED_STATES = (4, 5, 9, 11)
 """enum tcp_state: FIN-WAIT-1, FIN-WAIT-2, LAST-ACK, CLOSING."""
 _NAMESPACE = Path("/proc/thread-self/ns/net")
+
+log = logging.getLogger(__name__)
 
 Address = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A TCP connection as one of its ends sees it. Times are nanoseconds of CLOCK_MONOTONIC, bytes are payload.
+    """A flow of a TCP connection as one of its ends sees it. Times are nanoseconds of CLOCK_MONOTONIC, bytes
+    are payload. A flow ends with an idle gap, with the next declared flow, or with its connection.
 
     An adopted connection is older than the watch. Its values count from the start of the watch.
     """
@@ -74,6 +80,18 @@ class Connection:
     declared_start_ns: int | None
     """Start of the last flow with a declared deadline, and that deadline."""
     declared_deadline_ns: int | None
+    first_sent_ns: int | None = None
+    """When the program first wrote to the flow. None: no write was seen."""
+    last_sent_ns: int | None = None
+    """When the last acknowledged segment was last transmitted. The last byte arrived after that."""
+    min_rtt_us: int | None = None
+    """Smallest round-trip time of the last minutes."""
+    later: bool = False
+    """This end's flow began with a write and not with the connection."""
+    followed: bool = False
+    """The flow ended because this end began the next one on the same connection."""
+    part: bool = False
+    """Not the first flow of its connection."""
 
     @classmethod
     def unpack(cls, data: bytes) -> Connection:
@@ -88,10 +106,13 @@ class Connection:
             received_bytes,
             declared_start_ns,
             declared_deadline_ns,
+            first_sent_ns,
+            last_sent_ns,
             pending_bytes,
             retransmissions,
             timeouts,
             srtt_us,
+            min_rtt_us,
             error,
             family,
             local_port,
@@ -125,6 +146,12 @@ class Connection:
             adopted=bool(flags & _ADOPTED),
             declared_start_ns=declared_start_ns or None,
             declared_deadline_ns=declared_deadline_ns or None,
+            first_sent_ns=first_sent_ns or None,
+            last_sent_ns=last_sent_ns or None,
+            min_rtt_us=min_rtt_us if 0 < min_rtt_us < _UNKNOWN else None,
+            later=bool(flags & _LATER),
+            followed=bool(flags & _NEXT),
+            part=bool(flags & _PART),
         )
 
 
@@ -147,18 +174,26 @@ class Watch:
         Raises EnvironmentLacking when BPF cannot be used here.
         """
         self._links: list[int] = []
-        self._object: BpfObject = load("watch")
+        self._object, writes = _load()
         self._ring: RingBuffer | None = None
         try:
-            self._object.map("settings").update(0, _SETTINGS.pack(_NAMESPACE.stat().st_ino, own_port))
+            self._watched = _NAMESPACE.stat().st_ino, own_port
+            self.set_idle_gap(DEFAULT_IDLE_GAP_NS)
             self._ring = RingBuffer(self._object.map("ended"))
             walked = self._object.map("connections").fd
             self._living = self._attach("sluice_watch_live", ATTACH_ITERATOR, walked)
             self._attach("sluice_watch", ATTACH_RAW_TRACEPOINT)
+            if writes:
+                self._attach(*writes)
+            self._attach("sluice_watch_ack", ATTACH_RAW_TRACEPOINT)
             iterators.read(self._attach("sluice_watch_adopt", ATTACH_ITERATOR))
         except BaseException:
             self.close()
             raise
+
+    def set_idle_gap(self, idle_gap_ns: int) -> None:
+        """End a flow when its direction sends no data for longer than this (laws/tag.h)."""
+        self._object.map("settings").update(0, _SETTINGS.pack(*self._watched, idle_gap_ns))
 
     def _attach(self, program: str, attach_type: int, over_map_fd: int | None = None) -> int:
         self._links.append(iterators.attach(self._object.program(program), attach_type, over_map_fd))
@@ -199,6 +234,25 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _load() -> tuple[BpfObject, tuple[str, int] | None]:
+    """Return the programs, and which of them sees writes, with its attach type.
+
+    A kernel without function entries and without the tracepoint has none: there, a flow ends with its connection.
+    """
+    writes = ("sluice_watch_enter", ATTACH_FUNCTION_ENTRY)
+    if b"btf_trace_tcp_sendmsg_locked" in build.KERNEL_BTF.read_bytes():
+        writes = ("sluice_watch_write", ATTACH_RAW_TRACEPOINT)
+    try:
+        return load("watch", [writes[0]]), writes
+    except EnvironmentLacking as lacking:
+        try:
+            found = load("watch")
+        except EnvironmentLacking:
+            raise lacking from None
+        log.warning("a watched flow ends with its connection, because this kernel does not show writes")
+        return found, None
 
 
 def _address(family: int, data: bytes) -> Address:

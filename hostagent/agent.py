@@ -206,6 +206,8 @@ class Agent:
         elif self._control.requested:
             self._use_control(self._control.requested, self._traffic.transport.scheme)
         self._tagger.update(host)
+        if host is not None:
+            self._watch.use_idle_gap(host.idle_gap_ns)
         self._hook.ensure()
         self._policy_version = settings.policy_version
 

@@ -12,7 +12,7 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from hostagent.wire import PORT
 from policy.agents import LivingConnection, WatchStatus, reason
 from policy.errors import EnvironmentLacking
 from policy.records import FINISHED, UNFINISHED, WATCHED, FlowRecord, size_class
+from policy.tags import DEFAULT_IDLE_GAP_NS
 from policy.units import NS_PER_S
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ class Host:
         return self.names.get(str(remote), str(remote))
 
     def identity(self, connection: Connection) -> str:
-        """Return the connection's id. A restart of the agent keeps it; a later connection of the socket has another."""
+        """Return the flow's id. Only this end makes it, and a later flow of the socket has another."""
         return f"watched/{self.boot}/{connection.cookie}.{connection.start_ns}"
 
     def is_reported_here(self, connection: Connection) -> bool:
@@ -97,11 +98,14 @@ def carried_bytes(connection: Connection) -> int:
 
 
 def to_record(connection: Connection, host: Host, scheme: str) -> FlowRecord | None:
-    """Return the record of an ended connection; None if another host reports it or it carried no payload."""
+    """Return the record of a flow that has ended; None if another host reports it or it carried no payload."""
     size_bytes = carried_bytes(connection)
+    sending = is_sender(connection)
     if not host.is_reported_here(connection) or not size_bytes:
         return None
-    sending = is_sender(connection)
+    if not sending and not connection.active and (connection.part or connection.followed):
+        return None  # only the other end knows when each of its flows began
+    started_ns = _started_ns(connection, sending)
     finished_ns, reason = _outcome(connection, sending)
     deadline_us, met = _deadline(connection, finished_ns) if sending else (None, None)
     return FlowRecord(
@@ -109,8 +113,8 @@ def to_record(connection: Connection, host: Host, scheme: str) -> FlowRecord | N
         **host.endpoints(connection),
         bytes=size_bytes,
         size_class=size_class(size_bytes),
-        started_at=(host.epoch_ns + connection.start_ns) / NS_PER_S,
-        fct_us=None if finished_ns is None else (finished_ns - connection.start_ns) / 1000,
+        started_at=(host.epoch_ns + started_ns) / NS_PER_S,
+        fct_us=None if finished_ns is None else (finished_ns - started_ns) / 1000,
         ideal_us=None,
         deadline_us=deadline_us,
         met=met,
@@ -120,10 +124,25 @@ def to_record(connection: Connection, host: Host, scheme: str) -> FlowRecord | N
         status=UNFINISHED if finished_ns is None else FINISHED,
         reason=reason or (ADOPTED if connection.adopted else ""),
         source=WATCHED,
-        lasted_us=(connection.read_ns - connection.start_ns) / 1000,
+        lasted_us=(connection.read_ns - started_ns) / 1000,
         timeouts=connection.timeouts if sending else None,
         srtt_us=connection.srtt_us,
+        ack_wait_us=_ack_wait_us(connection, finished_ns) if sending else None,
     )
+
+
+def _started_ns(connection: Connection, sending: bool) -> int:
+    """Return when the flow began: with the connection, the declaration, or the first write."""
+    if not sending or not connection.later or connection.first_sent_ns is None:
+        return connection.start_ns
+    return connection.declared_start_ns or connection.first_sent_ns
+
+
+def _ack_wait_us(connection: Connection, finished_ns: int | None) -> float | None:
+    """Return the time between the last byte's last transmission and its acknowledgement."""
+    if finished_ns is None or connection.last_sent_ns is None:
+        return None
+    return max(0, finished_ns - connection.last_sent_ns) / 1000
 
 
 def _outcome(connection: Connection, sending: bool) -> tuple[int | None, str]:
@@ -132,7 +151,7 @@ def _outcome(connection: Connection, sending: bool) -> tuple[int | None, str]:
     A sender knows by the acknowledgements, a receiver only by how the connection ended.
     """
     if sending and connection.sent_at_ns is not None:
-        return max(connection.sent_at_ns, connection.start_ns), ""
+        return max(connection.sent_at_ns, _started_ns(connection, sending)), ""
     in_order = not connection.error and (connection.closed or connection.received_at_ns is not None)
     if not sending and in_order:
         return connection.received_at_ns or connection.read_ns, ""
@@ -142,29 +161,53 @@ def _outcome(connection: Connection, sending: bool) -> tuple[int | None, str]:
 
 
 def _deadline(connection: Connection, finished_ns: int | None) -> tuple[float | None, bool | None]:
-    """Return the last declared deadline (us from the flow's start), and whether the connection's data met it."""
+    """Return the declared deadline (us from the flow's start), and whether the data met it.
+
+    A receiver may delay its acknowledgement by 40 ms (Linux). So a flow also meets its deadline if the last
+    transmission of its last byte and the smallest round trip end before it.
+    """
     if connection.declared_deadline_ns is None or connection.declared_start_ns is None:
         return None, None
-    met = finished_ns is not None and finished_ns <= connection.declared_deadline_ns
+    met = finished_ns is not None and _arrived_ns(connection, finished_ns) <= connection.declared_deadline_ns
     return (connection.declared_deadline_ns - connection.declared_start_ns) / 1000, met
+
+
+def _arrived_ns(connection: Connection, acked_ns: int) -> int:
+    """Return when the last byte arrived, as far as the sender can tell without the receiver's delay of the ACK."""
+    if connection.last_sent_ns is None or connection.min_rtt_us is None:
+        return acked_ns
+    return min(acked_ns, connection.last_sent_ns + 1000 * connection.min_rtt_us)
+
+
+def is_complete(connection: Connection, idle_gap_ns: int) -> bool:
+    """Whether a live connection's flow is over, although the kernel reports it only with the next flow.
+
+    Only an end that answers requests can tell: its answer is acknowledged, and it has been idle for the gap.
+    """
+    if connection.active or not is_sender(connection) or not connection.received_bytes:
+        return False
+    gap_ns = max(idle_gap_ns, 2000 * (connection.srtt_us or 0))
+    acknowledged = connection.sent_at_ns is not None and not connection.pending_bytes
+    return acknowledged and connection.read_ns - (connection.last_sent_ns or connection.read_ns) > gap_ns
 
 
 class Rates:
     """Computes the rate of each live connection between two updates."""
 
     def __init__(self) -> None:
-        self._before: dict[int, tuple[int, int]] = {}
-        """Cookie → bytes and time (ns) at the last update."""
+        self._before: dict[tuple[int, int], tuple[int, int]] = {}
+        """Cookie and start of the flow → bytes and time (ns) at the last update."""
 
     def update(self, connections: Iterable[Connection]) -> list[tuple[Connection, int]]:
         """Return each connection with its rate (bits/s) since the last update or, if new, since its start."""
         rated, seen = [], {}
         for connection in connections:
             now = (carried_bytes(connection), connection.read_ns)
-            before = self._before.get(connection.cookie, (0, connection.start_ns))
+            key = (connection.cookie, connection.start_ns)
+            before = self._before.get(key, (0, connection.start_ns))
             elapsed_ns = max(1, now[1] - before[1])
             rated.append((connection, round(max(0, now[0] - before[0]) * 8e9 / elapsed_ns)))
-            seen[connection.cookie] = now
+            seen[key] = now
         self._before = seen
         return rated
 
@@ -216,6 +259,9 @@ class FlowWatch:
         self._watch: Watch | None = None
         self._rates = Rates()
         self._spooled = 0
+        self._idle_gap_ns = DEFAULT_IDLE_GAP_NS
+        self._early: dict[int, int] = {}
+        """Cookie → start of the flow that was recorded before the kernel reported its end."""
         self.recorded = 0
         """Number of connections that became records."""
         self.problem = ""
@@ -242,11 +288,28 @@ class FlowWatch:
         if self._watch is None:
             return
         for connection in filter(self._is_other_traffic, self._watch.ended()):
-            record = to_record(connection, self._host, self._scheme())
-            if record is not None:
-                self._keep(record)
+            if self._early.get(connection.cookie) != connection.start_ns:
+                self._record(connection)
 
-    def _keep(self, record: FlowRecord) -> None:
+    def use_idle_gap(self, idle_gap_ns: int) -> None:
+        """End a flow when its direction is idle for this long, as the tagger does."""
+        if self._watch is not None and idle_gap_ns != self._idle_gap_ns:
+            self._watch.set_idle_gap(idle_gap_ns)
+            self._idle_gap_ns = idle_gap_ns
+
+    def _record_complete(self, living: Sequence[Connection]) -> None:
+        """Record the flows that are over on connections that stay open."""
+        early = {c.cookie: c.start_ns for c in living if is_complete(c, self._idle_gap_ns)}
+        for connection in living:
+            start_ns = early.get(connection.cookie)
+            if start_ns is not None and self._early.get(connection.cookie) != start_ns:
+                self._record(connection)
+        self._early = early
+
+    def _record(self, connection: Connection) -> None:
+        record = to_record(connection, self._host, self._scheme())
+        if record is None:
+            return
         self.spool.append(record)
         self.recorded += 1
         self._spooled += 1
@@ -261,9 +324,11 @@ class FlowWatch:
         """Return the heartbeat's part of the watch: live connections and losses."""
         if self._watch is None:
             return WatchStatus(watching=False, problem=reason(self.problem))
+        self.collect()
         living = [
             c for c in self._watch.live() if self._is_other_traffic(c) and self._host.is_reported_here(c)
         ]
+        self._record_complete(living)
         rated = sorted(self._rates.update(living), key=lambda pair: (-pair[1], pair[0].cookie))
         losses = self._watch.losses()
         return WatchStatus(

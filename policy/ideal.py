@@ -17,6 +17,7 @@ The core of a path is computed for pairs of edge switches, because a thousand ho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -41,24 +42,35 @@ class _Core:
 
     def behind(self, port: Port) -> _Core:
         """The same path with this port before it."""
-        inverse = 1 / port.rate_bps
+        inverse = _inverse(port)
         return _Core(
             self.inverse_sum + inverse, max(self.inverse_max, inverse), self.delay_us + port.delay_ns / 1000
         )
 
 
+_NO_PATH = _Core(delay_us=math.inf)
+
+
+def _inverse(port: Port) -> float:
+    """Seconds per bit; infinite if the rate is unknown, which is 0."""
+    return 1 / port.rate_bps if port.rate_bps else math.inf
+
+
 class IdealTimes:
-    """Ideal completion times in a topology. Hosts are indices in `topology.hosts`."""
+    """Ideal completion times in a topology. Hosts are indices in `topology.hosts`.
+
+    A time is infinite if no path joins the hosts, or if the rate of a link is unknown.
+    """
 
     def __init__(self, topology: Topology) -> None:
         edge = edge_ports(topology)
-        self._inverse = np.asarray([1 / port.rate_bps for port in edge])
+        self._inverse = np.asarray([_inverse(port) for port in edge])
         self._delay_us = np.asarray([port.delay_ns / 1000 for port in edge])
         switches = list(dict.fromkeys(port.switch for port in edge))
         place = {name: i for i, name in enumerate(switches)}
         self._edge = np.asarray([place[port.switch] for port in edge])
         cores = [_cores_towards(topology, port) for port in {p.switch: p for p in edge}.values()]
-        between = [[core[source] for core in cores] for source in switches]
+        between = [[core.get(source, _NO_PATH) for core in cores] for source in switches]
         self._inverse_sum = np.asarray([[core.inverse_sum for core in row] for row in between])
         self._inverse_max = np.asarray([[core.inverse_max for core in row] for row in between])
         self._core_delay_us = np.asarray([[core.delay_us for core in row] for row in between])

@@ -31,12 +31,12 @@ def distribution(values: Array) -> dict[str, float | int | None]:
 
 @dataclass(frozen=True)
 class FlowFigures:
-    """The scheduled flows of a run as columns, from which its figures are computed."""
+    """The flows of a run as columns, from which its figures are computed."""
 
     fct_us: Array
     """nan if the flow did not finish."""
     slowdown: Array
-    """nan if the flow did not finish."""
+    """nan if the flow did not finish, or if its ideal FCT is unknown."""
     size_class: npt.NDArray[np.uint8]
     """Index in SIZE_CLASSES."""
     has_deadline: npt.NDArray[np.bool_]
@@ -46,9 +46,9 @@ class FlowFigures:
     """Sum over all flows."""
 
     @classmethod
-    def of(cls, records: Iterable[FlowRecord]) -> FlowFigures:
-        """The columns of the scheduled flows among the records."""
-        flows = [record for record in records if record.source == SCHEDULED]
+    def of(cls, records: Iterable[FlowRecord], source: str = SCHEDULED) -> FlowFigures:
+        """The columns of the flows of this source among the records."""
+        flows = [record for record in records if record.source == source]
         return cls(
             fct_us=_or_nan(flow.fct_us for flow in flows),
             slowdown=_or_nan(flow.slowdown for flow in flows),
@@ -73,10 +73,13 @@ def summarise(flows: Iterable[FlowRecord] | FlowFigures) -> dict[str, Any]:
 
 
 def summarise_watched(records: Iterable[FlowRecord]) -> dict[str, Any]:
-    """Totals of the connections that other programs had during a run."""
+    """The figures of the flows that other programs had during a run."""
     flows = [record for record in records if record.source == WATCHED]
+    figures = summarise(FlowFigures.of(flows, WATCHED))
     return {
         "n": len(flows),
+        "fct_us": figures["fct_us"],
+        "slowdown": figures["slowdown"],
         "bytes": sum(flow.bytes for flow in flows),
         "retransmissions": sum(flow.retransmissions or 0 for flow in flows),
         "unfinished": sum(flow.status == UNFINISHED for flow in flows),

@@ -17,6 +17,9 @@ SIZE_CLASSES = ("small", "medium", "large")
 FINISHED, UNFINISHED = "finished", "unfinished"
 SCHEDULED, WATCHED, BACKGROUND = "scheduled", "watched", "background"
 SOURCES = (SCHEDULED, WATCHED, BACKGROUND)
+ALL = "all"
+TRAFFIC = {SCHEDULED: (SCHEDULED,), WATCHED: (WATCHED,), ALL: (SCHEDULED, WATCHED)}
+"""The choices of whose flows figures count, and the sources of each. No figure counts endless flows."""
 MAX_REASON = 200
 
 _TIME_US = Number(0, 10**12, "us")
@@ -36,8 +39,8 @@ def size_class(size_bytes: int, scale: float = 1.0) -> str:
 class FlowRecord:
     """One flow, finished or not. API, store and result bundles take its fields from here.
 
-    A scheduled flow is one that an agent sent for a run. Figures are computed from scheduled flows
-    only. A watched flow is a TCP connection of any other program, as the kernel saw it. A
+    A scheduled flow is one that an agent sent for a run. A run's summary has scheduled flows only. A
+    watched flow is a flow of a TCP connection of any other program, as the kernel saw it. A
     background flow is an agent's endless flow.
     """
 
@@ -57,7 +60,7 @@ class FlowRecord:
     )
     ideal_us: float | None = entry(
         Number(0.001, 10**12, "us"),
-        "FCT of the same flow alone in the network. Null if unknown, as for watched flows.",
+        "FCT of the same flow alone in the network. Null if the path is unknown.",
         nullable=True,
     )
     deadline_us: float | None = entry(_TIME_US, "Declared deadline, from the start.", nullable=True)
@@ -86,6 +89,13 @@ class FlowRecord:
         _TIME_US, "Smoothed round-trip time at the end of a watched flow.", default=None
     )
 
+    ack_wait_us: float | None = entry(
+        _TIME_US,
+        "Of a watched flow: from the last transmission of its last byte to the acknowledgement. The FCT is too"
+        " long by at most this much.",
+        default=None,
+    )
+
     @property
     def slowdown(self) -> float | None:
         """FCT over ideal FCT."""
@@ -110,4 +120,4 @@ class FlowRecord:
 
 
 NEEDED_IF_SCHEDULED = ("ideal_us", "retransmissions")
-ONLY_IF_WATCHED = ("src_port", "dst_port", "lasted_us", "timeouts", "srtt_us")
+ONLY_IF_WATCHED = ("src_port", "dst_port", "lasted_us", "timeouts", "srtt_us", "ack_wait_us")

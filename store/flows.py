@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, Select, func, select, text
 
 from policy.entries import entries
-from policy.records import FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED, FlowRecord
+from policy.records import (
+    ALL,
+    FINISHED,
+    SCHEDULED,
+    SIZE_CLASSES,
+    TRAFFIC,
+    UNFINISHED,
+    WATCHED,
+    FlowRecord,
+)
 from policy.schemes import SCHEMES
 from policy.units import US_PER_S
 from store.bulk import insert_rows
@@ -25,6 +34,7 @@ from store.totals import (
     DEADLINE_FLOWS,
     FLOW_BYTES,
     FLOW_SECONDS,
+    FLOW_SLOWDOWN,
     FLOWS,
     RECORDS_KNOWN,
     RETRANSMISSIONS,
@@ -38,7 +48,17 @@ FILTERS = ("scheme", "size_class", "status", "src", "dst", "met", "source")
 MOST_COLUMNS = 500_000
 """The most flows that figures are computed from: the last 50 s at 10,000 a second, about 40 MB."""
 
-_FIGURES = ("sequence", "received_at", "started_at", "fct_us", "size_class", "scheme", "met")
+_FIGURES = (
+    "sequence",
+    "received_at",
+    "started_at",
+    "fct_us",
+    "ideal_us",
+    "size_class",
+    "scheme",
+    "met",
+    "source",
+)
 _NAMES = tuple(field.name for field in entries(FlowRecord))
 _COLUMNS = [flows.c[name] for name in _NAMES]
 _fields_of = attrgetter(*_NAMES)
@@ -124,17 +144,20 @@ def count_records(tally: Tally, records: Iterable[FlowRecord]) -> None:
         finished = [record.fct_us / US_PER_S for record in those if record.fct_us is not None]
         for status, count in ((FINISHED, len(finished)), (UNFINISHED, len(those) - len(finished))):
             tally.count(FLOWS, count, source=source, scheme=scheme, status=status)
-        if source == SCHEDULED:
-            tally.observe(FLOW_SECONDS, finished, scheme=scheme, size_class=size_class)
-            _count_scheduled(tally, scheme, those)
+        if source in TRAFFIC[ALL]:
+            kind = {"source": source, "scheme": scheme}
+            tally.observe(FLOW_SECONDS, finished, **kind, size_class=size_class)
+            slowdowns = [record.slowdown for record in those if record.slowdown is not None]
+            tally.observe(FLOW_SLOWDOWN, slowdowns, **kind, size_class=size_class)
+            _count_traffic(tally, kind, those)
 
 
-def _count_scheduled(tally: Tally, scheme: str, records: Sequence[FlowRecord]) -> None:
-    tally.count(RETRANSMISSIONS, sum(record.retransmissions or 0 for record in records), scheme=scheme)
-    tally.count(FLOW_BYTES, sum(record.bytes for record in records), scheme=scheme)
+def _count_traffic(tally: Tally, kind: Mapping[str, str], records: Sequence[FlowRecord]) -> None:
+    tally.count(RETRANSMISSIONS, sum(record.retransmissions or 0 for record in records), **kind)
+    tally.count(FLOW_BYTES, sum(record.bytes for record in records), **kind)
     for met in (True, False):
         count = sum(record.met is met for record in records)
-        tally.count(DEADLINE_FLOWS, count, scheme=scheme, met=str(met).lower())
+        tally.count(DEADLINE_FLOWS, count, **kind, met=str(met).lower())
 
 
 @dataclass(frozen=True)
@@ -142,19 +165,23 @@ class FlowColumns:
     """The data for figures over many flows, one array for each column: far cheaper than one record
     for each flow.
 
-    It has scheduled flows only, because the figures show how a scheme serves them.
+    It has scheduled and watched flows. Endless flows belong to no figure.
     """
 
     at: NDArray[np.float64]
     """Epoch seconds: when the flow finished, by its record; for an unfinished flow, when its record arrived."""
     fct_us: NDArray[np.float64]
     """NaN for an unfinished flow."""
+    slowdown: NDArray[np.float64]
+    """FCT over ideal FCT. NaN for an unfinished flow, and if the ideal FCT is unknown."""
     size_class: NDArray[np.uint8]
     """Index into SIZE_CLASSES."""
     scheme: NDArray[np.int32]
     """Index into `schemes`."""
     has_deadline: NDArray[np.bool_]
     missed: NDArray[np.bool_]
+    watched: NDArray[np.bool_]
+    """The flow is a program's own, not one of a schedule."""
     schemes: tuple[str, ...]
     """Names of schemes. A name may have no flow."""
 
@@ -165,7 +192,7 @@ class FlowColumns:
     def from_rows(cls, rows: Sequence[tuple[Any, ...]]) -> FlowColumns:
         """Return the flows of these rows, which have the columns _FIGURES."""
         columns = zip(*rows, strict=True) if rows else ((),) * len(_FIGURES)
-        _, received, started, fct, size_class, scheme, met = columns
+        _, received, started, fct, ideal, size_class, scheme, met, source = columns
         fct_us = np.array(fct, dtype=np.float64)
         classes = {name: place for place, name in enumerate(SIZE_CLASSES)}
         schemes = {name: place for place, name in enumerate(dict.fromkeys(scheme))}
@@ -173,10 +200,12 @@ class FlowColumns:
         return cls(
             at=np.where(np.isnan(fct_us), np.array(received, dtype=np.float64), finished),
             fct_us=fct_us,
+            slowdown=fct_us / np.array(ideal, dtype=np.float64),
             size_class=np.array([classes[name] for name in size_class], dtype=np.uint8),
             scheme=np.array([schemes[name] for name in scheme], dtype=np.int32),
             has_deadline=np.array([m is not None for m in met], dtype=np.bool_),
             missed=np.array([m is not None and not m for m in met], dtype=np.bool_),
+            watched=np.array([name == WATCHED for name in source], dtype=np.bool_),
             schemes=tuple(schemes),
         )
 
@@ -192,6 +221,12 @@ class FlowColumns:
         """Return the flows that a mask or a list of indices selects; indices also give the order."""
         return FlowColumns(**{name: getattr(self, name)[chosen] for name in _ARRAYS}, schemes=self.schemes)
 
+    def of_traffic(self, choice: str) -> FlowColumns:
+        """Return the flows of a choice in policy.records.TRAFFIC."""
+        if choice == ALL:
+            return self
+        return self.where(self.watched if choice == WATCHED else ~self.watched)
+
     def of_scheme(self, name: str) -> FlowColumns:
         return self.where(np.equal(self.scheme, self.schemes.index(name)))
 
@@ -201,7 +236,7 @@ _ARRAYS = tuple(f.name for f in fields(FlowColumns) if f.name != "schemes")
 
 def flow_columns(engine: Engine, since: float, limit: int = MOST_COLUMNS) -> FlowColumns:
     """Return the newest `limit` flows that finished after `since` and whose record also arrived after it."""
-    query = _received_after(_figures(), since, SCHEDULED).limit(limit)
+    query = _received_after(_figures(), since, *TRAFFIC[ALL]).limit(limit)
     columns = FlowColumns.from_rows(_fetched(engine, query))
     return columns.where(columns.at > since)
 
@@ -213,8 +248,8 @@ def flow_columns_after(
     sequence number)."""
     # It selects by sequence number: by the index on the source, each call would read all records
     # since that time.
-    scheduled = func.coalesce(flows.c.source, "") == SCHEDULED
-    query = _figures().where(flows.c.sequence > sequence, flows.c.received_at > received_after, scheduled)
+    counted = func.coalesce(flows.c.source, "").in_(TRAFFIC[ALL])
+    query = _figures().where(flows.c.sequence > sequence, flows.c.received_at > received_after, counted)
     rows = _fetched(engine, query.order_by(flows.c.sequence.desc()).limit(limit))
     return FlowColumns.from_rows(rows), rows[0][0] if rows else sequence
 
@@ -257,10 +292,10 @@ def newest_flows(engine: Engine, received_after: float, source: str, limit: int)
         return [dict(row._mapping) for row in connection.execute(query)]
 
 
-def _received_after(query: Select[Any], after: float, source: str) -> Select[Any]:
+def _received_after(query: Select[Any], after: float, *sources: str) -> Select[Any]:
     # The order is the index's. Ordered by sequence, SQLite would scan the whole table for a few
     # rows.
-    chosen = query.where(flows.c.received_at > after, flows.c.source == source)
+    chosen = query.where(flows.c.received_at > after, flows.c.source.in_(sources))
     return chosen.order_by(flows.c.received_at.desc(), flows.c.sequence.desc())
 
 

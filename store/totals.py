@@ -18,10 +18,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 from sqlalchemy import Connection, Engine, select, text
 
+from policy.records import SCHEDULED
 from store.bulk import insert_rows
 from store.schema import totals
 
@@ -41,16 +41,22 @@ class Metric:
 
 FLOW_SECONDS = Metric(
     "sluice_flow_completion_seconds",
-    "Completion time of finished scheduled flows",
-    ("scheme", "size_class"),
+    "Completion time of finished flows",
+    ("source", "scheme", "size_class"),
     (5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0),
 )
-FLOWS = Metric("sluice_flows", "Flow records kept", ("source", "scheme", "status"))
-DEADLINE_FLOWS = Metric("sluice_deadline_flows", "Scheduled flows with a deadline", ("scheme", "met"))
-RETRANSMISSIONS = Metric(
-    "sluice_flow_retransmissions", "Segments that scheduled flows retransmitted", ("scheme",)
+FLOW_SLOWDOWN = Metric(
+    "sluice_flow_slowdown",
+    "Completion time over the time of the same flow alone in the network, where the network is known",
+    ("source", "scheme", "size_class"),
+    (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0),
 )
-FLOW_BYTES = Metric("sluice_flow_bytes", "Payload of scheduled flows", ("scheme",))
+FLOWS = Metric("sluice_flows", "Flow records kept", ("source", "scheme", "status"))
+DEADLINE_FLOWS = Metric("sluice_deadline_flows", "Flows with a deadline", ("source", "scheme", "met"))
+RETRANSMISSIONS = Metric(
+    "sluice_flow_retransmissions", "Segments that flows retransmitted", ("source", "scheme")
+)
+FLOW_BYTES = Metric("sluice_flow_bytes", "Payload of flows", ("source", "scheme"))
 INGESTION_SECONDS = Metric(
     "sluice_ingestion_seconds",
     "Time from an accepted request with flow records to the end of its transaction",
@@ -74,6 +80,7 @@ HOSTS_DEMOTED = Metric("sluice_hosts_demoted", "Hosts demoted because they sent 
 
 METRICS = (
     FLOW_SECONDS,
+    FLOW_SLOWDOWN,
     FLOWS,
     DEADLINE_FLOWS,
     RETRANSMISSIONS,
@@ -87,6 +94,8 @@ METRICS = (
     SWITCH_CONNECTS,
     HOSTS_DEMOTED,
 )
+
+_LABELS = {metric.name: metric.labels for metric in METRICS}
 
 Key = tuple[str, str, str]
 
@@ -191,15 +200,24 @@ def all_totals(engine: Engine) -> dict[str, list[Total]]:
     """Return the totals, by metric."""
     with engine.connect() as connection:
         rows = connection.execute(select(totals)).all()
-    grouped: dict[tuple[str, str], dict[str, float]] = {}
+    grouped: dict[tuple[str, tuple[str, ...]], dict[str, float]] = {}
     for row in rows:
-        grouped.setdefault((row.metric, row.labels), {})[row.part] = row.value
+        parts = grouped.setdefault((row.metric, _labels(row.metric, row.labels)), {})
+        parts[row.part] = parts.get(row.part, 0.0) + row.value
     found: dict[str, list[Total]] = {}
     for (metric, labels), parts in sorted(grouped.items()):
-        found.setdefault(metric, []).append(_total(json.loads(labels), parts))
+        found.setdefault(metric, []).append(_total(labels, parts))
     return found
 
 
-def _total(labels: Any, parts: dict[str, float]) -> Total:
+def _labels(metric: str, label_text: str) -> tuple[str, ...]:
+    """Return the labels of a row. A row without the label `source` comes from a version that counted only
+    scheduled flows."""
+    labels = tuple(json.loads(label_text))
+    known = _LABELS.get(metric, ())
+    return (SCHEDULED, *labels) if known[:1] == ("source",) and len(labels) < len(known) else labels
+
+
+def _total(labels: tuple[str, ...], parts: dict[str, float]) -> Total:
     value, total = parts.pop(VALUE, 0.0), parts.pop(SUM, 0.0)
-    return Total(tuple(labels), value, parts, total)
+    return Total(labels, value, parts, total)

@@ -16,8 +16,10 @@ from policy.entries import Entry, write
 from policy.fabrics import TESTBED, refusal
 from policy.fields import scheme_fields
 from policy.graph import Topology
+from policy.records import TRAFFIC
 from policy.schemes import Scheme
 from store.desired import PolicyVersion, current_policy, current_topology, current_version
+from store.flows import FlowColumns
 from store.observed import (
     AgentRow,
     ThresholdChange,
@@ -223,13 +225,13 @@ SNAPSHOT_TAIL_S = 12.0
 def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
     """Return the live picture, which every dashboard gets each second.
 
-    `fct` and `deadlines` cover the last SNAPSHOT_WINDOW_S. Their `series` hold the last bins, each
-    SNAPSHOT_BIN_S wide. A page that has fetched the history continues it with these bins.
+    `traffic` has the figures of scheduled flows, of watched flows and of both, over the last
+    SNAPSHOT_WINDOW_S. Their `series` hold the last bins, each SNAPSHOT_BIN_S wide. A page that has
+    fetched the history continues it with these bins.
     """
     now = time.time()
     topology = current_topology(engine)
     flows = recent.since(now - SNAPSHOT_WINDOW_S)
-    tail = now - SNAPSHOT_TAIL_S
     return {
         "at": now,
         "health": health_document(engine, now, topology),
@@ -238,10 +240,19 @@ def snapshot(engine: Engine, recent: RecentFlows) -> dict[str, Any]:
         "ports": ports_now(engine, now, topology),
         "connections": connections_document(engine, now),
         "sanctions": sanctions_now(engine),
+        "traffic": {choice: _traffic(flows.of_traffic(choice), now) for choice in TRAFFIC},
+    }
+
+
+def _traffic(flows: FlowColumns, now: float) -> dict[str, Any]:
+    """Return the live figures of these flows."""
+    tail = now - SNAPSHOT_TAIL_S
+    return {
         "fct": {
             "window_s": SNAPSHOT_WINDOW_S,
             "flows_per_s": round(len(flows) / SNAPSHOT_WINDOW_S, 2),
             "classes": figures.fct_by_class(flows),
+            "slowdown": figures.slowdown_by_class(flows),
             "bin_s": SNAPSHOT_BIN_S,
             "series": figures.fct_series(flows, tail, now, SNAPSHOT_BIN_S),
         },

@@ -27,6 +27,13 @@ def fct_by_class(flows: FlowColumns) -> dict[str, Statistics]:
     return {name: distribution(fct_us[_in_class(size_class, name)]) for name in CLASSES}
 
 
+def slowdown_by_class(flows: FlowColumns) -> dict[str, Statistics]:
+    """Return n, mean and percentiles of the slowdown, of the flows whose ideal FCT is known."""
+    known = ~np.isnan(flows.slowdown)
+    slowdown, size_class = flows.slowdown[known], flows.size_class[known]
+    return {name: distribution(slowdown[_in_class(size_class, name)]) for name in CLASSES}
+
+
 def fct_by_scheme(flows: FlowColumns) -> dict[str, dict[str, Statistics]]:
     """Return `fct_by_class` for each scheme that the flows ran under."""
     present = (flows.schemes[place] for place in np.unique(flows.scheme))

@@ -18,6 +18,7 @@ from sqlalchemy import Engine
 
 from policy.records import FlowRecord
 from store.flows import add_batches
+from webui.known_network import KnownNetwork
 
 MOST_TOGETHER = 5_000
 """The most records of several batches in one transaction. 5,000 take 60 ms on SQLite, and others
@@ -40,13 +41,17 @@ class Ingestion:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._known = KnownNetwork(engine)
         self._writing = threading.Lock()
         self._waiting: deque[_Delivery] = deque()
         """Every thread appends to it; the thread that writes takes from it."""
 
     def add(self, records: Sequence[FlowRecord]) -> int:
-        """Store the records and return how many were new. Raises the store's error."""
-        delivery = _Delivery(records)
+        """Store the records and return how many were new. Raises the store's error.
+
+        Watched flows get the names and the ideal FCT that the network gives them.
+        """
+        delivery = _Delivery(self._known.completed(records))
         self._waiting.append(delivery)
         with self._writing:
             while not delivery.done:

@@ -275,10 +275,17 @@ _WINDOW = (
 )
 
 
+Source = Literal["scheduled", "watched", "all"]
+
+
 class FctAnswer(BaseModel):
     window_s: float = Field(description=_WINDOW)
+    source: Source
     flows_per_s: float
     classes: dict[str, DistributionModel]
+    slowdown: dict[str, DistributionModel] = Field(
+        description="FCT over ideal FCT, of the flows whose path is known"
+    )
     schemes: dict[str, dict[str, DistributionModel]]
     bin_s: float | None
     series: FctSeriesModel | None
@@ -293,6 +300,7 @@ class DeadlineSeriesModel(BaseModel):
 
 class DeadlinesAnswer(BaseModel):
     window_s: float = Field(description=_WINDOW)
+    source: Source
     n: int
     missed: int
     miss_ratio: float | None

@@ -27,6 +27,12 @@ class WindowQuery(BaseModel):
     )
 
 
+class FiguresQuery(WindowQuery):
+    source: Literal["scheduled", "watched", "all"] = Field(
+        "scheduled", description="flows of a run's schedule, connections of other programs, or both"
+    )
+
+
 class PortQuery(BaseModel):
     since: Since | None = Field(
         None, description="also return the history after this time, in seconds since the epoch"

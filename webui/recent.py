@@ -39,7 +39,7 @@ class RecentFlows:
         self._covered_from: float | None = None
 
     def since(self, at: float) -> FlowColumns:
-        """Return the flows that finished after `at`, as store.flows.flow_columns does."""
+        """Return the scheduled and watched flows that finished after `at`, as store.flows.flow_columns does."""
         with self._lock:
             self._catch_up()
             covered = self._covered_from is not None and at >= self._covered_from

@@ -4,247 +4,50 @@
  *
  *   inet_sock_set_state    start and end of each connection; the end of one that has carried
  *                          payload goes into a ring buffer
+ *   tcp_sendmsg_locked     (tracepoint, Linux 6.16; before it, the function's entry) the program writes: after an idle gap (laws/tag.h) or a declaration, the
+ *                          flow before this write goes into the ring buffer, and a new one begins
+ *   tcp_probe              only while a declared flow waits for acknowledgements of an earlier one
  *   iterator over storage  the connections that live now
  *   iterator over TCP      once, at the start: adopts the connections that were there before
  *
  * The kernel does not keep the start of a connection. The socket's storage holds it and goes away
- * with the socket. No program here runs for packets, so a packet costs nothing.
+ * with the socket. No program here works for packets, except behind a declaration that came before
+ * all earlier data was acknowledged.
  *
  * The tracepoint fires for the whole machine; sockets of other namespaces are ignored. It fires
  * before the socket's state changes, and at the end after the port was given back. So the source
  * port comes from the socket's copy.
  */
-#include "flow.bpf.h"
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_tracing.h>
-#include "watch.h"
+#include "watch_flows.bpf.h"
 
-#define AF_INET 2
-#define AF_INET6 10
-#define NSEC_PER_USEC 1000
-#define SRTT_SHIFT 3 /* the kernel keeps eight times the smoothed round-trip time */
-#define RING_BYTES (1 << 20)
-
-/* Kept in a watched socket. Counters: their values before the first byte that counts. */
-struct watched {
-	__u64 start_ns; /* 0: the connection has ended; the program may connect the socket again */
-	__u64 sent_at_ns;
-	__u64 received_at_ns;
-	__u64 acked_before; /* at the end that opens the connection, its acknowledged SYN is a byte */
-	__u64 received_before;
-	__u32 retransmissions_before;
-	__u32 timeouts_before;
-	__u32 flags;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct watched);
-} connections SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct watch_settings);
-} settings SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct watch_losses);
-} losses SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, RING_BYTES);
-} ended SEC(".maps");
-
-/* The entry of a live connection; NULL if the connection is not watched. */
-static __always_inline struct watched *watched_of(struct tcp_sock *tp)
+SEC("?tp_btf/tcp_sendmsg_locked")
+int BPF_PROG(sluice_watch_write, struct sock *sk)
 {
-	struct watched *w = bpf_sk_storage_get(&connections, tp, 0, 0);
-
-	return w && w->start_ns ? w : NULL;
+	before_write(sk);
+	return 0;
 }
 
-static __always_inline struct watch_losses *loss_counters(void)
+SEC("?fentry/tcp_sendmsg_locked")
+int BPF_PROG(sluice_watch_enter, struct sock *sk)
 {
-	__u32 key = 0;
-
-	return bpf_map_lookup_elem(&losses, &key);
+	before_write(sk);
+	return 0;
 }
 
-/* Must this connection be watched? The agents' own connections, at own_port, are left out. */
-static __always_inline int must_watch(struct tcp_sock *tp, int active)
+/* Fires before the kernel processes a packet, so it sees the acknowledgements of the packet before. */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(sluice_watch_ack, struct sock *sk)
 {
-	struct inet_sock *inet = &tp->inet_conn.icsk_inet;
-	__u32 key = 0;
-	struct watch_settings *set = bpf_map_lookup_elem(&settings, &key);
-	__u16 port = bpf_ntohs(active ? inet->sk.__sk_common.skc_dport : inet->inet_sport);
+	struct tcp_sock *tp;
+	struct unacked *u;
 
-	return set && inet->sk.__sk_common.skc_net.net->ns.inum == set->namespace_inode &&
-	       (!set->own_port || port != set->own_port);
-}
-
-/* The field of newer kernels. libbpf takes the part of the name after ___ for a variant of tcp_sock. */
-struct tcp_sock___timeouts {
-	__u16 total_rto;
-} __attribute__((preserve_access_index));
-
-static __always_inline __u32 timeouts_of(struct tcp_sock *tp)
-{
-	struct tcp_sock___timeouts *newer = (void *)tp;
-
-	return bpf_core_field_exists(newer->total_rto) ? newer->total_rto : WATCH_UNKNOWN;
-}
-
-static __always_inline struct watched *start_watching(struct tcp_sock *tp, __u32 flags)
-{
-	struct watched *w = bpf_sk_storage_get(&connections, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	struct watch_losses *loss;
-
-	if (w) {
-		__builtin_memset(w, 0, sizeof(*w));
-		w->start_ns = bpf_ktime_get_ns();
-		w->acked_before = flags & WATCH_ACTIVE;
-		w->flags = flags;
-	} else if ((loss = loss_counters())) {
-		loss->connections++;
-	}
-	return w;
-}
-
-/* Watch a connection whose start was not seen. Its counters begin now. */
-static __always_inline struct watched *adopt(struct tcp_sock *tp)
-{
-	struct watched *w = start_watching(tp, WATCH_ADOPTED);
-
-	if (w) {
-		w->acked_before = tp->bytes_acked;
-		w->received_before = tp->bytes_received;
-		w->retransmissions_before = tp->total_retrans;
-		w->timeouts_before = timeouts_of(tp);
-	}
-	return w;
-}
-
-/* Has this end closed its direction? Then its FIN is the last byte that must be acknowledged. */
-static __always_inline int fin_queued(int state)
-{
-	return state == BPF_TCP_FIN_WAIT1 || state == BPF_TCP_FIN_WAIT2 || state == BPF_TCP_CLOSING ||
-	       state == BPF_TCP_LAST_ACK;
-}
-
-/* The kernel's byte counts include a FIN, in both directions. */
-static __always_inline int fin_acked(struct tcp_sock *tp, int state)
-{
-	return fin_queued(state) && tp->write_seq == tp->snd_una;
-}
-
-static __always_inline int fin_received(struct tcp_sock *tp)
-{
-	return (tp->inet_conn.icsk_inet.sk.__sk_common.skc_flags >> SOCK_DONE) & 1;
-}
-
-static __always_inline __u64 saturating_sub(__u64 value, __u64 part)
-{
-	return value > part ? value - part : 0;
-}
-
-/* Payload that was written but is not acknowledged. */
-static __always_inline __u32 pending_bytes(struct tcp_sock *tp, int state)
-{
-	__u32 behind = tp->write_seq - tp->snd_una;
-
-	return behind && fin_queued(state) ? behind - 1 : behind;
-}
-
-static __always_inline void fill_flow(struct watch_connection *c, struct tcp_sock *tp)
-{
-	struct socket_flow *flow = bpf_sk_storage_get(&sluice_flow_1, tp, 0, 0);
-	int declared = flow && flow->declared.deadline_ns;
-
-	c->told_start_ns = declared ? flow->declared.start_ns : 0;
-	c->told_deadline_ns = declared ? flow->declared.deadline_ns : 0;
-}
-
-static __always_inline void fill_counters(struct watch_connection *c, struct tcp_sock *tp, struct watched *w,
-					  int state)
-{
-	__u32 timeouts = timeouts_of(tp);
-
-	c->pending_bytes = pending_bytes(tp, state);
-	c->sent_bytes = saturating_sub(tp->bytes_acked, w->acked_before + fin_acked(tp, state));
-	c->received_bytes = saturating_sub(tp->bytes_received, w->received_before + fin_received(tp));
-	c->retransmissions = tp->total_retrans - w->retransmissions_before;
-	c->timeouts = timeouts == WATCH_UNKNOWN ? timeouts : timeouts - w->timeouts_before;
-	c->srtt_us = tp->srtt_us >> SRTT_SHIFT;
-	c->sent_at_ns = w->sent_at_ns;
-	if (!c->sent_at_ns && !c->pending_bytes)
-		c->sent_at_ns = tp->delivered_mstamp * NSEC_PER_USEC;
-}
-
-static __always_inline void fill_ends(struct watch_connection *c, struct inet_sock *inet)
-{
-	struct sock_common *sk = &inet->sk.__sk_common;
-
-	c->family = sk->skc_family;
-	c->local_port = bpf_ntohs(inet->inet_sport);
-	c->remote_port = bpf_ntohs(sk->skc_dport);
-	__builtin_memset(c->local, 0, sizeof(c->local));
-	__builtin_memset(c->remote, 0, sizeof(c->remote));
-	if (c->family == AF_INET) {
-		__builtin_memcpy(c->local, &sk->skc_rcv_saddr, 4);
-		__builtin_memcpy(c->remote, &sk->skc_daddr, 4);
-	} else if (c->family == AF_INET6) {
-		BPF_CORE_READ_INTO(&c->local, sk, skc_v6_rcv_saddr);
-		BPF_CORE_READ_INTO(&c->remote, sk, skc_v6_daddr);
-	}
-}
-
-static __always_inline void fill(struct watch_connection *c, struct tcp_sock *tp, struct watched *w, int state)
-{
-	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
-
-	c->cookie = bpf_get_socket_cookie(tp);
-	c->start_ns = w->start_ns;
-	c->read_ns = bpf_ktime_get_ns();
-	c->received_at_ns = w->received_at_ns ?: fin_received(tp) ? c->read_ns : 0;
-	c->error = sk->sk_err;
-	c->state = state;
-	c->flags = w->flags;
-	fill_counters(c, tp, w, state);
-	fill_flow(c, tp);
-	fill_ends(c, &tp->inet_conn.icsk_inet);
-	__builtin_memset(c->control, 0, sizeof(c->control));
-	bpf_probe_read_kernel_str(c->control, sizeof(c->control), tp->inet_conn.icsk_ca_ops->name);
-}
-
-static __always_inline int carried_data(struct tcp_sock *tp, struct watched *w, int state)
-{
-	return tp->bytes_acked > w->acked_before + fin_acked(tp, state) ||
-	       tp->bytes_received > w->received_before + fin_received(tp);
-}
-
-static __always_inline void report_end(struct tcp_sock *tp, struct watched *w, int state)
-{
-	struct watch_connection *c;
-	struct watch_losses *loss;
-
-	if (state == BPF_TCP_SYN_SENT || !carried_data(tp, w, state))
-		return;
-	c = bpf_ringbuf_reserve(&ended, sizeof(*c), 0);
-	if (c) {
-		fill(c, tp, w, state);
-		bpf_ringbuf_submit(c, BPF_RB_NO_WAKEUP); /* user space reads several times a second */
-	} else if ((loss = loss_counters())) {
-		loss->records++;
-	}
+	if (!sockets_with_unacked)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	u = tp ? bpf_sk_storage_get(&unacked_flows, tp, 0, 0) : NULL;
+	if (u)
+		report_unacked(tp, u, 0);
+	return 0;
 }
 
 /*
@@ -253,8 +56,10 @@ static __always_inline void report_end(struct tcp_sock *tp, struct watched *w, i
  */
 static __always_inline void keep_times(struct tcp_sock *tp, struct watched *w, int from, int to)
 {
-	if ((to == BPF_TCP_FIN_WAIT1 || to == BPF_TCP_LAST_ACK) && !pending_bytes(tp, from))
+	if ((to == BPF_TCP_FIN_WAIT1 || to == BPF_TCP_LAST_ACK) && !pending_bytes(tp, from)) {
 		w->sent_at_ns = tp->delivered_mstamp * NSEC_PER_USEC;
+		w->last_sent_ns = tp->first_tx_mstamp * NSEC_PER_USEC;
+	}
 	if (to == BPF_TCP_CLOSE_WAIT || to == BPF_TCP_CLOSING)
 		w->received_at_ns = bpf_ktime_get_ns();
 }

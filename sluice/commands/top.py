@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from policy.errors import SluiceError
+from policy.records import ALL
 from policy.units import format_bytes
 from sluice.commands.arguments import command_parser
 from sluice.terminal import console
@@ -100,11 +101,12 @@ def snapshots(url: str) -> Generator[Snapshot, None, None]:
 
 
 def picture(snapshot: Snapshot) -> Group:
+    traffic = snapshot["traffic"][ALL]
     return Group(
         _head(snapshot),
         *map(_demoted, snapshot["sanctions"]),
-        _fct_table(snapshot["fct"]),
-        _misses(snapshot["deadlines"]),
+        _fct_table(traffic["fct"]),
+        _misses(traffic["deadlines"]),
         _agents(snapshot["health"]["agents"]),
         _port_table(snapshot["ports"], snapshot["thresholds"]),  # last: a small terminal shows as many as fit
     )
@@ -121,7 +123,7 @@ def _head(snapshot: Snapshot) -> Text:
     )
     alive = "up" if controller["alive"] else "DOWN"
     switches = f"controller {alive}, {controller['connected']}/{controller['expected']} switches"
-    rate = f"{snapshot['fct']['flows_per_s']:.1f} flows/s"
+    rate = f"{snapshot['traffic'][ALL]['fct']['flows_per_s']:.1f} flows/s"
     style = "bold" if health["status"] == "ok" else "bold red"
     return Text(f"{clock}  {health['status']}  {scheme}  {switches}  {rate}", style=style)
 

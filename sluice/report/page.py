@@ -43,6 +43,7 @@ class LoadPart:
     open: bool
     sections: Sequence[tables.Section]
     completeness: Sequence[tables.Row]
+    applications: Sequence[tables.Row]
     blocks: Sequence[Block]
 
 
@@ -178,6 +179,7 @@ def _part(compared: Sequence[Variant], base: Variant, load: float | None, unfold
         unfolded,
         tables.fct_sections(present, base, load, classes_present(runs)),
         tables.completeness(present, load),
+        tables.applications(present, load),
         _blocks(present, load, runs),
     )
 

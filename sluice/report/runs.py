@@ -74,6 +74,12 @@ class Run:
     def on(self) -> str:
         return str(self.meta.get("on", TESTBED))
 
+    @property
+    def watched(self) -> Mapping[str, Any] | None:
+        """The figures of other programs' flows; None if there were none, and in bundles that lack their FCT."""
+        found: Mapping[str, Any] = self.summary.get("watched", {})
+        return found if found.get("n") and "fct_us" in found else None
+
     @cached_property
     def settings(self) -> dict[str, Any]:
         """Return the scenario's keys and values that distinguish variants."""

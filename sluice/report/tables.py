@@ -103,6 +103,28 @@ def _completeness(variant: Variant, runs: Sequence[Run]) -> Row:
     )
 
 
+def applications(variants: Sequence[Variant], load: float | None) -> list[Row]:
+    """Return FCT, slowdown and deadlines of the flows that other programs had during the runs.
+
+    There are no rows without such flows.
+    """
+    rows = [_applications(variant, variant.at(load)) for variant in variants]
+    return [row for row in rows if row is not None]
+
+
+def _applications(variant: Variant, runs: Sequence[Run]) -> Row | None:
+    found = [watched for run in runs if (watched := run.watched) is not None]
+    if not found:
+        return None
+    times = [estimate(one["fct_us"]["all"][name] for one in found) for name in FCT_COLUMNS]
+    slow = estimate(one["slowdown"]["all"]["mean"] for one in found)
+    scale = time_scale([time.mean for time in times if time])
+    n, deadlines, missed = (sum(one[key] for one in found) for key in ("n", "deadlines", "missed"))
+    cells = [f"{scale.show(time)} {scale.unit}" if time else NOTHING for time in times]
+    cells = [count(n), *cells, PLAIN.show(slow), count(deadlines), count(missed)]
+    return Row(variant, tuple(cells))
+
+
 def _retransmissions(runs: Sequence[Run]) -> str:
     found: Estimate | None = estimate(run.summary["retransmissions"] for run in runs)
     return NOTHING if found is None else count(round(found.mean))

@@ -19,6 +19,8 @@ from tests.kernel.conftest import V4, V6, Pair
 from tests.kernel.lab import Namespace, address, connect, dial, listen, send_and_receive
 from tests.kernel.watching import RESET_ON_CLOSE, close_in_order, ended, sockets_closed
 
+NEVER_NS = 3600 * 10**9
+
 FAMILIES = pytest.mark.parametrize(
     ("family", "client", "server"),
     [(socket.AF_INET, V4["a"], V4["b"]), (socket.AF_INET6, V6["a"], V6["b"])],
@@ -119,6 +121,7 @@ def test_iperf_shows_while_it_runs_and_when_it_has_ended(
     pair: Pair, watch: Watch, family: socket.AddressFamily, client: str, server: str
 ) -> None:
     v6 = ["-V"] if family == socket.AF_INET6 else []
+    watch.set_idle_gap(NEVER_NS)  # iperf pauses to keep its rate
     with pair.b:
         iperf = spawn(["iperf", "-s", *v6], log_file=Path("/dev/null"))
     try:
@@ -281,6 +284,7 @@ def run_ss(ns: Namespace) -> int:
 
 def test_retransmissions_and_timeouts_are_counted(pair: Pair, watch: Watch) -> None:
     """For a while, the receiver has another hardware address and so refuses frames."""
+    watch.set_idle_gap(NEVER_NS)
     with listen(pair.b, socket.AF_INET, V4["b"]) as listener:
         near, far = dial(pair.a, listener)
         send_and_receive(near, far, 10_000)

@@ -4,25 +4,36 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from policy.records import FINISHED, WATCHED, FlowRecord
+from policy.records import FINISHED, TRAFFIC, WATCHED, FlowRecord
 from policy.schedule import ScheduledFlow
+from runtime.http_client import HttpClient
 from runtime.wait import wait_until
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
 from store.flows import all_flows, count_flows
-from tests.net.scenarios import scenario
+from tests.net.scenarios import RATE_BPS, scenario
 from tests.unit.hostagent.agents import Agents
 from tests.unit.hostagent.namespaces import ADDRESSES
 from topologies import build_topology
 
 FILE_BYTES = 3_000_000
+NEVER_NS = 3600 * 10**9
+HERE = Path(__file__).parent
+PORT = 8000
+MET, MISSED = "/5000/3000", "/120000/10"
+"""Bytes and milliseconds. The link needs 38 ms for 120 KB."""
+ANSWERS = (MET, MISSED, MET)
 
 
 @pytest.fixture
@@ -114,6 +125,7 @@ def lines(spool: Path) -> int:
 def test_a_connection_continues_while_the_agent_restarts(agents: Agents) -> None:
     agents.cable.spawn("h2", ["iperf", "-s", "-p", "5100"], Path("/dev/null"))
     wait_until(lambda: ":5100" in agents.cable.exec("h2", ["ss", "-Hltn"]), "iperf listens")
+    agents.web.settings["host"]["idle_gap_ns"] = NEVER_NS  # iperf pauses to keep its rate
     agents.start()
     argv = ["iperf", "-c", ADDRESSES["h2"], "-p", "5100", "-b", "20M", "-t", "60"]
     client = agents.cable.spawn("h1", argv, Path("/dev/null"))
@@ -139,6 +151,7 @@ def test_a_connection_continues_while_the_agent_restarts(agents: Agents) -> None
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A complete Sluice with a long iperf and a short schedule."""
     document = scenario("watched", background=[{"from": "h2", "to": "h1", "rate": "8Mbit"}])
+    document["scheme"]["idle_gap_ms"] = 1000  # iperf pauses to keep its rate
     checked, _ = scenario_with(document)
     topology = build_topology(checked)
     with Stack.start(checked, topology, tmp_path_factory.mktemp("watched")) as stack:
@@ -187,3 +200,78 @@ def test_ipv6_between_hosts_is_recorded_once_and_by_name(stack: Stack) -> None:
     assert (found.src, found.dst, found.status) == ("h3", "h1", FINISHED)
     assert found.bytes >= 200_000
     server.terminate()
+
+
+@pytest.fixture(scope="module")
+def rpc_server(stack: Stack) -> Iterator[None]:
+    """An asyncio server with deadlines on h4."""
+    argv = [sys.executable, str(HERE / "rpc_server.py"), server_address(stack), str(PORT)]
+    server = stack.testbed.spawn("h4", argv, log_file=stack.out / "rpc.log")
+    wait_until(lambda: f":{PORT}" in stack.testbed.exec("h4", ["ss", "-Hltn"]), "it listens", timeout_s=30)
+    yield
+    server.terminate()
+
+
+def server_address(stack: Stack) -> str:
+    return stack.topology.host_by_name["h4"].ipv4
+
+
+def answers(stack: Stack, client: str) -> list[FlowRecord]:
+    """Return the server's flows to a host, once there are as many as answers."""
+
+    def found() -> list[FlowRecord]:
+        stack.check()
+        return [
+            flow for flow in all_flows(stack.engine, WATCHED) if flow.dst == client and flow.src_port == PORT
+        ]
+
+    wait_until(lambda: len(found()) >= len(ANSWERS), "a record for each answer", timeout_s=30)
+    return sorted(found(), key=lambda flow: flow.started_at)
+
+
+def check_answers(flows: list[FlowRecord]) -> None:
+    assert len({flow.dst_port for flow in flows}) == 1, "one connection"
+    assert [flow.deadline_us for flow in flows] == [3e6, 1e4, 3e6]
+    assert [flow.met for flow in flows] == [True, False, True]
+    for flow, head in zip(flows, ANSWERS, strict=True):
+        size_bytes = int(head.split("/")[1])
+        assert size_bytes < flow.bytes < size_bytes + 100, "the answer and its head"
+        assert (flow.src, flow.src_port, flow.status) == ("h4", PORT, FINISHED)
+        assert flow.fct_us is not None
+        assert flow.ack_wait_us is not None
+        assert flow.slowdown is not None
+        assert 0 < flow.ack_wait_us <= flow.fct_us
+    assert flows[1].slowdown is not None
+    assert flows[1].slowdown > 0.9, "the emulated port's bucket lets the first bytes pass at once"
+    assert flows[1].fct_us is not None
+    assert flows[1].fct_us > 0.9 * 120_000 * 8e6 / RATE_BPS
+
+
+def figures(stack: Stack, what: str, source: str) -> dict[str, Any]:
+    found: dict[str, Any] = stack.get(f"{what}?window_s=600&source={source}").json()
+    return found
+
+
+def test_rpc__curl_on_one_connection(stack: Stack, rpc_server: None) -> None:
+    urls = [f"http://{server_address(stack)}:{PORT}{path}" for path in ANSWERS]
+    sinks = ["-o", "/dev/null"] * len(urls)
+    stack.testbed.exec("h2", ["curl", "-sS", "--rate", "30/s", *sinks, *urls])
+    check_answers(answers(stack, "h2"))
+    deadlines = figures(stack, "deadlines", "watched")
+    assert (deadlines["n"], deadlines["missed"]) == (3, 1)
+    assert figures(stack, "deadlines", "scheduled")["n"] == 0
+    counts = {what: figures(stack, "fct", what)["classes"]["all"]["n"] for what in TRAFFIC}
+    assert counts["all"] == counts["watched"] + counts["scheduled"]
+    assert counts["watched"] >= figures(stack, "fct", "watched")["slowdown"]["all"]["n"] >= 3
+    with closing(HttpClient(f"unix:{stack.web_socket}", 20)) as web:
+        metrics = web.request("GET", "/metrics", None, None).body.decode()
+    assert 'sluice_deadline_flows_total{met="false",scheme="pias",source="watched"} 1.0' in metrics
+
+
+def test_rpc__a_client_in_go(stack: Stack, rpc_server: None, tmp_path: Path) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("no Go compiler: apt-get install golang-go")
+    client = tmp_path / "client"
+    subprocess.run(["go", "build", "-o", client, HERE / "rpc_client.go"], check=True, cwd=tmp_path)
+    stack.testbed.exec("h3", [str(client), f"{server_address(stack)}:{PORT}", *ANSWERS])
+    check_answers(answers(stack, "h3"))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+import requests
 from sqlalchemy import Engine
 
 from policy.desired import Policy
@@ -230,3 +231,34 @@ def test_other_programs_connections_show_while_they_live_and_when_they_have_ende
     assert "Missed" in text
     assert page.inner_text("#watched-summary") == "0 open, 1 ended, 4 missed"
     assert figure(page, "misses") == "–", "the figures are of scheduled flows"
+
+
+def test_the_figures_of_applications_are_apart_from_scheduled_flows(page: Page, busy_server: Server) -> None:
+    """Of the programs' flows, one of four misses its deadline, and each takes 4 times as long as alone."""
+    flow = WATCHED_FLOW | {"bytes": 20_000, "size_class": "small", "fct_us": 4e3, "deadline_us": 5e3}
+    page.goto("about:blank")
+
+    def deliver() -> None:
+        batch = [
+            flow
+            | {"id": f"app/{time.time_ns()}/{i}", "started_at": time.time(), "met": i > 0, "ideal_us": 1e3}
+            for i in range(4)
+        ]
+        assert requests.post(f"{busy_server.url}/api/v1/flows", json=batch, timeout=PATIENCE_S).ok
+
+    open_dashboard(page, busy_server)
+    for choice, label in (("watched", "Applications"), ("scheduled", "Scheduled"), ("all", "All")):
+        page.select_option("#traffic", choice)
+        assert page.inner_text("#traffic option:checked") == label
+
+    def shows(misses: str) -> bool:
+        deliver()
+        return figure(page, "misses") == misses
+
+    page.select_option("#traffic", "watched")
+    wait_until(lambda: shows("25"), "a quarter missed", timeout_s=PATIENCE_S, interval_s=0.5)
+    wait_until(lambda: figure(page, "small-mean") == "4", "their FCT", timeout_s=PATIENCE_S)
+    until(page, "[...sluice.model.fct.values()].some((bin) => bin.small.mean === 4000)")
+    page.select_option("#traffic", "scheduled")
+    wait_until(lambda: figure(page, "misses") != "25", "those of the schedule", timeout_s=PATIENCE_S)
+    until(page, "![...sluice.model.fct.values()].some((bin) => bin.small.mean === 4000)")

@@ -39,6 +39,10 @@ def queries() -> list[str]:
     return [text.replace("$__rate_interval", f"{RATE_INTERVAL_S}s").replace("$port", ".*") for text in found]
 
 
+def alerts() -> list[str]:
+    return re.findall(r"^ +expr: (.*)$", (DOCKER / "prometheus/rules.yml").read_text(), re.MULTILINE)
+
+
 @pytest.fixture
 def second(network: Network, server: Server) -> Callable[[], None]:
     """Write one second of rows, records and counts of every kind."""
@@ -83,7 +87,8 @@ def test_every_name_and_label_of_the_dashboard_is_in_metrics(
 ) -> None:
     second()
     samples = exposed(server)
-    for query in queries():
+    assert len(alerts()) == 3
+    for query in (*queries(), *alerts()):
         names = set(re.findall(r"sluice_\w+", query))
         assert names, query
         assert names <= set(samples), f"{query}: {names - set(samples)} is not in /metrics"
@@ -93,10 +98,12 @@ def test_every_name_and_label_of_the_dashboard_is_in_metrics(
         assert asked <= set.union(*(samples[name] for name in names)), query
 
 
-def test_every_metric_is_on_the_dashboard(server: Server, second: Callable[[], None]) -> None:
+def test_every_metric_is_on_the_dashboard_or_raises_an_alert(
+    server: Server, second: Callable[[], None]
+) -> None:
     """All metrics except those that only name the running version."""
     second()
-    shown = set(re.findall(r"sluice_\w+", " ".join(queries())))
+    shown = set(re.findall(r"sluice_\w+", " ".join((*queries(), *alerts()))))
     families = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in exposed(server)}
     left_out = {
         family
@@ -116,6 +123,7 @@ def prometheus(tmp_path: Path, server: Server) -> Iterator[str]:
     changed = text.replace("webui:8080", f"127.0.0.1:{server.port}").replace("5s", "1s")
     assert changed.count("127.0.0.1") == changed.count("1s") == 1
     (tmp_path / "prometheus.yml").write_text(changed)
+    shutil.copy(DOCKER / "prometheus/rules.yml", tmp_path)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"

@@ -35,7 +35,7 @@ the run, and its rows stand in the order in which the flows ended."""
 
 _SUMMARY = """\
 `fct_us` (microseconds) and `slowdown` each have the groups `all`, `small`, `medium` and `large`. Every group has
-{statistics}. Only scheduled flows count; connections of other programs are apart, as totals in `watched`.
+{statistics}. Only scheduled flows count; flows of other programs are apart, in `watched`.
 Small flows have at most 100 KB, medium flows at most 10 MB; both limits scale with the workload. Unfinished flows are
 counted, never dropped: they have no FCT."""
 
@@ -62,7 +62,8 @@ _SUMMARY_KEYS: Mapping[str, str] = {
     "deadlines": "`n` flows with a deadline, `missed`, and `miss_ratio`",
     "retransmissions": "segments that scheduled flows retransmitted",
     "unfinished": "scheduled flows that did not finish",
-    "watched": "connections of other programs: `n`, `bytes`, `retransmissions`, `unfinished`, `deadlines`, `missed`",
+    "watched": "flows of other programs: `n`, `fct_us`, `slowdown`, `bytes`, `retransmissions`, `unfinished`,"
+    " `deadlines`, `missed`",
     "valid": "`ok`, and `reasons` if it is false",
 }
 

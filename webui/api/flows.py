@@ -26,7 +26,7 @@ from webui.models import (
     FlowsAccepted,
     FlowsAnswer,
 )
-from webui.queries import FlowQuery, WindowQuery
+from webui.queries import FiguresQuery, FlowQuery, WindowQuery
 from webui.request_schemas import flows_schema, request_body
 from webui.services import services
 
@@ -88,14 +88,16 @@ def list_connections() -> Response:
 
 
 @api.get("/fct", responses={200: FctAnswer})
-def fct(query: WindowQuery) -> Response:
-    """Flow completion times in microseconds, by size class and by scheme, and over time."""
+def fct(query: FiguresQuery) -> Response:
+    """Flow completion times in microseconds and slowdowns, by size class and by scheme, and over time."""
     now, bin_s = time.time(), _checked_bin_s(query)
-    since, flows = _covered(now - query.window_s)
+    since, flows = _covered(now - query.window_s, query.source)
     return jsonify(
         window_s=round(now - since, 3),
+        source=query.source,
         flows_per_s=len(flows) / (now - since),
         classes=figures.fct_by_class(flows),
+        slowdown=figures.slowdown_by_class(flows),
         schemes=figures.fct_by_scheme(flows),
         bin_s=bin_s,
         series=figures.fct_series(flows, since, now, bin_s) if bin_s else None,
@@ -103,25 +105,27 @@ def fct(query: WindowQuery) -> Response:
 
 
 @api.get("/deadlines", responses={200: DeadlinesAnswer})
-def deadlines(query: WindowQuery) -> Response:
+def deadlines(query: FiguresQuery) -> Response:
     """How many flows with a deadline missed it, in total and over time."""
     now, bin_s = time.time(), _checked_bin_s(query)
-    since, flows = _covered(now - query.window_s)
+    since, flows = _covered(now - query.window_s, query.source)
     return jsonify(
         window_s=round(now - since, 3),
+        source=query.source,
         **figures.deadline_totals(flows),
         bin_s=bin_s,
         series=figures.deadline_series(flows, since, now, bin_s) if bin_s else None,
     )
 
 
-def _covered(since: float) -> tuple[float, FlowColumns]:
-    """Return (start, flows): the flows that finished after the start, which is `since` or later.
+def _covered(since: float, source: str) -> tuple[float, FlowColumns]:
+    """Return (start, flows): the source's flows that finished after the start, which is `since` or later.
 
     It is later if more than MOST_COLUMNS flows finished after `since`.
     """
     flows = services().recent.since(since)
-    return (float(flows.at.min()) if len(flows) >= MOST_COLUMNS else since), flows
+    start = float(flows.at.min()) if len(flows) >= MOST_COLUMNS else since
+    return start, flows.of_traffic(source)
 
 
 def _checked_bin_s(query: WindowQuery) -> float | None:

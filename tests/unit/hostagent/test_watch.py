@@ -189,6 +189,7 @@ class FakeWatch:
     def __init__(self, own_port: int) -> None:
         self.ends: list[Connection] = []
         self.lives: list[Connection] = []
+        self.gaps_ns: list[int] = []
         self.open = True
 
     def ended(self) -> list[Connection]:
@@ -200,6 +201,9 @@ class FakeWatch:
 
     def losses(self) -> Losses:
         return Losses(2, 1)
+
+    def set_idle_gap(self, idle_gap_ns: int) -> None:
+        self.gaps_ns.append(idle_gap_ns)
 
     def close(self) -> None:
         self.open = False

@@ -13,6 +13,7 @@ from store.flows import OTHER_SCHEME, add_flows
 from store.totals import (
     DEADLINE_FLOWS,
     FLOW_SECONDS,
+    FLOW_SLOWDOWN,
     FLOWS,
     METRICS,
     RECORDS_KNOWN,
@@ -53,10 +54,10 @@ def test_observe__a_value_on_a_bound_is_in_the_bucket_of_that_bound(engine: Engi
     tally = Tally()
     edge = FLOW_SECONDS.buckets[3]
     seconds = [edge, edge * 1.001, 0.0, 1e9]
-    tally.observe(FLOW_SECONDS, seconds, scheme="pias", size_class="small")
+    tally.observe(FLOW_SECONDS, seconds, source="scheduled", scheme="pias", size_class="small")
     flush(engine, tally)
     (total,) = all_totals(engine)[FLOW_SECONDS.name]
-    assert total.labels == ("pias", "small")
+    assert total.labels == ("scheduled", "pias", "small")
     assert total.buckets == {
         bound_text(FLOW_SECONDS.buckets[0]): 1,
         bound_text(edge): 1,
@@ -70,7 +71,7 @@ def test_a_series_begins_with_zero(engine: Engine) -> None:
     """If a series began with its first event, Prometheus would not count that event as growth."""
     add_flows(engine, [flow("a")])
     assert [(total.labels, total.value) for total in all_totals(engine)[RETRANSMISSIONS.name]] == [
-        (("pias",), 0)
+        (("scheduled", "pias"), 0)
     ]
 
 
@@ -121,7 +122,7 @@ def test_add_flows__counts_a_record_once_however_often_it_comes(engine: Engine) 
     }
     assert values(engine, RECORDS_KNOWN) == {(): 4}
     small = {total.labels: sum(total.buckets.values()) for total in all_totals(engine)[FLOW_SECONDS.name]}
-    assert small == {("pias", "small"): 2, ("tcp", "small"): 1}
+    assert small == {("scheduled", "pias", "small"): 2, ("scheduled", "tcp", "small"): 1}
 
 
 def test_add_flows__deadlines_and_sources(engine: Engine) -> None:
@@ -132,10 +133,28 @@ def test_add_flows__deadlines_and_sources(engine: Engine) -> None:
             flow("a", **late),
             flow("b", deadline_us=1e5, met=True),
             flow("w", source="watched", ideal_us=None, **late),
+            flow("e", source="background", ideal_us=None),
         ],
     )
-    assert values(engine, DEADLINE_FLOWS) == {("pias", "false"): 1, ("pias", "true"): 1}
+    assert values(engine, DEADLINE_FLOWS) == {
+        ("scheduled", "pias", "false"): 1,
+        ("scheduled", "pias", "true"): 1,
+        ("watched", "pias", "false"): 1,
+    }
     assert values(engine, FLOWS)["watched", "pias", "finished"] == 1
+    counted = {total.labels: sum(total.buckets.values()) for total in all_totals(engine)[FLOW_SECONDS.name]}
+    assert counted == {("scheduled", "pias", "small"): 2, ("watched", "pias", "small"): 1}
+    slowdowns = {
+        total.labels: sum(total.buckets.values()) for total in all_totals(engine)[FLOW_SLOWDOWN.name]
+    }
+    assert slowdowns == {("scheduled", "pias", "small"): 2, ("watched", "pias", "small"): 0}
+
+
+def test_all_totals__counts_without_a_source_are_of_scheduled_flows(engine: Engine) -> None:
+    with engine.begin() as connection:
+        add_totals(connection, {(DEADLINE_FLOWS.name, '["pias","false"]', ""): 3})
+    add_flows(engine, [flow("a", deadline_us=1000.0, met=False)])
+    assert values(engine, DEADLINE_FLOWS) == {("scheduled", "pias", "false"): 4}
 
 
 def test_add_flows__schemes_that_nobody_knows_are_one(engine: Engine) -> None:

@@ -23,10 +23,12 @@ def columns(rows: Sequence[Row]) -> FlowColumns:
     return FlowColumns(
         at=np.array(at, dtype=float),
         fct_us=np.array(fct, dtype=float),
+        slowdown=np.array(fct, dtype=float) / 1000,
         size_class=np.array([SIZE_CLASSES.index(name) for name in size_class], dtype=np.uint8),
         scheme=np.zeros(len(at), dtype=np.int32),
         has_deadline=np.array([m is not None for m in met], dtype=bool),
         missed=np.array([m is False for m in met], dtype=bool),
+        watched=np.zeros(len(at), dtype=bool),
         schemes=("pias",),
     )
 

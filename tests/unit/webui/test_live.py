@@ -54,8 +54,7 @@ def test_events__a_snapshot_has_every_part(client: Client) -> None:
         "ports",
         "connections",
         "sanctions",
-        "fct",
-        "deadlines",
+        "traffic",
     }
 
 

@@ -60,10 +60,13 @@ def test_metrics__flows_by_class_and_scheme(client: Client) -> None:
         bound: 5.0 if bound >= 0.0015 else 0.0 for bound in (*FLOW_SECONDS.buckets, math.inf)
     }
     assert sorted(large.values()) == [0.0] * len(FLOW_SECONDS.buckets) + [1.0]
-    labels = (("scheme", "pias"), ("size_class", "small"))
+    labels = (("scheme", "pias"), ("size_class", "small"), ("source", "scheduled"))
     assert found["sluice_flow_completion_seconds_count"][labels] == 5
     assert found["sluice_flow_completion_seconds_sum"][labels] == 5 * 0.0015
-    assert found["sluice_deadline_flows_total"][("met", "false"), ("scheme", "tcp")] == 1
+    assert (
+        found["sluice_deadline_flows_total"][("met", "false"), ("scheme", "tcp"), ("source", "scheduled")]
+        == 1
+    )
     assert found["sluice_ingestion_seconds_count"] == {(): 2.0}
     assert found["sluice_ingestion_refused_total"] == {
         (("status", "400"),): 1.0,

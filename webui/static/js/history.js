@@ -29,7 +29,7 @@ export async function loadPolicies(model) {
 
 /** @param {Model} model */
 export async function loadFigures(model) {
-  const query = { window_s: model.windowS, bin_s: model.binS };
+  const query = { window_s: model.windowS, bin_s: model.binS, source: model.source };
   /** @type {[FctAnswer, DeadlinesAnswer]} */
   const [fct, misses] = await Promise.all([get("fct", query), get("deadlines", query)]);
   model.fct.clear();

@@ -3,7 +3,7 @@
 
 /** @import { Options } from "./chart.js" */
 /** @import { Handlers } from "./live.js" */
-/** @import { Snapshot } from "./types.js" */
+/** @import { Snapshot, Source } from "./types.js" */
 
 import { Chart } from "./chart.js";
 import { Control } from "./control.js";
@@ -176,7 +176,13 @@ async function reload() {
 
 function listen() {
   const period = byId("window", HTMLSelectElement);
+  const traffic = byId("traffic", HTMLSelectElement);
   document.addEventListener("visibilitychange", redraw);
+  traffic.addEventListener("change", () => {
+    model.source = /** @type {Source} */ (traffic.value);
+    if (model.snapshot) showFigures(model, model.snapshot);
+    report(reload());
+  });
   period.addEventListener("change", () => {
     model.windowS = Number(period.value);
     report(reload());

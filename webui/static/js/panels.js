@@ -19,11 +19,12 @@ const tile = (name) => inside(document, `[data-kpi="${name}"]`);
  * @param {Snapshot} snapshot
  */
 export function showFigures(model, snapshot) {
-  for (const [name, { text, unit }] of Object.entries(figures(snapshot))) {
+  const traffic = snapshot.traffic[model.source];
+  for (const [name, { text, unit }] of Object.entries(figures(traffic))) {
     inside(tile(name), ".value").textContent = text;
     inside(tile(name), ".unit").textContent = unit;
   }
-  inside(tile("misses"), "small").textContent = missesNote(snapshot);
+  inside(tile("misses"), "small").textContent = missesNote(traffic);
   if (snapshot.policy) showPolicy(model, snapshot.policy);
 }
 

@@ -196,8 +196,10 @@ export type SizeClass = "small" | "medium" | "large";
 
 export interface FctAnswer {
   window_s: number;
+  source: Source;
   flows_per_s: number;
   classes: FctByClass;
+  slowdown: FctByClass;
   schemes: Record<string, FctByClass>;
   bin_s: number | null;
   series: FctSeries | null;
@@ -227,6 +229,7 @@ export interface DistributionSeries {
 
 export interface DeadlinesAnswer extends DeadlineTotals {
   window_s: number;
+  source: Source;
   bin_s: number | null;
   series: DeadlineSeries | null;
 }
@@ -254,7 +257,21 @@ export interface Snapshot {
   ports: Record<string, PortState>;
   connections: Connections;
   sanctions: Sanction[];
-  fct: { window_s: number; flows_per_s: number; classes: FctByClass; bin_s: number; series: FctSeries };
+  traffic: Record<Source, Traffic>;
+}
+
+/** Whose flows figures count: a run's schedule, other programs, or both. */
+export type Source = "scheduled" | "watched" | "all";
+
+export interface Traffic {
+  fct: {
+    window_s: number;
+    flows_per_s: number;
+    classes: FctByClass;
+    slowdown: FctByClass;
+    bin_s: number;
+    series: FctSeries;
+  };
   deadlines: DeadlineTotals & { bin_s: number; series: DeadlineSeries };
 }
 
@@ -347,6 +364,7 @@ export interface EndedConnection {
   lasted_us: number | null;
   timeouts: number | null;
   srtt_us: number | null;
+  ack_wait_us: number | null;
   received_at: number;
 }
 

@@ -48,10 +48,11 @@ def test_picture__a_network(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
     text = drawn(document)
     assert f"policy {version}: mlfq-adaptive (pending)" in text
     assert "controller up, 6/6 switches" in text
-    assert f"small │ {document['fct']['classes']['small']['n']} " in " ".join(
+    assert f"small │ {document['traffic']['all']['fct']['classes']['small']['n']} " in " ".join(
         text.replace("│", " │ ").split()
     )
-    assert f"{document['deadlines']['missed']} of {document['deadlines']['n']} missed" in text
+    deadlines = document["traffic"]["all"]["deadlines"]
+    assert f"{deadlines['missed']} of {deadlines['n']} missed" in text
     assert "41 records in spools" in text
     assert f"silent: {document['health']['agents'][0]['name']}" in text
     rows = [line.split("│")[1].strip() for line in text.splitlines() if line.startswith("│ s")]

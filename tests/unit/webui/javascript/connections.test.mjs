@@ -45,6 +45,7 @@ const ENDED = {
   lasted_us: 2e6,
   timeouts: null,
   srtt_us: null,
+  ack_wait_us: null,
   received_at: 999,
 };
 

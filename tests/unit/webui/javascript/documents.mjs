@@ -2,7 +2,7 @@
 // Documents as the server sends them, for the tests. Each call makes a new one.
 
 /** @import { FctByClass, FctSeries, PolicyVersion, PortState } from "../../../../webui/static/js/types.js" */
-/** @import { Scheme, Snapshot, ThresholdChange, Topology } from "../../../../webui/static/js/types.js" */
+/** @import { Scheme, Snapshot, ThresholdChange, Topology, Traffic } from "../../../../webui/static/js/types.js" */
 
 export const NOW = 1_700_000_000;
 
@@ -156,6 +156,27 @@ export function fctByClass(mean) {
   return { all: one, small: one, medium: one, large: one };
 }
 
+/** @returns {Traffic} */
+export function traffic() {
+  return {
+    fct: {
+      window_s: 30,
+      flows_per_s: 60.53,
+      classes: fctByClass(12_840),
+      slowdown: fctByClass(4.2),
+      bin_s: 2,
+      series: fctSeries([], []),
+    },
+    deadlines: {
+      n: 638,
+      missed: 133,
+      miss_ratio: 0.209,
+      bin_s: 2,
+      series: { at: [], n: [], missed: [], miss_ratio: [] },
+    },
+  };
+}
+
 /**
  * @param {Partial<Snapshot>} different
  * @returns {Snapshot}
@@ -176,20 +197,7 @@ export function snapshot(different = {}) {
     ports: {},
     connections: { living: [], ended: [], lost: 0 },
     sanctions: [],
-    fct: {
-      window_s: 30,
-      flows_per_s: 60.53,
-      classes: fctByClass(12_840),
-      bin_s: 2,
-      series: fctSeries([], []),
-    },
-    deadlines: {
-      n: 638,
-      missed: 133,
-      miss_ratio: 0.209,
-      bin_s: 2,
-      series: { at: [], n: [], missed: [], miss_ratio: [] },
-    },
+    traffic: { scheduled: traffic(), watched: traffic(), all: traffic() },
     ...different,
   };
 }

@@ -3,20 +3,21 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { figures, missesNote, policyNote, policyState } from "../../../../webui/static/js/pure/figures.js";
-import { fctByClass, fctSeries, policyVersion, snapshot } from "./documents.mjs";
+import { fctByClass, policyVersion, traffic } from "./documents.mjs";
 
 process.env.TZ = "UTC";
 
 const QUIET = {
-  fct: { window_s: 30, flows_per_s: 0, classes: fctByClass(null), bin_s: 2, series: fctSeries([], []) },
-  deadlines: { ...snapshot().deadlines, n: 0, missed: 0, miss_ratio: null },
+  fct: { ...traffic().fct, flows_per_s: 0, classes: fctByClass(null), slowdown: fctByClass(null) },
+  deadlines: { ...traffic().deadlines, n: 0, missed: 0, miss_ratio: null },
 };
 
 test("figures: value and unit apart", () => {
-  assert.deepEqual(figures(snapshot()), {
+  assert.deepEqual(figures(traffic()), {
     flows: { text: "60.5", unit: "/s" },
     "small-mean": { text: "12.8", unit: "ms" },
     "small-p99": { text: "38.5", unit: "ms" },
+    slowdown: { text: "4.2", unit: "×" },
     misses: { text: "20.9", unit: "%" },
   });
 });
@@ -28,7 +29,7 @@ test("figures: a dash for what has not been measured", () => {
 });
 
 test("missesNote: how many of how many", () => {
-  assert.equal(missesNote(snapshot()), "133 of 638, last 30 s");
+  assert.equal(missesNote(traffic()), "133 of 638, last 30 s");
   assert.equal(missesNote(QUIET), "No deadline flows, last 30 s");
 });
 

@@ -5,7 +5,6 @@ import test from "node:test";
 import { Model } from "../../../../webui/static/js/pure/model.js";
 import {
   change,
-  fctByClass,
   fctSeries,
   NOW,
   policyVersion,
@@ -13,22 +12,23 @@ import {
   SCHEMES,
   snapshot,
   topology,
+  traffic,
 } from "./documents.mjs";
 
 /** @param {number[]} at */
-const withBins = (at) => ({
-  ...snapshot({ at: NOW }),
-  fct: {
-    window_s: 30,
-    flows_per_s: 1,
-    classes: fctByClass(1),
-    bin_s: 2,
-    series: fctSeries(
-      at,
-      at.map((t) => t),
-    ),
-  },
-});
+const withBins = (at) => {
+  const bins = {
+    ...traffic(),
+    fct: {
+      ...traffic().fct,
+      series: fctSeries(
+        at,
+        at.map((t) => t),
+      ),
+    },
+  };
+  return snapshot({ at: NOW, traffic: { scheduled: traffic(), watched: traffic(), all: bins } });
+};
 
 test("binS: wider for a longer window, but never finer than the snapshots' bins", () => {
   const model = new Model();
@@ -52,6 +52,13 @@ test("take: bins of snapshots overlap; the later one counts", () => {
   assert.deepEqual([...model.fct.keys()], [NOW - 4, NOW - 2, NOW]);
   assert.equal(model.fct.get(NOW)?.small.mean, NOW);
   assert.equal(model.now, NOW);
+});
+
+test("take: only the chosen flows count", () => {
+  const model = new Model();
+  model.source = "scheduled";
+  model.take(withBins([NOW]));
+  assert.equal(model.fct.size, 0);
 });
 
 test("take: with wider bins the snapshots' bins are left out", () => {

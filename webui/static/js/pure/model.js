@@ -2,7 +2,7 @@
 // What the page knows: history, which history.js fetches, and the snapshots that follow it.
 
 /** @import { DeadlineSeries, FctSeries, NetworkEvent, PolicyVersion, PortRate, PortState } from "../types.js" */
-/** @import { Scheme, SizeClass, Snapshot, ThresholdChange, Topology, TopologyPort } from "../types.js" */
+/** @import { Scheme, SizeClass, Snapshot, Source, ThresholdChange, Topology, TopologyPort } from "../types.js" */
 
 import { naturally } from "./order.js";
 
@@ -24,6 +24,8 @@ export const portId = (port) => `${port.switch}:${port.number}`;
 
 export class Model {
   windowS = 300;
+  /** Whose flows the figures count. @type {Source} */
+  source = "all";
   /** @type {Snapshot | null} */
   snapshot = null;
   /** @type {Scheme[]} */
@@ -70,8 +72,9 @@ export class Model {
   take(snapshot) {
     this.snapshot = snapshot;
     if (this.binS === LIVE_BIN_S) {
-      this.mergeFct(snapshot.fct.series);
-      this.mergeMisses(snapshot.deadlines.series);
+      const { fct, deadlines } = snapshot.traffic[this.source];
+      this.mergeFct(fct.series);
+      this.mergeMisses(deadlines.series);
     }
     for (const change of Object.values(snapshot.thresholds)) this.addThreshold(change);
     for (const [port, state] of Object.entries(snapshot.ports)) this.addRate(port, state);

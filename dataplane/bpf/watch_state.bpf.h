@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* The state of the flow watch: what it keeps in a socket, and how it fills a struct watch_connection. */
+#ifndef SLUICE_WATCH_STATE_BPF_H
+#define SLUICE_WATCH_STATE_BPF_H
+
+#include "flow.bpf.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_tracing.h>
+#include "watch.h"
+#include "../laws/tag.h"
+
+#define AF_INET 2
+#define AF_INET6 10
+#define NSEC_PER_USEC 1000
+#define SRTT_SHIFT 3 /* the kernel keeps eight times the smoothed round-trip time */
+#define RING_BYTES (1 << 20)
+
+#define MAX_UNACKED 8
+
+/* Kept in a watched socket. Counters: their values before the first byte of the flow. */
+struct watched {
+	__u64 start_ns; /* 0: the connection has ended; the program may connect the socket again */
+	__u64 first_sent_ns;
+	__u64 last_sent_ns;
+	__u64 sent_at_ns;
+	__u64 received_at_ns;
+	__u64 acked_before; /* at the end that opens the connection, its acknowledged SYN is a byte */
+	__u64 received_before;
+	__u64 received_at_write; /* bytes_received at the last write */
+	__u64 declared_ns;	 /* start of the newest declaration that a write has followed */
+	__u64 told_start_ns;
+	__u64 told_deadline_ns;
+	__u32 retransmissions_before;
+	__u32 timeouts_before;
+	__u32 flags;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct watched);
+} connections SEC(".maps");
+
+/* Flows of a socket that end with a declaration while not all of their data is acknowledged. */
+struct unacked {
+	__u32 ends[MAX_UNACKED]; /* the sequence number after each flow's last byte */
+	__u32 first;		 /* the oldest is at first % MAX_UNACKED */
+	__u32 count;
+	struct watch_connection flows[MAX_UNACKED];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct unacked);
+} unacked_flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct watch_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct watch_losses);
+} losses SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, RING_BYTES);
+} ended SEC(".maps");
+
+/* Sockets that have an entry of unacked flows in use. */
+__u32 sockets_with_unacked = 0;
+
+/* The entry of a live connection; NULL if the connection is not watched. */
+static __always_inline struct watched *watched_of(struct tcp_sock *tp)
+{
+	struct watched *w = bpf_sk_storage_get(&connections, tp, 0, 0);
+
+	return w && w->start_ns ? w : NULL;
+}
+
+static __always_inline struct watch_losses *loss_counters(void)
+{
+	__u32 key = 0;
+
+	return bpf_map_lookup_elem(&losses, &key);
+}
+
+/* Must this connection be watched? The agents' own connections, at own_port, are left out. */
+static __always_inline int must_watch(struct tcp_sock *tp, int active)
+{
+	struct inet_sock *inet = &tp->inet_conn.icsk_inet;
+	__u32 key = 0;
+	struct watch_settings *set = bpf_map_lookup_elem(&settings, &key);
+	__u16 port = bpf_ntohs(active ? inet->sk.__sk_common.skc_dport : inet->inet_sport);
+
+	return set && inet->sk.__sk_common.skc_net.net->ns.inum == set->namespace_inode &&
+	       (!set->own_port || port != set->own_port);
+}
+
+/* The field of newer kernels. libbpf takes the part of the name after ___ for a variant of tcp_sock. */
+struct tcp_sock___timeouts {
+	__u16 total_rto;
+} __attribute__((preserve_access_index));
+
+static __always_inline __u32 timeouts_of(struct tcp_sock *tp)
+{
+	struct tcp_sock___timeouts *newer = (void *)tp;
+
+	return bpf_core_field_exists(newer->total_rto) ? newer->total_rto : WATCH_UNKNOWN;
+}
+
+static __always_inline struct watched *start_watching(struct tcp_sock *tp, __u32 flags)
+{
+	struct watched *w = bpf_sk_storage_get(&connections, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct watch_losses *loss;
+
+	if (w) {
+		__builtin_memset(w, 0, sizeof(*w));
+		w->start_ns = bpf_ktime_get_ns();
+		w->acked_before = flags & WATCH_ACTIVE;
+		w->flags = flags;
+	} else if ((loss = loss_counters())) {
+		loss->connections++;
+	}
+	return w;
+}
+
+/* Watch a connection whose start was not seen. Its counters begin now. */
+static __always_inline struct watched *adopt(struct tcp_sock *tp)
+{
+	struct watched *w = start_watching(tp, WATCH_ADOPTED);
+
+	if (w) {
+		w->acked_before = tp->bytes_acked;
+		w->received_before = tp->bytes_received;
+		w->retransmissions_before = tp->total_retrans;
+		w->timeouts_before = timeouts_of(tp);
+	}
+	return w;
+}
+
+static __always_inline __u64 saturating_sub(__u64 value, __u64 part)
+{
+	return value > part ? value - part : 0;
+}
+
+/* Has this end closed its direction? Then its FIN is the last byte that must be acknowledged. */
+static __always_inline int fin_queued(int state)
+{
+	return state == BPF_TCP_FIN_WAIT1 || state == BPF_TCP_FIN_WAIT2 || state == BPF_TCP_CLOSING ||
+	       state == BPF_TCP_LAST_ACK;
+}
+
+static __always_inline struct watch_settings *current_settings(void)
+{
+	__u32 key = 0;
+
+	return bpf_map_lookup_elem(&settings, &key);
+}
+
+/* The kernel's byte counts include a FIN, in both directions. */
+static __always_inline int fin_acked(struct tcp_sock *tp, int state)
+{
+	return fin_queued(state) && tp->write_seq == tp->snd_una;
+}
+
+static __always_inline int fin_received(struct tcp_sock *tp)
+{
+	return (tp->inet_conn.icsk_inet.sk.__sk_common.skc_flags >> SOCK_DONE) & 1;
+}
+
+/* Payload that was written but is not acknowledged. */
+static __always_inline __u32 pending_bytes(struct tcp_sock *tp, int state)
+{
+	__u32 behind = tp->write_seq - tp->snd_una;
+
+	return behind && fin_queued(state) ? behind - 1 : behind;
+}
+
+/* The part of it that belongs to earlier flows. */
+static __always_inline __u32 earlier_bytes(struct tcp_sock *tp, struct watched *w)
+{
+	return saturating_sub(w->acked_before, tp->bytes_acked);
+}
+
+static __always_inline void fill_flow(struct watch_connection *c, struct tcp_sock *tp, struct watched *w)
+{
+	struct socket_flow *flow;
+	int declared;
+
+	c->told_start_ns = w->told_start_ns;
+	c->told_deadline_ns = w->told_deadline_ns;
+	if (w->first_sent_ns)
+		return;
+	/* An adopted connection: no write was seen yet. */
+	flow = bpf_sk_storage_get(&sluice_flow_1, tp, 0, 0);
+	declared = flow && flow->declared.deadline_ns;
+	c->told_start_ns = declared ? flow->declared.start_ns : 0;
+	c->told_deadline_ns = declared ? flow->declared.deadline_ns : 0;
+}
+
+static __always_inline void fill_counters(struct watch_connection *c, struct tcp_sock *tp, struct watched *w,
+					  int state)
+{
+	__u32 timeouts = timeouts_of(tp);
+
+	c->pending_bytes = pending_bytes(tp, state) - earlier_bytes(tp, w);
+	c->sent_bytes = saturating_sub(tp->bytes_acked, w->acked_before + fin_acked(tp, state));
+	c->received_bytes = saturating_sub(tp->bytes_received, w->received_before + fin_received(tp));
+	c->retransmissions = tp->total_retrans - w->retransmissions_before;
+	c->timeouts = timeouts == WATCH_UNKNOWN ? timeouts : timeouts - w->timeouts_before;
+	c->srtt_us = tp->srtt_us >> SRTT_SHIFT;
+	c->min_rtt_us = tp->rtt_min.s[0].v;
+	c->sent_at_ns = w->sent_at_ns;
+	c->last_sent_ns = w->last_sent_ns;
+	if (!c->sent_at_ns && !c->pending_bytes) {
+		c->sent_at_ns = tp->delivered_mstamp * NSEC_PER_USEC;
+		c->last_sent_ns = tp->first_tx_mstamp * NSEC_PER_USEC;
+	}
+}
+
+static __always_inline void fill_ends(struct watch_connection *c, struct inet_sock *inet)
+{
+	struct sock_common *sk = &inet->sk.__sk_common;
+
+	c->family = sk->skc_family;
+	c->local_port = bpf_ntohs(inet->inet_sport);
+	c->remote_port = bpf_ntohs(sk->skc_dport);
+	__builtin_memset(c->local, 0, sizeof(c->local));
+	__builtin_memset(c->remote, 0, sizeof(c->remote));
+	if (c->family == AF_INET) {
+		__builtin_memcpy(c->local, &sk->skc_rcv_saddr, 4);
+		__builtin_memcpy(c->remote, &sk->skc_daddr, 4);
+	} else if (c->family == AF_INET6) {
+		BPF_CORE_READ_INTO(&c->local, sk, skc_v6_rcv_saddr);
+		BPF_CORE_READ_INTO(&c->remote, sk, skc_v6_daddr);
+	}
+}
+
+static __always_inline void fill(struct watch_connection *c, struct tcp_sock *tp, struct watched *w, int state)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+
+	c->cookie = bpf_get_socket_cookie(tp);
+	c->start_ns = w->start_ns;
+	c->first_sent_ns = w->first_sent_ns;
+	c->read_ns = bpf_ktime_get_ns();
+	c->received_at_ns = w->received_at_ns ?: fin_received(tp) ? c->read_ns : 0;
+	c->error = sk->sk_err;
+	c->state = state;
+	c->flags = w->flags;
+	fill_counters(c, tp, w, state);
+	fill_flow(c, tp, w);
+	fill_ends(c, &tp->inet_conn.icsk_inet);
+	__builtin_memset(c->control, 0, sizeof(c->control));
+	bpf_probe_read_kernel_str(c->control, sizeof(c->control), tp->inet_conn.icsk_ca_ops->name);
+}
+
+static __always_inline int carried_data(struct tcp_sock *tp, struct watched *w, int state)
+{
+	return tp->bytes_acked > w->acked_before + fin_acked(tp, state) ||
+	       tp->bytes_received > w->received_before + fin_received(tp);
+}
+
+#endif
