@@ -199,8 +199,24 @@ class PortHeartbeat:
     )
 
 
-Heartbeat: TypeAlias = HostHeartbeat | PortHeartbeat
-HEARTBEATS: Mapping[str, type[Heartbeat]] = {cls.KIND: cls for cls in (HostHeartbeat, PortHeartbeat)}
+@dataclass(frozen=True)
+class SimulatorHeartbeat:
+    """The status of a simulated network. A network with this heartbeat is simulated."""
+
+    KIND: ClassVar[str] = "simulator"
+
+    pid: int = entry(_PID, "Process id of the simulator.")
+    elapsed_s: float = entry(Number(0, 1e11, "s"), "Time of the wall clock since the start.")
+    simulated_s: float = entry(Number(0, 1e11, "s"), "Simulated time since the start.")
+    dilation: float = entry(
+        Number(1, 1e9), "Seconds of the wall clock for each simulated second, lately. 1 is real time."
+    )
+
+
+Heartbeat: TypeAlias = HostHeartbeat | PortHeartbeat | SimulatorHeartbeat
+HEARTBEATS: Mapping[str, type[Heartbeat]] = {
+    cls.KIND: cls for cls in (HostHeartbeat, PortHeartbeat, SimulatorHeartbeat)
+}
 
 
 def heartbeat_from(document: object) -> Heartbeat:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Engine, Select, Table, delete, func, select
 
-from policy.agents import Heartbeat, HostHeartbeat, heartbeat_from
+from policy.agents import Heartbeat, HostHeartbeat, SimulatorHeartbeat, heartbeat_from
 from policy.entries import write
 from policy.errors import FieldError
 from store.desired import insert_for
@@ -120,6 +120,12 @@ def host_heartbeats(engine: Engine) -> dict[str, HostHeartbeat]:
     """Return the newest heartbeat of every host agent, by name."""
     beats = {row.name: row.heartbeat for row in all_agents(engine)}
     return {name: beat for name, beat in beats.items() if isinstance(beat, HostHeartbeat)}
+
+
+def simulation(engine: Engine) -> SimulatorHeartbeat | None:
+    """Return the newest heartbeat of the simulated network; None if the network is real."""
+    beats = (row.heartbeat for row in all_agents(engine) if row.kind == SimulatorHeartbeat.KIND)
+    return next((beat for beat in beats if isinstance(beat, SimulatorHeartbeat)), None)
 
 
 def recent_events(engine: Engine, since: float, limit: int = 500) -> list[Mapping[str, Any]]:
