@@ -21,7 +21,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import Engine
 
@@ -339,7 +339,7 @@ class Stack:
         self.engine.dispose()
         shutil.rmtree(self._testbed_folder() if self.external else self.meeting, ignore_errors=True)
 
-    def __enter__(self) -> Stack:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
