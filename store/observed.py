@@ -64,10 +64,16 @@ class AgentRow:
 
 def put_agent(engine: Engine, name: str, heartbeat: Heartbeat) -> None:
     """Store an agent's heartbeat in place of the previous one."""
-    values = {"name": name, "kind": heartbeat.KIND, "status": write(heartbeat), "seen_at": time.time()}
+    put_agents(engine, {name: heartbeat})
+
+
+def put_agents(engine: Engine, heartbeats: Mapping[str, Heartbeat]) -> None:
+    """Do `put_agent` for several agents, by name, in one transaction."""
     with engine.begin() as connection:
-        statement = insert_for(connection, agents).values(**values)
-        connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
+        for name, beat in heartbeats.items():
+            values = {"name": name, "kind": beat.KIND, "status": write(beat), "seen_at": time.time()}
+            statement = insert_for(connection, agents).values(**values)
+            connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
 
 
 def add_thresholds(engine: Engine, changes: Iterable[ThresholdChange]) -> None:

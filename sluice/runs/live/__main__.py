@@ -22,7 +22,7 @@ from topologies import build_topology
 
 IDLE_S = 0.01
 """Between two steps of a network that is on time."""
-LAST_ROWS_S = 4.0
+LAST_ROWS_S = 3.0
 """How long the store may take for the last rows."""
 
 

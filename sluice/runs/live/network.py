@@ -20,6 +20,7 @@ from sqlalchemy import Engine
 from controller.recorder import Recorder
 from controller.reporting import Reporter
 from controller.state import Desired
+from policy.agents import Heartbeat
 from policy.desired import Policy
 from policy.graph import Topology
 from policy.records import FlowRecord
@@ -33,7 +34,7 @@ from sluice.runs.live.controller import SimulatedController
 from sluice.runs.live.pace import Pace
 from sluice.runs.simulated_flows import Texts, flow_rows, records
 from store.flows import add_flows
-from store.observed import put_agent
+from store.observed import put_agents
 
 STEP_PS = 20 * PS_PER_MS
 """The simulation stops at least this often, so that the policy's loop runs on time."""
@@ -142,18 +143,15 @@ class LiveNetwork:
         """Write what a controller and agents write each second."""
         elapsed_s, simulated_s = at.now_s - self._began_s, self._fabric.now_ps / PS_PER_S
         beat = simulator_heartbeat(elapsed_s, simulated_s, self._pace.dilation)
-        self._recorder.record(put_agent, SIMULATOR_AGENT, beat)
+        beats: dict[str, Heartbeat] = {SIMULATOR_AGENT: beat}
         force = self._controller.in_force
-        if force is None:
-            return
-        counters = self._fabric.queue_counters()
-        self._controller.report_presence()
-        self._controller.sample_queues(counters)
-        self._recorder.record(
-            put_agent, PORT_AGENT, port_heartbeat(self._topology, counters, force, at.now_s)
-        )
-        for name, heartbeat in host_heartbeats(self._topology, self._counts, force):
-            self._recorder.record(put_agent, name, heartbeat)
+        if force is not None:
+            counters = self._fabric.queue_counters()
+            self._controller.report_presence()
+            self._controller.sample_queues(counters)
+            beats[PORT_AGENT] = port_heartbeat(self._topology, counters, force, at.now_s)
+            beats.update(host_heartbeats(self._topology, self._counts, force))
+        self._recorder.record(put_agents, beats)
 
 
 class _Schemes:
