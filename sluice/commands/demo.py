@@ -246,5 +246,12 @@ def check_free(listen: str) -> None:
 
 def _print_where(stack: Stack, listen: str) -> None:
     console.print(f"dashboard: [bold]http://{listen}/[/]")
-    console.print(f"  with the right to change the scheme: http://{listen}/#token={stack.token}")
+    try:
+        token = stack.token
+    except PermissionError as error:
+        console.print(f"  the right to change the scheme is the token in {error.filename}")
+    else:
+        console.print(
+            f"  with the right to change the scheme: http://{listen}/#token={token}", soft_wrap=True
+        )
     console.print("Ctrl-C ends the demonstration and leaves nothing behind.\n")

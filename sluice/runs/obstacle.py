@@ -33,6 +33,8 @@ def kernel_obstacle() -> str | None:
         return "this container may not make namespaces"
     if not _may_use_bpf():
         return "this container may not use BPF"
+    if os.statvfs("/proc/sys").f_flag & os.ST_RDONLY:
+        return "this container may not change kernel settings (/proc/sys)"
     return None
 
 
