@@ -92,7 +92,7 @@ class LiveFabric:
     # ── The policy ──────────────────────────────────────────────────────────────────────────────
 
     def apply(self, policy: Policy) -> None:
-        """Change the hosts, and all of each port but its queue map. Flows under way keep their congestion
+        """Change the hosts, and all of each port but its queue map. Active flows keep their congestion
         control. Raises FieldError if the scenario's settings exclude the policy."""
         check_paths(self._scenario, policy)
         self._adopt(policy)
@@ -114,7 +114,7 @@ class LiveFabric:
     def _made(self, link: Port, of_host: bool) -> tuple[_fabric.PortSettings, _fabric.Discipline]:
         """Return a port that counts whatever a controller and an agent read under any policy.
 
-        A port that once granted rates goes on, because flows of that policy may still ask.
+        A port that once granted rates continues to do so, because flows of that policy may still ask.
         """
         settings, discipline = self._make(link, of_host)
         settings.count_tags = settings.count_queues = not of_host

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports and hosts change while packets are under way: nothing is lost, and the change takes effect at once."""
+"""Ports and hosts change while packets are in flight: nothing is lost, and the change takes effect at once."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_change_transport__another_payload_is_an_error() -> None:
 
 
 def test_change_port__while_hosts_grant_rates() -> None:
-    """D3 flows go on when ports and later flows change to DCTCP, because ports that granted rates still do."""
+    """D3 flows continue when ports and later flows change to DCTCP, because ports that granted rates still do."""
     d3 = kit.transport(control=core.Control.d3, echo=core.Echo.none)
     up = Link(GBIT, more={"grants_rates": True})
     net = kit.single(3, d3, up=up, down=link(grants_rates=True))

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process of a simulated network: `python -m sluice.runs.live`. It needs a store with the policy to carry out.
 
-SIGUSR1 ends the traffic: flows under way go on. SIGTERM ends the process, which records those as unfinished.
+SIGUSR1 ends the traffic: no flow starts, active ones continue. SIGTERM ends the process, which records active flows as
+unfinished.
 """
 
 from __future__ import annotations

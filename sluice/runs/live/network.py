@@ -101,7 +101,7 @@ class LiveNetwork:
         return self._fabric.now_ps >= due_ps
 
     def finish(self, at: Instant) -> None:
-        """Record the flows under way as unfinished, and the last counters."""
+        """Record the active flows as unfinished, and the last counters."""
         self._record(self._fabric.ended(), at.epoch_s)
         self._record(self._fabric.unfinished(), at.epoch_s)
         self._report(at)

@@ -89,7 +89,7 @@ class SimulatedStack(Stack):
         return spawn(argv, log_file=self._log(NETWORK))
 
     def end_traffic(self) -> None:
-        """Start no more flows. Flows under way go on."""
+        """Start no more flows. Active ones continue."""
         self.services[NETWORK].process.send_signal(signal.SIGUSR1)
 
     def stop_agents(self) -> None:
