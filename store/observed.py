@@ -10,7 +10,13 @@ from typing import Any
 
 from sqlalchemy import Engine, Select, Table, delete, func, select
 
-from policy.agents import Heartbeat, HostHeartbeat, SimulatorHeartbeat, heartbeat_from
+from policy.agents import (
+    STORED_HEARTBEATS,
+    Heartbeat,
+    HostHeartbeat,
+    SimulatorHeartbeat,
+    heartbeat_from,
+)
 from policy.entries import write
 from policy.errors import FieldError
 from store.desired import insert_for
@@ -117,7 +123,7 @@ def all_agents(engine: Engine) -> list[AgentRow]:
 
 def _heartbeat(row: Mapping[str, Any]) -> Heartbeat | None:
     try:
-        return heartbeat_from({"kind": row["kind"], **row["status"]})
+        return heartbeat_from({"kind": row["kind"], **row["status"]}, STORED_HEARTBEATS)
     except FieldError:
         return None
 
