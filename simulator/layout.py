@@ -62,9 +62,14 @@ def _add(
     made: tuple[_fabric.PortSettings, _fabric.Discipline],
 ) -> None:
     settings, discipline = made
+    fabric.add_port(on_link(settings, link), discipline, peer, to_host)
+
+
+def on_link(settings: _fabric.PortSettings, link: Port) -> _fabric.PortSettings:
+    """Return the settings with the link's rate, unless they have one, and the link's delay."""
     settings.bps = settings.bps or link.rate_bps
     settings.delay_ps = link.delay_ns * PS_PER_NS
-    fabric.add_port(settings, discipline, peer, to_host)
+    return settings
 
 
 def _route(fabric: _fabric.Fabric, topology: Topology, layout: Layout, edge: Mapping[str, Port]) -> None:

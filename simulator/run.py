@@ -11,21 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from policy.errors import FieldError
 from policy.graph import Topology
-from policy.needs import Need
 from policy.scenario import Scenario, scheduled_batches
-from policy.units import PS_PER_MS, PS_PER_S, PS_PER_US
+from policy.units import PS_PER_MS, PS_PER_S
 from policy.workload import FlowBatch
-from simulator import _fabric
-from simulator.layout import lay_out, near_ps
+from simulator.columns import fabric_columns
 from simulator.ledger import Ledger
+from simulator.network import make_fabric
 from simulator.policy_loop import PolicyLoop
 from simulator.ports import port_maker
 from simulator.taps import Columns, SimulationProgress, Taps, no_results
-from simulator.transport import transport_settings
 
 NEVER_PS = 2**62
 SLICE_EVENTS = 1_000_000
@@ -47,26 +43,7 @@ class Simulation:
 
     def __post_init__(self) -> None:
         scenario, policy = self.scenario, self.scenario.policy
-        if scenario.background:
-            raise FieldError(
-                "background",
-                'runs on the testbed only; on the simulator use [[workload.flow]] with until = "…"',
-            )
-        if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.multipath == "per-packet":
-            raise FieldError(
-                "simulator.multipath",
-                f'must be "per-flow" with scheme {policy.scheme}, which reserves rates along one path of a flow',
-            )
-        self.fabric = _fabric.Fabric(
-            len(self.topology.hosts),
-            len(self.topology.switches),
-            transport_settings(scenario),
-            near_ps(self.topology),
-            scenario.seed,
-            scenario.simulator.multipath == "per-packet",
-        )
-        make_port = port_maker(policy, scenario.simulator)
-        layout = lay_out(self.fabric, self.topology, make_port)
+        self.fabric, layout = make_fabric(scenario, self.topology, port_maker(policy, scenario.simulator))
         self._loop = PolicyLoop(policy, self.topology, self.fabric, layout, self.taps.thresholds)
 
     def totals(self) -> dict[str, float | int]:
@@ -161,29 +138,3 @@ class _Clock:
     @property
     def next_ps(self) -> int:
         return min(self.adapt_ps, self.sample_ps, self.end_ps)
-
-
-def fabric_columns(batch: FlowBatch) -> Columns:
-    """A batch as `Fabric.add_flows` takes it: whole picoseconds, 0 for missing values."""
-    start_ps = np.rint(batch.start_s * PS_PER_S).astype(np.int64)
-    elapsed_ps = _or_zero(batch.elapsed_us * PS_PER_US)
-    deadline_ps = np.where(np.isnan(batch.deadline_us), 0, start_ps + _or_zero(batch.deadline_us * PS_PER_US))
-    numbers = np.arange(batch.first, batch.first + len(start_ps), dtype=np.uint64)
-    return {
-        "id": numbers,
-        "bytes": batch.bytes.astype(np.uint64),
-        "start_ps": start_ps,
-        "began_ps": start_ps - elapsed_ps,
-        "deadline_ps": deadline_ps,
-        "until_ps": _or_zero(batch.until_s * PS_PER_S),
-        "source": batch.src.astype(np.uint16),
-        "sink": batch.dst.astype(np.uint16),
-        "size_known": batch.size_known.astype(np.uint8),
-        "on_quench": batch.quench.astype(np.uint8),
-        "importance_milli": _or_zero(batch.importance * 1000).astype(np.uint32),
-        "importance_share_milli": _or_zero(batch.importance_share * 1000).astype(np.uint32),
-    }
-
-
-def _or_zero(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    return np.rint(np.nan_to_num(values)).astype(np.int64)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from policy.desired import Policy
 from policy.framing import FRAME_BYTES, MSS_BYTES
 from policy.scenario import Scenario
 from policy.schemes import Marking, Scheme
@@ -13,9 +14,9 @@ NO_WINDOW_BOUND = 10_000
 """Packets: more than any path and buffer here hold."""
 
 
-def transport_settings(scenario: Scenario) -> _fabric.TransportSettings:
-    """The settings, which are the same for every flow of the run."""
-    scheme, transport, simulator = scenario.policy.definition, scenario.transport, scenario.simulator
+def transport_settings(scenario: Scenario, policy: Policy) -> _fabric.TransportSettings:
+    """The settings of flows that start under this policy."""
+    scheme, transport, simulator = policy.definition, scenario.transport, scenario.simulator
     settings = _fabric.TransportSettings()
     settings.control = _fabric.Control[scheme.control.name]
     settings.echo = _echo(scheme)
@@ -31,7 +32,7 @@ def transport_settings(scenario: Scenario) -> _fabric.TransportSettings:
     settings.ack_delay_ps = simulator.ack_delay_ns * PS_PER_NS
     settings.handshake = transport.connections == "new"
     settings.tags_deadlines = scheme.tags_deadlines
-    settings.urgent_after_bytes = scenario.policy.urgent_after or 0
+    settings.urgent_after_bytes = policy.urgent_after or 0
     settings.tags_sizes = scheme.tags_sizes
     settings.forgets_late = simulator.late == "plain"
     return settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any
@@ -310,6 +310,21 @@ def all_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> list[F
     """Return every record after that sequence number, in the order of reception."""
     query = select(*_COLUMNS).where(flows.c.source == source, flows.c.sequence > after)
     return _flow_records(engine, query.order_by(flows.c.sequence))
+
+
+def flow_pages(
+    engine: Engine, source: str = SCHEDULED, after: int = 0, page: int = 20_000
+) -> Iterator[list[FlowRecord]]:
+    """Yield what `all_flows` returns, in parts that fit in memory."""
+    chosen = select(flows.c.sequence, *_COLUMNS).where(flows.c.source == source)
+    while True:
+        query = chosen.where(flows.c.sequence > after).order_by(flows.c.sequence).limit(page)
+        with engine.connect() as connection:
+            rows = connection.execute(query).all()
+        if not rows:
+            return
+        after = rows[-1][0]
+        yield [FlowRecord(*row[1:]) for row in rows]
 
 
 def count_flows(engine: Engine, source: str = SCHEDULED, after: int = 0) -> int:

@@ -10,7 +10,13 @@ from typing import Any
 
 from sqlalchemy import Engine, Select, Table, delete, func, select
 
-from policy.agents import Heartbeat, HostHeartbeat, heartbeat_from
+from policy.agents import (
+    STORED_HEARTBEATS,
+    Heartbeat,
+    HostHeartbeat,
+    SimulatorHeartbeat,
+    heartbeat_from,
+)
 from policy.entries import write
 from policy.errors import FieldError
 from store.desired import insert_for
@@ -70,10 +76,16 @@ def find_agent(engine: Engine, name: str) -> Heartbeat | None:
 
 def put_agent(engine: Engine, name: str, heartbeat: Heartbeat) -> None:
     """Store an agent's heartbeat in place of the previous one."""
-    values = {"name": name, "kind": heartbeat.KIND, "status": write(heartbeat), "seen_at": time.time()}
+    put_agents(engine, {name: heartbeat})
+
+
+def put_agents(engine: Engine, heartbeats: Mapping[str, Heartbeat]) -> None:
+    """Do `put_agent` for several agents, by name, in one transaction."""
     with engine.begin() as connection:
-        statement = insert_for(connection, agents).values(**values)
-        connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
+        for name, beat in heartbeats.items():
+            values = {"name": name, "kind": beat.KIND, "status": write(beat), "seen_at": time.time()}
+            statement = insert_for(connection, agents).values(**values)
+            connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
 
 
 def add_thresholds(engine: Engine, changes: Iterable[ThresholdChange]) -> None:
@@ -117,7 +129,7 @@ def all_agents(engine: Engine) -> list[AgentRow]:
 
 def _heartbeat(row: Mapping[str, Any]) -> Heartbeat | None:
     try:
-        return heartbeat_from({"kind": row["kind"], **row["status"]})
+        return heartbeat_from({"kind": row["kind"], **row["status"]}, STORED_HEARTBEATS)
     except FieldError:
         return None
 
@@ -136,6 +148,12 @@ def largest_tag_burst(engine: Engine) -> int | None:
     burst = agents.c.status["tag_burst_bytes"].as_integer()
     with engine.connect() as connection:
         return connection.execute(select(func.max(burst)).where(agents.c.kind == HostHeartbeat.KIND)).scalar()
+
+
+def simulation(engine: Engine) -> SimulatorHeartbeat | None:
+    """Return the newest heartbeat of the simulated network; None if the network is real."""
+    beats = (row.heartbeat for row in all_agents(engine) if row.kind == SimulatorHeartbeat.KIND)
+    return next((beat for beat in beats if isinstance(beat, SimulatorHeartbeat)), None)
 
 
 def recent_events(engine: Engine, since: float, limit: int = 500) -> list[Mapping[str, Any]]:

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 from sqlalchemy import Engine
 
-from policy.agents import Heartbeat, HostHeartbeat
+from policy.agents import Heartbeat, HostHeartbeat, SimulatorHeartbeat
 from policy.desired import Policy
 from policy.entries import Entry, write
-from policy.fabrics import TESTBED, refusal
+from policy.fabrics import SIMULATOR, TESTBED, refusal
 from policy.fields import scheme_fields
 from policy.graph import Topology
 from policy.records import TRAFFIC
@@ -29,6 +29,7 @@ from store.observed import (
     latest_thresholds,
     newest_port_samples,
     port_history,
+    simulation,
 )
 from store.sanctions import all_sanctions
 from webui import __version__, figures
@@ -42,7 +43,13 @@ CONTROLLER_LATE_S = 5.0
 RATE_WINDOW_S = 10.0
 
 
-def scheme_document(scheme: Scheme) -> dict[str, Any]:
+def fabric_of(engine: Engine) -> str:
+    """Return what the network is: "testbed" or "simulator"."""
+    return TESTBED if simulation(engine) is None else SIMULATOR
+
+
+def scheme_document(scheme: Scheme, fabric: str) -> dict[str, Any]:
+    """Describe a scheme, and whether the fabric can carry it out."""
     return {
         "name": scheme.name,
         "title": scheme.title,
@@ -57,7 +64,7 @@ def scheme_document(scheme: Scheme) -> dict[str, Any]:
         "tags_deadlines": scheme.tags_deadlines,
         "tags_sizes": scheme.tags_sizes,
         "colour": scheme.colour,
-        "refused": refusal(Policy.from_document({"scheme": scheme.name}), TESTBED),
+        "refused": refusal(Policy.from_document({"scheme": scheme.name}), fabric),
         "fields": [field_document(field) for field in scheme_fields(scheme)],
     }
 
@@ -139,16 +146,26 @@ def ports_now(engine: Engine, now: float, topology: Topology | None) -> dict[str
 def health_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
     """Return which components work. `status` is "ok" if every known switch and agent is up."""
     controller = controller_document(engine, now, topology)
-    agents = [agent_document(row, now) for row in all_agents(engine)]
+    rows = all_agents(engine)
+    agents = [agent_document(row, now) for row in rows]
     everyone = controller["alive"] and controller["connected"] >= max(controller["expected"], 1)
     return {
         "status": "ok" if everyone and all(agent["alive"] for agent in agents) else "degraded",
         "at": now,
         "store": {"reachable": True, "kind": engine.dialect.name},
         "versions": {"sluice": __version__, "policy": current_version(engine)},
+        **_fabric_document(rows),
         "controller": controller,
         "agents": agents,
     }
+
+
+def _fabric_document(rows: Iterable[AgentRow]) -> dict[str, Any]:
+    """Say whether the network is simulated, and then how much slower than real time."""
+    beats = [row.heartbeat for row in rows if isinstance(row.heartbeat, SimulatorHeartbeat)]
+    if not beats:
+        return {"fabric": TESTBED, "dilation": None}
+    return {"fabric": SIMULATOR, "dilation": beats[0].dilation}
 
 
 def controller_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ the controller, which serves no requests itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flask import Blueprint, Response
 from prometheus_client import CollectorRegistry, generate_latest
@@ -22,7 +22,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 from sqlalchemy import Engine
 
-from policy.agents import HostHeartbeat
+from policy.agents import HostHeartbeat, PortHeartbeat, QueueCounters, SimulatorHeartbeat
 from store.desired import current_policy, current_topology
 from store.observed import AgentRow, all_agents, latest_thresholds, newest_port_samples
 from store.sanctions import Sanction, all_sanctions
@@ -164,16 +164,30 @@ def _agent_families(agents: Iterable[AgentRow], now: float) -> Iterator[Family]:
         "Packets that the port program has dropped (buffer full)",
         labels=labels,
     )
+    dilation = GaugeMetricFamily(
+        "sluice_simulator_dilation",
+        "Seconds of the wall clock for each simulated second; absent if the network is real",
+        labels=[],
+    )
     for agent in agents:
         up.add_metric([agent.name, agent.kind], now - agent.seen_at < AGENT_LATE_S)
-        if isinstance(agent.heartbeat, HostHeartbeat):
-            spool.add_metric([agent.name], agent.heartbeat.spool_depth)
-            continue
-        for port, queues in agent.heartbeat.ports.items():
-            for queue, counters in enumerate(queues):
-                marked.add_metric([port, str(queue)], counters.marked)
-                dropped.add_metric([port, str(queue)], counters.dropped)
-    yield from (up, spool, marked, dropped)
+        match agent.heartbeat:
+            case HostHeartbeat(spool_depth=depth):
+                spool.add_metric([agent.name], depth)
+            case PortHeartbeat(ports=ports):
+                _add_queues(ports, marked, dropped)
+            case SimulatorHeartbeat(dilation=factor):
+                dilation.add_metric([], factor)
+    yield from (up, spool, marked, dropped, dilation)
+
+
+def _add_queues(
+    ports: Mapping[str, Sequence[QueueCounters]], marked: CounterMetricFamily, dropped: CounterMetricFamily
+) -> None:
+    for port, queues in ports.items():
+        for queue, counters in enumerate(queues):
+            marked.add_metric([port, str(queue)], counters.marked)
+            dropped.add_metric([port, str(queue)], counters.dropped)
 
 
 def _sanction_family(sanctions: Iterable[Sanction]) -> Family:

@@ -165,6 +165,10 @@ class HealthAnswer(BaseModel):
     at: float
     store: StoreModel
     versions: VersionsModel
+    fabric: Literal["testbed", "simulator"] = Field(description="whether the network is real or simulated")
+    dilation: float | None = Field(
+        description="seconds of the wall clock for each simulated second; null if the network is real"
+    )
     controller: ControllerModel
     agents: list[AgentModel]
 

@@ -4,49 +4,56 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from rich.console import Group
-from rich.live import Live
-from rich.text import Text
-
+from policy.desired import Policy
 from policy.errors import FieldError, SluiceError
+from policy.fabrics import SIMULATOR, TESTBED, missing
 from policy.graph import Topology
-from policy.metrics import summarise
-from policy.records import WATCHED
-from policy.scenario import Scenario, scheduled_flows
-from policy.schedule import ScheduledFlow
-from policy.units import format_bytes
+from policy.records import SCHEDULED, WATCHED
+from policy.scenario import Scenario
+from simulator import build
 from sluice.commands.arguments import SCENARIO_HELP, add_store, at_least_one, command_parser
-from sluice.runs.bundle import machine_meta, write_bundle
-from sluice.runs.fabrics import need_root
+from sluice.runs.bundle import BundleWriter, machine_meta
+from sluice.runs.demo_traffic import simulated_traffic, testbed_traffic
+from sluice.runs.fabrics import FABRICS
 from sluice.runs.files import scenario_from_file
+from sluice.runs.live.stack import SimulatedStack
+from sluice.runs.obstacle import obstacle
 from sluice.runs.process_input import WebSettings
 from sluice.runs.stack import Stack
 from sluice.runs.validity import RunWatch
-from sluice.terminal import console, print_summary, summary_table
-from store import desired, flows, observed
+from sluice.terminal import console, print_summary
+from store.flows import flow_pages
 from topologies import build_topology
 from webui.options import add_retention, retention
 
-ROUND_S = 3600.0
-"""An endless demonstration draws its schedule for one hour at a time."""
-REFRESH_S = 1.0
-WINDOW_S = 30.0
-DRAIN_S = 3.0
+AUTO = "auto"
+SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}
+"""The default scenario of each fabric."""
 
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("demo")
     made.add_argument(
-        "--scenario", type=Path, default=Path("demo"), help=f"{SCENARIO_HELP} (default: %(default)s)"
+        "scenario",
+        type=Path,
+        nargs="?",
+        help=f"{SCENARIO_HELP} (default: demo; on the simulator demo-simulator)",
+    )
+    made.add_argument(
+        "--on",
+        choices=(AUTO, *FABRICS),
+        default=AUTO,
+        help="testbed: real switches and real TCP; simulator: a simulated network, without root; "
+        "auto: the testbed if this machine can run it (default: %(default)s)",
     )
     made.add_argument(
         "--duration",
@@ -77,66 +84,150 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@dataclass(frozen=True)
+class Demo:
+    """A demonstration that can start."""
+
+    scenario: Scenario
+    document: Mapping[str, Any]
+    on: str
+    """TESTBED or SIMULATOR."""
+    out: Path
+    listen: str
+    duration_s: float | None
+    external: Path | None = None
+    store: str | None = None
+    web: WebSettings | None = None
+
+
 def execute(arguments: argparse.Namespace) -> int:
-    scenario, document = scenario_from_file(arguments.scenario)
-    need_root()
     if arguments.services and (arguments.store or arguments.event_log):
         raise SluiceError("--services has a store and a web process of its own: omit --store and --event-log")
+    scenario, document, on = chosen(arguments.on, arguments.scenario)
     return run_demo(
-        scenario,
-        document,
-        arguments.out,
-        listen=arguments.listen,
-        duration_s=arguments.duration,
-        external=arguments.services,
-        store=arguments.store,
-        web=WebSettings(arguments.workers, retention(arguments), arguments.event_log),
+        Demo(
+            scenario,
+            document,
+            on,
+            arguments.out,
+            listen=arguments.listen,
+            duration_s=arguments.duration,
+            external=arguments.services,
+            store=arguments.store,
+            web=WebSettings(arguments.workers, retention(arguments), arguments.event_log),
+        )
     )
 
 
-def run_demo(
-    scenario: Scenario,
-    document: Mapping[str, Any],
-    out: Path,
-    *,
-    listen: str,
-    duration_s: float | None,
-    external: Path | None = None,
-    store: str | None = None,
-    web: WebSettings | None = None,
-) -> int:
+def chosen(on: str, path: Path | None) -> tuple[Scenario, dict[str, Any], str]:
+    """Return the scenario, its document and the fabric. `on` may be AUTO: then one line says why it is the simulator.
+
+    Raises SluiceError if the testbed is demanded and cannot run here.
+    """
+    found = obstacle() if on != SIMULATOR else None
+    if on == TESTBED and found:
+        raise SluiceError(
+            f"the testbed cannot run here: {found}. `sluice doctor` names each remedy; "
+            f"--on {SIMULATOR} needs none"
+        )
+    if on == AUTO and not found and path is not None:
+        found = _lacking(scenario_from_file(path)[0].policy)
+    if on == AUTO:
+        on = SIMULATOR if found else TESTBED
+        if found:
+            console.print(f"simulated network, because: {found}", highlight=False, soft_wrap=True)
+    return *scenario_from_file(path or Path(SCENARIOS[on])), on
+
+
+def _lacking(policy: Policy) -> str | None:
+    """Return what the policy needs and the testbed does not have; None if it has all of it."""
+    needs = missing(policy, TESTBED)
+    return f"{policy.scheme} needs {' and '.join(needs)}" if needs else None
+
+
+def run_demo(demo: Demo) -> int:
     """Run for `duration_s` or until Ctrl-C, and print the summary. The exit code is 0 either way."""
-    topology = build_topology(scenario)
-    if external is None:
-        check_free(listen)
+    topology = build_topology(demo.scenario)
+    if demo.external is None:
+        check_free(demo.listen)
+    if demo.on == SIMULATOR:
+        _prepare_simulator(demo.scenario)
+    kind = "simulated " if demo.on == SIMULATOR else ""
     console.print(
-        f"[bold]Sluice[/] starts {len(topology.switches)} switches and {len(topology.hosts)} hosts …"
+        f"[bold]Sluice[/] starts {len(topology.switches)} {kind}switches and {len(topology.hosts)} {kind}hosts …"
     )
-    run_folder = out / f"run-{int(time.time())}"
-    with Stack.start(
-        scenario, topology, run_folder, listen=listen, external=external, store=store, web=web
-    ) as stack:
-        _print_where(stack, listen)
-        watch = RunWatch.of(stack.testbed)
+    with _started(demo, topology) as stack:
+        _print_where(stack, demo.listen)
+        watch = None if isinstance(stack, SimulatedStack) else RunWatch.of(stack.testbed)
         try:
-            with watch:
-                _rounds(stack, scenario, topology, duration_s)
+            with watch or nullcontext():
+                _traffic(demo, stack, topology)
         except KeyboardInterrupt:
             console.print("stopping …")
         stack.stop_agents()
-        summary = write_bundle(
-            out,
-            scenario=document,
-            meta={**machine_meta(scenario.seed), "cpu": watch.summary()},
-            flows=stack.records(),
-            thresholds=stack.thresholds(),
-            samples=stack.samples(),
-            validity_reasons=watch.reasons(),
+        summary = _write_bundle(demo, stack, watch)
+    print_summary(summary, title="the whole demonstration")
+    console.print(f"bundle: {demo.out}")
+    return 0
+
+
+def _prepare_simulator(scenario: Scenario) -> None:
+    """Compile the simulator if that is due. Raises FieldError if it cannot run the scenario."""
+    if not build.is_fresh():
+        console.print("compiling the simulator, which takes about a minute …")
+        build.build()
+    from simulator.network import check_scenario
+
+    check_scenario(scenario)
+
+
+def _started(demo: Demo, topology: Topology) -> Stack:
+    folder = demo.out / f"run-{int(time.time())}"
+    if demo.on == TESTBED:
+        return Stack.start(
+            demo.scenario,
+            topology,
+            folder,
+            listen=demo.listen,
+            external=demo.external,
+            store=demo.store,
+            web=demo.web,
+        )
+    return SimulatedStack.of_document(
+        demo.scenario,
+        demo.document,
+        topology,
+        folder,
+        listen=demo.listen,
+        external=demo.external,
+        store=demo.store,
+        web=demo.web,
+    )
+
+
+def _traffic(demo: Demo, stack: Stack, topology: Topology) -> None:
+    if isinstance(stack, SimulatedStack):
+        simulated_traffic(stack, demo.duration_s)
+    else:
+        testbed_traffic(stack, demo.scenario, topology, demo.duration_s)
+
+
+def _write_bundle(demo: Demo, stack: Stack, watch: RunWatch | None) -> dict[str, Any]:
+    """Write the bundle of the whole demonstration, and return the summary."""
+    meta = machine_meta(demo.scenario.seed)
+    if isinstance(stack, SimulatedStack):
+        beat = stack.heartbeat()
+        meta |= {"on": SIMULATOR, "simulated_s": beat.simulated_s, "elapsed_s": beat.elapsed_s}
+    with BundleWriter(demo.out, scenario=demo.document) as bundle:
+        for records in flow_pages(stack.engine, SCHEDULED, stack.began_after):
+            bundle.add_records(records)
+        bundle.add_thresholds(map(vars, stack.thresholds()))
+        bundle.add_queues(map(vars, stack.samples()))
+        return bundle.finish(
+            meta=meta | ({"cpu": watch.summary()} if watch else {}),
+            validity_reasons=watch.reasons() if watch else [],
             watched=stack.records(WATCHED),
         )
-    print_summary(summary, title="the whole demonstration")
-    console.print(f"bundle: {out}")
-    return 0
 
 
 def check_free(listen: str) -> None:
@@ -155,61 +246,12 @@ def check_free(listen: str) -> None:
 
 def _print_where(stack: Stack, listen: str) -> None:
     console.print(f"dashboard: [bold]http://{listen}/[/]")
-    console.print(f"  with the right to change the scheme: http://{listen}/#token={stack.token}")
+    try:
+        token = stack.token
+    except PermissionError as error:
+        console.print(f"  the right to change the scheme is the token in {error.filename}")
+    else:
+        console.print(
+            f"  with the right to change the scheme: http://{listen}/#token={token}", soft_wrap=True
+        )
     console.print("Ctrl-C ends the demonstration and leaves nothing behind.\n")
-
-
-def _rounds(stack: Stack, scenario: Scenario, topology: Topology, duration_s: float | None) -> None:
-    rng = np.random.default_rng(scenario.seed)
-    remaining_s = math.inf if duration_s is None else duration_s
-    number = 0
-    while remaining_s > 0:
-        round_s = min(ROUND_S, remaining_s)
-        run_id = f"{scenario.name}-{int(time.time())}-{number}"
-        part = scheduled_flows(scenario, topology, rng, run_id, until_s=round_s)
-        _watch_round(stack, part, round_s, number)
-        stack.stop_agents()
-        remaining_s -= round_s
-        number += 1
-
-
-def _watch_round(stack: Stack, part: Sequence[ScheduledFlow], round_s: float, number: int) -> None:
-    start_at = stack.start_agents(part)
-    end = start_at + round_s + DRAIN_S
-    with Live(console=console, refresh_per_second=2, transient=True) as live:
-        next_print = time.time() + 10 * REFRESH_S
-        while time.time() < end:
-            stack.check()
-            live.update(_live_view(stack, end - time.time()))
-            if not console.is_terminal and time.time() > next_print:
-                console.print(_progress_line(stack, end - time.time()))
-                next_print = time.time() + 10 * REFRESH_S
-            time.sleep(REFRESH_S / 2)
-
-
-def _progress_line(stack: Stack, left_s: float) -> str:
-    return f"{max(left_s, 0):.0f} s left, {stack.recorded()} flows recorded"
-
-
-def _live_view(stack: Stack, left_s: float) -> Group:
-    recent = flows.recent_flows(stack.engine, time.time() - WINDOW_S, limit=20_000)
-    policy = desired.current_policy(stack.engine)
-    assert policy is not None
-    state = "applied" if policy.applied_at else "pending"
-    head = f"policy {policy.version}: {policy.policy.scheme} ({state}); {_progress_line(stack, left_s)}"
-    return Group(
-        Text(head, style="bold"),
-        summary_table(summarise(recent), f"the last {WINDOW_S:.0f} seconds"),
-        Text(_thresholds_line(stack)),
-    )
-
-
-def _thresholds_line(stack: Stack) -> str:
-    latest = observed.latest_thresholds(stack.engine)
-    if not latest:
-        return "no thresholds yet"
-    shown = [
-        f"{port} {' / '.join(format_bytes(t) for t in change.thresholds_bytes)}"
-        for port, change in list(latest.items())[:6]
-    ]
-    return "thresholds: " + ",  ".join(shown)

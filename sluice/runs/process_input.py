@@ -46,6 +46,11 @@ def controller_argv(store_url: str, socket: Path) -> list[str]:
     return [*_service("controller"), "--store", store_url, "--listen", f"unix:{socket}"]
 
 
+def network_argv(store_url: str, scenario: Path) -> list[str]:
+    """Return the command line of a simulated network. `scenario` is the document as JSON."""
+    return [sys.executable, "-m", "sluice.runs.live", "--store", store_url, "--scenario", str(scenario)]
+
+
 def agent_argv(
     host: Host, scenario: Scenario, folder: Path, web_socket: Path, schedule: Path, start_file: Path
 ) -> list[str]:

@@ -9,24 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from policy.columns import size_classes
 from policy.fabrics import SIMULATOR
-from policy.graph import Topology
-from policy.records import BACKGROUND, FINISHED, SCHEDULED, SIZE_CLASSES, UNFINISHED
 from policy.scenario import Scenario
-from policy.units import PS_PER_US
 from policy.workload import Workload
 from simulator import build as extension
-from simulator.taps import OUTCOMES, PHASES, SimulationProgress, Taps, ThresholdsMoved
-from sluice.runs.bundle import FLOWS_SCHEMA, BundleWriter, machine_meta
+from simulator.taps import PHASES, SimulationProgress, Taps, ThresholdsMoved
+from sluice.runs.bundle import BundleWriter, machine_meta
 from sluice.runs.progress import Progress, Report, flow_count
+from sluice.runs.simulated_flows import flow_rows
 from topologies import build_topology
 
 UNIT_Q20 = 1 << 20
 UNIT_Q16 = 1 << 16
-REASONS = {"killed": "quenched", "unfinished": "unfinished at the end of the grace period"}
 
 
 def run_on_simulator(
@@ -48,7 +43,16 @@ def run_on_simulator(
         def add_flows(columns: Mapping[str, Any]) -> None:
             nonlocal timeouts
             timeouts += int(columns["timeouts"].sum())
-            bundle.add_flows(_flow_rows(columns, scenario, topology, run_id))
+            count, policy = len(columns["number"]), scenario.policy
+            rows = flow_rows(
+                columns,
+                topology,
+                run_id,
+                size_scale=_scale(scenario),
+                schemes=np.full(count, policy.scheme),
+                controls=np.full(count, policy.definition.congestion_control),
+            )
+            bundle.add_flows(rows)
 
         taps = Taps(
             flows=add_flows,
@@ -77,44 +81,6 @@ def _in_flows(progress: SimulationProgress, total: int) -> Progress:
 def _scale(scenario: Scenario) -> float:
     """Return the scale of the size classes."""
     return scenario.workload.scale if isinstance(scenario.workload, Workload) else 1.0
-
-
-def _flow_rows(columns: Mapping[str, Any], scenario: Scenario, topology: Topology, run_id: str) -> pa.Table:
-    """Return the flows that have ended as rows of flows.parquet, from the fabric's columns and the schedule."""
-    finished = columns["outcome"] == OUTCOMES.index("finished")
-    endless = ~np.isnan(columns["until_s"])
-    fct_us = np.where(finished, columns["fct_ps"] / PS_PER_US, np.nan)
-    fct_us = np.where(endless, columns["fct_ps"] / PS_PER_US, fct_us)
-    ideal_us = np.where(endless, np.nan, columns["ideal_us"])
-    deadline_us = np.where(endless, np.nan, columns["deadline_us"])
-    size_bytes = np.where(endless, columns["delivered_bytes"], columns["bytes"])
-    hosts = np.asarray([host.name for host in topology.hosts])
-    return pa.table(
-        {
-            "id": [f"{run_id}/{number}" for number in columns["number"]],
-            "src": hosts[columns["src"]],
-            "dst": hosts[columns["dst"]],
-            "bytes": size_bytes,
-            "size_class": np.asarray(SIZE_CLASSES)[size_classes(size_bytes, _scale(scenario))],
-            "started_at": columns["start_s"],
-            "fct_us": pa.array(fct_us, from_pandas=True),
-            "ideal_us": pa.array(ideal_us, from_pandas=True),
-            "deadline_us": pa.array(deadline_us, from_pandas=True),
-            "met": pa.array(fct_us <= deadline_us, mask=np.isnan(deadline_us)),
-            "retransmissions": columns["retransmissions"].astype(np.int64),
-            "congestion_control": _constant(scenario.policy.definition.congestion_control, len(finished)),
-            "scheme": _constant(scenario.policy.scheme, len(finished)),
-            "status": np.where(finished | endless, FINISHED, UNFINISHED),
-            "reason": np.asarray([REASONS.get(name, "") for name in OUTCOMES])[columns["outcome"]],
-            "source": np.where(endless, BACKGROUND, SCHEDULED),
-            "slowdown": pa.array(fct_us / ideal_us, from_pandas=True),
-        },
-        schema=FLOWS_SCHEMA,
-    )
-
-
-def _constant(text: str, count: int) -> pa.Array:
-    return pa.array([text] * count)
 
 
 def _threshold_row(moved: ThresholdsMoved) -> dict[str, Any]:

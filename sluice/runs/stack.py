@@ -21,7 +21,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import Engine
 
@@ -142,19 +142,26 @@ class Stack:
 
     def _start(self) -> None:
         settings = self._testbed_settings()
-        self.began_after = flow_store.last_sequence(self.engine)
-        observed.forget_processes(self.engine)
-        desired.put_topology(self.engine, self.topology)
-        version = desired.put_policy(self.engine, self.scenario.policy, "scenario")
+        version = self._write_desired()
         if not self.external:
-            (self.meeting / "token").touch(mode=0o600)
-            (self.meeting / "token").write_text(secrets.token_urlsafe(24))
-            self.services.start("web", self._spawn_web)
+            self._start_web()
             self.start_controller()
         self._kernel.extend(kernel_parts())
         self.bed = Testbed.start(self.topology, self._testbed_folder(), **settings)
         wait_until(self._web_answers, "the web process answers", timeout_s=READY_TIMEOUT_S)
         self.wait_applied(version)
+
+    def _write_desired(self) -> int:
+        """Write the network and the scenario's policy to the store. Return the policy's version."""
+        self.began_after = flow_store.last_sequence(self.engine)
+        observed.forget_processes(self.engine)
+        desired.put_topology(self.engine, self.topology)
+        return desired.put_policy(self.engine, self.scenario.policy, "scenario")
+
+    def _start_web(self) -> None:
+        (self.meeting / "token").touch(mode=0o600)
+        (self.meeting / "token").write_text(secrets.token_urlsafe(24))
+        self.services.start("web", self._spawn_web)
 
     def _testbed_folder(self) -> Path:
         return self.meeting / "testbed"
@@ -332,7 +339,7 @@ class Stack:
         self.engine.dispose()
         shutil.rmtree(self._testbed_folder() if self.external else self.meeting, ignore_errors=True)
 
-    def __enter__(self) -> Stack:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -235,10 +235,7 @@ def test_mcp_takes_the_needed_rate_and_leaves_the_rest(bell: Dumbbell) -> None:
     two.close()
     print(f"done after {took_s:.3f} s of {deadline_s}, the other flow had {others_bps / 1e6:.1f} Mb/s")
     assert 0.8 * deadline_s < took_s < deadline_s + 0.05
-    # The deadline needs 20 of 100 Mb/s, and headers take 5. A pause of the machine costs all flows, and the timed flow
-    # catches up after it. A fair share would leave the other flow half of what arrives, 47 Mb/s.
-    assert others_bps > 0.72 * (others_bps + 8 * size_bytes / took_s)
-    assert others_bps > 0.6 * RATE_BPS
+    assert others_bps > 0.68 * RATE_BPS, "the deadline needs 20 of 100 Mb/s, and headers take 5"
 
 
 class Transfer:

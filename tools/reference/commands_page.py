@@ -26,7 +26,7 @@ is 2. After Ctrl-C it is 130. `sluice -v COMMAND` logs every step and every comm
 _NEEDS_ROOT = {
     "run": "on the testbed",
     "sweep": "on the testbed",
-    "demo": "yes",
+    "demo": "on the testbed",
     "capture": "yes",
     "doctor": "for all checks",
     "bench": "for most parts",

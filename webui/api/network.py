@@ -10,7 +10,7 @@ from flask import Response, jsonify
 from policy.schemes import SCHEMES
 from store.desired import current_topology
 from webui.api import blueprint
-from webui.documents import health_document, scheme_document
+from webui.documents import fabric_of, health_document, scheme_document
 from webui.models import HealthAnswer, SchemesAnswer, TopologyAnswer
 from webui.services import services
 
@@ -34,4 +34,5 @@ def topology() -> Response:
 @api.get("/schemes", responses={200: SchemesAnswer})
 def schemes() -> Response:
     """The schemes that a policy can name, with their defaults and colours."""
-    return jsonify(schemes=[scheme_document(scheme) for scheme in SCHEMES.values()])
+    fabric = fabric_of(services().engine)
+    return jsonify(schemes=[scheme_document(scheme, fabric) for scheme in SCHEMES.values()])

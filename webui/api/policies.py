@@ -10,13 +10,13 @@ from flask import Response, jsonify, make_response
 from sqlalchemy import Engine
 
 from policy.desired import Policy
-from policy.fabrics import TESTBED, check_fabric
+from policy.fabrics import check_fabric
 from store.desired import PolicyVersion, current_version, policy_history, policy_version, put_policy
 from store.observed import add_event
 from webui.api import blueprint
 from webui.auth import require_token
 from webui.bodies import read_json
-from webui.documents import policy_document
+from webui.documents import fabric_of, policy_document
 from webui.models import Error, PolicyAnswer, PolicyVersionModel
 from webui.queries import HistoryQuery, PutPolicyQuery
 from webui.request_schemas import policy_schema, request_body
@@ -57,8 +57,8 @@ def change_policy(query: PutPolicyQuery) -> Response:
     """
     require_token(services().token)
     policy = Policy.from_document(read_json())
-    check_fabric(policy, TESTBED)
     engine = services().engine
+    check_fabric(policy, fabric_of(engine))
     version = put_policy(engine, policy, author="api")
     add_event(engine, "policy-requested", version=version, scheme=policy.scheme)
     reached = wait_applied(engine, version, query.wait_s, services().stopping)

@@ -29,7 +29,8 @@ def run_on_ours(
 
     The function imports the simulator, because `simulator.build` may compile it first.
     """
-    from simulator.run import Simulation, fabric_columns
+    from simulator.columns import fabric_columns
+    from simulator.run import Simulation
 
     simulation = Simulation(scenario, topology, Taps(flows=lambda columns: None))
     fabric = simulation.fabric

@@ -13,7 +13,7 @@ namespace sluice
 
 Fabric::Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport, Time near,
 	       std::uint64_t seed, bool spray_packets)
-    : world_(near, seed), transport_(with_timeout_policy(transport)), hosts_(hosts), switches_(switches),
+    : world_(near, seed), transports_{with_timeout_policy(transport)}, hosts_(hosts), switches_(switches),
       routing_(switches, hosts, spray_packets)
 {
 	start_.kind = EventKind::FlowStart;
@@ -28,6 +28,23 @@ std::uint32_t Fabric::add_port(const PortSettings &settings, const Discipline &d
 	ports_.push_back(std::make_unique<Port>(kind_of(settings), peer, peer_is_host,
 						make_queueing(discipline, settings.bps), queue_maps_.shared({})));
 	return static_cast<std::uint32_t>(ports_.size() - 1);
+}
+
+void Fabric::change_port(std::uint32_t number, const PortSettings &settings, const Discipline &discipline)
+{
+	Port &changed = port(number);
+
+	if (settings.of_link() != changed.settings().of_link())
+		throw std::invalid_argument(
+			"change_port: bps, delay_ps, burst_bytes and mark_by must be those of add_port");
+	changed.adopt(kind_of(settings), make_queueing(discipline, settings.bps));
+}
+
+void Fabric::change_transport(const TransportSettings &transport)
+{
+	if (transport.segment.payload_bytes != transports_.front().segment.payload_bytes)
+		throw std::invalid_argument("change_transport: payload_bytes must stay as it is");
+	transports_.push_back(with_timeout_policy(transport));
 }
 
 const PortKind &Fabric::kind_of(const PortSettings &settings)
@@ -196,7 +213,7 @@ void Fabric::start_flows()
 		FlowSpec spec = waiting_.front();
 
 		waiting_.pop_front();
-		flows_.push_back(std::make_unique<Flow>(world_, transport_, spec, *ports_.at(spec.source),
+		flows_.push_back(std::make_unique<Flow>(world_, transports_.back(), spec, *ports_.at(spec.source),
 							*ports_.at(spec.sink)));
 		Flow &flow = *flows_.back();
 		flow.place = flows_.size() - 1;
@@ -223,7 +240,7 @@ void Fabric::finish(Flow &flow, Outcome outcome)
 FlowResult Fabric::result_of(const Flow &flow, Outcome outcome) const
 {
 	std::uint64_t delivered =
-		static_cast<std::uint64_t>(flow.receiver.next_expected()) * transport_.segment.payload_bytes;
+		static_cast<std::uint64_t>(flow.receiver.next_expected()) * transports_.front().segment.payload_bytes;
 
 	return {
 		.id = flow.spec.id,

@@ -59,6 +59,13 @@ class Fabric
 		port(number).set_queue_of(queue_maps_.shared(queue_of));
 	}
 
+	// Changes what a port does, from now on. Its link stays: rate, delay, burst, and the
+	// backlog that marks go by.
+	void change_port(std::uint32_t number, const PortSettings &settings, const Discipline &discipline);
+
+	// Gives flows that start from now on these settings. Others keep theirs.
+	void change_transport(const TransportSettings &transport);
+
 	// Adds a group of equal-cost ports of a switch and returns its number.
 	std::uint16_t add_group(const std::vector<std::uint32_t> &ports);
 
@@ -132,7 +139,7 @@ class Fabric
 	FlowResult result_of(const Flow &flow, Outcome outcome) const;
 
 	World world_;
-	TransportSettings transport_;
+	std::deque<TransportSettings> transports_; // the last one is in force; flows refer to earlier ones
 	std::uint16_t hosts_;
 	std::uint16_t switches_;
 	std::vector<std::unique_ptr<PortKind>> kinds_;

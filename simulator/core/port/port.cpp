@@ -11,18 +11,40 @@ namespace sluice
 Port::Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::unique_ptr<Queueing> queueing,
 	   SharedQueueMap queue_of)
     : Event{.kind = EventKind::Arrival}, peer_(peer), peer_is_host_(peer_is_host), busy_until_(-kind.burst),
-      kind_(kind), queueing_(std::move(queueing)), queue_of_(std::move(queue_of))
+      kind_(&kind), queueing_(std::move(queueing)), queue_of_(std::move(queue_of))
 {
-	if (kind.settings.count_tags)
+	make_counters();
+}
+
+void Port::adopt(const PortKind &kind, std::unique_ptr<Queueing> queueing)
+{
+	const Time now = kind.world.now();
+
+	catch_up(now);
+	while (!queueing_->empty())
+		queueing->push(queueing_->pop(now), now);
+	queueing_ = std::move(queueing);
+	kind_ = &kind;
+	make_counters();
+}
+
+// Counters and grants that exist already stay as they are.
+void Port::make_counters()
+{
+	const PortSettings &settings = kind_->settings;
+
+	if (settings.count_tags && !counters_)
 		counters_ = std::make_unique<TagCounters>();
-	if (kind.settings.grants_rates)
+	if (settings.count_queues && !queue_counters_)
+		queue_counters_ = std::make_unique<QueueCounters>();
+	if (settings.grants_rates && !allocator_)
 		allocator_ = std::make_unique<RateAllocator>();
 }
 
 void Port::accept(Packet *packet)
 {
-	const PortSettings &settings = kind_.settings;
-	const Time now = kind_.world.now();
+	const PortSettings &settings = kind_->settings;
+	const Time now = kind_->world.now();
 
 	catch_up(now);
 	packet->queue = (*queue_of_)[packet->tag];
@@ -41,7 +63,7 @@ void Port::accept(Packet *packet)
 	queueing_->push(packet, now);
 	if (busy_until_ <= now)
 		send_next(now);
-	else if (kind_.burst && link_.empty())
+	else if (kind_->burst && link_.empty())
 		await_tokens();
 }
 
@@ -58,8 +80,10 @@ void Port::send_next(Time now)
 	take_off(*packet);
 	statistics_.packets++;
 	statistics_.bytes += packet->frame_bytes;
-	busy_until_ = std::max(busy_until_, now - kind_.burst) + kind_.rate.time_of(packet->frame_bytes);
-	Time arrives_at = (kind_.burst ? now : busy_until_) + kind_.settings.delay;
+	if (kind_->settings.count_queues)
+		count_sent(*packet);
+	busy_until_ = std::max(busy_until_, now - kind_->burst) + kind_->rate.time_of(packet->frame_bytes);
+	Time arrives_at = (kind_->burst ? now : busy_until_) + kind_->settings.delay;
 
 	if (link_.empty() && !awaits_tokens_)
 		await(arrives_at);
@@ -70,14 +94,14 @@ void Port::send_next(Time now)
 void Port::take_off(const Packet &packet)
 {
 	backlog_bytes_ -= packet.frame_bytes;
-	if (kind_.settings.mark_by != MarkBy::Port)
+	if (kind_->settings.mark_by != MarkBy::Port)
 		queue_bytes_[packet.queue] -= packet.frame_bytes;
 }
 
 void Port::await(Time when)
 {
 	at = when;
-	kind_.world.calendar.add(this);
+	kind_->world.calendar.add(this);
 }
 
 // Packets wait for tokens, and no arrival will make the port look.
@@ -89,12 +113,12 @@ void Port::await_tokens()
 
 Packet *Port::on_arrival()
 {
-	if (kind_.burst)
+	if (kind_->burst)
 		return on_emulated_arrival();
 	Packet *packet = link_.pop();
 
 	if (link_.empty()) {
-		catch_up(kind_.world.now());
+		catch_up(kind_->world.now());
 		return packet;
 	}
 	await(link_.first().arrives_at);
@@ -103,7 +127,7 @@ Packet *Port::on_arrival()
 
 Packet *Port::on_emulated_arrival()
 {
-	const Time now = kind_.world.now();
+	const Time now = kind_->world.now();
 	bool has_come = !link_.empty() && link_.first().arrives_at <= now;
 	Packet *packet = has_come ? link_.pop() : nullptr;
 
@@ -122,11 +146,11 @@ bool Port::make_room(Packet *arriving, Time now)
 {
 	if (arriving->kind == PacketKind::RateRequest || arriving->kind == PacketKind::RateGrant)
 		return true; // a lost request would leave wrong counters at the ports that granted it
-	if (arriving->frame_bytes > kind_.settings.buffer_bytes) { // it can never fit
+	if (arriving->frame_bytes > kind_->settings.buffer_bytes) { // it can never fit
 		drop(arriving);
 		return false;
 	}
-	while (waiting_bytes(now) + arriving->frame_bytes > kind_.settings.buffer_bytes) {
+	while (waiting_bytes(now) + arriving->frame_bytes > kind_->settings.buffer_bytes) {
 		Packet *victim = queueing_->displaced(arriving);
 
 		if (victim != arriving)
@@ -141,41 +165,43 @@ bool Port::make_room(Packet *arriving, Time now)
 void Port::drop(Packet *packet)
 {
 	statistics_.dropped++;
-	kind_.world.totals.dropped++;
+	if (kind_->settings.count_queues)
+		(*queue_counters_)[packet->queue].dropped++;
+	kind_->world.totals.dropped++;
 	if (!--packet->flow->packets_under_way && packet->flow->reported)
-		kind_.world.orphaned_flows.push_back(packet->flow);
-	kind_.world.packets.put_back(packet);
+		kind_->world.orphaned_flows.push_back(packet->flow);
+	kind_->world.packets.put_back(packet);
 }
 
 // Marks go by the real backlog that the packet finds, or by the phantom queue of a port that has
 // one.
 bool Port::marks(const Packet &packet, Time now)
 {
-	if (kind_.settings.marking.phantom_rate_bps)
-		return sl_vq_arrive(&virtual_queue_, &kind_.settings.marking, packet.frame_bytes,
+	if (kind_->settings.marking.phantom_rate_bps)
+		return sl_vq_arrive(&virtual_queue_, &kind_->settings.marking, packet.frame_bytes,
 				    static_cast<sl_u64>(now / NANOSECOND), 0) == SL_VQ_MARK;
-	if (!kind_.settings.marking.mark_bytes || !packet.ect)
+	if (!kind_->settings.marking.mark_bytes || !packet.ect)
 		return false;
 	std::uint64_t found = marking_backlog(packet.queue, now);
-	bool ramp = kind_.settings.marking.mark_max_bytes > kind_.settings.marking.mark_bytes;
+	bool ramp = kind_->settings.marking.mark_max_bytes > kind_->settings.marking.mark_bytes;
 
-	return sl_vq_marks_backlog(&kind_.settings.marking,
+	return sl_vq_marks_backlog(&kind_->settings.marking,
 				   std::min<sl_u64>(found, SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE,
-				   ramp ? kind_.world.random.next32() : 0);
+				   ramp ? kind_->world.random.next32() : 0);
 }
 
 // The backlog that marks and buffer go by: all that waits, and what an emulated link has sent on
 // credit.
 std::uint64_t Port::waiting_bytes(Time now) const
 {
-	Time ahead = kind_.burst ? busy_until_ + kind_.burst - now : 0;
+	Time ahead = kind_->burst ? busy_until_ + kind_->burst - now : 0;
 
-	return backlog_bytes_ + (ahead > 0 ? static_cast<std::uint64_t>(ahead / kind_.rate.time_of(1)) : 0);
+	return backlog_bytes_ + (ahead > 0 ? static_cast<std::uint64_t>(ahead / kind_->rate.time_of(1)) : 0);
 }
 
 std::uint64_t Port::marking_backlog(std::uint8_t queue, Time now) const
 {
-	switch (kind_.settings.mark_by) {
+	switch (kind_->settings.mark_by) {
 	case MarkBy::Queue:
 		return queue_bytes_[queue];
 	case MarkBy::Ahead:
@@ -191,11 +217,21 @@ void Port::mark(Packet *packet)
 		return;
 	packet->ce = true;
 	statistics_.marked++;
+	if (kind_->settings.count_queues)
+		(*queue_counters_)[packet->queue].marked++;
+}
+
+void Port::count_sent(const Packet &packet)
+{
+	QueueCount &count = (*queue_counters_)[packet.queue];
+
+	count.packets++;
+	count.bytes += packet.frame_bytes;
 }
 
 void Port::grant_rate(const Packet &packet)
 {
-	allocator_->on_request(*packet.flow->rate_request, static_cast<double>(kind_.settings.bps),
+	allocator_->on_request(*packet.flow->rate_request, static_cast<double>(kind_->settings.bps),
 			       8.0 * static_cast<double>(backlog_bytes_));
 }
 

@@ -46,7 +46,7 @@ class alignas(64) Port : public Event
 	// Sends every packet whose turn has come by now.
 	void catch_up()
 	{
-		catch_up(kind_.world.now());
+		catch_up(kind_->world.now());
 	}
 
 	// The packet that reaches the end of the link now. On an emulated link nullptr, if the
@@ -74,6 +74,15 @@ class alignas(64) Port : public Event
 		queue_of_ = std::move(queue_of);
 	}
 
+	// Works by these settings from now on. Packets that wait stay, in the queue that they have, in
+	// the order in which the port would have sent them. `kind` has the link of the one before.
+	void adopt(const PortKind &kind, std::unique_ptr<Queueing> queueing);
+
+	const PortSettings &settings() const
+	{
+		return kind_->settings;
+	}
+
 	std::uint64_t backlog_bytes() const
 	{
 		return backlog_bytes_;
@@ -89,9 +98,14 @@ class alignas(64) Port : public Event
 		return counters_.get();
 	}
 
+	const QueueCounters *queue_counters() const
+	{
+		return queue_counters_.get();
+	}
+
 	std::uint64_t bps() const
 	{
-		return kind_.settings.bps;
+		return kind_->settings.bps;
 	}
 
 	template <class Visit> void visit_waiting(Visit &&visit) const
@@ -111,7 +125,9 @@ class alignas(64) Port : public Event
 	bool marks(const Packet &packet, Time now);
 	std::uint64_t marking_backlog(std::uint8_t queue, Time now) const;
 	void drop(Packet *packet);
+	void make_counters();
 	void count(const Packet &packet);
+	void count_sent(const Packet &packet);
 	void grant_rate(const Packet &packet);
 	void send_next(Time now);
 	void take_off(const Packet &packet);
@@ -128,13 +144,14 @@ class alignas(64) Port : public Event
 	Link link_;
 	Time busy_until_;		  // emulated link: the time up to which its tokens are used
 	std::uint64_t backlog_bytes_ = 0; // without the packets on the link
-	const PortKind &kind_;
+	const PortKind *kind_;
 
 	std::unique_ptr<Queueing> queueing_;
 	SharedQueueMap queue_of_;
 	PortStatistics statistics_;
 
 	std::unique_ptr<TagCounters> counters_;
+	std::unique_ptr<QueueCounters> queue_counters_;
 	std::unique_ptr<RateAllocator> allocator_;
 	sl_vq_state virtual_queue_ = {};
 	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {}; // unless marks go by the port

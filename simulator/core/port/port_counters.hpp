@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "laws/tags.gen.h"
+#include "port/queueing.hpp"
 
 namespace sluice
 {
@@ -19,6 +20,16 @@ struct alignas(32) TagCount {
 };
 
 using TagCounters = std::array<TagCount, SL_TAG_COUNT>;
+
+// Counters of one queue: what a port agent reports.
+struct QueueCount {
+	std::uint64_t packets = 0; // sent
+	std::uint64_t bytes = 0;   // sent
+	std::uint64_t marked = 0;
+	std::uint64_t dropped = 0;
+};
+
+using QueueCounters = std::array<QueueCount, MAX_QUEUES>;
 
 struct PortStatistics {
 	std::uint64_t packets = 0;    // sent

@@ -24,13 +24,20 @@ struct PortSettings {
 	sl_vq_settings marking = {};
 	MarkBy mark_by = MarkBy::Port;
 	bool count_tags = false;
+	bool count_queues = false;
 	bool grants_rates = false; // answers D3's rate requests
 
 	auto all() const
 	{
 		return std::tie(bps, delay, burst_bytes, buffer_bytes, marking.mark_bytes, marking.mark_max_bytes,
 				marking.phantom_rate_bps, marking.phantom_mark_bytes, mark_by, count_tags,
-				grants_rates);
+				count_queues, grants_rates);
+	}
+
+	// What belongs to the link itself, and what packets that wait are counted by.
+	auto of_link() const
+	{
+		return std::tie(bps, delay, burst_bytes, mark_by);
 	}
 
 	bool operator==(const PortSettings &other) const

@@ -96,6 +96,22 @@ nb::ndarray<nb::numpy, std::uint64_t> tag_counters(Fabric &fabric)
 	return array(all, {fabric.ports(), SL_TAG_COUNT, 3});
 }
 
+// Cumulative counters, shape (ports, queues, 4): packets and bytes sent, packets marked and dropped.
+// Zeros for a port that does not count.
+nb::ndarray<nb::numpy, std::uint64_t> queue_counters(Fabric &fabric)
+{
+	std::vector<std::uint64_t> all;
+
+	for (std::uint32_t i = 0; i < fabric.ports(); i++) {
+		static const QueueCounters none;
+		const QueueCounters *counters = fabric.port(i).queue_counters();
+
+		for (const QueueCount &queue : counters ? *counters : none)
+			all.insert(all.end(), {queue.packets, queue.bytes, queue.marked, queue.dropped});
+	}
+	return array(all, {fabric.ports(), MAX_QUEUES, 4});
+}
+
 // For each port: packets and bytes sent, packets marked and dropped, the largest backlog, the
 // backlog now.
 nb::ndarray<nb::numpy, std::uint64_t> port_statistics(Fabric &fabric)
@@ -198,7 +214,10 @@ void bind_fabric(nb::module_ &m)
 		.def("unfinished", [](const Fabric &f) { return as_columns(f.unfinished()); })
 		.def("set_queue_of", &set_queue_of, "port"_a, "queue_of"_a)
 		.def("tag_counters", &tag_counters)
+		.def("queue_counters", &queue_counters)
 		.def("port_statistics", &port_statistics)
+		.def("change_port", &Fabric::change_port, "port"_a, "settings"_a, "discipline"_a)
+		.def("change_transport", &Fabric::change_transport, "transport"_a)
 		.def("senders", &senders)
 		.def("windows", &windows)
 		.def_prop_ro("now_ps", [](const Fabric &f) { return f.world().now(); })

@@ -69,6 +69,7 @@ void bind_port(nb::module_ &m)
 				.def_rw("buffer_bytes", &P::buffer_bytes)
 				.def_rw("mark_by", &P::mark_by)
 				.def_rw("count_tags", &P::count_tags)
+				.def_rw("count_queues", &P::count_queues)
 				.def_rw("grants_rates", &P::grants_rates);
 
 	bind_field<&P::marking, &sl_vq_settings::mark_bytes>(settings, "mark_bytes");

@@ -16,6 +16,7 @@ from store.flows import (
     find_flows,
     flow_columns,
     flow_columns_after,
+    flow_pages,
     last_sequence,
     recent_flows,
 )
@@ -33,6 +34,17 @@ def test_add_flows__at_least_once_delivery_is_kept_exactly_once(engine: Engine) 
     assert count_flows(engine) == 3
     assert [f.id for f in all_flows(engine)] == ["a", "b", "c"]
     assert [f.id for f in recent_flows(engine, limit=2)] == ["c", "b"]
+
+
+def test_flow_pages__together_are_all_flows_after_a_record(engine: Engine) -> None:
+    add_flows(engine, [flow(f"f{i}") for i in range(10)])
+    add_flows(engine, [flow("w", source="watched", src_port=1, ideal_us=None)])
+    after = last_sequence(engine)
+    assert list(flow_pages(engine, after=after)) == []
+    add_flows(engine, [flow(f"g{i}") for i in range(5)])
+    pages = list(flow_pages(engine, after=after, page=2))
+    assert [len(page) for page in pages] == [2, 2, 1]
+    assert [record for page in pages for record in page] == all_flows(engine, after=after)
 
 
 def test_add_flows__many_at_once(engine: Engine) -> None:

@@ -8,8 +8,10 @@ from flask import Flask
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine
 
+from policy.agents import SimulatorHeartbeat
 from policy.desired import Policy
 from store.desired import put_policy
+from store.observed import put_agent
 from store.totals import FLOW_SECONDS, METRICS, RULES_CHANGED, Tally, flush
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Client
@@ -97,6 +99,12 @@ def test_metrics__the_network(client: Client, engine: Engine) -> None:
     assert (("agent", "h3"), ("kind", "host")) not in found["sluice_agent_up"]
     assert found["sluice_spool_records"][(("agent", "h1"),)] == 12
     assert found["sluice_queue_marked_packets_total"] == {(("port", "s1:1"), ("queue", "0")): 3.0}
+
+
+def test_metrics__the_dilation_of_a_simulated_network(client: Client, engine: Engine) -> None:
+    assert "sluice_simulator_dilation" not in scrape(client)
+    put_agent(engine, "simulator", SimulatorHeartbeat(7, elapsed_s=5.0, simulated_s=2.0, dilation=2.5))
+    assert scrape(client)["sluice_simulator_dilation"] == {(): 2.5}
 
 
 def test_metrics__what_other_processes_have_counted(client: Client, engine: Engine) -> None:

@@ -11,7 +11,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import Engine, text
 
-from policy.agents import MAX_HEARTBEAT_BYTES, Heartbeat
+from policy.agents import MAX_HEARTBEAT_BYTES, Heartbeat, SimulatorHeartbeat, heartbeat_document
 from policy.desired import Policy
 from policy.entries import write
 from policy.foreign import ForeignDscp
@@ -26,6 +26,7 @@ from store.observed import (
     newest_events,
     put_agent,
     put_switch,
+    simulation,
 )
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Client
@@ -103,6 +104,48 @@ def test_schemes__say_which_this_network_cannot_carry_out(client: Client) -> Non
     refused = {row["name"]: row["refused"] for row in answer if row["refused"]}
     assert refused.keys() == {"d3", "pfabric"}
     assert "--on simulator" in refused["d3"]
+
+
+def simulate(engine: Engine, dilation: float = 2.5) -> None:
+    """Make the network a simulated one."""
+    put_agent(engine, "simulator", SimulatorHeartbeat(7, elapsed_s=5.0, simulated_s=2.0, dilation=dilation))
+
+
+def test_health__a_real_network_is_a_testbed(client: Client, engine: Engine) -> None:
+    everyone(engine)
+    health = client.get("/api/v1/health").json
+    assert (health["fabric"], health["dilation"]) == ("testbed", None)
+
+
+def test_health__a_simulated_network_says_so(client: Client, engine: Engine) -> None:
+    everyone(engine)
+    simulate(engine)
+    health = client.get("/api/v1/health").json
+    assert (health["status"], health["fabric"], health["dilation"]) == ("ok", "simulator", 2.5)
+    assert [agent["kind"] for agent in health["agents"]] == ["host", "simulator"]
+
+
+def test_schemes__a_simulated_network_carries_out_all_of_them(client: Client, engine: Engine) -> None:
+    simulate(engine)
+    assert not [row for row in client.get("/api/v1/schemes").json["schemes"] if row["refused"]]
+
+
+def test_policy__a_simulated_network_takes_what_a_testbed_lacks(
+    client: Client, engine: Engine, bearer: dict[str, str]
+) -> None:
+    def status() -> int:
+        return client.put("/api/v1/policy?wait_s=0", json={"scheme": "pfabric"}, headers=bearer).status_code
+
+    assert status() == 422
+    simulate(engine)
+    assert status() == 202
+
+
+def test_heartbeat__no_agent_can_declare_the_network_simulated(client: Client, engine: Engine) -> None:
+    body = heartbeat_document(SimulatorHeartbeat(7, elapsed_s=5.0, simulated_s=2.0, dilation=1.0))
+    answer = client.post("/api/v1/agents/simulator", json=body)
+    assert (answer.status_code, answer.json["error"]["field"]) == (422, "kind")
+    assert simulation(engine) is None
 
 
 def test_thresholds__now_and_since(client: Client, engine: Engine) -> None:

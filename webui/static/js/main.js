@@ -10,7 +10,7 @@ import { Control } from "./control.js";
 import { byId } from "./dom.js";
 import { loadFigures, loadHistory, loadNetwork, loadPolicies, loadRates } from "./history.js";
 import { startLive } from "./live.js";
-import { showComponents, showEvents, showFigures, showLiveState } from "./panels.js";
+import { showComponents, showEvents, showFabric, showFigures, showLiveState } from "./panels.js";
 import * as format from "./pure/format.js";
 import { LIVE_BIN_S, Model } from "./pure/model.js";
 import { fctView, missesView, queuesView, thresholdsView } from "./pure/views.js";
@@ -150,6 +150,7 @@ const handlers = {
     model.take(snapshot);
     fillPorts();
     showFigures(model, snapshot);
+    showFabric(snapshot.health);
     showComponents(snapshot.health);
     showWatched(snapshot);
     showSanctions(snapshot);

@@ -7,6 +7,7 @@
 
 import { byId, element, inside } from "./dom.js";
 import { eventDetail, eventTitle } from "./pure/events.js";
+import { fabricNote } from "./pure/fabric.js";
 import { figures, missesNote, policyNote } from "./pure/figures.js";
 import { age, clock } from "./pure/format.js";
 import { naturally } from "./pure/order.js";
@@ -55,6 +56,15 @@ export function showComponents({ status, store, controller, agents }) {
   summary.textContent = status === "ok" ? "All up" : "Degraded";
   summary.dataset.state = status === "ok" ? "applied" : "pending";
   summary.title = `Store: ${store.kind}`;
+}
+
+/** @param {Health} health */
+export function showFabric(health) {
+  const shown = byId("fabric", HTMLElement);
+  const { text, title } = fabricNote(health);
+  shown.hidden = !text;
+  shown.textContent = text;
+  shown.title = title;
 }
 
 /** @param {Health["controller"]} controller */

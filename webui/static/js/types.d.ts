@@ -280,6 +280,9 @@ export interface Health {
   at: number;
   store: { reachable: boolean; kind: string };
   versions: { sluice: string; policy: number };
+  fabric: "testbed" | "simulator";
+  /** Seconds of the wall clock for each simulated second; null if the network is real. */
+  dilation: number | null;
   controller: Controller;
   agents: Agent[];
 }
@@ -304,6 +307,7 @@ export interface SwitchState {
 export type Agent = { name: string; alive: boolean; age_s: number } & (
   | { kind: "host"; status: HostStatus }
   | { kind: "port"; status: Record<string, unknown> }
+  | { kind: "simulator"; status: Record<string, unknown> }
 );
 
 /** The heartbeat of a host's agent. The dashboard reads nothing else of it. */

@@ -189,6 +189,8 @@ export function snapshot(different = {}) {
       at: NOW,
       store: { reachable: true, kind: "sqlite" },
       versions: { sluice: "0.1.0", policy: 1 },
+      fabric: "testbed",
+      dilation: null,
       controller: { alive: true, age_s: 0.3, connected: 0, expected: 0, switches: [] },
       agents: [],
     },

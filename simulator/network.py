@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the fabric of a scenario: hosts, switches, links and routes, before any flow."""
+
+from __future__ import annotations
+
+from policy.desired import Policy
+from policy.errors import FieldError
+from policy.graph import Topology
+from policy.needs import Need
+from policy.scenario import Scenario
+from simulator import _fabric
+from simulator.layout import Layout, MakePort, lay_out, near_ps
+from simulator.transport import transport_settings
+
+
+def make_fabric(scenario: Scenario, topology: Topology, make_port: MakePort) -> tuple[_fabric.Fabric, Layout]:
+    """Return the fabric and its layout. Raises FieldError as `check_scenario` does."""
+    check_scenario(scenario)
+    fabric = _fabric.Fabric(
+        len(topology.hosts),
+        len(topology.switches),
+        transport_settings(scenario, scenario.policy),
+        near_ps(topology),
+        scenario.seed,
+        scenario.simulator.multipath == "per-packet",
+    )
+    return fabric, lay_out(fabric, topology, make_port)
+
+
+def check_scenario(scenario: Scenario) -> None:
+    """Raise FieldError if the simulator lacks what the scenario asks for."""
+    if scenario.background:
+        raise FieldError(
+            "background",
+            'runs on the testbed only; on the simulator use [[workload.flow]] with until = "…"',
+        )
+    check_paths(scenario, scenario.policy)
+
+
+def check_paths(scenario: Scenario, policy: Policy) -> None:
+    """Raise FieldError if the policy reserves rates along one path, and flows take several."""
+    if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.multipath == "per-packet":
+        raise FieldError(
+            "simulator.multipath",
+            f'must be "per-flow" with scheme {policy.scheme}, which reserves rates along one path of a flow',
+        )

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process of a simulated network: `python -m sluice.runs.live`. It needs a store with the policy to carry out.
+
+SIGUSR1 ends the traffic: no flow starts, active ones continue. SIGTERM ends the process, which records active flows as
+unfinished.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import signal
+import sys
+import time
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import Any
+
+from controller.recorder import Recorder
+from sluice.runs.files import scenario_with
+from topologies import build_topology
+
+IDLE_S = 0.01
+"""Between two steps of a network that is on time."""
+LAST_ROWS_S = 3.0
+"""How long the store may take for the last rows."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run until SIGTERM. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="sluice.runs.live", description=__doc__)
+    parser.add_argument("--store", required=True, metavar="URL")
+    parser.add_argument("--scenario", required=True, type=Path, metavar="FILE", help="the document as JSON")
+    arguments = parser.parse_args(argv)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stdout
+    )
+    received: set[int] = set()
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, lambda number, frame: received.add(number))
+    run(arguments.store, json.loads(arguments.scenario.read_text()), received)
+    return 0
+
+
+def run(store_url: str, document: Mapping[str, Any], received: Set[int]) -> None:
+    """Run the network until `received`, to which signal handlers add, has SIGTERM."""
+    from simulator import build
+
+    build.build()
+    from sluice.runs.live.network import Instant, LiveNetwork
+
+    def now() -> Instant:
+        return Instant(time.monotonic(), time.time())
+
+    scenario, _ = scenario_with(document)
+    run_id = f"{scenario.name}-{int(time.time())}"
+    recorder = Recorder(store_url, lambda desired: network.want(desired))
+    network = LiveNetwork(scenario, build_topology(scenario), run_id, recorder, now())
+    recorder.lead()
+    recorder.start()
+    while signal.SIGTERM not in received:
+        if signal.SIGUSR1 in received:
+            network.end_traffic()
+        if network.step(now()):
+            time.sleep(IDLE_S)
+    network.finish(now())
+    recorder.stop(LAST_ROWS_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller's part of a simulated network: `controller.state` decides, and the fabric carries it out at once.
+
+The states take the time of the simulation, because the traffic that they adapt to passes in it. Rows carry the
+time of the wall clock, as those of a real controller.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+import numpy as np
+
+from controller.counts import PortCounts, QueueCounts
+from controller.operations import Change, Operation, PollCarried, PollCompleted, ReadRules
+from controller.reporting import Reporter
+from controller.rules import SwitchRules
+from controller.state import Desired, SwitchState
+from policy import tags
+from policy.desired import Policy
+from policy.errors import FieldError
+from policy.queue_map import queue_map
+from policy.units import PS_PER_NS
+from simulator.live import Counters, LiveFabric
+
+log = logging.getLogger(__name__)
+
+
+class InForce(NamedTuple):
+    """The policy that ports and hosts carry out."""
+
+    version: int
+    policy: Policy
+
+
+_PACKETS_SENT, _BYTES_SENT = 0, 1
+"""Columns of `LiveFabric.queue_counters`."""
+_ALL_TAGS, _ATTAINED_TAGS = slice(None), slice(tags.ATTAINED_FIRST, tags.ATTAINED_LAST + 1)
+_CARRIED, _COMPLETED = (_ALL_TAGS, slice(0, 2)), (_ATTAINED_TAGS, slice(2, 3))
+"""Parts of `LiveFabric.tag_counters` that a controller reads: packets and bytes, and completed flows."""
+
+
+class SimulatedController:
+    """Keeps every simulated switch at the desired policy."""
+
+    def __init__(self, fabric: LiveFabric, reporter: Reporter) -> None:
+        self._fabric, self._reporter = fabric, reporter
+        self._desired: Desired | None = None
+        self._states: dict[str, SwitchState] = {}
+        self._dpids: dict[str, int] = {}
+        self._rows: dict[str, list[int]] = {}
+        """Switch → rows of its ports in the fabric's counters."""
+        self._applied_version = 0
+        self._counted_ns, self._counters = -1, fabric.tag_counters()
+
+    @property
+    def in_force(self) -> InForce | None:
+        """Return what ports and hosts carry out; None before the first policy from the store."""
+        return InForce(self._desired.version, self._desired.policy) if self._desired else None
+
+    # ── The desired state ───────────────────────────────────────────────────────────────────────
+
+    def adopt(self, desired: Desired) -> None:
+        """Change hosts and ports to this policy. If the simulator refuses it, the one before it stays in force."""
+        try:
+            self._fabric.apply(desired.policy)
+        except FieldError as error:
+            log.error("policy version %d stays unapplied: %s", desired.version, error)
+            self._reporter.refused(desired, str(error))
+            return
+        if self._desired is None:
+            self._begin(desired)
+        for state in self._states.values():
+            state.want(desired)
+        self._desired = desired
+        self._reporter.idle_overrides(desired)
+
+    def _begin(self, desired: Desired) -> None:
+        topology = desired.topology
+        row_of = {port.id: row for row, port in enumerate(topology.ports)}
+        for turn, switch in enumerate(topology.switches):
+            state = SwitchState(switch.name, desired, phase=turn / len(topology.switches))
+            self._states[switch.name], self._dpids[switch.name] = state, switch.dpid
+            self._rows[switch.name] = [row_of[port.id] for port in topology.ports_of[switch.name]]
+            self._reporter.connected(switch.dpid, switch.name)
+
+    # ── Operations ──────────────────────────────────────────────────────────────────────────────
+
+    def advance(self, now_ps: int) -> None:
+        """Carry out whatever is due at this simulated time."""
+        now_ns = now_ps // PS_PER_NS
+        for state in self._states.values():
+            while (operation := state.next_operation(now_ns)) is not None:
+                self._carry_out(state, operation, now_ns)
+        self._check_applied()
+
+    def _carry_out(self, state: SwitchState, operation: Operation, now_ns: int) -> None:
+        """Simulated hosts send true tags, and queues are sampled by the wall clock, so other polls need no answer."""
+        match operation:
+            case ReadRules():
+                state.rules_read(SwitchRules((), ()))
+            case Change():
+                self._change(state)
+            case PollCarried():
+                state.observe_carried(self._counts(state, now_ns, _CARRIED))
+            case PollCompleted():
+                state.observe_completed(now_ns, self._counts(state, now_ns, _COMPLETED))
+
+    def _change(self, state: SwitchState) -> None:
+        assert self._desired is not None
+        news = state.applied()
+        for port in news:
+            self._fabric.map_queues(port.port, queue_map(self._desired.policy, port.thresholds_bytes))
+        self._reporter.thresholds(news)
+        dpid = self._dpids[state.name]
+        if self._reporter.recorded_version(dpid) != state.version:
+            self._reporter.switch(dpid, state.name, connected=True, version=state.version)
+
+    def _counts(self, state: SwitchState, now_ns: int, part: tuple[slice, slice]) -> PortCounts:
+        """Return the counters of the switch's ports, shape (P, kinds, tags)."""
+        if now_ns != self._counted_ns:
+            self._counted_ns, self._counters = now_ns, self._fabric.tag_counters()
+        values = self._counters[self._rows[state.name]][:, *part].transpose(0, 2, 1)
+        return PortCounts(values, np.ones(len(values), bool), values.size)
+
+    def _check_applied(self) -> None:
+        """Report, once for each version, that every switch implements it."""
+        desired = self._desired
+        if desired is None or desired.version == self._applied_version:
+            return
+        if all(state.version == desired.version for state in self._states.values()):
+            self._applied_version = desired.version
+            self._reporter.applied(desired, len(self._states))
+
+    # ── Rows at regular times of the wall clock ─────────────────────────────────────────────────
+
+    def report_presence(self) -> None:
+        """Update the rows of all switches. Readers see by them that the network lives."""
+        for name, state in self._states.items():
+            self._reporter.switch(self._dpids[name], name, connected=True, version=state.version)
+
+    def sample_queues(self, counters: Counters) -> None:
+        """Record what each queue has sent so far, from `LiveFabric.queue_counters`."""
+        for name, state in self._states.items():
+            rows = zip(state.port_numbers.tolist(), self._rows[name], strict=True)
+            self._reporter.queues(state, {number: _queue_counts(counters[row]) for number, row in rows})
+
+
+def _queue_counts(queues: Counters) -> QueueCounts:
+    return QueueCounts(tuple(queues[:, _BYTES_SENT].tolist()), tuple(queues[:, _PACKETS_SENT].tolist()))

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated network that follows the wall clock and writes the rows that controller and agents of a real one write.
+
+The caller passes the time, so tests need no clock. Rows go to a recorder, so a locked store holds nothing up.
+
+FCTs are simulated time. All other times are of the wall clock. A record says that its flow ended now and began
+one FCT earlier, so figures by time also hold if simulated time passes slowly.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import Engine
+
+from controller.recorder import Recorder
+from controller.reporting import Reporter
+from controller.state import Desired
+from policy.agents import Heartbeat
+from policy.desired import Policy
+from policy.graph import Topology
+from policy.records import FlowRecord
+from policy.scenario import Scenario
+from policy.units import PS_PER_MS, PS_PER_S
+from simulator.live import LiveFabric
+from simulator.source import FlowSource
+from sluice.runs.live import PORT_AGENT, SIMULATOR_AGENT
+from sluice.runs.live.agents import HostCounts, host_heartbeats, port_heartbeat, simulator_heartbeat
+from sluice.runs.live.controller import SimulatedController
+from sluice.runs.live.pace import Pace
+from sluice.runs.simulated_flows import Texts, flow_rows, records
+from store.flows import add_flows
+from store.observed import put_agents
+
+STEP_PS = 20 * PS_PER_MS
+"""The simulation stops at least this often, so that the policy's loop runs on time."""
+EVENTS_PER_STEP = 100_000
+"""About 20 ms of CPU time, so that a slow machine, too, looks for a new policy many times a second."""
+RECORDS_S = 0.1
+"""Between two deliveries of flow records. Fewer deliveries cost less."""
+HEARTBEAT_S = 1.0
+
+
+class Instant(NamedTuple):
+    """A moment, by two clocks."""
+
+    now_s: float
+    """Of a clock that never jumps."""
+    epoch_s: float
+    """Seconds of the Unix epoch."""
+
+
+class LiveNetwork:
+    """The network of a scenario from the moment when it is made. `step` moves it on."""
+
+    def __init__(
+        self, scenario: Scenario, topology: Topology, run_id: str, recorder: Recorder, at: Instant
+    ) -> None:
+        self._scenario, self._topology, self._run_id = scenario, topology, run_id
+        self._recorder = recorder
+        self._desired: queue.SimpleQueue[Desired] = queue.SimpleQueue()
+        self._fabric = LiveFabric(scenario, topology)
+        self._controller = SimulatedController(self._fabric, Reporter(recorder))
+        self._source: FlowSource | None = FlowSource(scenario, topology)
+        self._counts = HostCounts(len(topology.hosts))
+        self._schemes = _Schemes(scenario.policy)
+        self._next_number = 0
+        self._pace = Pace(at.now_s)
+        self._began_s = self._records_due_s = self._heartbeat_due_s = at.now_s
+
+    def want(self, desired: Desired) -> None:
+        """Change the network to this at the next step. Any thread may call it."""
+        self._desired.put(desired)
+
+    def end_traffic(self) -> None:
+        """Start no more flows."""
+        self._source = None
+
+    # ── Time ────────────────────────────────────────────────────────────────────────────────────
+
+    def step(self, at: Instant) -> bool:
+        """Move on towards the simulated time that is due. Return whether the network has reached it."""
+        while not self._desired.empty():
+            self._adopt(self._desired.get())
+        due_ps = max(self._pace.due_ps(at.now_s), self._fabric.now_ps)
+        until_ps = min(due_ps, self._fabric.now_ps + STEP_PS)
+        self._start_flows(until_ps / PS_PER_S)
+        self._fabric.advance(until_ps, EVENTS_PER_STEP)
+        self._pace.reached(at.now_s, self._fabric.now_ps)
+        self._controller.advance(self._fabric.now_ps)
+        if at.now_s >= self._records_due_s:
+            self._records_due_s = at.now_s + RECORDS_S
+            self._record(self._fabric.ended(), at.epoch_s)
+        if at.now_s >= self._heartbeat_due_s:
+            self._heartbeat_due_s = at.now_s + HEARTBEAT_S
+            self._report(at)
+        return self._fabric.now_ps >= due_ps
+
+    def finish(self, at: Instant) -> None:
+        """Record the active flows as unfinished, and the last counters."""
+        self._record(self._fabric.ended(), at.epoch_s)
+        self._record(self._fabric.unfinished(), at.epoch_s)
+        self._report(at)
+
+    def _adopt(self, desired: Desired) -> None:
+        self._controller.adopt(desired)
+        force = self._controller.in_force
+        if force is not None:
+            self._schemes.change(self._next_number, force.policy)
+
+    # ── Flows ───────────────────────────────────────────────────────────────────────────────────
+
+    def _start_flows(self, end_s: float) -> None:
+        for batch in self._source.before(end_s) if self._source else ():
+            self._fabric.add([batch])
+            self._counts.add_started(batch)
+            self._next_number = batch.first + len(batch)
+
+    def _record(self, flows: Mapping[str, Any], epoch_s: float) -> None:
+        """Hand over the records of flows that have ended."""
+        if not len(flows["number"]):
+            return
+        self._counts.add_ended(flows)
+        lasted_s = flows["fct_ps"] / PS_PER_S
+        schemes, controls = self._schemes.of(flows["number"])
+        rows = flow_rows(
+            {**flows, "start_s": epoch_s - lasted_s},
+            self._topology,
+            self._run_id,
+            size_scale=self._scenario.size_scale,
+            schemes=schemes,
+            controls=controls,
+        )
+        self._recorder.record_rows(_add_flows, records(rows))
+
+    # ── Reports ─────────────────────────────────────────────────────────────────────────────────
+
+    def _report(self, at: Instant) -> None:
+        """Write what a controller and agents write each second."""
+        elapsed_s, simulated_s = at.now_s - self._began_s, self._fabric.now_ps / PS_PER_S
+        beat = simulator_heartbeat(elapsed_s, simulated_s, self._pace.dilation)
+        beats: dict[str, Heartbeat] = {SIMULATOR_AGENT: beat}
+        force = self._controller.in_force
+        if force is not None:
+            counters = self._fabric.queue_counters()
+            self._controller.report_presence()
+            self._controller.sample_queues(counters)
+            beats[PORT_AGENT] = port_heartbeat(self._topology, counters, force, at.now_s)
+            beats.update(host_heartbeats(self._topology, self._counts, force))
+        self._recorder.record(put_agents, beats)
+
+
+class _Schemes:
+    """Which scheme each flow started under, by its number."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._first = np.zeros(1, np.int64)
+        self._names = np.asarray([_names(policy)])
+
+    def change(self, number: int, policy: Policy) -> None:
+        """Flows from this number on start under another policy."""
+        self._first = np.append(self._first, number)
+        self._names = np.append(self._names, [_names(policy)], axis=0)
+
+    def of(self, numbers: npt.NDArray[np.uint64]) -> tuple[Texts, Texts]:
+        """Return each flow's scheme and TCP_CONGESTION name."""
+        rows = np.searchsorted(self._first, numbers.astype(np.int64), side="right") - 1
+        return self._names[rows, 0], self._names[rows, 1]
+
+
+def _names(policy: Policy) -> tuple[str, str]:
+    return policy.scheme, policy.definition.congestion_control
+
+
+def _add_flows(engine: Engine, flows: list[FlowRecord]) -> None:
+    add_flows(engine, flows)

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated network that follows a clock: what it writes to the store, and how it obeys a policy. The tests pass
+the time, so they wait for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from controller.recorder import Recorder
+from controller.state import Desired
+from policy.agents import PortHeartbeat
+from policy.desired import Policy
+from policy.scenario import Scenario
+from sluice.runs.files import scenario_with
+from sluice.runs.live.network import Instant, LiveNetwork
+from store import desired, observed
+from store.engine import open_store
+from store.flows import all_flows
+from store.observed import latest_thresholds
+from topologies import build_topology
+
+DOCUMENT: dict[str, Any] = {
+    "name": "live",
+    "fabric": {
+        "topology": "leaf-spine",
+        "leaves": 2,
+        "spines": 1,
+        "host_rate": "100Mbit",
+        "core_rate": "200Mbit",
+        "link_delay": "10us",
+    },
+    "scheme": {
+        "name": "mlfq-adaptive",
+        "queues": 2,
+        "thresholds": ["10MB"],
+        "percentiles": [50],
+        "window_ms": 1000,
+        "interval_ms": 200,
+        "mark_at": "12pkt",
+    },
+    "workload": {
+        "sizes": "web-search-bytes",
+        "pattern": "all-to-all",
+        "load": 0.5,
+        "scale": 0.05,
+        "flows": 10**6,
+    },
+    "deadlines": {"share": 0.5, "min": "10ms", "max": "100ms"},
+    "transport": {"rto_min": "10ms"},
+}
+EPOCH_S = 1_800_000_000.0
+STEP_S = 0.01
+
+
+class Direct(Recorder):
+    """Writes each row at once, in the caller's thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__("", lambda desired: None)
+        self._direct = engine
+
+    def record(self, write: Callable[..., object], *args: Any, **kwargs: Any) -> None:
+        write(self._direct, *args, **kwargs)
+
+    def record_rows(self, write: Callable[..., object], rows: Sequence[Any]) -> None:
+        write(self._direct, list(rows))
+
+
+class Driven:
+    """A network with a clock that stands still between two calls."""
+
+    def __init__(self, engine: Engine, **changed: Any) -> None:
+        self.engine = engine
+        self.scenario: Scenario = scenario_with({**DOCUMENT, **changed})[0]
+        self.topology = build_topology(self.scenario)
+        self.now_s = 100.0
+        desired.put_topology(engine, self.topology)
+        self.network = LiveNetwork(self.scenario, self.topology, "run", Direct(engine), self.instant)
+        self.put(self.scenario.policy)
+
+    @property
+    def instant(self) -> Instant:
+        return Instant(self.now_s, EPOCH_S + self.now_s)
+
+    def put(self, policy: Policy) -> int:
+        """Make this the desired policy, as a PUT and the recorder do. Return its version."""
+        version = desired.put_policy(self.engine, policy, "test")
+        self.network.want(Desired(self.topology, version, policy))
+        return version
+
+    def run(self, seconds: float) -> None:
+        for _ in range(round(seconds / STEP_S)):
+            self.now_s += STEP_S
+            self.network.step(self.instant)
+
+    def events(self, kind: str) -> list[Any]:
+        return [row["document"] for row in observed.recent_events(self.engine, 0) if row["kind"] == kind]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_store(f"sqlite:///{tmp_path}/store.db")
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def driven(engine: Engine) -> Driven:
+    return Driven(engine)
+
+
+def test_first_step__the_policy_is_applied_at_every_port_and_switch(driven: Driven, engine: Engine) -> None:
+    driven.run(STEP_S)
+    current = desired.current_policy(engine)
+    assert current is not None
+    assert current.applied_at is not None
+    thresholds = latest_thresholds(engine)
+    assert thresholds.keys() == driven.topology.port_by_id.keys()
+    assert {change.policy_version for change in thresholds.values()} == {1}
+    switches = observed.all_switches(engine)
+    assert [(row["name"], row["connected"], row["policy_version"]) for row in switches] == [
+        (switch.name, True, 1) for switch in driven.topology.switches
+    ]
+    assert driven.events("policy-applied") == [{"version": 1, "scheme": "mlfq-adaptive"}]
+
+
+def test_records__are_of_flows_that_ended_by_now(driven: Driven, engine: Engine) -> None:
+    driven.run(2.0)
+    records = all_flows(engine)
+    assert len(records) > 20
+    for record in records:
+        assert record.fct_us is not None
+        assert record.ideal_us is not None
+        assert record.fct_us >= 0.99 * record.ideal_us
+        ended_at = record.started_at + record.fct_us / 1e6 - EPOCH_S
+        assert 100.0 <= ended_at <= driven.now_s + 1e-3
+        assert (record.scheme, record.congestion_control) == ("mlfq-adaptive", "sluice_dctcp")
+    assert len({record.id for record in records}) == len(records)
+    assert any(record.met is True for record in records)
+
+
+def test_thresholds__adapt_to_the_traffic(driven: Driven, engine: Engine) -> None:
+    driven.run(3.0)
+    adapted = [change for change in latest_thresholds(engine).values() if change.flows]
+    assert adapted
+    assert all(change.thresholds_bytes < (10_000_000,) for change in adapted)
+
+
+def test_samples__count_what_each_queue_sent(driven: Driven, engine: Engine) -> None:
+    driven.run(2.2)
+    samples = observed.port_history(engine, 0)
+    ports = driven.topology.port_by_id
+    assert {sample.port for sample in samples} == ports.keys()
+    last = observed.newest_port_samples(engine)
+    for sample in last:
+        assert sum(sample.queue_bytes) <= 2.2 * ports[sample.port].rate_bps / 8
+    carried = sum(sum(s.queue_bytes) for s in last if ports[s.port].edge)
+    delivered = sum(record.bytes for record in all_flows(engine))
+    assert carried > 0.5 * delivered > 0
+
+
+def test_heartbeats__hosts_ports_and_simulator(driven: Driven, engine: Engine) -> None:
+    driven.run(1.5)
+    hosts = observed.host_heartbeats(engine)
+    assert hosts.keys() == driven.topology.host_by_name.keys()
+    assert all(beat.flows_active >= 0 for beat in hosts.values())
+    (ports,) = [r.heartbeat for r in observed.all_agents(engine) if isinstance(r.heartbeat, PortHeartbeat)]
+    assert ports.behaviour == driven.scenario.policy.port_behaviour
+    assert sum(queue.marked for queues in ports.ports.values() for queue in queues) > 0
+    beat = observed.simulation(engine)
+    assert beat is not None
+    assert beat.dilation == 1.0
+    assert beat.simulated_s == pytest.approx(beat.elapsed_s, abs=0.05)
+    driven.network.finish(driven.instant)
+    ended = [
+        beat.flows_finished + beat.flows_unfinished for beat in observed.host_heartbeats(engine).values()
+    ]
+    assert sum(ended) == len(all_flows(engine))
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "pfabric", "d3", "fish", "hull", "karuna"])
+def test_policy__another_one_is_in_force_at_the_next_step(engine: Engine, scheme: str) -> None:
+    driven = Driven(engine)
+    driven.run(0.5)
+    version = driven.put(Policy.from_document({"scheme": scheme}))
+    driven.run(STEP_S)
+    applied = desired.policy_version(engine, version)
+    assert applied is not None
+    assert applied.applied_at is not None
+    assert {change.policy_version for change in latest_thresholds(engine).values()} == {version}
+    driven.run(1.0)
+    assert {record.scheme for record in all_flows(engine)[-5:]} == {scheme}
+    assert {beat.policy_version for beat in observed.host_heartbeats(engine).values()} == {version}
+
+
+def test_policy__flows_keep_the_scheme_under_which_they_started(driven: Driven, engine: Engine) -> None:
+    driven.run(1.0)
+    driven.put(Policy.from_document({"scheme": "tcp"}))
+    driven.run(1.5)
+    for record in all_flows(engine):
+        began_s = record.started_at - EPOCH_S
+        if abs(began_s - 101.0) > 0.2:
+            assert record.scheme == ("tcp" if began_s > 101.0 else "mlfq-adaptive")
+
+
+def test_policy__marks_follow_it(driven: Driven, engine: Engine) -> None:
+    driven.run(1.0)
+    driven.put(Policy.from_document({"scheme": "tcp"}))
+    driven.run(2.0)
+    (before,) = [r.heartbeat for r in observed.all_agents(engine) if isinstance(r.heartbeat, PortHeartbeat)]
+    driven.run(1.5)
+    (after,) = [r.heartbeat for r in observed.all_agents(engine) if isinstance(r.heartbeat, PortHeartbeat)]
+    assert after.ports.keys() == before.ports.keys()
+    sent, marked = (
+        [[getattr(q, what) for p in b.ports.values() for q in p] for b in (before, after)]
+        for what in ("packets", "marked")
+    )
+    assert sum(sent[1]) > sum(sent[0])
+    assert sum(marked[1]) == pytest.approx(sum(marked[0]), abs=50), (
+        "only flows of the earlier scheme are marked"
+    )
+
+
+def test_policy__that_the_scenario_excludes_is_refused_and_the_one_before_stays(engine: Engine) -> None:
+    driven = Driven(engine, simulator={"multipath": "per-packet"})
+    driven.run(STEP_S)
+    version = driven.put(Policy.from_document({"scheme": "d3"}))
+    driven.run(STEP_S)
+    (refused,) = driven.events("policy-refused")
+    assert refused["version"] == version
+    assert "per-flow" in refused["problem"]
+    assert {change.policy_version for change in latest_thresholds(engine).values()} == {1}
+    driven.run(1.0)
+    assert {record.scheme for record in all_flows(engine)} == {"mlfq-adaptive"}
+
+
+def test_end_traffic__flows_under_way_end_and_no_new_one_starts(driven: Driven, engine: Engine) -> None:
+    driven.run(1.0)
+    driven.network.end_traffic()
+    driven.run(3.0)
+    records = len(all_flows(engine))
+    driven.network.finish(driven.instant)
+    assert len(all_flows(engine)) == records
+    assert all(beat.flows_active == 0 for beat in observed.host_heartbeats(engine).values())
+
+
+def test_finish__flows_under_way_are_recorded_as_unfinished(driven: Driven, engine: Engine) -> None:
+    driven.run(1.0)
+    finished = len(all_flows(engine))
+    driven.network.finish(driven.instant)
+    last = all_flows(engine)[finished:]
+    unfinished = [record for record in last if record.status == "unfinished"]
+    assert unfinished
+    assert all(record.fct_us is None and record.reason for record in unfinished)
+
+
+def test_step__says_whether_the_network_is_on_time(driven: Driven) -> None:
+    driven.run(STEP_S)
+    driven.now_s += 10.0
+    assert not driven.network.step(driven.instant)
+    steps = 1
+    while not driven.network.step(driven.instant):
+        steps += 1
+    assert steps <= 10, "a long pause is given up, so little is left to catch up"
+    beat_s = observed.simulation(driven.engine)
+    assert beat_s is not None
+    driven.run(1.2)
+    after = observed.simulation(driven.engine)
+    assert after is not None
+    assert after.dilation > 5

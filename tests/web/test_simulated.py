@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard on a simulated network: the same page, with a label, without root."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runtime.wait import wait_until
+from simulator.build import build
+from sluice.runs.files import scenario_from_file
+from sluice.runs.live.stack import SimulatedStack
+from tests.web.conftest import PATIENCE_S
+from tests.web.dashboard import LIVE, figure, until
+from topologies import build_topology
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.web
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedStack]:
+    """Run the demonstration's network, with a web process. In the end nothing of them is left."""
+    build()
+    scenario, document = scenario_from_file(Path("demo-simulator"))
+    topology, folder = build_topology(scenario), tmp_path_factory.mktemp("simulated")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    with SimulatedStack.of_document(scenario, document, topology, folder, listen=listen) as stack:
+        yield stack
+        pids = [service.process.pid for service in stack.services.running]
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert not stack.meeting.exists()
+
+
+def test_page__shows_a_simulated_network_and_changes_its_policy(stack: SimulatedStack, page: Page) -> None:
+    page.goto(f"http://{stack.listen}/#token={stack.token}")
+    page.wait_for_selector(LIVE)
+    until(page, "() => document.getElementById('fabric').textContent.startsWith('Simulated')")
+    wait_until(lambda: figure(page, "flows") not in ("–", "0"), "flows per second", timeout_s=PATIENCE_S)
+    until(page, "() => Object.values(window.sluice.model.snapshot.ports).some((port) => port.load > 0.05)")
+    # A testbed refuses this scheme. The option is below the edge of its list, so the mouse would not reach it.
+    page.locator('#schemes input[value="pfabric"]').evaluate("(radio) => radio.click()")
+    page.click("#apply")
+    until(page, "() => document.querySelector('[data-kpi=policy]').dataset.version === '2'")
+    until(page, "() => document.querySelector('[data-kpi=policy]').dataset.state === 'applied'")
+    assert stack.get("health").json()["status"] == "ok"
+
+
+def test_network__a_new_process_goes_on_after_the_first_was_killed(stack: SimulatedStack) -> None:
+    before, recorded = stack.heartbeat().pid, stack.recorded()
+    stack.services["network"].process.kill()
+
+    def again() -> bool:
+        stack.check()
+        return stack.heartbeat().pid != before and stack.recorded() > recorded
+
+    wait_until(again, "records of another process", timeout_s=PATIENCE_S)
