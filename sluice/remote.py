@@ -13,15 +13,21 @@ from policy.errors import SluiceError
 from runtime.http_client import HttpClient, ServerAway
 from webui.auth import find_token
 
+DEFAULT_URL = "http://127.0.0.1:8080"
 
-def add_remote(parser: argparse.ArgumentParser) -> None:
-    """Add the options that `Remote.of` reads."""
+
+def add_remote(parser: argparse.ArgumentParser, *, changes: bool = True) -> None:
+    """Add the option for the address and, if the command changes something, the one for the token."""
     parser.add_argument(
-        "--url", default="http://127.0.0.1:8080", help="address of the web process (default: %(default)s)"
+        "--url", default=DEFAULT_URL, help="address of the web process (default: %(default)s)"
     )
-    parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="file with the token that a change needs"
-    )
+    if changes:
+        parser.add_argument(
+            "--token-file",
+            type=Path,
+            metavar="FILE",
+            help="file with the token of the web process (default: $SLUICE_TOKEN, or the generated file)",
+        )
 
 
 class Remote:
@@ -36,7 +42,7 @@ class Remote:
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Remote:
-        return cls(arguments.url, arguments.token_file)
+        return cls(arguments.url, getattr(arguments, "token_file", None))
 
     def get(self, path: str) -> dict[str, Any]:
         return self._request("GET", path, None, {})
@@ -61,6 +67,8 @@ class Remote:
             raise self.Away(
                 f"no Sluice answers at {self._url} ({away}): start a web process, or give --url"
             ) from None
+        if answer.status == 401:
+            raise SluiceError(f"{self._url} refuses the token: give the web process's own with --token-file")
         if not answer.ok:
             error = found["error"]
             where = f"{error['field']}: " if error["field"] else ""

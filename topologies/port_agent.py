@@ -23,8 +23,8 @@ from policy.behaviour import PortBehaviour
 from policy.entries import read, write
 from policy.errors import SluiceError
 from policy.graph import Port, Topology
-from runtime.command import CommandFailed
 from policy.version import VERSION
+from runtime.command import CommandFailed
 from runtime.http_client import HttpClient
 from runtime.notify import Notifier
 from topologies.commands import switches as commands

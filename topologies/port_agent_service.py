@@ -71,7 +71,7 @@ def run(options: PortAgentOptions) -> int:
 def _run_on_network(options: PortAgentOptions, program: PortProgram) -> int:
     from topologies.network_ports import EMPTY, WATCHING, NetworkPorts
     from topologies.own_ports import OwnPorts
-    from topologies.port_agent import PortAgent, last_report, serve
+    from topologies.port_agent import PortAgent, last_behaviour, serve
     from topologies.settings import Settings
 
     options.run_dir.mkdir(parents=True, exist_ok=True)
@@ -85,8 +85,7 @@ def _run_on_network(options: PortAgentOptions, program: PortProgram) -> int:
         behaviour=WATCHING,
     )
     tool = partial(_tool, options.database)
-    before = last_report(settings)
-    agent = PortAgent(settings, EMPTY, program, tool, before.behaviour if before else WATCHING)
+    agent = PortAgent(settings, EMPTY, program, tool, last_behaviour(settings))
     ports = NetworkPorts(agent, OwnPorts(tool))
     if options.release:
         ports.release()
@@ -104,8 +103,8 @@ def _tool(database: str | None, argv: list[str]) -> str:
 
 SERVICE = Service(
     "port-agent",
-    "The port agent: queues, marking, buffer, flow queues and shares of the switch ports of this machine that are part\n"
-    "of the network. It needs root or the capabilities of sluice-port-agent.service.",
+    "The port agent: queues, marking, buffer, flow queues and shares of this machine's switch ports in the network.\n"
+    "It needs root or the capabilities of sluice-port-agent.service.",
     PortAgentOptions,
     run,
     examples="""\

@@ -22,6 +22,11 @@ def default_token_path() -> Path:
     return Path(state) / "sluice" / "token"
 
 
+def default_authority_path() -> Path:
+    """Return the folder of the agents' certificate authority, next to the generated token."""
+    return default_token_path().with_name("authority")
+
+
 def find_token(token_file: Path | None) -> tuple[str, str]:
     """Return the token and, for the log, its source.
 

@@ -17,13 +17,14 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.util import parse_address
 from gunicorn.workers.gthread import ThreadWorker
 
+from policy.enrolment import AGENT_LIFE_S
 from runtime.notify import Notifier
 from runtime.process import die_with_parent
 from store.engine import engine_of
 from store.retention import Retention
 from webui.agent_tls import AGENTS, AgentsAddress, ServerTls
 from webui.app import create_app
-from webui.authority import AGENT_LIFE_S, Authority
+from webui.authority import Authority
 from webui.event_log import EventLog
 from webui.housekeeping import Housekeeping
 from webui.identity import Refusals

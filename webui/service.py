@@ -56,7 +56,9 @@ class WebOptions:
         default=None,
     )
     certificate_life: float = entry(
-        Age(), "How long an agent's certificate is valid. The agent renews it after half of this.", default=AGENT_LIFE_S
+        Age(),
+        "How long an agent's certificate is valid. The agent renews it after half of this.",
+        default=AGENT_LIFE_S,
     )
     token_file: Path | None = entry(
         SecretFile(credential="token"),
@@ -121,7 +123,7 @@ def _check_event_log(event_log: EventLog) -> None:
 
 
 def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerSettings:
-    from webui.auth import default_token_path
+    from webui.auth import default_authority_path
     from webui.server import ServerSettings
 
     return ServerSettings(
@@ -134,7 +136,7 @@ def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerS
         retention=retention(options),
         event_log=str(options.event_log) if options.event_log else None,
         agents=options.agents,
-        authority=options.authority or default_token_path().with_name("authority"),
+        authority=options.authority or default_authority_path(),
         certificate_life_s=options.certificate_life,
     )
 

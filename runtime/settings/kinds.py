@@ -92,7 +92,12 @@ class WebAddress(Outside):
             return True
         try:
             url = urlsplit(text)
-            return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0 and url.path in ("", "/")
+            return (
+                url.scheme in ("http", "https")
+                and bool(url.hostname)
+                and url.port != 0
+                and url.path in ("", "/")
+            )
         except ValueError:  # the port is no number
             return False
 

@@ -32,6 +32,7 @@ from policy.queue_map import queue_map
 from runtime.process import die_with_parent, spawn, stop
 from runtime.wait import wait_until
 from sluice.bench.switch_messages import entry
+from sluice.runs.process_input import service_argv
 from store import desired, observed
 from store.engine import open_store
 
@@ -192,7 +193,7 @@ class _Run:
         return (self._folder / "controller.log").read_text()
 
     def _start_controller(self, core: int) -> subprocess.Popen[bytes]:
-        argv = ["taskset", "--cpu-list", str(core), sys.executable, "-m", "controller"]
+        argv = ["taskset", "--cpu-list", str(core), *service_argv("controller")]
         argv += ["--store", self._store_url, "--listen", f"127.0.0.1:{self._port}"]
         return spawn(argv, log_file=self._folder / "controller.log")
 

@@ -40,6 +40,7 @@ from runtime.postgres import PostgresServer
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
 from sluice.bench.control import Loop, measure_loop
+from sluice.runs.process_input import service_argv
 from store.engine import open_store
 from store.flows import count_flows
 
@@ -149,7 +150,7 @@ def _store_url(store: str, folder: Path) -> Iterator[str]:
 @contextmanager
 def _web(folder: Path, url: str, workers: int) -> Iterator[subprocess.Popen[bytes]]:
     (folder / "token").write_text("bench")
-    argv = [sys.executable, "-m", "webui", "--store", url, "--unix", str(folder / "web.sock")]
+    argv = [*service_argv("web"), "--store", url, "--unix", str(folder / "web.sock")]
     argv += ["--token-file", str(folder / "token"), "--workers", str(workers)]
     process = spawn(argv, log_file=folder / "web.log")
     try:

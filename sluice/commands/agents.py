@@ -14,8 +14,8 @@ from rich.table import Table
 from policy.entries import read
 from policy.foreign import ForeignDscp
 from sluice.commands.arguments import command_parser
+from sluice.remote import Remote, add_remote
 from sluice.terminal import console
-from sluice.web_process import add_web, get
 
 COLUMNS = ("agent", "kind", "state", "certificate", "ends", "last heartbeat", "version")
 _WIDTH_IN_SCRIPTS = 160
@@ -24,13 +24,14 @@ _DAY_S = 86_400.0
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("agents")
-    add_web(made, token=False)
+    add_remote(made, changes=False)
     return made
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    health = get(arguments, "/api/v1/health")
-    listed = get(arguments, "/api/v1/certificates")["certificates"]
+    remote = Remote.of(arguments)
+    health = remote.get("health")
+    listed = remote.get("certificates")["certificates"]
     target = console if console.is_terminal else Console(width=_WIDTH_IN_SCRIPTS)
     table = Table(*COLUMNS)
     for row in rows(health["agents"], listed, time.time()):

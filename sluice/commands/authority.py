@@ -9,8 +9,8 @@ from pathlib import Path
 from policy.errors import EnvironmentLacking
 from runtime.certificates import fingerprint
 from sluice.commands.arguments import command_parser
+from webui.auth import default_authority_path
 from webui.authority import Authority
-from webui.options import default_authority
 
 _EPILOG = """\
 show    print the authorities that are trusted, the one that signs first
@@ -25,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--authority",
         type=Path,
-        default=default_authority(),
+        default=default_authority_path(),
         metavar="DIR",
         help="folder of the authority (default: %(default)s)",
     )

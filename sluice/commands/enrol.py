@@ -7,9 +7,9 @@ import argparse
 import sys
 
 from policy.enrolment import KINDS
+from runtime.settings.kinds import Age
 from sluice.commands.arguments import command_parser
-from sluice.web_process import add_web, post
-from webui.options import duration_s
+from sluice.remote import Remote, add_remote
 
 
 def parser() -> argparse.ArgumentParser:
@@ -20,18 +20,18 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--valid",
-        type=duration_s,
+        type=lambda text: Age().read("--valid", text),
         default=3600.0,
         metavar="TIME",
         help="how long the token can be used: 10min, 12h, 7d … (default: 1h)",
     )
-    add_web(made, token=True)
+    add_remote(made)
     return made
 
 
 def execute(arguments: argparse.Namespace) -> int:
     wanted = {"name": arguments.name, "kind": arguments.kind, "valid_s": int(arguments.valid)}
-    answer = post(arguments, "/api/v1/enrolments", wanted)
+    answer = Remote.of(arguments).change("POST", "enrolments", wanted)
     print(answer["token"])
     print(f"works once, for {arguments.name}, until it expires", file=sys.stderr)
     return 0

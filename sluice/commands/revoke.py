@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from sluice.commands.arguments import command_parser
-from sluice.web_process import add_web, post
+from sluice.remote import Remote, add_remote
 
 
 def parser() -> argparse.ArgumentParser:
@@ -15,11 +15,11 @@ def parser() -> argparse.ArgumentParser:
         "The agent keeps its last settings, and its traffic continues. `sluice enrol` admits it again.",
     )
     made.add_argument("name", help="name of the agent")
-    add_web(made, token=True)
+    add_remote(made)
     return made
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    answer = post(arguments, f"/api/v1/agents/{arguments.name}/revocation")
+    answer = Remote.of(arguments).change("POST", f"agents/{arguments.name}/revocation")
     print(f"{arguments.name}: {answer['revoked']} certificates and tokens no longer work")
     return 0

@@ -25,7 +25,7 @@ class WebSettings:
     event_log: Path | None = None
 
 
-def _service(name: str) -> list[str]:
+def service_argv(name: str) -> list[str]:
     """Return the start of a service's command line. A run does not read the files in /etc/sluice."""
     return [sys.executable, "-m", "sluice", name, "--config", os.devnull]
 
@@ -34,7 +34,7 @@ def web_argv(
     store_url: str, socket: Path, token_file: Path, listen: str | None, settings: WebSettings
 ) -> list[str]:
     """Return the command line of the web process. `listen` is its TCP address, if it has one."""
-    argv = [*_service("web"), "--store", store_url, "--unix", str(socket)]
+    argv = [*service_argv("web"), "--store", store_url, "--unix", str(socket)]
     argv += ["--token-file", str(token_file)]
     argv += ["--listen", listen] if listen else []
     argv += ["--workers", str(settings.workers), *retention_argv(settings.retention)]
@@ -43,7 +43,7 @@ def web_argv(
 
 def controller_argv(store_url: str, socket: Path) -> list[str]:
     """Return the command line of the controller."""
-    return [*_service("controller"), "--store", store_url, "--listen", f"unix:{socket}"]
+    return [*service_argv("controller"), "--store", store_url, "--listen", f"unix:{socket}"]
 
 
 def network_argv(store_url: str, scenario: Path) -> list[str]:
@@ -55,7 +55,7 @@ def agent_argv(
     host: Host, scenario: Scenario, folder: Path, web_socket: Path, schedule: Path, start_file: Path
 ) -> list[str]:
     """Return the command line of a host's agent. `folder` holds its spool and samples."""
-    argv = [*_service("agent"), "--name", host.name, "--interface", host.interface]
+    argv = [*service_argv("agent"), "--name", host.name, "--interface", host.interface]
     argv += ["--run-dir", str(folder), "--web", f"unix:{web_socket}"]
     argv += ["--schedule", str(schedule), "--start-file", str(start_file), "--grace", str(scenario.grace_s)]
     return [*argv, "--congestion-control", scenario.policy.definition.congestion_control]

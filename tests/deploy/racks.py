@@ -88,12 +88,12 @@ class Racks:
 
     # ── Processes of Sluice ────────────────────────────────────────────────────────────────────────────────────────
 
-    def start(self, name: str, machine: str, *argv: str) -> None:
-        """Start a Python module on a machine, with its output in a file of the folder."""
+    def start(self, name: str, machine: str, service: str, *argv: str) -> None:
+        """Start a service on a machine, with its output in a file of the folder."""
         env = os.environ | {"PYTHONPATH": str(ROOT)}
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                ["ip", "netns", "exec", f"sr-{machine}", sys.executable, "-m", *argv],
+                [*self._sluice(machine), service, "--config", os.devnull, *argv],
                 env=env,
                 stdout=log,
                 stderr=log,
@@ -104,6 +104,10 @@ class Racks:
         process.send_signal(how)
         process.wait(20)
 
+    @staticmethod
+    def _sluice(machine: str) -> list[str]:
+        return ["ip", "netns", "exec", f"sr-{machine}", sys.executable, "-m", "sluice"]
+
     def start_hub(self) -> None:
         """Start the web process and the controller."""
         (self.folder / "token").write_text(TOKEN)
@@ -112,7 +116,7 @@ class Racks:
 
     def start_web(self) -> None:
         token = ["--token-file", str(self.folder / "token")]
-        self.start("web", "hub", "webui", "--store", self.store, "--listen", WEB, *token)
+        self.start("web", "hub", "web", "--store", self.store, "--listen", WEB, *token)
 
     def start_controller(self) -> None:
         self.start("controller", "hub", "controller", "--store", self.store, "--listen", "0.0.0.0:6653")
@@ -139,7 +143,7 @@ class Racks:
         """Run `sluice COMMAND …` on the hub. Returns the exit code and the output."""
         command, *rest = words
         remote = ["--url", f"http://{WEB}", "--token-file", str(self.folder / "token")]
-        argv = ["ip", "netns", "exec", "sr-hub", sys.executable, "-m", "sluice", command, *remote, *rest]
+        argv = [*self._sluice("hub"), command, *remote, *rest]
         done = subprocess.run(
             argv,
             env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "160"},

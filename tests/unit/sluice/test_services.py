@@ -27,8 +27,6 @@ from runtime.settings.layers import from_file, merge
 from runtime.settings.service import Service
 from sluice.cli import SERVICES, main, service
 from store.engine import with_password
-from topologies.port_agent_service import network_of
-from topologies.port_agent_service import problems as port_problems
 
 
 @pytest.fixture(params=SERVICES)
@@ -84,20 +82,6 @@ def test_a_part_that_is_not_installed_is_named(
 def test_controller__tls_needs_all_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["controller", "--config", os.devnull, "--check", "--tls-key", os.devnull]) == 2
     assert "tls_cert: is missing. TLS needs all of tls_key, tls_cert, tls_ca" in capsys.readouterr().err
-
-
-def test_port_agent__ports_of_a_setting() -> None:
-    (port,) = network_of(("s1-eth2=10Gbit",)).ports
-    assert (port.interface, port.id, port.rate_bps, port.edge) == ("s1-eth2", "s1:2", 10**10, True)
-    with pytest.raises(FieldError):
-        network_of(("s1-eth2=fast",))
-
-
-def test_port_agent__needs_ports() -> None:
-    table = service("port-agent").table
-    assert [str(error) for error in port_problems(table())] == [
-        'interfaces: is missing; name the ports, for example interfaces = ["s1-eth2=10Gbit"]'
-    ]
 
 
 def test_agent__takes_the_interface_of_the_default_route(tmp_path: Path) -> None:
