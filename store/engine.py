@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from policy.errors import EnvironmentLacking, FieldError
@@ -59,10 +59,13 @@ def _parsed(url: str) -> URL:
     try:
         return make_url(url)
     except ArgumentError:
-        raise FieldError(
-            "store",
-            f"{url!r} is not a store URL; write sqlite:////path/to/store.db or postgresql+psycopg://…",
-        ) from None
+        raise _not_a_store(url) from None
+
+
+def _not_a_store(url: object) -> FieldError:
+    return FieldError(
+        "store", f"'{url}' is not a store URL; write sqlite:////path/to/store.db or postgresql+psycopg://…"
+    )
 
 
 def _engine(url: URL) -> Engine:
@@ -75,6 +78,8 @@ def _engine(url: URL) -> Engine:
         raise FieldError("store", f"{backend} is not supported; allowed are sqlite and postgresql+psycopg")
     try:
         return create_engine(url, **POOL)
+    except NoSuchModuleError:
+        raise _not_a_store(url) from None
     except ImportError as error:
         raise FieldError("store", f"{error}: write postgresql+psycopg://… and install psycopg") from None
 
