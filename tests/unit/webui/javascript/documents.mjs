@@ -117,7 +117,12 @@ export function topology({ leaves = 2, spines = 1, hosts = 2 } = {}) {
     kind: "leaf-spine",
     parameters: { leaves, spines },
     hosts: counted(leaves * hosts).map((i) => ({ name: `h${i}`, mac: "", ipv4: "", ipv6: "", port: "" })),
-    switches: counted(leaves + spines).map((i) => ({ name: `s${i}`, dpid: i, priority_tags: true, first_table: 0 })),
+    switches: counted(leaves + spines).map((i) => ({
+      name: `s${i}`,
+      dpid: i,
+      priority_tags: true,
+      first_table: 0,
+    })),
     ports,
     unknown: "drop",
     learns: false,
