@@ -139,11 +139,12 @@ class Machines:
 
     def switch_state(self, rack: str) -> str:
         """All that an operator sees of a rack's switch: its configuration, rules, and what is at its interfaces."""
-        columns = "name,qos,external_ids,tag,trunks"
+        bridge = "name,controller,fail_mode,other_config,external_ids,flow_tables,protocols"
+        port = "name,qos,external_ids,tag,trunks"
         return self.on(
             rack,
-            f"""ovs-vsctl --columns=name,controller,fail_mode,other_config,external_ids,flow_tables,protocols list Bridge
-            ovs-vsctl --columns={columns} list Port; ovs-vsctl list QoS; ovs-vsctl list Queue
+            f"""ovs-vsctl --columns={bridge} list Bridge
+            ovs-vsctl --columns={port} list Port; ovs-vsctl list QoS; ovs-vsctl list Queue
             ovs-ofctl -O OpenFlow13 --no-stats dump-flows {BRIDGES[rack]}
             for IF in $(ovs-vsctl list-ports {BRIDGES[rack]}); do
               tc qdisc show dev $IF; tc filter show dev $IF egress; tc filter show dev $IF ingress

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One TCP connection that must not end: `stream.py serve PORT`, `stream.py use HOST PORT FOLDER`.
 
-`use` sends a line every 20 ms and reads it back. It ends with 0 when FOLDER has the file "stop", and prints the number of
-lines and the longest wait for an answer (s). It ends with another code if the connection breaks. It needs Python only.
+`use` sends a line every 20 ms and reads it back. It ends with 0 when FOLDER has the file "stop", and prints the number
+of lines and the longest wait for an answer (s). It ends with another code if the connection breaks. It needs Python.
 """
 
 import socket

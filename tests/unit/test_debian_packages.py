@@ -54,7 +54,7 @@ def test_the_exposure_does_not_grow(name: str) -> None:
 
 
 def test_the_page_states_the_scores() -> None:
-    page = (ROOT / "docs/how-to/install.md").read_text()
+    page = (ROOT / "docs/deploying/packages.md").read_text()
     for name, score in EXPOSURE.items():
         assert f"| `sluice-{name}` | {score} |" in page
 
