@@ -11,7 +11,8 @@ from sqlalchemy import Engine
 
 from policy.entries import schema
 from policy.network import Network, as_written, read_network
-from policy.network_realised import discovered, realise
+from policy.network_discovered import discovered
+from policy.network_realised import realise
 from policy.sightings import Sightings
 from store.networks import current_network, current_sightings, put_network
 from store.observed import add_event
