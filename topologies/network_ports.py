@@ -53,7 +53,7 @@ class NetworkPorts:
 
     def _adapt(self, topology: Topology) -> None:
         agent = self._agent
-        ports = self._own.here(topology) if topology.learns else ()
+        ports = tuple(port for port in self._own.here(topology) if port.managed) if topology.learns else ()
         names = {port.interface for port in ports}
         for port in agent.graph.ports:
             if port.interface not in names:
