@@ -7,11 +7,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, Table, desc, func, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Engine, Select, desc, func, select
 
 from policy.desired import Policy
 from policy.graph import Topology
+from store.dialect import insert_for
 from store.schema import applied, policies, topologies
 
 
@@ -23,12 +23,6 @@ class PolicyVersion:
     created_at: float
     applied_at: float | None
     """When every connected switch had applied this version; None while pending."""
-
-
-def insert_for(connection: Connection, table: Table) -> Any:
-    """Return an INSERT with ON CONFLICT in the connection's dialect."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    return dialect.insert(table)
 
 
 def put_policy(engine: Engine, policy: Policy, author: str) -> int:

@@ -10,11 +10,11 @@ from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from policy.errors import EnvironmentLacking, FieldError
-from store.migration import bring_up_to_date
+from store.migration import bring_up_to_date, note_version, refuse_newer
 from store.order import one_after_another
 from store.schema import RETIRED_INDEXES, metadata
 
@@ -43,7 +43,8 @@ def open_store(url: str) -> Engine:
 
     `url` is a SQLAlchemy URL ("sqlite:////var/lib/sluice/store.db", "postgresql+psycopg://…").
     Each group of statements runs in a transaction that survives the death of the process. Raises
-    FieldError for another URL, and SQLAlchemy's OperationalError if the store does not answer.
+    FieldError for another URL, EnvironmentLacking if a later version of Sluice has changed the store, and SQLAlchemy's
+    OperationalError if the store does not answer.
     """
     engine = engine_of(url)
     _make_tables(engine)
@@ -75,7 +76,7 @@ def _engine(url: URL) -> Engine:
         raise FieldError("store", f"{backend} is not supported; allowed are sqlite and postgresql+psycopg")
     try:
         return create_engine(url, **POOL)
-    except ImportError as error:
+    except (ImportError, NoSuchModuleError) as error:
         raise FieldError("store", f"{error}: write postgresql+psycopg://… and install psycopg") from None
 
 
@@ -83,6 +84,7 @@ def _make_tables(engine: Engine) -> None:
     """Create the tables, with statements that also work if another process creates them at the same time."""
     with engine.begin() as connection:
         one_after_another(connection, "schema")
+        refuse_newer(connection)
         bring_up_to_date(connection)
         for name in RETIRED_INDEXES:
             connection.execute(text(f"DROP INDEX IF EXISTS {name}"))
@@ -90,6 +92,7 @@ def _make_tables(engine: Engine) -> None:
             connection.execute(CreateTable(table, if_not_exists=True))
             for index in table.indexes:
                 connection.execute(CreateIndex(index, if_not_exists=True))
+        note_version(connection)
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

@@ -160,6 +160,14 @@ class AgentModel(BaseModel):
     status: dict[str, Any]
 
 
+class ProblemModel(BaseModel):
+    """Something that needs an operator."""
+
+    kind: str
+    where: str = Field(description="the switch, port, host or agent")
+    problem: str
+
+
 class HealthAnswer(BaseModel):
     status: Literal["ok", "degraded"]
     at: float
@@ -171,6 +179,9 @@ class HealthAnswer(BaseModel):
     )
     controller: ControllerModel
     agents: list[AgentModel]
+    problems: list[ProblemModel] = Field(
+        description="contradictions of the network, refused agents, and what agents cannot do"
+    )
 
 
 class ThresholdModel(BaseModel):
