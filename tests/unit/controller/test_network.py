@@ -240,6 +240,14 @@ def test_a_second_switch_with_one_id_is_a_problem_while_it_tries(declared: Lab) 
     assert [finding.kind for finding in declared.news[-1].solved] == ["duplicate-datapath-id"]
 
 
+def test_a_second_switch_with_one_id_is_no_problem_once_it_has_its_own(declared: Lab) -> None:
+    declared.connect(FRONT, BACK)
+    declared.run(2 * SETTLE_NS)
+    declared.keeper.duplicate(FRONT, "192.0.2.9", declared.now_ns)
+    declared.keeper.connected_from("192.0.2.9")
+    assert not declared.keeper.sightings().duplicates
+
+
 def test_hosts_get_the_names_of_their_agents() -> None:
     lab = Lab()
     lab.connect(FRONT, BACK)

@@ -196,7 +196,7 @@ def test_realise__an_uplink_that_is_down() -> None:
 def test_realise__a_second_cable_joins_the_links_if_both_ends_show_it() -> None:
     cable = {(0xA1, 3): (0xA2, 3), (0xA2, 3): (0xA1, 3)}
     network = realised(seen(links={**seen().links, **cable}))
-    assert 'write to = "rack2:vms", or unplug it' in errors(network)["link-undescribed"]
+    assert 'Sluice uses the link; write to = "rack1:gw", or unplug it' in errors(network)["link-undescribed"]
     assert [p.id for p in network.topology.next_ports("rack1", "db1")] == ["rack1:2", "rack1:3"]
     tree = network.topology.spanning_tree_ports()
     assert {2, 3} & set(tree["rack1"]) == {2}, "broadcasts do not circle"
