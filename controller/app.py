@@ -307,6 +307,7 @@ class Controller(DaemonLoop):
         for decision in decisions:
             match decision:
                 case Admitted(connection):
+                    self._network.connected_from(connection.host)
                     if connection.described is not None:  # during a contest
                         self._take_ports(connection, connection.described, time.monotonic_ns())
                     self._become_slave(connection)

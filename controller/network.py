@@ -170,6 +170,13 @@ class NetworkKeeper:
         self._dirty |= self._duplicates.get(dpid, ("", 0))[0] != refused
         self._duplicates[dpid] = refused, now_ns
 
+    def connected_from(self, place: str) -> None:
+        """Take that a switch at this place is connected, and not refused any more."""
+        for dpid, (refused, _) in list(self._duplicates.items()):
+            if place and refused == place:
+                del self._duplicates[dpid]
+                self._dirty = True
+
     def _forget_duplicates(self, now_ns: int) -> None:
         for dpid, (_, at_ns) in list(self._duplicates.items()):
             if now_ns - at_ns > DUPLICATE_NS:

@@ -108,6 +108,7 @@ class FindingsAnswer(BaseModel):
 
 
 class SeenHostModel(BaseModel):
+    name: str = Field(description="of its agent; without one, a name that follows from the address")
     mac: str
     port: str
     ipv4: str = Field(description="empty if unknown")

@@ -83,7 +83,13 @@ def _answer(engine: Engine) -> dict[str, Any]:
         "described": newest.document if newest else None,
         "discovered": as_written(found),
         "hosts": [
-            {"mac": host.mac, "port": _place(seen, *host.at), "ipv4": host.ipv4, "ipv6": host.ipv6}
+            {
+                "name": host.name,
+                "mac": host.mac,
+                "port": _place(seen, *host.at),
+                "ipv4": host.ipv4,
+                "ipv6": host.ipv6,
+            }
             for host in seen.hosts.values()
         ],
         "findings": _findings(network or found, seen),
