@@ -18,7 +18,7 @@ from policy.fields import scheme_fields
 from policy.graph import Topology
 from policy.records import TRAFFIC
 from policy.schemes import Scheme
-from store.desired import PolicyVersion, current_policy, current_topology, current_version
+from store.desired import PolicyVersion, current_topology, current_version, policy_in_force
 from store.flows import FlowColumns
 from store.observed import (
     AgentRow,
@@ -103,7 +103,7 @@ def _state(version: PolicyVersion, newest_version: int) -> str:
 
 
 def current_policy_document(engine: Engine) -> dict[str, Any] | None:
-    current = current_policy(engine)
+    current = policy_in_force(engine)
     return policy_document(current, current.version) if current else None
 
 

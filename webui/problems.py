@@ -15,6 +15,7 @@ from policy.graph import Topology
 from policy.network_discovered import discovered
 from policy.network_realised import Finding, realise
 from policy.sightings import Sightings
+from store.desired import current_policy, current_version
 from store.networks import current_network, current_sightings, network_version, sighted_at
 from store.observed import AgentRow, events_of
 from webui.identity import EVENT_EVERY_S
@@ -35,9 +36,24 @@ class Problem(NamedTuple):
 def problems(
     engine: Engine, now: float, topology: Topology | None, agents: Iterable[AgentRow]
 ) -> list[dict[str, Any]]:
-    """Return the problems as documents: first the network, then the agents."""
-    found = (*network_problems(engine, topology), *_refused_agents(engine, now), *_agents_say(agents))
+    """Return the problems as documents: the policy, the network, and the agents."""
+    found = (
+        *_policy_problem(engine),
+        *network_problems(engine, topology),
+        *_refused_agents(engine, now),
+        *_agents_say(agents),
+    )
     return [problem._asdict() for problem in found]
+
+
+def _policy_problem(engine: Engine) -> Iterator[Problem]:
+    try:
+        current_policy(engine)
+    except FieldError as error:
+        version = current_version(engine)
+        key = error.field or "document"
+        text = f"this version of Sluice does not accept it ({key}), so the one before stays in force; upgrade"
+        yield Problem("policy", f"policy version {version}", text)
 
 
 def network_problems(engine: Engine, topology: Topology | None) -> tuple[Problem, ...]:

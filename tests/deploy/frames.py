@@ -69,4 +69,7 @@ def _tag(extra: list[tuple[int, int, bytes]]) -> str:
 
 
 if __name__ == "__main__":
-    {"hear": hear, "send": send}[sys.argv[1]](*sys.argv[2:])
+    if sys.argv[1] == "hear":
+        hear(sys.argv[2])
+    else:
+        send(sys.argv[2], sys.argv[3])

@@ -20,7 +20,7 @@ from policy.entries import write
 from policy.errors import FieldError
 from policy.foreign import new_uses
 from policy.version import VERSION
-from store.desired import current_policy
+from store.desired import policy_in_force
 from store.observed import add_event, find_agent, put_agent
 from webui.api import blueprint
 from webui.bodies import read_json
@@ -54,7 +54,7 @@ def heartbeat(path: AgentPath) -> Response:
     check_agent(path.name, beat.KIND)
     _note_foreign_dscps(path.name, beat)
     put_agent(engine, path.name, beat)
-    current = current_policy(engine)
+    current = policy_in_force(engine)
     settings = AgentSettings.of(current.version, current.policy) if current else NO_SETTINGS
     return jsonify(write(replace(settings, renew=must_renew())))
 

@@ -10,14 +10,16 @@ import pytest
 from flask import Flask
 from sqlalchemy import Engine
 
+from policy.desired import Policy
 from policy.graph import Topology
 from policy.network import read_network
 from policy.network_realised import realise
 from policy.sightings import SeenPort, SeenSwitch, Sightings
 from policy.version import VERSION
-from store.desired import put_topology
+from store.desired import put_policy, put_topology
 from store.networks import put_network, put_sightings
 from store.observed import add_event, newest_events, put_agent, put_switch
+from store.schema import policies
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat
 from tests.unit.webui.conftest import Client
 
@@ -82,6 +84,19 @@ def test_a_description_of_a_later_version_is_named(client: Client, engine: Engin
     (problem,) = health(client)["problems"]
     assert "does not accept the description in the store: slices" in problem["problem"]
     assert "upgrade" in problem["problem"]
+
+
+def test_a_policy_of_a_later_version_leaves_the_one_before_in_force(client: Client, engine: Engine) -> None:
+    put_policy(engine, Policy.from_document({"scheme": "pias"}), "test")
+    with engine.begin() as connection:
+        row = {"document": {"scheme": "pias", "moods": 3}, "author": "later", "created_at": 1.0}
+        connection.execute(policies.insert().values(**row))
+    assert problems(client) == [("policy", "policy version 2")]
+    assert "(moods), so the one before stays in force" in health(client)["problems"][0]["problem"]
+    assert client.get("/api/v1/policy").json["current"]["version"] == 1
+    beat = client.post("/api/v1/agents/web1", json=document(host_heartbeat()))
+    assert (beat.status_code, beat.json["policy_version"]) == (200, 1)
+    assert "event: snapshot" in client.get("/api/v1/events?count=1").text
 
 
 def test_a_refused_agent_is_a_problem_for_a_while(client: Client, engine: Engine) -> None:
