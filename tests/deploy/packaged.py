@@ -102,6 +102,11 @@ class Machines:
     def up_agents(self) -> set[str]:
         return {agent["name"] for agent in self.api("health").get("agents", []) if agent["alive"]}
 
+    def hosts(self) -> set[str]:
+        """Names of the hosts in the network that the controller knows."""
+        topology = self.api("topology").get("topology") or {"hosts": []}
+        return {host["name"] for host in topology["hosts"]}
+
     def versions(self) -> set[str]:
         """Versions that the agents report."""
         return {agent["status"]["version"] for agent in self.api("health").get("agents", [])}

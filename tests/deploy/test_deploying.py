@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,8 @@ SERVERS = ("web1", "web2", "db1", "db2")
 AGENTS = {"rack1", "rack2", *SERVERS}
 EVERYONE = (*SERVERS, "plain", "outside")
 UPGRADE = f"{VERSION}+next"
+NAMES_S = 2.0
+"""The web process reads the names of hosts this often."""
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +170,8 @@ def test_add_a_server__it_works_at_once_and_then_has_a_name(machines: Machines) 
     assert "nic-web3" in shown
     for number in range(1, 6):
         machines.follow_block("8. Add a server", number)
-    wait_until(lambda: "web3" in machines.up_agents(), "its agent reports", timeout_s=20)
+    wait_until(lambda: "web3" in machines.hosts(), "it has the name of its agent", timeout_s=20)
+    time.sleep(2 * NAMES_S)
     machines.fetch("web3", "db1", 20, times=3)
     wait_until(lambda: len(machines.flows("db1", "web3")) >= 3, "its flows have its name", timeout_s=20)
     assert machines.reaches("outside", "web3")
