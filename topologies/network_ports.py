@@ -52,8 +52,10 @@ class NetworkPorts:
             log.warning("Open vSwitch does not answer: %s", error)
 
     def release(self) -> None:
-        """Give all ports back as they were before the first agent."""
+        """Give all ports back as they were before the first agent, also those of an agent that has ended."""
         self._adapt(EMPTY)
+        for interface in self._own.interfaces():
+            self._agent.program.release(interface)
 
     def _adapt(self, topology: Topology) -> None:
         agent = self._agent

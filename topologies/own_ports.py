@@ -91,6 +91,10 @@ class OwnPorts:
             if (row := rows.get(port.interface)) is not None and row.ignored
         )
 
+    def interfaces(self) -> frozenset[str]:
+        """Return the names of all ports of this machine's bridges."""
+        return frozenset(self._ports())
+
     def held(self) -> frozenset[str]:
         """Return the ports that have queues of Sluice."""
         return frozenset(name for name, row in self._ports().items() if row.former is not None)

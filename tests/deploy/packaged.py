@@ -152,8 +152,15 @@ class Machines:
             ovs-vsctl --columns={port} list Port; ovs-vsctl list QoS; ovs-vsctl list Queue
             ovs-ofctl -O OpenFlow13 --no-stats dump-flows {BRIDGES[rack]}
             for IF in $(ovs-vsctl list-ports {BRIDGES[rack]}); do
-              tc qdisc show dev $IF; tc filter show dev $IF egress; tc filter show dev $IF ingress
+              tc qdisc show dev $IF | sed 's/ refcnt [0-9]*//'; tc filter show dev $IF egress; tc filter show dev $IF ingress
             done""",
+        )
+
+    def host_state(self, machine: str) -> str:
+        """What Sluice could change on a server. Which controls the kernel has depends on all machines."""
+        of_kernel = "-e available_congestion -e allowed_congestion"
+        return self.on(
+            machine, f"sysctl net.ipv4 | grep -v {of_kernel}; tc qdisc show; tc filter show dev eth0 egress"
         )
 
     def queued(self, rack: str) -> set[str]:

@@ -6,18 +6,21 @@ of lines and the longest wait for an answer (s). It ends with another code if th
 """
 
 import socket
+import socketserver
 import sys
 import time
 from pathlib import Path
 
 
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        while data := self.request.recv(4096):
+            self.request.sendall(data)
+
+
 def serve(port: int) -> None:
-    with socket.create_server(("0.0.0.0", port)) as listening:
-        while True:
-            connection, _ = listening.accept()
-            with connection:
-                while data := connection.recv(4096):
-                    connection.sendall(data)
+    with socketserver.ThreadingTCPServer(("0.0.0.0", port), Echo) as server:
+        server.serve_forever()
 
 
 def use(host: str, port: int, folder: Path) -> None:

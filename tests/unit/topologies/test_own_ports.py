@@ -120,3 +120,7 @@ def test_take__the_credit_of_the_queues_fits_the_rate(tool: Tool, rate_bps: int)
     listing = json.loads(tool(["", "--format=json", "--columns=other_config", "list", "Queue"]))["data"]
     bursts = {int(dict(row[0][1])["burst"]) for row in listing}
     assert bursts == {8 * own_burst_bytes(rate_bps)}
+
+
+def test_interfaces__are_all_ports_of_the_bridges(tool: Tool) -> None:
+    assert OwnPorts(tool).interfaces() == {"br0", "nic1", "up1"}
