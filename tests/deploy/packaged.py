@@ -69,7 +69,7 @@ class Machines:
 
     def tried(self, machine: str, command: str) -> str:
         """Run a line of shell. Returns its output and its error output, whatever its exit code is."""
-        return self.on(machine, f"{{ {command}; }} 2>&1 || true")
+        return self.on(machine, f"{{ {command}\n}} 2>&1 || true")
 
     def follow(self, section: str) -> list[str]:
         """Run the blocks of a section of the page, each on its machines. Returns their outputs."""
