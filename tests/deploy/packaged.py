@@ -152,7 +152,8 @@ class Machines:
             ovs-vsctl --columns={port} list Port; ovs-vsctl list QoS; ovs-vsctl list Queue
             ovs-ofctl -O OpenFlow13 --no-stats dump-flows {BRIDGES[rack]}
             for IF in $(ovs-vsctl list-ports {BRIDGES[rack]}); do
-              tc qdisc show dev $IF | sed 's/ refcnt [0-9]*//'; tc filter show dev $IF egress; tc filter show dev $IF ingress
+              tc qdisc show dev $IF | sed 's/ refcnt [0-9]*//'
+              tc filter show dev $IF egress; tc filter show dev $IF ingress
             done""",
         )
 
