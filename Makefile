@@ -25,7 +25,7 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help setup debian-packages packages test-packages guests test-kernels venv simulated bpf fabric frontend gen fmt \
+.PHONY: help setup debian-packages packages test-packages test-deploy guests test-kernels venv simulated bpf fabric frontend gen fmt \
 	check check-python check-types check-native check-pages tidy docs test sanitize hooks coverage coverage-cpp prose \
 	bench experiment demo doctor clean
 
@@ -43,6 +43,11 @@ packages: venv frontend ## build the Debian packages and the wheel in build/pack
 test-packages: packages ## install, start, upgrade, remove and purge the packages in a clean Debian 12 (root)
 	packaging/test-packages
 	packaging/test-wheel /usr/bin/python3
+
+# The base system of the machines comes from Debian's archive once, and stays in build/packages.
+test-deploy: packages ## follow docs/deploying/two-racks.md on two racks of machines with the packages (root, some minutes)
+	[ -e build/packages/machine.tar ] || tests/deploy/machines base build/packages
+	$(PYTHON) -m pytest -x -v tests/deploy $(ARGS)
 
 venv: .setup/venv
 .setup/venv: pyproject.toml constraints.txt

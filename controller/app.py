@@ -28,7 +28,15 @@ from controller.connection import Connection
 from controller.connection_table import PROBE_S, Admitted, ConnectionTable, Decision, Lost, Refused
 from controller.counts import QueueCounts
 from controller.event_loop import DaemonLoop
-from controller.events import EventAnswer, EventDesired, EventLease, EventNetwork, EventTick, handles
+from controller.events import (
+    EventAgents,
+    EventAnswer,
+    EventDesired,
+    EventLease,
+    EventNetwork,
+    EventTick,
+    handles,
+)
 from controller.leadership import Leadership, LeaseStatus
 from controller.metrics import ControllerMetrics, SwitchMetrics
 from controller.network import NetworkKeeper
@@ -66,6 +74,7 @@ class Controller(DaemonLoop):
             store_url,
             lambda desired: self._enqueue(EventDesired(desired)),
             lambda description, topology: self._enqueue(EventNetwork(description, topology)),
+            lambda agents: self._enqueue(EventAgents(agents)),
         )
         self.leadership = Leadership(store_url, lambda status: self._enqueue(EventLease(status)))
         self._reporter = Reporter(self.recorder)
@@ -97,7 +106,7 @@ class Controller(DaemonLoop):
         self._stopped.set()
         super().stop()
 
-    def _enqueue(self, event: EventDesired | EventLease | EventNetwork | EventTick) -> None:
+    def _enqueue(self, event: EventAgents | EventDesired | EventLease | EventNetwork | EventTick) -> None:
         self._send_event(event, None)
 
     def _clock(self) -> None:
@@ -241,6 +250,10 @@ class Controller(DaemonLoop):
             if dpid not in self._states:
                 self._ask_for_links(dpid, connection)
 
+    @handles(EventAgents)
+    def on_agents(self, event: EventAgents) -> None:
+        self._network.agents_named(event.agents)
+
     def _leave(self, topology: Topology) -> None:
         """Remove all rules from the switches of a network, and forget it."""
         log.info("the description of the network is withdrawn: leaving %d switches", len(topology.switches))
@@ -294,12 +307,16 @@ class Controller(DaemonLoop):
         for decision in decisions:
             match decision:
                 case Admitted(connection):
+                    self._network.connected_from(connection.host)
+                    if connection.described is not None:  # during a contest
+                        self._take_ports(connection, connection.described, time.monotonic_ns())
                     self._become_slave(connection)
                     self._open_session(connection.id, connection)
                 case Refused(established, newcomer):
                     newcomer.hang_up()
-                    dpid, now_s = established.id, time.monotonic()
-                    self._reporter.duplicate(dpid, established, newcomer, now_s)
+                    dpid, now_ns = established.id, time.monotonic_ns()
+                    self._network.duplicate(dpid, newcomer.host, now_ns)
+                    self._reporter.duplicate(dpid, established, newcomer, now_ns / NS_PER_S)
                 case Lost(connection, silent):
                     if silent:
                         log.warning("%s: no answer for %.1f s, replaced", connection.peer, PROBE_S)
@@ -336,14 +353,27 @@ class Controller(DaemonLoop):
     def on_answer(self, event: EventAnswer) -> None:
         connection, answer, now_ns = event.connection, event.answer, time.monotonic_ns()
         match answer:
-            case PortDescription():
-                self._network.described(connection.id, answer, now_ns)
-            case PortStatus():
-                self._network.port_changed(connection.id, answer, now_ns)
-            case Neighbour():
-                self._network.neighbour(connection.id, answer, now_ns)
+            case PortDescription() | PortStatus() | Neighbour():
+                self._take_ports(connection, answer, now_ns)
             case _:
                 self._take_answer(connection, answer, now_ns)
+
+    def _take_ports(
+        self, connection: Connection, answer: PortDescription | PortStatus | Neighbour, now_ns: int
+    ) -> None:
+        """Take what a switch reports of its ports, but not from a second switch with the same datapath id."""
+        if isinstance(answer, PortDescription):
+            connection.described = answer
+        dpid = connection.id
+        if self._connections.established(dpid) is not connection:
+            return
+        match answer:
+            case PortDescription():
+                self._network.described(dpid, answer, now_ns)
+            case PortStatus():
+                self._network.port_changed(dpid, answer, now_ns)
+            case Neighbour():
+                self._network.neighbour(dpid, answer, now_ns)
 
     def _take_answer(self, connection: Connection, answer: Answer, now_ns: int) -> None:
         session = self._sessions.get(connection.id)

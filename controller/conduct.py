@@ -21,7 +21,7 @@ from controller.rules import (
     SetTag,
     Source,
 )
-from controller.tables import CONTROLLER, FAMILIES, ICMPV6, TCP, UDP, Table, match_on
+from controller.tables import CONTROLLER, FAMILIES, ICMPV6, TCP, UDP, Table, match_on, port_number
 from policy import tags
 from policy.sanctions import Treatment
 
@@ -68,7 +68,7 @@ def _sender_rules(port: int) -> Iterator[FlowRule]:
 
 
 def _sender_rule(port: int, priority: int, *more: LearnHost, **fields: MatchValue) -> FlowRule:
-    match = match_on(in_port=port, **fields)
+    match = match_on(in_port=port_number(port), **fields)
     actions = (*_senders(port), *more)
     return FlowRule(
         Table.CONDUCT, priority, match, actions, goto=Table.INGRESS, cookie=cookie(Table.CONDUCT, port)
@@ -80,7 +80,7 @@ def _treatment_rules(port: int, learn: tuple[LearnHost, ...], *, demoted: bool) 
     # has written.
     sanction: tuple[Action, ...] = (*learn, SetTag(tags.BACKGROUND)) if demoted else learn
     for index, family in enumerate(FAMILIES):
-        of_family = {"in_port": port, "eth_type": family}
+        of_family = {"in_port": port_number(port), "eth_type": family}
         for protocol in (TCP, UDP):
             actions = (LearnFlow(port, index, protocol), Resubmit(Table.WITNESS), *sanction)
             match = match_on(**of_family, ip_proto=protocol)

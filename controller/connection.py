@@ -39,6 +39,7 @@ from controller.openflow import (
     Frame,
     Framer,
     MessageType,
+    PortDescription,
     ProtocolViolation,
     is_port_description,
     message,
@@ -75,6 +76,8 @@ class Connection(Datapath):  # type: ignore[misc]
         self._outbox: queue.Queue[tuple[bytes, bool] | None] = queue.Queue(MAX_UNSENT_MESSAGES)
         self._framer, self._answers = Framer(), AnswerReader()
         self._began_s = self._heard_s = self._probed_s = time.monotonic()
+        self.described: PortDescription | None = None
+        """The last description of the switch's ports. It belongs to the application's thread."""
         self._closing = threading.Lock()
         self._numbering = threading.Lock()
 

@@ -80,6 +80,10 @@ class ConnectionTable(Generic[C]):
         """Return (datapath id, connection) of the established connections."""
         return list(self._established.items())
 
+    def established(self, dpid: int) -> C | None:
+        """Return the connection that represents a datapath id."""
+        return self._established.get(dpid)
+
     def connected(self, dpid: int, connection: C, now_s: float) -> list[Decision[C]]:
         """A switch has finished its handshake."""
         established = self._established.get(dpid)

@@ -6,7 +6,7 @@
      │  SPACE   │ table  │  0   │    port    │family│ code │
      └──────────┴────────┴──────┴────────────┴──────┴──────┘
 
-The code is a tag, NOT_IP or NO_CODE. A request with a cookie mask selects the counters of one
+The code is a tag, NOT_IP, VLAN or NO_CODE. A request with a cookie mask selects the counters of one
 table, and the cookies in the reply identify each counter.
 """
 
@@ -19,6 +19,9 @@ COOKIE_SPACE_MASK = 0xFFFF << 48
 COOKIE_TABLE_MASK = COOKIE_SPACE_MASK | 0xFF << 40
 NOT_IP = tags.TAG_COUNT
 """Code of packets that have no DSCP (ARP). They use queue 0."""
+VLAN = NOT_IP + 1
+"""Code of frames of the operator's VLANs at a switch whose rules name the queue in a priority tag. A frame of full
+length has no room for a second tag, so these frames get none, and use the queue of untagged packets."""
 NO_CODE = 0xFF
 """Code of rules that count no tag."""
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from os_ken.controller import event
@@ -66,6 +66,15 @@ class EventNetwork(Event):
     def __init__(self, description: Description, topology: Topology | None) -> None:
         super().__init__()
         self.description, self.topology = description, topology
+
+
+class EventAgents(Event):
+    """Agents report other addresses than before."""
+
+    def __init__(self, agents: Mapping[str, str]) -> None:
+        super().__init__()
+        self.agents = agents
+        """MAC address → name of the agent."""
 
 
 class EventAnswer(Event):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from controller.cookies import NOT_IP, cookie
+from controller.cookies import NOT_IP, VLAN, cookie
 from controller.rules import (
     Action,
     Bucket,
@@ -21,7 +21,16 @@ from controller.rules import (
     SwitchRules,
     ToGroup,
 )
-from controller.tables import METADATA_BITS, NORMAL, PORT_BITS, PORT_MASK, Table, match_on, port_and_code
+from controller.tables import (
+    CODE_MASK,
+    METADATA_BITS,
+    NORMAL,
+    PORT_BITS,
+    PORT_MASK,
+    Table,
+    match_on,
+    port_and_code,
+)
 from policy.graph import Topology, Unknown
 
 GROUP_SPACE = 0x51CE << 16
@@ -55,6 +64,9 @@ def forward_rules(topology: Topology, switch: str) -> Iterator[FlowRule]:
     table = Table.FORWARD
     yield FlowRule(table, 0, (), _unknown_actions(topology), cookie=cookie(table))
     yield FlowRule(table, 10, match_on(eth_dst=_MULTICAST), (ToGroup(FLOOD_GROUP),), cookie=cookie(table))
+    if keeps_vlans(topology, switch):
+        in_vlan = match_on(eth_dst=_MULTICAST, metadata=(port_and_code(0, VLAN), CODE_MASK))
+        yield FlowRule(table, 11, in_vlan, (ToGroup(UNKNOWN_GROUP),), cookie=cookie(table))
     for mac, ports in paths.items():
         match = match_on(eth_dst=mac)
         if len(ports) == 1:
@@ -76,10 +88,15 @@ def _unknown_actions(topology: Topology) -> tuple[Action, ...]:
     return ()
 
 
+def keeps_vlans(topology: Topology, switch: str) -> bool:
+    """Whether frames of the operator's VLANs have rules of their own. A testbed has no such VLANs."""
+    return topology.learns and topology.switch_by_name[switch].priority_tags
+
+
 def group_rules(topology: Topology, switch: str) -> tuple[GroupRule, ...]:
     """Return the flood groups and one select group for each set of equal-cost ports.
 
-    Broadcasts use queue 0. Packets to unknown addresses keep the queue of their tag.
+    Broadcasts use queue 0. Packets to unknown addresses keep the queue of their tag, and frames of VLANs their VLAN.
 
     Open vSwitch chooses the bucket by a hash of the addresses and, for TCP, of the ports. The DSCP
     is not part of the hash, so a flow keeps its path while its tag changes. OpenFlow drops an
@@ -91,7 +108,7 @@ def group_rules(topology: Topology, switch: str) -> tuple[GroupRule, ...]:
         for port in tree
     )
     unknown = tuple(Bucket((LoadMetadata(port, PORT_BITS), Resubmit(Table.COMPLETED))) for port in tree)
-    floods_unknown = topology.unknown == Unknown.FLOOD
+    floods_unknown = topology.unknown == Unknown.FLOOD or keeps_vlans(topology, switch)
     groups = _select_group_ids(_equal_cost_ports(topology, switch).values())
     return (
         GroupRule(FLOOD_GROUP, GroupKind.ALL, flood),

@@ -11,22 +11,28 @@ as the testbed does, stays as it is. Pure: the caller passes the time, sends the
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from controller.openflow import Neighbour, PortDescription, PortReason, PortStatus, announcement
 from policy.graph import Topology
 from policy.network import Network
-from policy.network_realised import Finding, Realisation, discovered, realise
-from policy.sightings import PortAt, SeenHost, SeenSwitch, Sightings
+from policy.network_discovered import discovered
+from policy.network_realised import Finding, Realisation, realise
+from policy.sightings import OWN_PORT, PortAt, SeenHost, SeenSwitch, Sightings
 
 S = 1_000_000_000
 ANNOUNCE_NS, FIRST_ANNOUNCE_NS = 5 * S, S // 4
 """Between two LLDP frames of a port; the second one until its switch has settled."""
 LINK_LIFETIME_NS = 3 * ANNOUNCE_NS + S
 SETTLE_NS = S
-"""How long a new switch is asked for its links before Sluice forwards over it, if no one has described them."""
+"""How long a new switch or port is asked for its links before Sluice forwards over it. A cable that no one has
+described could close a loop."""
+MOST_SETTLING_NS = 3 * SETTLE_NS
+"""A port that goes up and down all the time delays no other news for longer than this."""
+DUPLICATE_NS = 30 * S
+"""How long a refused switch counts as there. Open vSwitch tries again after 8 s at the latest."""
 PATIENCE_NS = 10 * S
 """How long a new leader waits for the switches that it expects, before it takes them for missing."""
 
@@ -73,11 +79,16 @@ class NetworkKeeper:
         """Port → the port whose frames arrive there, and when the last one did."""
         self._hosts: dict[SeenHost, int] = {}
         """Host and its place → when it was first seen there."""
+        self._agents: Mapping[str, str] = {}
+        """MAC address → name of the agent that reports it."""
+        self._duplicates: dict[int, tuple[str, int]] = {}
+        """Datapath id → where the refused switch is, and when it was refused last."""
         self._announce_ns: dict[int, int] = {}
         """Datapath id → when its ports send their next frames."""
         self._topology: Topology | None = None
         self._findings: tuple[Finding, ...] = ()
         self._dirty, self._began_ns = True, 0
+        self._dirty_since_ns: int | None = None
 
     @property
     def manages(self) -> bool:
@@ -92,6 +103,11 @@ class NetworkKeeper:
         if (network, manages) != (self._network, self._manages):
             self._network, self._manages, self._topology = network, manages, topology
             self._dirty, self._began_ns = True, now_ns
+
+    def agents_named(self, agents: Mapping[str, str]) -> None:
+        """Take the names of the agents by MAC address."""
+        if agents != self._agents:
+            self._agents, self._dirty = dict(agents), True
 
     def wants(self, dpid: int) -> bool:
         """Whether a switch that is not in the graph could become part of it."""
@@ -124,10 +140,8 @@ class NetworkKeeper:
         self._switches[dpid] = replace(switch, ports=tuple(sorted(ports, key=lambda port: port.number)))
         if gone or not status.port.up:
             self._forget_links(lambda at: at == (dpid, status.port.number))
-        if not gone:
-            self._described_ns[dpid] = (
-                now_ns  # without a description, the port's link must be looked for first
-            )
+        if status.reason is PortReason.ADD or (not gone and status.port.up and not _was_up(switch, status)):
+            self._described_ns[dpid] = now_ns
         self._announce_ns[dpid] = now_ns
         self._dirty = True
 
@@ -151,6 +165,24 @@ class NetworkKeeper:
         if self._hosts != elsewhere | found:
             self._hosts, self._dirty = elsewhere | found, True
 
+    def duplicate(self, dpid: int, refused: str, now_ns: int) -> None:
+        """Take the place of a live switch that was refused, because another one has its datapath id."""
+        self._dirty |= self._duplicates.get(dpid, ("", 0))[0] != refused
+        self._duplicates[dpid] = refused, now_ns
+
+    def connected_from(self, place: str) -> None:
+        """Take that a switch at this place is connected, and not refused any more."""
+        for dpid, (refused, _) in list(self._duplicates.items()):
+            if place and refused == place:
+                del self._duplicates[dpid]
+                self._dirty = True
+
+    def _forget_duplicates(self, now_ns: int) -> None:
+        for dpid, (_, at_ns) in list(self._duplicates.items()):
+            if now_ns - at_ns > DUPLICATE_NS:
+                del self._duplicates[dpid]
+                self._dirty = True
+
     def _forget_links(self, matches: Callable[[PortAt], bool]) -> None:
         for at, (source, _) in list(self._links.items()):
             if matches(at) or matches(source):
@@ -166,7 +198,7 @@ class NetworkKeeper:
         is_new = now_ns - self._described_ns[dpid] < SETTLE_NS
         self._announce_ns[dpid] = now_ns + (FIRST_ANNOUNCE_NS if is_new else ANNOUNCE_NS)
         for port in self._switches[dpid].ports:
-            if port.up:
+            if port.up and port.number != OWN_PORT:
                 yield announcement(self._key, dpid, port.number)
 
     # ── The graph ───────────────────────────────────────────────────────────────────────────────
@@ -176,9 +208,12 @@ class NetworkKeeper:
         if not self._manages:
             return None
         self._forget_links(lambda at: at in self._links and now_ns - self._links[at][1] > LINK_LIFETIME_NS)
+        self._forget_duplicates(now_ns)
+        if self._dirty and self._dirty_since_ns is None:
+            self._dirty_since_ns = now_ns
         if not self._dirty or self._is_too_early(now_ns) or not (self._network or self._switches):
             return None
-        self._dirty = False
+        self._dirty, self._dirty_since_ns = False, None
         sightings = self.sightings()
         made = self._realised(sightings)
         before, self._findings = self._findings, made.findings
@@ -193,7 +228,9 @@ class NetworkKeeper:
 
     def _is_too_early(self, now_ns: int) -> bool:
         """Whether links of new switches may be missing, or switches that connect again to a new leader."""
-        if self._network is None and any(now_ns - at < SETTLE_NS for at in self._described_ns.values()):
+        settled_ns = max(self._described_ns.values(), default=0) + SETTLE_NS
+        assert self._dirty_since_ns is not None
+        if now_ns < min(settled_ns, self._dirty_since_ns + MOST_SETTLING_NS) and self._described_ns:
             return True
         if self._topology is None or now_ns - self._began_ns > PATIENCE_NS:
             return False
@@ -204,7 +241,9 @@ class NetworkKeeper:
         """Return all that the switches have reported. A host counts where it appeared last."""
         links = {at: source for at, (source, _) in self._links.items()}
         in_order = sorted(self._hosts, key=lambda host: self._hosts[host])
-        return Sightings(dict(self._switches), links, {host.mac: host for host in in_order})
+        hosts = {host.mac: replace(host, agent=self._agents.get(host.mac, "")) for host in in_order}
+        duplicates = {dpid: place for dpid, (place, _) in self._duplicates.items()}
+        return Sightings(dict(self._switches), links, hosts, duplicates)
 
     def _realised(self, sightings: Sightings) -> Realisation:
         if self._network is not None:
@@ -213,3 +252,8 @@ class NetworkKeeper:
             made, kind = realise(discovered(sightings), sightings), Kind.DISCOVERED
         parameters = {"network": made.topology.kind}
         return replace(made, topology=replace(made.topology, kind=str(kind), parameters=parameters))
+
+
+def _was_up(switch: SeenSwitch, status: PortStatus) -> bool:
+    before = next((port for port in switch.ports if port.number == status.port.number), None)
+    return before is not None and before.up

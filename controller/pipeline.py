@@ -20,10 +20,21 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from controller.conduct import Treatments, conduct_rules, lldp_rules
-from controller.cookies import NOT_IP, cookie
-from controller.forwarding import forwarding_rules
+from controller.cookies import NOT_IP, VLAN, cookie
+from controller.forwarding import forwarding_rules, keeps_vlans
 from controller.rules import FlowRule, Match, Output, PushVlan, SetPriority, SetQueue, SwitchRules
-from controller.tables import CODE_MASK, FAMILIES, PORT_BITS, PORT_MASK, TCP, Table, match_on, port_and_code
+from controller.tables import (
+    CODE_MASK,
+    FAMILIES,
+    PORT_BITS,
+    PORT_MASK,
+    TCP,
+    VLAN_PRESENT,
+    Table,
+    match_on,
+    port_and_code,
+    port_number,
+)
 from policy import tags
 from policy.graph import Topology
 from policy.queue_map import QueueMap
@@ -32,7 +43,7 @@ _FIN = 0x001
 
 # ── ingress ────────────────────────────────────────────────────────────────────────────────────
 
-_MISS, _BY_FAMILY, _BY_TAG, _BY_PORT_FAMILY, _BY_PORT_TAG, _UPLINK = 0, 10, 20, 30, 40, 50
+_MISS, _BY_FAMILY, _BY_TAG, _BY_PORT_FAMILY, _BY_PORT_TAG, _UPLINK, _VLAN = 0, 10, 20, 30, 40, 50, 60
 
 
 def _classify(priority: int, match: Match, code: int, port: int = 0, family: int = 0) -> FlowRule:
@@ -61,15 +72,22 @@ def ingress_rules(edge_ports: Iterable[int], uplinks: Iterable[int] = ()) -> Ite
         yield from _edge_port_rules(port)
     for port in uplinks:
         for index, family in enumerate(FAMILIES):
-            yield _classify(_UPLINK, match_on(eth_type=family, in_port=port), tags.UNTAGGED, port, index)
+            yield _classify(
+                _UPLINK, match_on(eth_type=family, in_port=port_number(port)), tags.UNTAGGED, port, index
+            )
+
+
+def vlan_rule() -> FlowRule:
+    """Return the rule for frames of the operator's VLANs. They keep their one tag (see `cookies.VLAN`)."""
+    return _classify(_VLAN, match_on(vlan_vid=(VLAN_PRESENT, VLAN_PRESENT)), VLAN)
 
 
 def _edge_port_rules(port: int) -> Iterator[FlowRule]:
     for index, family in enumerate(FAMILIES):
-        of_family = match_on(eth_type=family, in_port=port)
+        of_family = match_on(eth_type=family, in_port=port_number(port))
         yield _classify(_BY_PORT_FAMILY, of_family, tags.UNTAGGED, port, index)
         for tag in range(1, tags.TAG_COUNT):
-            match = match_on(eth_type=family, in_port=port, ip_dscp=tag)
+            match = match_on(eth_type=family, in_port=port_number(port), ip_dscp=tag)
             yield _classify(_BY_PORT_TAG, match, tag, port, index)
 
 
@@ -115,14 +133,14 @@ def map_rule(port: int, code: int, queue: int, *, priority_tag: bool = True) -> 
         Table.MAP,
         10,
         match_on(metadata=(port_and_code(port, code), PORT_MASK | CODE_MASK)),
-        (SetQueue(queue), *tagging, Output(port)),
+        (SetQueue(queue), *tagging, Output(port_number(port))),
         cookie=cookie(Table.MAP, port, code),
     )
 
 
 def _watching_rule(port: int, code: int) -> FlowRule:
     """Return the rule of a port at which the policy does not act: it counts, and chooses no queue."""
-    return replace(map_rule(port, code, 0), actions=(Output(port),))
+    return replace(map_rule(port, code, 0), actions=(Output(port_number(port)),))
 
 
 def map_rules(queue_maps: Mapping[int, QueueMap | None], *, priority_tags: bool = True) -> Iterator[FlowRule]:
@@ -137,6 +155,11 @@ def map_rules(queue_maps: Mapping[int, QueueMap | None], *, priority_tags: bool 
             continue
         for code, queue in ((NOT_IP, 0), *enumerate(queue_of)):
             yield map_rule(port, code, queue, priority_tag=priority_tags)
+
+
+def vlan_map_rules(ports: Iterable[int]) -> Iterator[FlowRule]:
+    """Yield the rules that send frames of the operator's VLANs out. The port program chooses their queue."""
+    yield from (_watching_rule(port, VLAN) for port in ports)
 
 
 # ── A whole switch ─────────────────────────────────────────────────────────────────────────────
@@ -164,5 +187,6 @@ def switch_rules(
         *forwarding.flows,
         *completed_rules(port.number for port in ports),
         *map_rules(queue_maps, priority_tags=topology.switch_by_name[switch].priority_tags),
+        *((vlan_rule(), *vlan_map_rules(queue_maps)) if keeps_vlans(topology, switch) else ()),
     )
     return SwitchRules(forwarding.groups, flows)

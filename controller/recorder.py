@@ -16,18 +16,18 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from controller.network import Description
 from controller.state import Desired
 from policy.agents import PortHeartbeat
 from policy.desired import Policy
-from policy.errors import FieldError
+from policy.errors import EnvironmentLacking, FieldError
 from policy.framing import MSS_BYTES
 from policy.graph import Topology
 from store import desired, networks, observed
@@ -112,8 +112,12 @@ class Recorder:
         store_url: str,
         on_desired: Callable[[Desired], None],
         on_network: Callable[[Description, Topology | None], None] = lambda description, topology: None,
+        on_agents: Callable[[Mapping[str, str]], None] = lambda agents: None,
     ) -> None:
         self._url, self._on_desired, self._on_network = store_url, on_desired, on_network
+        self._on_agents = on_agents
+        self._agents: Mapping[str, str] = {}
+        """The names of agents by MAC address that were delivered last."""
         self._engine: Engine | None = None
         self._incoming: queue.SimpleQueue[_Write | _Signal] = queue.SimpleQueue()
         self._waiting: deque[_Write] = deque(maxlen=MAX_WAITING)
@@ -210,7 +214,9 @@ class Recorder:
                 if self._leads:
                     self._poll(engine)
         except (OperationalError, InterfaceError) as error:
-            self._drop_engine(error)
+            self._drop_engine(str(error.orig))
+        except EnvironmentLacking as lacking:  # another version has changed the store meanwhile
+            self._drop_engine(str(lacking))
         else:
             if self._outage:
                 log.info("the store is back")
@@ -222,9 +228,9 @@ class Recorder:
             self._engine = open_store(self._url)
         return self._engine
 
-    def _drop_engine(self, error: DBAPIError) -> None:
-        if self._outage != str(error.orig):
-            self._outage = str(error.orig)
+    def _drop_engine(self, reason: str) -> None:
+        if self._outage != reason:
+            self._outage = reason
             log.warning("cannot use the store, trying again: %s", self._outage)
         if self._engine is not None:
             self._engine.dispose()
@@ -253,6 +259,7 @@ class Recorder:
         if self._begins.is_set():
             self._begins.clear()
             self._topology, self._delivered, self._network_version = None, None, -1
+            self._agents = {}
         version = desired.current_version(engine)
         topology = self._current_topology(engine)
         if topology is None:
@@ -278,6 +285,7 @@ class Recorder:
             self._topology_due_s = time.monotonic() + TOPOLOGY_POLL_S
             topology = desired.current_topology(engine)
             self._deliver_network(engine, topology)
+            self._deliver_agents(engine)
             # It only grows: a host whose agent is gone still sends in its bursts.
             self._burst_bytes = max(self._burst_bytes, observed.largest_tag_burst(engine) or 0)
             return topology
@@ -297,6 +305,12 @@ class Recorder:
             return
         self._network_version = version
         self._on_network(Description(network, withdrawn), topology)
+
+    def _deliver_agents(self, engine: Engine) -> None:
+        named = observed.agents_by_mac(engine)
+        if named != self._agents:
+            self._agents = named
+            self._on_agents(named)
 
     def _deliver(self, engine: Engine, topology: Topology) -> None:
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from controller.rules import Match, MatchValue
+from policy.sightings import OWN_PORT
 
 
 class Table(IntEnum):
@@ -45,13 +46,13 @@ PIPELINE: tuple[TableSpec, ...] = (
     ),
     TableSpec(
         Table.INGRESS,
-        ("in_port", "eth_type", "ip_dscp"),
-        "edge port × tag: count; tag into metadata",
+        ("in_port", "eth_type", "ip_dscp", "vlan_vid"),
+        "edge port × tag: count; tag into metadata; VLANs of others: no tag",
         "not IP: forward",
     ),
     TableSpec(
         Table.FORWARD,
-        ("eth_dst",),
+        ("eth_dst", "metadata"),
         "destination → egress port into metadata; equal-cost ports by select group; broadcast on the spanning tree",
         "unknown destination: flood, the switch's own forwarding, or drop",
     ),
@@ -84,8 +85,15 @@ PIPELINE: tuple[TableSpec, ...] = (
 FAMILIES = (0x0800, 0x86DD)
 """EtherTypes of IPv4 and IPv6. A family is an index into this tuple."""
 TCP, UDP, ICMPV6 = 6, 17, 58
-CONTROLLER, NORMAL = 0xFFFFFFFD, 0xFFFFFFFA
+VLAN_PRESENT = 0x1000
+"""OFPVID_PRESENT: the frame has an 802.1Q tag."""
+CONTROLLER, NORMAL, LOCAL = 0xFFFFFFFD, 0xFFFFFFFA, 0xFFFFFFFE
 """Reserved port numbers (1.3.5, section 4.5)."""
+
+
+def port_number(port: int) -> int:
+    """Return the OpenFlow number of a port. The switch's own port has a short one in metadata and cookies."""
+    return LOCAL if port == OWN_PORT else port
 
 
 # ── Metadata ───────────────────────────────────────────────────────────────────────────────────

@@ -63,7 +63,10 @@ def attach_clsact(ifname: str, program: AttachableProgram, direction: Direction 
 
 
 def detach_clsact(ifname: str, direction: Direction = "egress") -> bool:
-    """Remove Sluice's filter, and return whether there was one. The clsact qdisc and other filters stay."""
+    """Remove Sluice's filter, and return whether there was one.
+
+    Filters of others stay. The clsact qdisc stays if it has any, because no one else needs an empty one.
+    """
     index = _index(ifname)
     with _netlink(f"detach from {ifname}") as netlink:
         if not _own(_filters(netlink, index, direction)):
@@ -77,7 +80,22 @@ def detach_clsact(ifname: str, direction: Direction = "egress") -> bool:
             prio=_PRIORITY,
             protocol=_ETH_P_ALL,
         )
+        if not any(list(netlink.get_filters(index=index, parent=parent)) for parent in _PARENT.values()):
+            netlink.tc("del", "clsact", index)
         return True
+
+
+def attached_program(ifname: str, direction: Direction = "egress") -> str | None:
+    """Return the name of Sluice's program at an interface, also of another process. None without one."""
+    try:
+        index = socket.if_nametoindex(ifname)
+    except OSError:
+        return None
+    with _netlink(f"list the filters of {ifname}") as netlink:
+        for options in _own(_filters(netlink, index, direction)):
+            name: str = options.get_attr("TCA_BPF_NAME")
+            return name.partition(":")[0]
+    return None
 
 
 def is_attached(

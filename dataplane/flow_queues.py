@@ -33,8 +33,9 @@ _FIRST_MAJOR = 0x10
 """PORT_FLOW_MAJOR in bpf/port.h."""
 
 _RATE = "rate 100gbit burst 1mb cburst 1mb"
-_QUANTUM_BYTES = 1518
-"""A full frame with the priority tag, as the qdisc counts it. With less, HTB's deficit would fall until it wraps."""
+QUANTUM_BYTES = 1518
+"""A full frame with the priority tag, as the qdisc counts it. With less, HTB's deficit would fall until it wraps. See
+`turns` for longer frames."""
 
 _CLASSID_IS_THE_MARK = "2,32 0 0 4294963220,22 0 0 0"
 """Classic BPF: load SKF_AD_OFF + SKF_AD_MARK and return it. 0 is "no match" and leads to the default class."""
@@ -54,11 +55,21 @@ def commands(ifname: str, queue: int) -> str:
     lines = [f"qdisc replace dev {ifname} parent 1:{queue + 1} handle {handle} htb default 1"]
     for j in range(SUB_QUEUES):
         class_ = f"class add dev {ifname} parent {handle} classid {handle}{j + 1}"
-        lines.append(f"{class_} htb {_RATE} quantum {_QUANTUM_BYTES}")
+        lines.append(f"{class_} htb {_RATE} quantum {QUANTUM_BYTES}")
     # The filter comes last, because until then the queue is one queue, as before.
     where = f"filter add dev {ifname} parent {handle} protocol all prio 1 handle 1"
     lines.append(f"{where} bpf bytecode '{_CLASSID_IS_THE_MARK}'")
     return "".join(line + "\n" for line in lines)
+
+
+def turns(ifname: str, quantum_bytes: int) -> str:
+    """Return `tc -batch` input that lets each flow queue of a port send this much in its turn."""
+    handles = (f"{_FIRST_MAJOR + queue:x}:" for queue in range(QUEUES))
+    return "".join(
+        f"class change dev {ifname} parent {handle} classid {handle}{j + 1} htb {_RATE} quantum {quantum_bytes}\n"
+        for handle in handles
+        for j in range(SUB_QUEUES)
+    )
 
 
 def make(ifname: str) -> None:

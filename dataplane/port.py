@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from dataplane import flow_queues, iterators
+from dataplane.clsact import attached_program
 from dataplane.flow_queues import QUEUES, SUB_QUEUES
 from dataplane.libbpf import ATTACH_RAW_TRACEPOINT
 from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
@@ -168,6 +169,12 @@ class PortProgram:
     def detach(self, ifname: str) -> None:
         """Detach the program and forget the port. Idempotent, even if the interface is gone."""
         if self.is_attached(ifname):
+            detach_clsact(ifname)
+        self.forget(ifname)
+
+    def release(self, ifname: str) -> None:
+        """Detach the port program from an interface, whatever process has attached it. Idempotent."""
+        if attached_program(ifname) == self._program.name:
             detach_clsact(ifname)
         self.forget(ifname)
 

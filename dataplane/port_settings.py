@@ -6,15 +6,15 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from dataplane.flow_queues import SUB_QUEUES
+from dataplane.flow_queues import QUEUES, SUB_QUEUES
 from policy.errors import FieldError
 from policy.marking import PHANTOM_PERCENT
 
 MAX_BYTES = 2_000_000_000
 """Largest buffer and marking threshold that laws/mark.h models."""
 
-_LAYOUT = "=7QIxxxx"
-"""struct sl_vq_settings; struct sl_dqs_settings."""
+_LAYOUT = "=7QIxxxxIxxxx"
+"""struct sl_vq_settings; struct sl_dqs_settings; the queue of VLANs."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class PortSettings:
     """Flow queues in each priority. None: a priority is one queue."""
     release_ns: int = 0
     """An empty flow queue stays assigned to its flow for this time."""
+    vlan_queue: int = 0
+    """The queue of frames of the operator's VLANs, in which no rule can name a queue."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.rate_bps < 1 << 64:
@@ -51,6 +53,8 @@ class PortSettings:
             raise FieldError("sub_queues", f"must be None or from 1 to {SUB_QUEUES}, not {self.sub_queues}")
         if not 0 <= self.release_ns < 1 << 64:
             raise FieldError("release_ns", f"must be from 0 to 2^64 - 1, not {self.release_ns}")
+        if not 0 <= self.vlan_queue < QUEUES:
+            raise FieldError("vlan_queue", f"must be from 0 to {QUEUES - 1}, not {self.vlan_queue}")
 
     def _check_ramp(self) -> None:
         if self.mark_max_bytes is None:
@@ -75,4 +79,6 @@ class PortSettings:
         phantom_rate_bps = self.rate_bps * self.phantom_percent // 100 if self.phantom_mark_bytes else 0
         backlog = (self.rate_bps, self.mark_bytes or 0, self.buffer_bytes, self.mark_max_bytes or 0)
         phantom = (phantom_rate_bps, self.phantom_mark_bytes or 0)
-        return struct.pack(_LAYOUT, *backlog, *phantom, self.release_ns, self.sub_queues or 0)
+        return struct.pack(
+            _LAYOUT, *backlog, *phantom, self.release_ns, self.sub_queues or 0, self.vlan_queue
+        )

@@ -16,6 +16,7 @@ from pathlib import Path
 from hostagent.control import HostControl
 from hostagent.courier import Courier, Couriers
 from hostagent.hook import FlowHook
+from hostagent.interface import mac_address
 from hostagent.journal import Journal
 from hostagent.loop import Loop
 from hostagent.receiver import Receiver, ReceiverStatistics
@@ -258,6 +259,7 @@ class Agent:
             start_lag_max_us=round(sent.start_lag_max_us),
             user_space_mean_us=round(received.user_space_ns / 1000 / max(1, received.kernel_stamped), 1),
             version=VERSION,
+            mac=mac_address(self._settings.interface),
             tag_burst_bytes=self._tagger.burst_bytes,
             foreign_dscps=self._tagger.foreign(),
         )

@@ -175,6 +175,11 @@ class HostHeartbeat:
         Number(0, 1e12, "us"), "Mean time from a packet's arrival in the kernel to its reading."
     )
     version: str = entry(_RELEASE, "Version of Sluice that the agent is.", default="")
+    mac: str = entry(
+        Text(r"([0-9a-f]{2}(:[0-9a-f]{2}){5})?", what="a MAC address in small letters, or empty"),
+        "MAC address of the interface. The network knows the host by it.",
+        default="",
+    )
     tag_burst_bytes: int | None = entry(
         Whole(0, 10**6, "bytes"), "Most payload that can leave the host under one tag.", default=None
     )
@@ -216,6 +221,9 @@ class PortHeartbeat:
         MapOf(names.PORT, _COUNT, MAX_PORTS), "Port: sum of the delays with which the machine served it."
     )
     version: str = entry(_RELEASE, "Version of Sluice that the agent is.", default="")
+    problems: tuple[str, ...] = entry(
+        ListOf(_REASON, longest=MAX_PORTS), "What the operator must mend at the ports.", default=()
+    )
 
 
 @dataclass(frozen=True)

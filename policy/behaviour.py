@@ -43,6 +43,10 @@ class PortBehaviour(PortMarking):
         default=("*",),
     )
 
+    untagged_queue: int = entry(
+        Whole(0, 7), "Queue of packets without a tag. Frames of the operator's VLANs use it, too.", default=0
+    )
+
     def marking(self, *, edge: bool) -> PortMarking:
         """Marking of a port to a host (`edge`), or of a port to another switch."""
         own = {field.name: getattr(self, field.name) for field in fields(PortMarking)}

@@ -59,6 +59,7 @@ class Policy(PolicyFields):
             sub_queues=self.sub_queues,
             release_ns=self.release,
             acts_at=self.acts_at,
+            untagged_queue=self.untagged_queue,
         )
 
     def override_of(self, port_id: str) -> Override | None:

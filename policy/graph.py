@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -77,6 +77,8 @@ class Port:
     """The link works in both directions. Paths avoid links that are down."""
     uplink: bool = False
     """The port leads out of the network: the tags that arrive there mean nothing."""
+    managed: bool = True
+    """Sluice may give the port queues. False: the switches forward its packets, and nothing else changes there."""
 
     @property
     def interface(self) -> str:
@@ -193,6 +195,19 @@ class Topology:
                 return tuple(path)
             at = port.peer
 
+    @property
+    def has_loop(self) -> bool:
+        """Whether links that are up form a loop."""
+        links = sum(port.up and not port.edge for port in self.ports) / 2
+        seen: set[str] = set()
+        on_tree = sum(
+            1
+            for switch in self.switches
+            if switch.name not in seen
+            for _ in self._tree_from(switch.name, seen)
+        )
+        return links > on_tree
+
     def spanning_tree_ports(self) -> dict[str, tuple[int, ...]]:
         """Port numbers of each switch on one spanning tree of each connected part, with all edge ports.
 
@@ -238,12 +253,18 @@ class Topology:
         return cls(
             kind=document["kind"],
             parameters=document["parameters"],
-            hosts=tuple(Host(**host) for host in document["hosts"]),
-            switches=tuple(Switch(**switch) for switch in document["switches"]),
-            ports=tuple(Port(**port) for port in document["ports"]),
+            hosts=tuple(Host(**_known(Host, host)) for host in document["hosts"]),
+            switches=tuple(Switch(**_known(Switch, switch)) for switch in document["switches"]),
+            ports=tuple(Port(**_known(Port, port)) for port in document["ports"]),
             unknown=document.get("unknown", Unknown.DROP),
             learns=document.get("learns", False),
         )
+
+
+def _known(node: type[Host | Switch | Port], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what only a later version writes. During an upgrade, two versions use one store."""
+    names = {one.name for one in fields(node)}
+    return {key: value for key, value in document.items() if key in names}
 
 
 def host(index: int) -> Host:

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a description and the sightings of the switches to the graph that Sluice forwards over.
 
-`realise` is pure. It leaves out what no switch has, so a contradiction costs only the port that it is about.
-`discovered` describes what the switches report, if no one has described the network.
+`realise` is pure. What no switch has is left out, and what no one described is forwarded to, but not managed. So a
+contradiction between the two becomes a finding, and packets that reached their host before still do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from policy.graph import Host, Port, Switch, Topology, Unknown
+from policy.host_names import HostNames
 from policy.network import DeclaredHost, DeclaredPort, DeclaredSwitch, Network
-from policy.sightings import PortAt, SeenHost, SeenPort, SeenSwitch, Sightings
+from policy.sightings import OWN_PORT, PortAt, SeenHost, SeenPort, Sightings
 from policy.units import format_rate
 
 DEFAULT_RATE_BPS = 10_000_000_000
@@ -55,20 +56,35 @@ class _Realiser:
         self._at: dict[str, PortAt] = {}
         """Declared port ("rack1:eth1") → where it is."""
         self._seen_ports: dict[PortAt, SeenPort] = {}
+        self._host_names = HostNames(network, seen)
         self._locate()
         self._name_at = {at: name for name, at in self._at.items()}
 
     def realisation(self) -> Realisation:
-        ports = tuple(self._ports())
-        hosts = tuple(self._hosts({port.id: port for port in ports}))
         self._find_strangers()
+        ports = (*self._ports(), *self._undescribed_ports())
+        hosts = tuple(self._hosts({port.id: port for port in ports}))
+        for name, problem in self._host_names.problems():
+            self._note("agent-name", name, problem)
         switches = tuple(
             Switch(s.name, s.dpid, s.datapath == "userspace", s.first_table) for s in self._network.switch
         )
         topology = Topology(
             self._network.name, hosts, switches, ports, unknown=self._network.unknown, learns=True
         )
-        return Realisation(topology, tuple(self._findings))
+        return Realisation(self._without_storms(topology), tuple(self._findings))
+
+    def _without_storms(self, topology: Topology) -> Topology:
+        """Flood on the spanning tree where the switches' own forwarding would send a packet round a loop."""
+        if topology.unknown != Unknown.NORMAL or not topology.has_loop:
+            return topology
+        self._note(
+            "loop",
+            self._network.name,
+            'unknown = "normal" is only for a network without loops, but its links form one. Sluice floods on a'
+            ' spanning tree instead; write unknown = "flood"',
+        )
+        return replace(topology, unknown=str(Unknown.FLOOD))
 
     def _note(self, kind: str, where: str, problem: str, *, is_error: bool = True) -> None:
         self._findings.append(Finding(kind, where, problem, is_error))
@@ -79,6 +95,8 @@ class _Realiser:
         """Find each declared port at its switch."""
         for switch in self._network.switch:
             seen = self._seen.switches.get(switch.dpid)
+            if switch.dpid in self._seen.duplicates:
+                self._note("duplicate-datapath-id", switch.name, self._duplicate(switch.dpid))
             if seen is None:
                 self._note("switch-missing", switch.name, f"no switch has connected with {switch.dpid:016x}")
                 continue
@@ -105,27 +123,92 @@ class _Realiser:
                 yield made
 
     def _edge(self, switch: DeclaredSwitch, port: DeclaredPort, at: PortAt) -> Port | None:
-        other = self._seen.links.get(at)
-        if other is not None:
+        found, where = self._seen_ports[at], f"{switch.name}:{port.name}"
+        if at in self._seen.links:
+            return self._undescribed_link(where, switch, port, at)
+        if not found.up and port.uplink:
             self._note(
-                "loop",
-                f"{switch.name}:{port.name}",
-                f"leads to the switch port {self._shown(other)}, not to hosts. Sluice does not use the port, because"
-                " packets could circle; unplug it, or describe the link with to",
+                "uplink-down", where, "the uplink is down; check its cable and the port at the other end"
             )
-            return None
-        found = self._seen_ports[at]
+        elif not found.up and port.host:
+            self._note("port-down", where, f"the link to {port.host} is down", is_error=False)
         return Port(
             switch.name,
             found.number,
-            port.host or f"{switch.name}:{port.name}",
+            self._host_names.shown(port.host) if port.host else where,
             0,
             self._rate(switch, port, found),
             edge=True,
             name=port.name,
             up=found.up,
             uplink=port.uplink,
+            managed=found.number != OWN_PORT,
         )
+
+    def _undescribed_link(
+        self, where: str, switch: DeclaredSwitch, port: DeclaredPort, at: PortAt, *, managed: bool = True
+    ) -> Port | None:
+        """Return the port of a link between two switches that the description does not name as one."""
+        other = self._seen.links[at]
+        if not self._is_free_link(at, other):
+            self._note(
+                "loop",
+                where,
+                f"leads to the switch port {self._shown(other)}, not to hosts. Sluice does not use the port, because"
+                " packets could circle; unplug it, or describe the link with to",
+            )
+            return None
+        self._note(
+            "link-undescribed",
+            where,
+            f"leads to the switch port {self._shown(other)}, not to hosts. Sluice uses the link; write"
+            f' to = "{self._shown(other)}", or unplug it',
+        )
+        found, far = self._seen_ports[at], self._declared[other[0]]
+        rate_bps = self._rate(switch, port, found)
+        return Port(
+            switch.name,
+            found.number,
+            far.name,
+            other[1],
+            rate_bps,
+            name=port.name,
+            up=found.up,
+            managed=managed,
+        )
+
+    def _is_free_link(self, at: PortAt, other: PortAt) -> bool:
+        """Whether both ends see each other, belong to two switches of ours, and are described as no other link."""
+        far = self._declared.get(other[0])
+        if far is None or at[0] == other[0] or self._seen.links.get(other) != at:
+            return False
+        return self._is_forwarding(other) and not any(
+            port.to for port in far.port if self._at.get(f"{far.name}:{port.name}") == other
+        )
+
+    def _is_forwarding(self, at: PortAt) -> bool:
+        """Whether Sluice forwards to a port: a described one, or any port of a switch that belongs to Sluice."""
+        declared = self._declared[at[0]]
+        return at in self._name_at or declared.first_table == 0
+
+    def _undescribed_ports(self) -> Iterator[Port]:
+        """Yield the other ports of the switches that belong to Sluice: no rule of others forwards to them."""
+        for switch in self._network.switch:
+            seen = self._seen.switches.get(switch.dpid)
+            if seen is None or switch.first_table:
+                continue
+            for found in seen.ports:
+                at, where = (switch.dpid, found.number), f"{switch.name}:{found.name}"
+                if at in self._name_at:
+                    continue
+                port = DeclaredPort(found.name, found.rate_bps or DEFAULT_RATE_BPS)
+                self._seen_ports[at] = found
+                if at in self._seen.links:
+                    made = self._undescribed_link(where, switch, port, at, managed=False)
+                else:
+                    made = _unmanaged(switch, found)
+                if made is not None:
+                    yield made
 
     def _link(self, switch: DeclaredSwitch, port: DeclaredPort, at: PortAt) -> Port | None:
         assert port.to is not None
@@ -152,7 +235,9 @@ class _Realiser:
             self._note(
                 "rate-unknown",
                 f"{switch.name}:{port.name}",
-                f"neither the description nor the port names a rate; {format_rate(DEFAULT_RATE_BPS)} is assumed",
+                f"neither the description nor the port names a rate, so {format_rate(DEFAULT_RATE_BPS)} is assumed;"
+                ' write rate = "…"',
+                is_error=False,
             )
         if port.rate_bps is None:
             return found.rate_bps or DEFAULT_RATE_BPS
@@ -184,12 +269,13 @@ class _Realiser:
         for mac, learned in self._seen.hosts.items():
             port = self._edge_at(learned.at, ports)
             if mac not in by_mac and port is not None:
-                yield Host(_learned_name(mac), mac, learned.ipv4, learned.ipv6, port.id)
+                yield Host(self._host_names.learned(mac), mac, learned.ipv4, learned.ipv6, port.id)
 
     def _declared_host(
         self, mac: str, host: DeclaredHost, at_port: dict[str, Port], ports: dict[str, Port]
     ) -> Host | None:
-        fixed, learned = at_port.get(host.name), self._seen.hosts.get(mac)
+        name = self._host_names.shown(host.name)
+        fixed, learned = at_port.get(name), self._seen.hosts.get(mac)
         found = self._edge_at(learned.at, ports) if learned else None
         if fixed is not None and found is not None and found != fixed:
             assert learned is not None
@@ -209,7 +295,7 @@ class _Realiser:
             )
             return None
         seen = learned or SeenHost(mac, (0, 0))
-        return Host(host.name, mac, host.ipv4 or seen.ipv4, host.ipv6 or seen.ipv6, port.id)
+        return Host(name, mac, host.ipv4 or seen.ipv4, host.ipv6 or seen.ipv6, port.id)
 
     def _edge_at(self, at: PortAt, ports: dict[str, Port]) -> Port | None:
         declared = self._declared.get(at[0])
@@ -230,52 +316,29 @@ class _Realiser:
                 )
                 continue
             known = {port.name for port in declared.port}
+            does = "leaves it alone" if declared.first_table else "forwards to it, and gives it no queues"
             for port in switch.ports:
-                if port.name not in known:
-                    self._note(
-                        "port-unused",
-                        f"{declared.name}:{port.name}",
-                        "the description lacks this port; Sluice leaves it alone",
-                        is_error=False,
-                    )
+                if port.name not in known and port.number != OWN_PORT:
+                    problem = f"the description lacks this port; Sluice {does}"
+                    self._note("port-unused", f"{declared.name}:{port.name}", problem, is_error=False)
+
+    def _duplicate(self, dpid: int) -> str:
+        return (
+            f"two switches have the datapath id {dpid:016x}. Sluice refuses the one at {self._seen.duplicates[dpid]};"
+            " give one of them another id: ovs-vsctl set bridge BRIDGE other_config:datapath-id=…"
+        )
 
 
-def _learned_name(mac: str) -> str:
-    return f"mac-{mac.replace(':', '')}"
-
-
-# ── Discovery ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def discovered(seen: Sightings) -> Network:
-    """Describe what the switches report: links by LLDP, everything else as ports with learned hosts."""
-    names = _switch_names(seen)
-    switches = tuple(
-        DeclaredSwitch(names[dpid], f"{dpid:016x}", port=tuple(_discovered_ports(switch, seen, names)))
-        for dpid, switch in sorted(seen.switches.items())
+def _unmanaged(switch: DeclaredSwitch, found: SeenPort) -> Port:
+    """Return a port to which Sluice only forwards."""
+    return Port(
+        switch.name,
+        found.number,
+        f"{switch.name}:{found.name}",
+        0,
+        found.rate_bps or DEFAULT_RATE_BPS,
+        edge=True,
+        name=found.name,
+        up=found.up,
+        managed=False,
     )
-    hosts = tuple(
-        DeclaredHost(_learned_name(mac), mac, host.ipv4 or None, host.ipv6 or None)
-        for mac, host in sorted(seen.hosts.items())
-    )
-    return Network(switches, unknown=str(Unknown.FLOOD), host=hosts)
-
-
-def _discovered_ports(switch: SeenSwitch, seen: Sightings, names: dict[int, str]) -> Iterator[DeclaredPort]:
-    for port in switch.ports:
-        other = seen.links.get((switch.dpid, port.number))
-        far = seen.switches.get(other[0]) if other else None
-        if other is None:
-            yield DeclaredPort(port.name, port.rate_bps or None)
-        elif far is not None and seen.links.get(other) == (switch.dpid, port.number):
-            to = next((p.name for p in far.ports if p.number == other[1]), None)
-            yield DeclaredPort(port.name, port.rate_bps or None, to=f"{names[far.dpid]}:{to}")
-
-
-def _switch_names(seen: Sightings) -> dict[int, str]:
-    """Return the name of each bridge; the datapath id decides if two bridges have one name."""
-    names: dict[int, str] = {}
-    for dpid, switch in sorted(seen.switches.items()):
-        plain = switch.name or f"s{dpid:x}"
-        names[dpid] = plain if plain not in names.values() else f"{plain}-{dpid:x}"
-    return names

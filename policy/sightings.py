@@ -10,6 +10,9 @@ from typing import Any, TypeAlias
 PortAt: TypeAlias = tuple[int, int]
 """(datapath id, OpenFlow port number)."""
 
+OWN_PORT = 0xFFFE
+"""The number by which Sluice knows a switch's own port (OFPP_LOCAL). It has the name of the bridge."""
+
 
 @dataclass(frozen=True)
 class SeenPort:
@@ -43,6 +46,22 @@ class SeenHost:
     at: PortAt
     ipv4: str = ""
     ipv6: str = ""
+    agent: str = ""
+    """Name of the agent that reports this MAC address; empty if there is none."""
+
+    @property
+    def name(self) -> str:
+        """The name of its agent. Without an agent, a name that follows from the address."""
+        return self.agent or self.learned_name
+
+    @property
+    def learned_name(self) -> str:
+        return learned_name(self.mac)
+
+
+def learned_name(mac: str) -> str:
+    """Return the name of a host of which only the address is known."""
+    return f"mac-{mac.replace(':', '')}"
 
 
 @dataclass(frozen=True)
@@ -55,6 +74,8 @@ class Sightings:
     """Port → the port whose LLDP frames arrive there."""
     hosts: Mapping[str, SeenHost] = field(default_factory=dict)
     """By MAC address."""
+    duplicates: Mapping[int, str] = field(default_factory=dict)
+    """Datapath id → where another live switch with this id is. The controller refuses it."""
 
     def to_document(self) -> dict[str, Any]:
         """JSON-ready form, the inverse of `from_document`."""
@@ -62,6 +83,7 @@ class Sightings:
             "switches": [asdict(switch) for switch in self.switches.values()],
             "links": [[*at, *to] for at, to in self.links.items()],
             "hosts": [asdict(host) for host in self.hosts.values()],
+            "duplicates": [[dpid, place] for dpid, place in self.duplicates.items()],
         }
 
     @classmethod
@@ -75,4 +97,5 @@ class Sightings:
             {switch.dpid: switch for switch in switches},
             {(a, b): (c, d) for a, b, c, d in document["links"]},
             {host.mac: host for host in hosts},
+            dict(document.get("duplicates", ())),
         )

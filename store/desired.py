@@ -7,11 +7,12 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, Table, desc, func, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Engine, Select, desc, func, select
 
 from policy.desired import Policy
+from policy.errors import FieldError
 from policy.graph import Topology
+from store.dialect import insert_for
 from store.schema import applied, policies, topologies
 
 
@@ -25,12 +26,6 @@ class PolicyVersion:
     """When every connected switch had applied this version; None while pending."""
 
 
-def insert_for(connection: Connection, table: Table) -> Any:
-    """Return an INSERT with ON CONFLICT in the connection's dialect."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    return dialect.insert(table)
-
-
 def put_policy(engine: Engine, policy: Policy, author: str) -> int:
     """Store this as the desired policy and return its version."""
     with engine.begin() as connection:
@@ -40,16 +35,33 @@ def put_policy(engine: Engine, policy: Policy, author: str) -> int:
 
 
 def current_policy(engine: Engine) -> PolicyVersion | None:
-    """Return the newest policy, or None before the first."""
-    versions = policy_history(engine, limit=1)
-    return versions[0] if versions else None
+    """Return the newest policy, or None before the first. Raises FieldError if a later version of Sluice wrote it."""
+    with engine.connect() as connection:
+        row = connection.execute(_versions().order_by(desc(policies.c.version)).limit(1)).first()
+    return _policy_version(row) if row else None
+
+
+def policy_in_force(engine: Engine) -> PolicyVersion | None:
+    """Return the newest policy that this version of Sluice accepts, as the controller does; None if there is none."""
+    try:
+        return current_policy(engine)
+    except FieldError:
+        return next(iter(policy_history(engine)), None)
 
 
 def policy_history(engine: Engine, limit: int = 100) -> list[PolicyVersion]:
-    """Return the policies, newest first."""
+    """Return the policies that this version of Sluice accepts among the last ones, newest first."""
     query = _versions().order_by(desc(policies.c.version)).limit(limit)
     with engine.connect() as connection:
-        return [_policy_version(row) for row in connection.execute(query)]
+        rows = connection.execute(query).all()
+    return [accepted for row in rows if (accepted := _accepted(row)) is not None]
+
+
+def _accepted(row: Any) -> PolicyVersion | None:
+    try:
+        return _policy_version(row)
+    except FieldError:
+        return None
 
 
 def policy_version(engine: Engine, version: int) -> PolicyVersion | None:

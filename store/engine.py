@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from policy.errors import EnvironmentLacking, FieldError
-from store.migration import bring_up_to_date
+from store.migration import bring_up_to_date, note_version, refuse_newer
 from store.order import one_after_another
 from store.schema import RETIRED_INDEXES, metadata
 
@@ -43,7 +43,8 @@ def open_store(url: str) -> Engine:
 
     `url` is a SQLAlchemy URL ("sqlite:////var/lib/sluice/store.db", "postgresql+psycopg://…").
     Each group of statements runs in a transaction that survives the death of the process. Raises
-    FieldError for another URL, and SQLAlchemy's OperationalError if the store does not answer.
+    FieldError for another URL, EnvironmentLacking if a later version of Sluice has changed the store, and SQLAlchemy's
+    OperationalError if the store does not answer.
     """
     engine = engine_of(url)
     _make_tables(engine)
@@ -88,6 +89,7 @@ def _make_tables(engine: Engine) -> None:
     """Create the tables, with statements that also work if another process creates them at the same time."""
     with engine.begin() as connection:
         one_after_another(connection, "schema")
+        refuse_newer(connection)
         bring_up_to_date(connection)
         for name in RETIRED_INDEXES:
             connection.execute(text(f"DROP INDEX IF EXISTS {name}"))
@@ -95,6 +97,7 @@ def _make_tables(engine: Engine) -> None:
             connection.execute(CreateTable(table, if_not_exists=True))
             for index in table.indexes:
                 connection.execute(CreateIndex(index, if_not_exists=True))
+        note_version(connection)
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

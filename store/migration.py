@@ -6,9 +6,32 @@ from __future__ import annotations
 from sqlalchemy import Connection, column, insert, inspect, select, table, text
 from sqlalchemy.schema import CreateColumn, CreateTable
 
-from store.schema import flows
+from policy.errors import EnvironmentLacking
+from policy.version import VERSION
+from store.dialect import insert_for
+from store.schema import SCHEMA_VERSION, flows, schema_versions
 
 _BEFORE = "flows_before"
+
+
+def refuse_newer(connection: Connection) -> None:
+    """Raise EnvironmentLacking if a later version of Sluice has changed the store."""
+    if not inspect(connection).has_table(schema_versions.name):
+        return
+    newest = connection.execute(select(schema_versions).order_by(schema_versions.c.version.desc())).first()
+    if newest is not None and newest.version > SCHEMA_VERSION:
+        raise EnvironmentLacking(
+            f"the store has schema {newest.version} of Sluice {newest.sluice}, but this is Sluice {VERSION} with schema"
+            f" {SCHEMA_VERSION}: upgrade this package, or restore a copy of the store from before the upgrade"
+        )
+
+
+def note_version(connection: Connection) -> None:
+    """Note that the store has this version's schema."""
+    known = select(schema_versions).where(schema_versions.c.version == SCHEMA_VERSION)
+    if connection.execute(known).first() is None:
+        row = insert_for(connection, schema_versions).values(version=SCHEMA_VERSION, sluice=VERSION)
+        connection.execute(row.on_conflict_do_nothing())
 
 
 def bring_up_to_date(connection: Connection) -> None:

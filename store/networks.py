@@ -12,7 +12,7 @@ from sqlalchemy import Engine, desc, func, select
 
 from policy.network import Network, read_network
 from policy.sightings import Sightings
-from store.desired import insert_for
+from store.dialect import insert_for
 from store.schema import networks, sightings
 
 
@@ -66,3 +66,9 @@ def current_sightings(engine: Engine) -> Sightings | None:
     with engine.connect() as connection:
         document = connection.execute(select(sightings.c.document)).scalar()
     return Sightings.from_document(document) if document else None
+
+
+def sighted_at(engine: Engine) -> float:
+    """Return when the switches' report was stored, 0 before the first."""
+    with engine.connect() as connection:
+        return connection.execute(select(sightings.c.updated_at)).scalar() or 0.0

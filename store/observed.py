@@ -19,7 +19,7 @@ from policy.agents import (
 )
 from policy.entries import write
 from policy.errors import FieldError
-from store.desired import insert_for
+from store.dialect import insert_for
 from store.order import one_after_another
 from store.schema import agents, events, port_samples, sanctions, switches, thresholds
 
@@ -150,6 +150,17 @@ def largest_tag_burst(engine: Engine) -> int | None:
         return connection.execute(select(func.max(burst)).where(agents.c.kind == HostHeartbeat.KIND)).scalar()
 
 
+def agents_by_mac(engine: Engine) -> dict[str, str]:
+    """Return the names of the host agents by the MAC address that each reports. The newest agent wins.
+
+    The database extracts them, so no heartbeat is parsed.
+    """
+    mac = agents.c.status["mac"].as_string()
+    query = select(mac, agents.c.name).where(agents.c.kind == HostHeartbeat.KIND).order_by(agents.c.seen_at)
+    with engine.connect() as connection:
+        return {address: name for address, name in connection.execute(query) if address}
+
+
 def simulation(engine: Engine) -> SimulatorHeartbeat | None:
     """Return the newest heartbeat of the simulated network; None if the network is real."""
     beats = (row.heartbeat for row in all_agents(engine) if row.kind == SimulatorHeartbeat.KIND)
@@ -158,6 +169,12 @@ def simulation(engine: Engine) -> SimulatorHeartbeat | None:
 
 def recent_events(engine: Engine, since: float, limit: int = 500) -> list[Mapping[str, Any]]:
     return _all(engine, select(events).where(events.c.at > since).order_by(events.c.id).limit(limit))
+
+
+def events_of(engine: Engine, kind: str, since: float) -> list[Mapping[str, Any]]:
+    """Return the events of one kind after a time, oldest first."""
+    query = select(events).where(events.c.at > since, events.c.kind == kind).order_by(events.c.id)
+    return _all(engine, query)
 
 
 def events_after(engine: Engine, after_id: int, limit: int = 500) -> list[Mapping[str, Any]]:

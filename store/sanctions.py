@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Engine, delete, select
 
 from policy.sanctions import Demoted
-from store.desired import insert_for
+from store.dialect import insert_for
 from store.schema import sanctions
 
 

@@ -35,6 +35,9 @@ _Number = BigInteger().with_variant(Integer, "sqlite")
 """For tables with thousands of rows. SQLite's integers have 64 bits anyway, and only an INTEGER is
 its row id."""
 
+SCHEMA_VERSION = 1
+"""Raise it with every change after which an earlier version of Sluice can no longer use the store."""
+
 RETIRED_INDEXES = ("thresholds_by_port", "port_samples_by_port", "flows_by_reception")
 """Indexes of earlier versions; dropped when a store is opened."""
 
@@ -58,6 +61,14 @@ def _record_column(field: Entry) -> Column[Any]:
         server_default=default,
     )
 
+
+schema_versions = Table(
+    "schema_versions",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("sluice", String, nullable=False),
+)
+"""A row for each version of the schema that the store has had, and the version of Sluice that brought it."""
 
 policies = Table(
     "policies",

@@ -36,7 +36,7 @@ ROOMS: Mapping[str, Sequence[str]] = {
 """Package → the rooms that it has."""
 
 LIBRARIES: Mapping[str, Sequence[str]] = {
-    "common": ("rich",),
+    "common": ("cryptography", "rich", "tomli-w"),
     "store": ("numpy", "sqlalchemy", "psycopg[binary]"),
     "controller": ("os-ken",),
     "web": (
@@ -50,7 +50,7 @@ LIBRARIES: Mapping[str, Sequence[str]] = {
     ),
     "agent": ("cffi", "pyroute2"),
 }
-"""Package → the libraries that it has, with those that they need."""
+"""Package → the libraries that it has, with those that they need. Debian 12's cryptography is too old."""
 
 SERVICES: Mapping[str, Sequence[str]] = {
     "controller": ("controller",),

@@ -8,12 +8,13 @@ import time
 from dataclasses import replace
 
 from policy.behaviour import PortBehaviour
-from policy.graph import Topology
+from policy.graph import Port, Topology
 from policy.overrides import name_port
 from runtime.command import CommandFailed
 from runtime.http_client import HttpClient, ServerAway
 from topologies.own_ports import OwnPorts
 from topologies.port_agent import PortAgent
+from topologies.real_port import fit, mtu
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,9 @@ class NetworkPorts:
 
     def __init__(self, agent: PortAgent, own: OwnPorts) -> None:
         self._agent, self._own = agent, own
+        agent.classes_made = self._fit
+        self._mtu: dict[str, int] = {}
+        """Interface → the MTU that its queues fit."""
         self._due_s = 0.0
 
     def follow(self, web: HttpClient | None) -> None:
@@ -48,12 +52,14 @@ class NetworkPorts:
             log.warning("Open vSwitch does not answer: %s", error)
 
     def release(self) -> None:
-        """Give all ports back as they were before the first agent."""
+        """Give all ports back as they were before the first agent, also those of an agent that has ended."""
         self._adapt(EMPTY)
+        for interface in self._own.interfaces():
+            self._agent.program.release(interface)
 
     def _adapt(self, topology: Topology) -> None:
         agent = self._agent
-        ports = self._own.here(topology) if topology.learns else ()
+        ports = tuple(port for port in self._own.here(topology) if port.managed) if topology.learns else ()
         names = {port.interface for port in ports}
         for port in agent.graph.ports:
             if port.interface not in names:
@@ -64,6 +70,25 @@ class NetworkPorts:
         agent.unqueued = frozenset(names - {port.interface for port in acting})
         self._own.give_back(self._own.held() - {port.interface for port in acting})
         self._own.take(acting, agent.behaviour.shares)
+        agent.problems = self._own.problems(ports)
+        for port in acting:
+            fitted, now = self._mtu.get(port.interface), _mtu(port.interface)
+            if fitted is not None and now is not None and fitted != now:
+                self._fit(port)
+
+    def _fit(self, port: Port) -> None:
+        try:
+            fit(port)
+            self._mtu[port.interface] = mtu(port.interface)
+        except (CommandFailed, OSError) as error:
+            log.warning("%s: cannot fit its queues to its rate and MTU: %s", port.id, error)
+
+
+def _mtu(interface: str) -> int | None:
+    try:
+        return mtu(interface)
+    except OSError:
+        return None
 
 
 def _topology(web: HttpClient) -> Topology:

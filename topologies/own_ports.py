@@ -13,11 +13,14 @@ from typing import Any, NamedTuple
 
 from policy.graph import Port, Topology
 from topologies.commands.switches import queues
+from topologies.real_port import own_burst_bytes
 
 log = logging.getLogger(__name__)
 
 _FORMER = "sluice-former-qos"
 _NONE = "none"
+_VLAN_COLUMNS = ("tag", "trunks", "vlan_mode")
+"""They make Open vSwitch keep VLANs apart, but only in its own forwarding."""
 
 
 class _PortRow(NamedTuple):
@@ -27,6 +30,8 @@ class _PortRow(NamedTuple):
     """Its uuid; empty if the port has none."""
     former: str | None
     """The QoS before Sluice's, or _NONE. None if the QoS is not Sluice's."""
+    ignored: str
+    """The settings of the port that only hold while the switch forwards by itself."""
 
 
 class OwnPorts:
@@ -76,20 +81,38 @@ class OwnPorts:
             self._ovs(["ovs-vsctl", *argv])
             log.info("%s has the QoS that it had before", name)
 
+    def problems(self, ports: Iterable[Port]) -> tuple[str, ...]:
+        """Return what rules of OpenFlow ignore at these ports, although the operator has set it."""
+        rows = self._ports()
+        return tuple(
+            f"{port.switch}:{port.interface} has {row.ignored} in Open vSwitch, and rules of OpenFlow ignore that, so"
+            " hosts of different VLANs reach each other. Tag the frames at the hosts, or leave this switch out"
+            for port in ports
+            if (row := rows.get(port.interface)) is not None and row.ignored
+        )
+
+    def interfaces(self) -> frozenset[str]:
+        """Return the names of all ports of this machine's bridges."""
+        return frozenset(self._ports())
+
     def held(self) -> frozenset[str]:
         """Return the ports that have queues of Sluice."""
         return frozenset(name for name, row in self._ports().items() if row.former is not None)
 
     def _make(self, port: Port, former: str, shares: Sequence[float] | None) -> None:
         remember = ["--", "set", "Port", port.interface, f"external_ids:{_FORMER}={former}"]
-        self._ovs(["ovs-vsctl", *queues(port, shares)[1:], *remember])
+        made = queues(port, shares, own_burst_bytes(port.rate_bps))
+        self._ovs(["ovs-vsctl", *made[1:], *remember])
         log.info("%s: %s has eight queues now", port.id, port.interface)
 
     # ── The database ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _ports(self) -> dict[str, _PortRow]:
-        rows = self._rows("Port", "name", "qos", "external_ids")
-        return {row["name"]: _PortRow(row["qos"] or "", row["external_ids"].get(_FORMER)) for row in rows}
+        rows = self._rows("Port", "name", "qos", "external_ids", *_VLAN_COLUMNS)
+        return {
+            row["name"]: _PortRow(row["qos"] or "", row["external_ids"].get(_FORMER), _ignored(row))
+            for row in rows
+        }
 
     def _rates_bps(self) -> dict[str, int]:
         rows = self._rows("QoS", "_uuid", "other_config")
@@ -108,8 +131,16 @@ class OwnPorts:
         ]
 
 
+def _ignored(row: dict[str, Any]) -> str:
+    return ", ".join(f"{column}={_shown(row[column])}" for column in _VLAN_COLUMNS if row[column] is not None)
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def _value(cell: Any) -> Any:
-    """Return a cell of an OVSDB table (RFC 7047, 5.1): a map, an atom, or None for an empty set."""
+    """Return a cell of an OVSDB table (RFC 7047, 5.1): a map, an atom, a list, or None for an empty set."""
     match cell:
         case ["map", pairs]:
             return {key: _value(value) for key, value in pairs}
@@ -117,4 +148,6 @@ def _value(cell: Any) -> Any:
             return text
         case ["set", []]:
             return None
+        case ["set", several]:
+            return [_value(one) for one in several]
     return cell

@@ -65,6 +65,10 @@ class PortAgent:
     behaviour_file_ns: int = 0
     unqueued: frozenset[str] = frozenset()
     """Interfaces without queues of Sluice. There, the program only takes the priority tag off."""
+    classes_made: Callable[[Port], None] = lambda port: None
+    """Called when Open vSwitch has made the queues of a port, at first or again."""
+    problems: tuple[str, ...] = ()
+    """What the operator must mend at the ports."""
     follow: Callable[[HttpClient | None], None] = lambda web: None
     """Called in each round, before the ports are checked."""
 
@@ -85,6 +89,7 @@ class PortAgent:
     def _reconcile_port(self, port: Port, bare: bool) -> None:
         if bare:
             self.program.make_flow_queues(port.interface)
+            self.classes_made(port)
         if self.program.is_attached(port.interface):
             return
         self.program.attach(port.interface, self.desired(port))
@@ -155,6 +160,7 @@ class PortAgent:
             ports={},
             late_ns={},
             version=VERSION,
+            problems=self.problems,
         )
 
     def report(self) -> PortHeartbeat:

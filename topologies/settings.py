@@ -109,6 +109,7 @@ def port_settings(port: Port, behaviour: PortBehaviour) -> PortSettings:
         **asdict(behaviour.marking(edge=port.edge)),
         sub_queues=behaviour.sub_queues and min(behaviour.sub_queues, SUB_QUEUES),
         release_ns=behaviour.release_ns or 0,
+        vlan_queue=behaviour.untagged_queue,
     )
 
 

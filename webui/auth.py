@@ -14,12 +14,21 @@ from policy.errors import EnvironmentLacking
 from webui.errors import ApiError
 
 TOKEN_VARIABLE = "SLUICE_TOKEN"
+INSTALLED_TOKEN = Path("/var/lib/sluice/token")
+"""Token of the service that the Debian package installs. Only root and the user sluice can read it."""
 
 
 def default_token_path() -> Path:
-    """Return the path of the generated token, which is kept between starts."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "sluice" / "token"
+    """Return the path of the generated token, which is kept between starts.
+
+    It is that of the installed service if only this one has a token, and the caller may read it. So commands of root
+    need no option on the machine of the service.
+    """
+    state = os.environ.get("XDG_STATE_HOME")
+    own = Path(state or Path.home() / ".local" / "state") / "sluice" / "token"
+    if not state and not own.exists() and os.access(INSTALLED_TOKEN, os.R_OK):
+        return INSTALLED_TOKEN
+    return own
 
 
 def default_authority_path() -> Path:

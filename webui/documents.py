@@ -18,7 +18,7 @@ from policy.fields import scheme_fields
 from policy.graph import Topology
 from policy.records import TRAFFIC
 from policy.schemes import Scheme
-from store.desired import PolicyVersion, current_policy, current_topology, current_version
+from store.desired import PolicyVersion, current_topology, current_version, policy_in_force
 from store.flows import FlowColumns
 from store.observed import (
     AgentRow,
@@ -34,6 +34,7 @@ from store.observed import (
 from store.sanctions import all_sanctions
 from webui import __version__, figures
 from webui.connections import ended_connections, living_connections, lost_connections
+from webui.problems import problems
 from webui.recent import RecentFlows
 
 AGENT_LATE_S = 5.0
@@ -102,7 +103,7 @@ def _state(version: PolicyVersion, newest_version: int) -> str:
 
 
 def current_policy_document(engine: Engine) -> dict[str, Any] | None:
-    current = current_policy(engine)
+    current = policy_in_force(engine)
     return policy_document(current, current.version) if current else None
 
 
@@ -144,19 +145,22 @@ def ports_now(engine: Engine, now: float, topology: Topology | None) -> dict[str
 
 
 def health_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
-    """Return which components work. `status` is "ok" if every known switch and agent is up."""
+    """Return which components work. `status` is "ok" if every known switch and agent is up, and nothing is wrong."""
     controller = controller_document(engine, now, topology)
     rows = all_agents(engine)
     agents = [agent_document(row, now) for row in rows]
     everyone = controller["alive"] and controller["connected"] >= max(controller["expected"], 1)
+    wrong = problems(engine, now, topology, (row for row in rows if now - row.seen_at < AGENT_LATE_S))
+    works = everyone and not wrong and all(agent["alive"] for agent in agents)
     return {
-        "status": "ok" if everyone and all(agent["alive"] for agent in agents) else "degraded",
+        "status": "ok" if works else "degraded",
         "at": now,
         "store": {"reachable": True, "kind": engine.dialect.name},
         "versions": {"sluice": __version__, "policy": current_version(engine)},
         **_fabric_document(rows),
         "controller": controller,
         "agents": agents,
+        "problems": wrong,
     }
 
 

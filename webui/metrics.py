@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy import Engine
 
 from policy.agents import HostHeartbeat, PortHeartbeat, QueueCounters, SimulatorHeartbeat
-from store.desired import current_policy, current_topology
+from store.desired import current_topology, policy_in_force
 from store.observed import AgentRow, all_agents, latest_thresholds, newest_port_samples
 from store.sanctions import Sanction, all_sanctions
 from store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
@@ -116,7 +116,7 @@ def _network_families(engine: Engine) -> Iterator[Family]:
 
 
 def _policy_families(engine: Engine) -> Iterator[Family]:
-    current = current_policy(engine)
+    current = policy_in_force(engine)
     scheme = GaugeMetricFamily(
         "sluice_policy_scheme", "1 for the scheme of the newest policy", labels=["scheme"]
     )

@@ -108,6 +108,7 @@ class FindingsAnswer(BaseModel):
 
 
 class SeenHostModel(BaseModel):
+    name: str = Field(description="of its agent; without one, a name that follows from the address")
     mac: str
     port: str
     ipv4: str = Field(description="empty if unknown")
@@ -160,6 +161,14 @@ class AgentModel(BaseModel):
     status: dict[str, Any]
 
 
+class ProblemModel(BaseModel):
+    """Something that needs an operator."""
+
+    kind: str
+    where: str = Field(description="the switch, port, host or agent")
+    problem: str
+
+
 class HealthAnswer(BaseModel):
     status: Literal["ok", "degraded"]
     at: float
@@ -171,6 +180,9 @@ class HealthAnswer(BaseModel):
     )
     controller: ControllerModel
     agents: list[AgentModel]
+    problems: list[ProblemModel] = Field(
+        description="contradictions of the network, refused agents, and what agents cannot do"
+    )
 
 
 class ThresholdModel(BaseModel):

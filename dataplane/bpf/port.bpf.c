@@ -5,7 +5,7 @@
  *   1. Choose the queue. The OpenFlow rule has put queue q into an 802.1p priority tag (VLAN 0).
  *      Take the tag off and choose HTB class 1:(q+1), which OVS's linux-htb uses for OpenFlow
  *      queue q. Packets without a tag go to queue 0. Frames of a real VLAN keep their tag and go
- *      there, too.
+ *      to the queue that the settings name, unless the kernel datapath has chosen one.
  *   2. Pass the packet through the port's virtual queue (laws/mark.h). Drop it beyond the buffer.
  *      Set CE by K, by the ramp's probability, or by the phantom queue. A drop is silent (STOLEN,
  *      not SHOT), because OVS sends in batches. After an error it gives up the rest of the batch,
@@ -100,11 +100,13 @@ static __always_inline int outer_vlan_tci(struct __sk_buff *skb)
  * Return the queue that the rule chose, and take the priority tag off. Without a tag, the kernel
  * datapath has obeyed the rule's set_queue: the packet's priority is the queue's class already.
  */
-static __always_inline __u32 take_queue(struct __sk_buff *skb)
+static __always_inline __u32 take_queue(struct __sk_buff *skb, const struct port_settings *set)
 {
 	int tci = outer_vlan_tci(skb);
 	__u32 queue = skb->priority - (HTB_MAJOR | 1);
 
+	if (tci >= 0 && tci & VLAN_VID_MASK && set && queue >= PORT_QUEUES)
+		queue = set->vlan_queue;
 	if (tci >= 0 && !(tci & VLAN_VID_MASK) && !bpf_skb_vlan_pop(skb))
 		queue = (__u32)tci >> VLAN_PCP_SHIFT;
 	return sl_index(queue, PORT_QUEUES);
@@ -223,8 +225,9 @@ int sluice_port(struct __sk_buff *skb)
 	 * HTB counts the length before this hook, with the priority tag. The virtual queue must do
 	 * the same, or the real queue outgrows it by 4 bytes a packet while the port is busy.
 	 */
-	__u32 port = skb->ifindex, htb_bytes = skb->wire_len, queue = take_queue(skb), len_bytes = skb->len;
+	__u32 port = skb->ifindex, htb_bytes = skb->wire_len;
 	struct port_settings *set = bpf_map_lookup_elem(&settings, &port);
+	__u32 queue = take_queue(skb, set), len_bytes = skb->len;
 	__u32 waiting = waiting_bytes(skb), class = 0;
 	enum sl_vq_verdict verdict = SL_VQ_PASS;
 	int marked = 0;

@@ -109,10 +109,10 @@ def _show(found: Mapping[str, Any]) -> int:
     title = "described" if described is not None else "withdrawn" if found["version"] else "discovered"
     sys.stdout.write(f"# {title}\n{tomli_w.dumps(described or found['discovered'])}")
     table = Table(
-        "host", "port", "IPv4", "IPv6", title="hosts that the switches have seen", title_justify="left"
+        "host", "MAC", "port", "IPv4", "IPv6", title="hosts that the switches have seen", title_justify="left"
     )
     for host in found["hosts"]:
-        table.add_row(host["mac"], host["port"], host["ipv4"], host["ipv6"])
+        table.add_row(host["name"], host["mac"], host["port"], host["ipv4"], host["ipv6"])
     console.print(table)
     return _report(found["findings"])
 

@@ -15,8 +15,10 @@ from typing import Any
 from runtime.command import CommandFailed, run
 
 SCRIPT = Path(__file__).parent / "two-racks"
+FRAMES = Path(__file__).parent / "frames.py"
 ROOT = SCRIPT.parents[2]
 WEB = "192.0.2.100:8080"
+AGENTS = "192.0.2.100:8443"
 CONTROLLER = "tcp:192.0.2.100:6653"
 BRIDGES = {"rack1": "br-front", "rack2": "br-back"}
 ADDRESSES = {
@@ -59,6 +61,17 @@ class Racks:
         except CommandFailed:
             return False
         return True
+
+    def frames(self, source: str, to: str, mac: str) -> list[str]:
+        """Send the frames of `frames.py` from one machine. Return those that arrive at another, in order."""
+        hear, send = ([sys.executable, str(FRAMES), action, "eth0"] for action in ("hear", "send"))
+        with subprocess.Popen(
+            ["ip", "netns", "exec", f"sr-{to}", *hear], stdout=subprocess.PIPE, text=True
+        ) as heard:
+            assert heard.stdout is not None
+            heard.stdout.readline()
+            self.inside(source, [*send, mac])
+            return heard.stdout.read().splitlines()
 
     def vsctl(self, rack: str, *words: str) -> str:
         return self.inside(rack, ["ovs-vsctl", f"--db=unix:{self.folder}/{rack}/db.sock", *words])
@@ -116,10 +129,18 @@ class Racks:
 
     def start_web(self) -> None:
         token = ["--token-file", str(self.folder / "token")]
-        self.start("web", "hub", "web", "--store", self.store, "--listen", WEB, *token)
+        agents = ["--agents", AGENTS, "--authority", str(self.folder / "authority")]
+        self.start("web", "hub", "web", "--store", self.store, "--listen", WEB, *agents, *token)
 
     def start_controller(self) -> None:
         self.start("controller", "hub", "controller", "--store", self.store, "--listen", "0.0.0.0:6653")
+
+    def start_port_agent(self, rack: str) -> None:
+        name = f"ports-{rack}"
+        token = self.sluice("enrol", name, "--kind", "port")[1].split()[0]
+        where = ["--name", name, "--run-dir", str(self.folder / name), "--web", f"https://{AGENTS}"]
+        database = f"unix:{self.folder}/{rack}/db.sock"
+        self.start(name, rack, "port-agent", *where, "--enrol", token, "--database", database)
 
     @property
     def store(self) -> str:
@@ -135,9 +156,9 @@ class Racks:
         return document
 
     def problems(self) -> list[str]:
-        """What contradicts the description."""
-        found = self.network().get("findings", [])
-        return [f"{one['where']}: {one['problem']}" for one in found if one["is_error"]]
+        """What GET /health names as wrong."""
+        answer = self.inside("hub", ["curl", "-sS", f"http://{WEB}/api/v1/health"])
+        return [f"{one['where']}: {one['problem']}" for one in json.loads(answer)["problems"]]
 
     def sluice(self, *words: str) -> tuple[int, str]:
         """Run `sluice COMMAND …` on the hub. Returns the exit code and the output."""

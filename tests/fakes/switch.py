@@ -25,6 +25,7 @@ from controller.rules import (
     SwitchRules,
     ToGroup,
 )
+from controller.tables import VLAN_PRESENT
 
 IPV4, IPV6, ARP = 0x0800, 0x86DD, 0x0806
 
@@ -36,6 +37,8 @@ class Packet:
     eth_type: int = IPV4
     dscp: int = 0
     fin: bool = False
+    vlan: int | None = None
+    """Id of the operator's VLAN; None without a tag."""
     flow_hash: int = 0
     """A select group chooses the bucket by this value."""
 
@@ -47,6 +50,8 @@ class Packet:
             "eth_type": self.eth_type,
             "metadata": metadata,
         }
+        if self.vlan is not None:
+            fields["vlan_vid"] = VLAN_PRESENT | self.vlan
         if self.eth_type in (IPV4, IPV6):
             fields |= {"ip_dscp": self.dscp, "ip_proto": 6, "tcp_flags": 0x10 | self.fin}
         return fields

@@ -7,6 +7,7 @@ import pytest
 
 from dataplane.port import PortProgram
 from dataplane.port_settings import PortSettings
+from dataplane.tagger import Tagger
 from policy.errors import SluiceError
 from tests.kernel.conftest import Pair
 from tests.kernel.lab import connect
@@ -81,6 +82,25 @@ def test_attach__leaves_the_filters_of_others_and_their_order(port: Port, pair: 
     assert "Sent 0 bytes" not in shown, "the kernel calls the filter after Sluice's"
     program.detach(PORT)
     assert "mirred" in pair.a.run("tc", "filter", "show", "dev", PORT, "egress")
+
+
+def test_release__takes_the_program_of_another_process_and_leaves_the_port_as_it_was(pair: Pair) -> None:
+    with pair.a:
+        before = pair.a.run("tc", "qdisc", "show", "dev", PORT)
+        with PortProgram() as ended:
+            ended.attach(PORT, OPEN)
+        with PortProgram() as program:
+            program.release(PORT)
+            program.release(PORT)
+            program.release("nowhere0")
+        assert pair.a.run("tc", "qdisc", "show", "dev", PORT) == before
+
+
+def test_release__leaves_programs_that_are_no_port_program(pair: Pair) -> None:
+    with pair.a, Tagger() as tagger, PortProgram() as program:
+        tagger.attach(PORT)
+        program.release(PORT)
+        assert tagger.is_attached(PORT)
 
 
 def test_attach__names_the_problem(pair: Pair) -> None:

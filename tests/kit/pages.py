@@ -7,6 +7,7 @@
 <!-- save: NAME -->         a file that the runs find
 <!-- from: PATH -->         a part of a file of the repository
 <!-- syntax: statements --> C statements that compile
+<!-- on: hub,web1 -->      root runs it on each of these machines (tests/deploy)
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
-_ORDER = re.compile(r"<!-- (run|output|save|from|syntax)(?:: (\S+))? -->")
+_ORDER = re.compile(r"<!-- (run|output|save|from|syntax|on)(?:: (\S+))? -->")
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Block:
     order: str
     argument: str
     text: str
+    section: str = ""
+    """The last heading before the block."""
 
 
 def blocks(page: Path) -> list[Block]:
@@ -65,12 +68,15 @@ def save_files(page: Path, folder: Path) -> None:
 
 
 def _blocks(text: str) -> Iterator[Block]:
-    order = None
+    order, section, before = None, "", ""
     for token in MarkdownIt("commonmark").parse(text):
+        if before == "heading_open":
+            section = token.content
+        before = token.type
         if token.type == "html_block":
             order = _ORDER.match(token.content)
         elif token.type == "fence" and order is not None and token.map is not None:
-            yield Block(token.map[0] + 2, order[1], order[2] or "", token.content)
+            yield Block(token.map[0] + 2, order[1], order[2] or "", token.content, section)
             order = None
         else:
             order = None

@@ -10,7 +10,11 @@ import pytest
 
 from runtime.command import run
 from runtime.wait import wait_until
+from store.desired import current_topology
+from store.engine import open_store
+from store.observed import put_agent
 from tests.deploy.racks import Racks
+from tests.kit.heartbeats import host_heartbeat
 
 HOSTS = ("web2", "db1", "plain", "outside")
 
@@ -69,6 +73,75 @@ def test_description__agrees_and_a_server_added_later_works_at_once(racks: Racks
     assert racks.reaches("outside", "web3")
 
 
+def test_wrong_port__is_named_and_everyone_is_still_reached(racks: Racks, described: Path) -> None:
+    """A typo in the file, and a bridge with an address of its own."""
+    racks.inside("rack1", ["ip", "address", "add", "10.9.0.101/24", "dev", "br-front"])
+    racks.inside("rack1", ["ip", "link", "set", "br-front", "up"])
+    wrong = racks.folder / "wrong.toml"
+    wrong.write_text(described.read_text().replace("nic-web1", "nic-wbe1"))
+    code, text = racks.sluice("network", "apply", str(wrong))
+    assert code == 1
+    assert "br-front:nic-wbe1: the switch has no port of this name" in text
+    wait_until(lambda: is_reported(racks, "br-front:nic-wbe1: "), "it is in GET /health", timeout_s=10)
+    assert racks.reaches("web1", "db1")
+    racks.inside("web1", ["ping", "-c", "1", "-W", "2", "10.9.0.101"])
+    assert racks.sluice("network", "apply", str(described))[0] == 0
+
+
+def test_duplicate_id__the_second_switch_is_refused_and_both_forward(racks: Racks, described: Path) -> None:
+    racks.vsctl("rack2", "set", "bridge", "br-back", "other_config:datapath-id=00000000000000f1")
+    wait_until(
+        lambda: is_reported(racks, "br-front: two switches have the datapath id 00000000000000f1"),
+        "it is in GET /health",
+        timeout_s=15,
+    )
+    assert racks.reaches("web1", "web2")
+    assert racks.reaches("web1", "db1")
+    racks.vsctl("rack2", "set", "bridge", "br-back", "other_config:datapath-id=00000000000000b2")
+    wait_until(lambda: not racks.problems(), "the problem is solved", timeout_s=20)
+
+
+def test_agent__its_name_is_the_name_of_the_learned_host(racks: Racks, described: Path) -> None:
+    engine = open_store(racks.store)
+    put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
+    wait_until(
+        lambda: "web1" in [host["name"] for host in racks.network()["hosts"]], "they are one", timeout_s=10
+    )
+    topology = current_topology(engine)
+    assert topology is not None
+    assert topology.edge_port("web1").name == "nic-web1"
+    engine.dispose()
+
+
+def test_other_traffic__multicast_neighbours_vlans_and_long_frames(racks: Racks, described: Path) -> None:
+    """The policy acts at the ports of one rack, so rules name the queues in 802.1p tags there."""
+    racks.start_port_agent("rack1")
+    racks.sluice("policy", "act", "--at", "*")
+    wait_until(
+        lambda: racks.flows("rack1", "table=4,metadata=0x2/0xffffff")[-1].count("push_vlan"),
+        "the policy acts",
+        timeout_s=20,
+    )
+    for machine, interface in (
+        ("web1", "eth0"),
+        ("rack1", "nic-web1"),
+        ("rack1", "nic-web2"),
+        ("web2", "eth0"),
+    ):
+        racks.inside(machine, ["ip", "link", "set", interface, "mtu", "9000"])
+    racks.inside("web1", ["ping", "-c", "3", "-i", "0.2", "-W", "1", "-M", "do", "-s", "8972", "10.9.0.12"])
+    racks.inside("web1", ["ip", "-6", "neigh", "flush", "dev", "eth0"])
+    racks.inside("web1", ["ping", "-6", "-c", "3", "-i", "0.2", "-W", "1", "2001:db8:9::12"])
+    assert racks.frames("web1", "web2", "52:54:00:00:00:12") == [
+        "52:54:00:00:00:12 vlan 10 priority 0 1514",
+        "52:54:00:00:00:12 vlan 10 priority 5 1514",
+        "ff:ff:ff:ff:ff:ff vlan 10 priority 0 1514",
+        "01:00:5e:01:02:03 no vlan 1514",
+    ]
+    racks.sluice("policy", "act", "--nowhere")
+    racks.stop("ports-rack1")
+
+
 def test_unplugged__the_link_is_named_and_mended(racks: Racks, described: Path) -> None:
     racks.inside("rack1", ["ip", "link", "set", "tor1", "down"])
     wait_until(
@@ -125,18 +198,6 @@ def test_loop__a_second_cable_is_left_out_of_the_forwarding(racks: Racks, descri
         racks.vsctl(rack, "del-port", port)
 
 
-def test_restart__of_the_controller_changes_no_rule(racks: Racks, described: Path) -> None:
-    before = sorted(racks.flows("rack1"))
-    racks.stop("controller")
-    assert racks.reaches("web1", "db1")
-    racks.start_controller()
-    wait_until(
-        lambda: not racks.problems() and "leading" in log(racks), "another controller leads", timeout_s=30
-    )
-    assert racks.reaches("web1", "db1")
-    assert sorted(racks.flows("rack1")) == before
-
-
 def log(racks: Racks) -> str:
     return (racks.folder / "controller.log").read_text().rpartition("listening")[2]
 
@@ -154,6 +215,20 @@ def test_shared_switch__rules_of_others_stay(racks: Racks, described: Path) -> N
     wait_until(lambda: racks.reaches("web1", "db1"), "packets pass the tables of Sluice", timeout_s=15)
     assert racks.sluice("policy", "act", "--at", "br-front:1")[0] == 0
     assert [flow for flow in racks.flows("rack1", "table=0") if "tp_dst=7" in flow]
+
+
+def test_restart__of_the_controller_changes_no_rule(racks: Racks, described: Path) -> None:
+    """Neither its own nor those of others."""
+    before = sorted(racks.flows("rack1"))
+    assert any("tp_dst=7" in flow for flow in before)
+    racks.stop("controller")
+    assert racks.reaches("web1", "db1")
+    racks.start_controller()
+    wait_until(
+        lambda: not racks.problems() and "leading" in log(racks), "another controller leads", timeout_s=30
+    )
+    assert racks.reaches("web1", "db1")
+    assert sorted(racks.flows("rack1")) == before
     assert racks.sluice("network", "apply", str(described))[0] == 0
     wait_until(
         lambda: not any("tp_dst=7" in flow for flow in racks.flows("rack1")),

@@ -54,7 +54,7 @@ def test_the_exposure_does_not_grow(name: str) -> None:
 
 
 def test_the_page_states_the_scores() -> None:
-    page = (ROOT / "docs/how-to/install.md").read_text()
+    page = (ROOT / "docs/deploying/packages.md").read_text()
     for name, score in EXPOSURE.items():
         assert f"| `sluice-{name}` | {score} |" in page
 
@@ -87,3 +87,21 @@ def test_changelog__has_the_version_and_the_form_of_debian() -> None:
 
 def test_the_version_is_in_the_change_log() -> None:
     assert f"## [{VERSION}] - " in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["agent", "port-agent"])
+def test_an_agent_may_pass_through_the_folder_of_the_other_services(name: str) -> None:
+    """Its root may not bypass permissions, and its folder is in that of the user sluice."""
+    assert "CAP_DAC_OVERRIDE" not in unit(name)["Service"]["CapabilityBoundingSet"]
+    assert unit(name)["Service"]["StateDirectory"].startswith("sluice/")
+    for other in ("controller", "web"):
+        assert int(unit(other)["Service"]["StateDirectoryMode"], 8) & 0o001
+
+
+def test_agents_restart_at_an_upgrade_and_end_at_the_removal() -> None:
+    """No agent starts at the installation, so debhelper writes neither line."""
+    scripts = ROOT / "packaging" / "debian"
+    both = "sluice-agent.service sluice-port-agent.service"
+    assert f"try-restart {both}" in (scripts / "sluice-agent.postinst").read_text()
+    assert f"stop {both}" in (scripts / "sluice-agent.prerm").read_text()
+    assert "--no-stop-on-upgrade" in (scripts / "rules").read_text()

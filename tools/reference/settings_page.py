@@ -19,7 +19,8 @@ from tools.reference.markdown import code, fence, page, sentence, table
 
 _INTRODUCTION = """\
 `sluice controller`, `sluice web`, `sluice agent` and `sluice port-agent` are the services. `sluice demo` and
-`sluice run` start them themselves. On your hosts, systemd starts them ([Install from packages](../how-to/install.md)).
+`sluice run` start them themselves. On your hosts, systemd starts them
+([Packages and services](../deploying/packages.md)).
 
 Each setting comes from one of these places. A later one comes before an earlier one:
 

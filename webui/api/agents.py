@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from flask import Response, jsonify
 
@@ -16,11 +17,14 @@ from policy.agents import (
     heartbeat_from,
 )
 from policy.entries import write
+from policy.errors import FieldError
 from policy.foreign import new_uses
-from store.desired import current_policy
+from policy.version import VERSION
+from store.desired import policy_in_force
 from store.observed import add_event, find_agent, put_agent
 from webui.api import blueprint
 from webui.bodies import read_json
+from webui.errors import ApiError
 from webui.identity import check_agent, must_renew
 from webui.models import AgentSettingsModel, Error
 from webui.queries import AgentPath
@@ -45,14 +49,27 @@ api = blueprint("agents", __name__, "Heartbeats of the agents on hosts and ports
 )
 def heartbeat(path: AgentPath) -> Response:
     """Report an agent's status. The answer holds the settings that the current policy needs from it."""
-    beat = heartbeat_from(read_json(MAX_HEARTBEAT_BYTES))
+    beat = _heartbeat(path.name, read_json(MAX_HEARTBEAT_BYTES))
     engine = services().engine
     check_agent(path.name, beat.KIND)
     _note_foreign_dscps(path.name, beat)
     put_agent(engine, path.name, beat)
-    current = current_policy(engine)
+    current = policy_in_force(engine)
     settings = AgentSettings.of(current.version, current.policy) if current else NO_SETTINGS
     return jsonify(write(replace(settings, renew=must_renew())))
+
+
+def _heartbeat(name: str, document: Any) -> Heartbeat:
+    """Return the heartbeat of a document. Raises ApiError 422 for an agent whose version does not fit this one."""
+    try:
+        return heartbeat_from(document)
+    except FieldError as error:
+        version = document.get("version") if isinstance(document, dict) else None
+        if version in (None, "", VERSION):
+            raise
+        problem = f"the agent is Sluice {version}, the web process is {VERSION}, and they do not fit ({error}): upgrade"
+        services().refusals.note(name, f"{problem} the older one")
+        raise ApiError(422, "other-version", f"{problem} the older one", error.field) from None
 
 
 def _note_foreign_dscps(name: str, beat: Heartbeat) -> None:

@@ -11,7 +11,8 @@ from sqlalchemy import Engine
 
 from policy.entries import schema
 from policy.network import Network, as_written, read_network
-from policy.network_realised import discovered, realise
+from policy.network_discovered import discovered
+from policy.network_realised import realise
 from policy.sightings import Sightings
 from store.networks import current_network, current_sightings, put_network
 from store.observed import add_event
@@ -82,7 +83,13 @@ def _answer(engine: Engine) -> dict[str, Any]:
         "described": newest.document if newest else None,
         "discovered": as_written(found),
         "hosts": [
-            {"mac": host.mac, "port": _place(seen, *host.at), "ipv4": host.ipv4, "ipv6": host.ipv6}
+            {
+                "name": host.name,
+                "mac": host.mac,
+                "port": _place(seen, *host.at),
+                "ipv4": host.ipv4,
+                "ipv6": host.ipv6,
+            }
             for host in seen.hosts.values()
         ],
         "findings": _findings(network or found, seen),

@@ -10,6 +10,7 @@ import pytest
 
 from controller.network import (
     ANNOUNCE_NS,
+    DUPLICATE_NS,
     LINK_LIFETIME_NS,
     PATIENCE_NS,
     SETTLE_NS,
@@ -22,7 +23,7 @@ from controller.network import (
 from controller.openflow import PortDescription, PortReason, PortStatus
 from policy.graph import Topology
 from policy.network import Network, read_network
-from policy.sightings import PortAt, SeenHost, SeenPort
+from policy.sightings import OWN_PORT, PortAt, SeenHost, SeenPort
 from tests.unit.controller.networks import single
 from tests.unit.controller.openflow.test_lldp import arrived, frame_in
 
@@ -151,9 +152,10 @@ def test_discovery__a_link_without_frames_ends() -> None:
 
 
 def test_a_description_needs_no_frames(declared: Lab) -> None:
+    """It waits only as long as frames would need that show a loop."""
     declared.cables.clear()
     declared.connect(FRONT, BACK)
-    declared.run(S // 10)
+    declared.run(SETTLE_NS)
     assert declared.last.kind == Kind.DECLARED
     assert [p.id for p in declared.last.ports if not p.edge] == ["front:2", "back:2"]
     assert not declared.problems()
@@ -225,3 +227,58 @@ def test_a_frame_of_another_controller_shows_no_link() -> None:
     for sent in list(other.keeper.announcements(FRONT, 0)):
         lab._deliver(FRONT, sent)
     assert not lab.keeper.sightings().links
+
+
+def test_a_second_switch_with_one_id_is_a_problem_while_it_tries(declared: Lab) -> None:
+    declared.connect(FRONT, BACK)
+    declared.run(2 * SETTLE_NS)
+    declared.keeper.duplicate(FRONT, "192.0.2.9", declared.now_ns)
+    declared.run(S)
+    assert declared.problems() == ["duplicate-datapath-id"]
+    assert declared.keeper.sightings().duplicates == {FRONT: "192.0.2.9"}
+    declared.run(DUPLICATE_NS)
+    assert [finding.kind for finding in declared.news[-1].solved] == ["duplicate-datapath-id"]
+
+
+def test_a_second_switch_with_one_id_is_no_problem_once_it_has_its_own(declared: Lab) -> None:
+    declared.connect(FRONT, BACK)
+    declared.run(2 * SETTLE_NS)
+    declared.keeper.duplicate(FRONT, "192.0.2.9", declared.now_ns)
+    declared.keeper.connected_from("192.0.2.9")
+    assert not declared.keeper.sightings().duplicates
+
+
+def test_hosts_get_the_names_of_their_agents() -> None:
+    lab = Lab()
+    lab.connect(FRONT, BACK)
+    lab.keeper.hosts_seen(FRONT, [SeenHost(MAC, (FRONT, 1))], 0)
+    lab.run(2 * SETTLE_NS)
+    lab.keeper.agents_named({MAC: "web1"})
+    lab.run(S)
+    assert [host.name for host in lab.last.hosts] == ["web1"]
+
+
+def test_a_port_that_flaps_does_not_hold_other_news_back(declared: Lab) -> None:
+    declared.connect(FRONT, BACK)
+    declared.run(2 * SETTLE_NS)
+    before = len(declared.news)
+    for turn in range(10):
+        status = PortStatus(PortReason.MODIFY, SeenPort(1, "eth1", 10**9, turn % 2 == 1))
+        declared.keeper.port_changed(FRONT, status, declared.now_ns)
+        declared.run(SETTLE_NS // 2)
+    assert len(declared.news) > before
+
+
+def test_a_link_that_goes_down_is_left_at_once(declared: Lab) -> None:
+    declared.connect(FRONT, BACK)
+    declared.run(2 * SETTLE_NS)
+    declared.keeper.port_changed(FRONT, PortStatus(PortReason.MODIFY, ports(up=False)[1]), declared.now_ns)
+    declared.run(S // 10)
+    assert "link-down" in declared.problems()
+
+
+def test_the_switch_s_own_port_sends_no_frames() -> None:
+    lab = Lab()
+    own = (*ports(), SeenPort(OWN_PORT, "br", 0, True))
+    lab.keeper.described(FRONT, PortDescription("br", own), 0)
+    assert len(list(lab.keeper.announcements(FRONT, 1))) == 2

@@ -9,12 +9,13 @@ from controller import cookies
 from controller.cookies import COOKIE_TABLE_MASK, NOT_IP, cookie
 from controller.pipeline import switch_rules
 from controller.rules import LearnHost, Source, SwitchRules
-from controller.tables import CONTROLLER, NORMAL, PIPELINE, Table
+from controller.tables import CONTROLLER, LOCAL, NORMAL, PIPELINE, Table
 from policy import tags
 from policy.graph import Port, Topology, Unknown
 from policy.queue_map import QueueMap
 from policy.queue_rules import mlfq_map
 from policy.sanctions import Treatment
+from policy.sightings import OWN_PORT
 from tests.fakes.switch import ARP, IPV4, IPV6, FakeSwitch, Packet, Sent
 from tests.unit.controller.networks import leaf_spine, single
 
@@ -234,3 +235,33 @@ def test_where_the_policy_does_not_act_no_queue_is_chosen() -> None:
     switch = FakeSwitch(switch_rules(topology, "s1", {1: None, 2: MAP_AT_10KB}))
     assert switch.send(Packet(2, mac(topology, "h1"), dscp=61)) == [Sent(1, 0, None)]
     assert switch.send(Packet(1, mac(topology, "h2"), dscp=61)) == [Sent(2, 1, 1)]
+
+
+@pytest.mark.parametrize("eth_type", [IPV4, IPV6, ARP])
+@pytest.mark.parametrize("vlan", [1, 10, 4094])
+def test_frames_of_the_operator_s_vlans_get_no_second_tag(eth_type: int, vlan: int) -> None:
+    """A frame of full length has no room for one. The port program chooses the queue."""
+    topology = existing()
+    switch = FakeSwitch(rules_of(topology, "s1"))
+    for dscp in (0, 1, 61):
+        packet = Packet(2, mac(topology, "h1"), eth_type, dscp, vlan=vlan)
+        assert switch.send(packet) == [Sent(1, 0, None)]
+    for address in ("ff:ff:ff:ff:ff:ff", "01:00:5e:01:02:03", STRANGER):
+        assert switch.send(Packet(2, address, eth_type, vlan=vlan)) == [Sent(p, 0, None) for p in (1, 3, 9)]
+
+
+def test_the_kernel_datapath_treats_frames_of_vlans_as_any_other() -> None:
+    topology = existing()
+    plain = tuple(replace(s, priority_tags=False) for s in topology.switches)
+    switch = FakeSwitch(rules_of(replace(topology, switches=plain), "s1"))
+    assert switch.send(Packet(2, mac(topology, "h1"), dscp=61, vlan=10)) == [Sent(1, MAP_AT_10KB[61], None)]
+
+
+def test_the_switch_s_own_port_has_its_openflow_number_in_rules() -> None:
+    network = existing()
+    own = Port("s1", OWN_PORT, "s1:br0", 0, 10**9, edge=True, name="br0", managed=False)
+    host = replace(network.hosts[0], name="br0", mac=STRANGER, port=own.id)
+    network = replace(network, ports=(*network.ports, own), hosts=(*network.hosts, host))
+    switch = FakeSwitch(rules_of(network, "s1"))
+    assert [sent.port for sent in switch.send(Packet(1, STRANGER))] == [LOCAL]
+    assert [sent.port for sent in switch.send(Packet(LOCAL, mac(network, "h1")))] == [1]

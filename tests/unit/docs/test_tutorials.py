@@ -13,8 +13,6 @@ import pytest
 from policy.schemes import Scheme
 from policy.sizes import parse_cdf
 from simulator.build import build
-from store.desired import current_topology
-from store.engine import open_store
 from tests.kit.pages import DOCS, ROOT, Block, of_order, outputs, save_files
 
 pytestmark = pytest.mark.slow
@@ -82,12 +80,3 @@ def test_add_a_scheme__the_example_is_a_scheme() -> None:
 def test_add_other_parts__the_example_is_a_distribution() -> None:
     [block] = of_order(DOCS / "how-to" / "add-other-parts.md", "save")
     assert parse_cdf(block.argument, block.text).mean_bytes == pytest.approx(0.5 * 10_000 + 0.5 * 505_000)
-
-
-def test_own_switches__the_example_describes_a_network(tmp_path: Path) -> None:
-    page, url = DOCS / "how-to" / "own-switches.md", f"sqlite:///{tmp_path}/store.db"
-    save_files(page, tmp_path)
-    shell(f"python describe.py {url}", tmp_path)
-    network = current_topology(open_store(url))
-    assert network is not None
-    assert [port.number for port in network.next_ports("s1", "db1")] == [2]

@@ -12,8 +12,9 @@ import pytest
 
 from policy.errors import FieldError
 from policy.network import as_written, read_network
-from policy.network_realised import Realisation, discovered, realise
-from policy.sightings import SeenHost, SeenPort, SeenSwitch, Sightings
+from policy.network_discovered import discovered
+from policy.network_realised import Realisation, realise
+from policy.sightings import PortAt, SeenHost, SeenPort, SeenSwitch, Sightings
 
 GBIT = 10**9
 WEB, DB, VM = "52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:99"
@@ -138,7 +139,9 @@ def test_realise__all_as_described() -> None:
         ("rack2:1", "db1", "db1", True, False),
         ("rack2:2", "up2", "rack1", False, False),
         ("rack2:3", "vms", "rack2:vms", True, False),
+        ("rack2:4", "spare", "rack2:spare", True, False),
     ]
+    assert [p.id for p in topology.ports if not p.managed] == ["rack2:4"], "no one described it"
     assert [p.rate_bps for p in topology.ports[:3]] == [GBIT, 10 * GBIT, 10 * GBIT]
     assert [p.id for p in topology.next_ports("rack1", "db1")] == ["rack1:2"]
     assert topology.unknown == "flood"
@@ -165,6 +168,103 @@ def test_realise__a_port_that_does_not_exist() -> None:
     assert errors(network)["port-missing"] == (
         "rack1:wbe1: the switch has no port of this name; its ports: gw, up1, web1"
     )
+
+
+def test_realise__a_host_behind_a_port_with_a_wrong_name_is_still_reached() -> None:
+    document = two_racks()
+    port_of(document, 0, 0)["name"] = "wbe1"
+    topology = realised(seen(hosts={WEB: SeenHost(WEB, (0xA1, 1))}), document).topology
+    assert topology.edge_port("web1").name == "web1"
+    assert [p.id for p in topology.next_ports("rack2", "web1")] == ["rack2:2"]
+    assert 1 in topology.spanning_tree_ports()["rack1"]
+
+
+def test_realise__a_switch_of_others_keeps_its_other_ports() -> None:
+    """With first_table, rules of others forward to the ports that the description lacks."""
+    document = two_racks()
+    document["switch"][1]["first_table"] = 20
+    assert "rack2:4" not in realised(seen(), document).topology.port_by_id
+
+
+def test_realise__an_uplink_that_is_down() -> None:
+    down = {**seen().switches, 0xA1: SeenSwitch(0xA1, "br-1", ports("web1", "up1", "gw", down="gw"))}
+    network = realised(seen(switches=down))
+    assert errors(network)["uplink-down"].startswith("rack1:gw: the uplink is down; check its cable")
+    assert network.topology.next_ports("rack1", "db1"), "everything else works"
+
+
+def test_realise__a_second_cable_joins_the_links_if_both_ends_show_it() -> None:
+    cable = {(0xA1, 3): (0xA2, 3), (0xA2, 3): (0xA1, 3)}
+    network = realised(seen(links={**seen().links, **cable}))
+    assert 'Sluice uses the link; write to = "rack1:gw", or unplug it' in errors(network)["link-undescribed"]
+    assert [p.id for p in network.topology.next_ports("rack1", "db1")] == ["rack1:2", "rack1:3"]
+    tree = network.topology.spanning_tree_ports()
+    assert {2, 3} & set(tree["rack1"]) == {2}, "broadcasts do not circle"
+
+
+@pytest.mark.parametrize(
+    "cable", [{(0xA1, 3): (0xA2, 3)}, {(0xA1, 3): (0xA1, 1), (0xA1, 1): (0xA1, 3)}], ids=["one way", "itself"]
+)
+def test_realise__a_cable_that_is_no_link_is_not_used(cable: dict[PortAt, PortAt]) -> None:
+    network = realised(seen(links={**seen().links, **cable}))
+    assert "Sluice does not use the port" in errors(network)["loop"]
+    assert "rack1:3" not in network.topology.port_by_id
+
+
+def test_realise__the_forwarding_of_the_switches_is_not_used_over_a_loop() -> None:
+    document = two_racks() | {"unknown": "normal"}
+    assert realised(seen(), document).topology.unknown == "normal"
+    cable = {(0xA1, 3): (0xA2, 3), (0xA2, 3): (0xA1, 3)}
+    network = realised(seen(links={**seen().links, **cable}), document)
+    assert network.topology.unknown == "flood"
+    assert 'write unknown = "flood"' in errors(network)["loop"]
+
+
+def test_realise__two_switches_with_one_id() -> None:
+    network = realised(seen(duplicates={0xA1: "192.0.2.9"}))
+    assert errors(network)["duplicate-datapath-id"].startswith(
+        "rack1: two switches have the datapath id 00000000000000a1. Sluice refuses the one at 192.0.2.9"
+    )
+
+
+# ── Names of hosts ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def agent_at(mac: str, name: str, number: int = 3) -> Sightings:
+    return seen(hosts={mac: SeenHost(mac, (0xA2, number), agent=name)})
+
+
+def test_a_learned_host_has_the_name_of_its_agent() -> None:
+    network = realised(agent_at(VM, "vm7"))
+    assert network.topology.host_by_name["vm7"].mac == VM
+    assert not errors(network)
+    assert [host.name for host in discovered(agent_at(VM, "vm7")).host] == ["vm7"]
+
+
+def test_a_name_that_discovery_has_written_gives_way_to_the_agents() -> None:
+    document = two_racks()
+    document["host"].append({"name": "mac-525400000099", "mac": VM})
+    port_of(document, 1, 2)["host"] = "mac-525400000099"
+    topology = realised(agent_at(VM, "vm7"), document).topology
+    assert topology.edge_port("vm7").peer == "vm7"
+    assert "mac-525400000099" not in topology.host_by_name
+
+
+def test_an_agent_with_another_name_than_the_description_gives_its_host() -> None:
+    network = realised(agent_at(DB, "database", 1))
+    assert errors(network)["agent-name"].startswith(
+        "db1: its agent has the name database; give both one name"
+    )
+    assert "db1" in network.topology.host_by_name
+
+
+def test_an_agent_with_the_name_of_another_host() -> None:
+    network = realised(agent_at(VM, "web1"))
+    assert errors(network)["agent-name"] == (
+        f"web1: the description says {WEB}, but the agent of this name reports {VM}"
+    )
+    assert network.topology.host_by_name["web1"].mac == WEB
+    assert "mac-525400000099" in network.topology.host_by_name
 
 
 def test_realise__an_unplugged_link_carries_nothing() -> None:
@@ -238,7 +338,9 @@ def test_discovered__a_link_seen_from_one_side_only_is_left_out() -> None:
 
 
 def test_sightings__round_trip_through_json() -> None:
-    sightings = seen(hosts={VM: SeenHost(VM, (0xA2, 3), "192.0.2.99")})
+    sightings = seen(
+        hosts={VM: SeenHost(VM, (0xA2, 3), "192.0.2.99", agent="vm7")}, duplicates={7: "192.0.2.9"}
+    )
     assert Sightings.from_document(json.loads(json.dumps(sightings.to_document()))) == sightings
 
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from policy.graph import Port, Switch, Topology
 from runtime.command import run
 from topologies import ovs
 from topologies.own_ports import OwnPorts
+from topologies.real_port import own_burst_bytes
 
 pytestmark = pytest.mark.skipif(shutil.which("ovsdb-server") is None, reason="needs ovsdb-server")
 
@@ -100,3 +102,25 @@ def test_take__a_port_that_does_not_exist_is_left_out(tool: Tool) -> None:
     before = picture(tool)
     OwnPorts(tool).take([Port("rack", 9, "", 0, GBIT, name="nic9")])
     assert picture(tool) == before
+
+
+def test_problems__names_vlan_settings_that_rules_ignore(tool: Tool) -> None:
+    own = OwnPorts(tool)
+    assert own.problems([WEB, UPLINK]) == ()
+    tool(["", "set", "Port", "nic1", "tag=10", "vlan_mode=access"])
+    tool(["", "set", "Port", "up1", "trunks=10,20"])
+    access, trunk = own.problems([WEB, UPLINK])
+    assert access.startswith("rack:nic1 has tag=10, vlan_mode=access in Open vSwitch")
+    assert trunk.startswith("rack:up1 has trunks=10,20 in Open vSwitch")
+
+
+@pytest.mark.parametrize("rate_bps", [GBIT, 10 * GBIT, 25 * GBIT])
+def test_take__the_credit_of_the_queues_fits_the_rate(tool: Tool, rate_bps: int) -> None:
+    OwnPorts(tool).take([replace(WEB, rate_bps=rate_bps)])
+    listing = json.loads(tool(["", "--format=json", "--columns=other_config", "list", "Queue"]))["data"]
+    bursts = {int(dict(row[0][1])["burst"]) for row in listing}
+    assert bursts == {8 * own_burst_bytes(rate_bps)}
+
+
+def test_interfaces__are_all_ports_of_the_bridges(tool: Tool) -> None:
+    assert OwnPorts(tool).interfaces() == {"br0", "nic1", "up1"}

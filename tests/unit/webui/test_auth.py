@@ -32,6 +32,21 @@ def test_find_token__generated_once_for_its_owner_alone() -> None:
     assert find_token(None)[0] == token
 
 
+def test_default_token_path__of_the_installed_service_unless_there_is_an_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    installed = tmp_path / "token"
+    installed.write_text("of-the-service\n")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("webui.auth.INSTALLED_TOKEN", installed)
+    assert find_token(None)[0] == "of-the-service"
+    own = tmp_path / ".local/state/sluice/token"
+    own.parent.mkdir(parents=True)
+    own.write_text("own\n")
+    assert find_token(None)[0] == "own"
+
+
 @pytest.mark.parametrize("content", [None, "", " \n"])
 def test_find_token__a_file_without_a_token_is_an_error_with_its_remedy(
     tmp_path: Path, content: str | None

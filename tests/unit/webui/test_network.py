@@ -246,6 +246,7 @@ def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine
             "sub_queues": None,
             "release_ns": None,
             "acts_at": ["*"],
+            "untagged_queue": 7,
         },
         "renew": False,
     }

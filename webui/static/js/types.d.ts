@@ -304,6 +304,14 @@ export interface Health {
   dilation: number | null;
   controller: Controller;
   agents: Agent[];
+  problems: Problem[];
+}
+
+/** Something that needs an operator. */
+export interface Problem {
+  kind: string;
+  where: string;
+  problem: string;
 }
 
 export interface Controller {

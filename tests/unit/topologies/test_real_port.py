@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import pytest
+
+from dataplane.flow_queues import QUEUES, SUB_QUEUES, turns
+from policy.graph import Port
+from topologies.real_port import CREDIT_NS, SMALLEST_BYTES, mtu, own_burst_bytes, root_class
+
+GBIT = 10**9
+
+
+@pytest.mark.parametrize("rate_bps", [10 * GBIT, 25 * GBIT, 100 * GBIT])
+def test_own_burst_bytes__lasts_for_a_late_timer(rate_bps: int) -> None:
+    assert own_burst_bytes(rate_bps) * 8 * 10**9 // rate_bps == CREDIT_NS
+
+
+def test_own_burst_bytes__a_slow_port_has_room_for_two_long_frames() -> None:
+    assert own_burst_bytes(10**8) == SMALLEST_BYTES
+
+
+def test_root_class__has_the_rate_in_bits_and_the_credit() -> None:
+    port = Port("rack", 1, "web1", 0, 25 * GBIT, edge=True, name="nic1")
+    assert root_class(port) == (
+        "class change dev nic1 parent 1: classid 1:fffe htb rate 25000000000bit ceil 25000000000bit"
+        " burst 312500b cburst 312500b\n"
+    )
+
+
+def test_turns__of_every_flow_queue() -> None:
+    lines = turns("nic1", 9_018).splitlines()
+    assert len(lines) == QUEUES * SUB_QUEUES
+    assert lines[0].startswith("class change dev nic1 parent 10: classid 10:1 htb ")
+    assert all(line.endswith("quantum 9018") for line in lines)
+
+
+def test_mtu__of_an_interface() -> None:
+    assert mtu("lo") >= 1500
+    with pytest.raises(OSError, match="No such device"):
+        mtu("no-such-if")

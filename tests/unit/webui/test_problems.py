@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What GET /health names as wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import Engine
+
+from policy.desired import Policy
+from policy.graph import Topology
+from policy.network import read_network
+from policy.network_realised import realise
+from policy.sightings import SeenPort, SeenSwitch, Sightings
+from policy.version import VERSION
+from store.desired import put_policy, put_topology
+from store.networks import put_network, put_sightings
+from store.observed import add_event, newest_events, put_agent, put_switch
+from store.schema import policies
+from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat
+from tests.unit.webui.conftest import Client
+
+SEEN = Sightings({0xF1: SeenSwitch(0xF1, "br0", (SeenPort(1, "eth1", 10**9, True),))})
+DESCRIPTION: dict[str, Any] = {
+    "switch": [{"name": "rack1", "datapath_id": "f1", "port": [{"name": "eth1"}]}],
+}
+WRONG: dict[str, Any] = {
+    "switch": [{"name": "rack1", "datapath_id": "f1", "port": [{"name": "eht1"}]}],
+}
+
+
+@pytest.fixture(autouse=True)
+def connected(engine: Engine) -> None:
+    """A switch that is connected, and a description of it."""
+    put_sightings(engine, SEEN)
+    put_network(engine, DESCRIPTION, "test")
+    topology = realise(read_network(DESCRIPTION), SEEN).topology
+    put_topology(engine, topology)
+    put_switch(engine, 0xF1, "rack1", connected=True, policy_version=1)
+
+
+def problems(client: Client) -> list[tuple[str, str]]:
+    return [(one["kind"], one["where"]) for one in health(client)["problems"]]
+
+
+def health(client: Client) -> Any:
+    return client.get("/api/v1/health").json
+
+
+def test_nothing_is_wrong(client: Client) -> None:
+    assert (health(client)["status"], problems(client)) == ("ok", [])
+
+
+def test_a_wrong_port_is_a_problem_until_the_description_is_mended(client: Client, engine: Engine) -> None:
+    put_network(engine, WRONG, "test")
+    assert problems(client) == [("port-missing", "rack1:eht1")]
+    assert health(client)["status"] == "degraded"
+    put_network(engine, DESCRIPTION, "test")
+    assert problems(client) == []
+
+
+def test_a_new_report_of_the_switches_counts_at_once(client: Client, engine: Engine) -> None:
+    put_sightings(engine, replace(SEEN, duplicates={0xF1: "192.0.2.9"}))
+    assert problems(client) == [("duplicate-datapath-id", "rack1")]
+
+
+def test_a_network_that_was_left_has_no_problems(client: Client, engine: Engine) -> None:
+    put_network(engine, WRONG, "test")
+    put_network(engine, None, "test")
+    assert problems(client) == []
+
+
+def test_a_testbed_has_no_description(client: Client, engine: Engine) -> None:
+    put_network(engine, WRONG, "test")
+    put_topology(engine, Topology("leaf-spine", (), (), ()))
+    assert problems(client) == []
+
+
+def test_a_description_of_a_later_version_is_named(client: Client, engine: Engine) -> None:
+    put_network(engine, DESCRIPTION | {"slices": 3}, "test")
+    (problem,) = health(client)["problems"]
+    assert "does not accept the description in the store: slices" in problem["problem"]
+    assert "upgrade" in problem["problem"]
+
+
+def test_a_policy_of_a_later_version_leaves_the_one_before_in_force(client: Client, engine: Engine) -> None:
+    put_policy(engine, Policy.from_document({"scheme": "pias"}), "test")
+    with engine.begin() as connection:
+        row = {"document": {"scheme": "pias", "moods": 3}, "author": "later", "created_at": 1.0}
+        connection.execute(policies.insert().values(**row))
+    assert problems(client) == [("policy", "policy version 2")]
+    assert "(moods), so the one before stays in force" in health(client)["problems"][0]["problem"]
+    assert client.get("/api/v1/policy").json["current"]["version"] == 1
+    beat = client.post("/api/v1/agents/web1", json=document(host_heartbeat()))
+    assert (beat.status_code, beat.json["policy_version"]) == (200, 1)
+    assert "event: snapshot" in client.get("/api/v1/events?count=1").text
+
+
+def test_a_refused_agent_is_a_problem_for_a_while(client: Client, engine: Engine) -> None:
+    for reason in (
+        "its certificate is refused: self-signed certificate",
+        "this agent's certificate was revoked",
+    ):
+        add_event(engine, "agent-refused", agent="web1", reason=reason)
+    (problem,) = health(client)["problems"]
+    assert problem == {
+        "kind": "agent-refused",
+        "where": "web1",
+        "problem": "this agent's certificate was revoked",
+    }
+
+
+def test_a_host_that_falls_back_and_a_port_that_cannot_be_used(client: Client, engine: Engine) -> None:
+    reason = "the kernel has no struct_ops"
+    put_agent(engine, "web1", host_heartbeat(fallback=True, fallback_reason=reason))
+    put_agent(engine, "ports", port_heartbeat(problems=("br0:eth1 has tag=10",)))
+    assert {(one["where"], one["problem"]) for one in health(client)["problems"]} == {
+        ("web1", reason),
+        ("ports", "br0:eth1 has tag=10"),
+    }
+
+
+def send(app: Flask, **changes: Any) -> Any:
+    beat = document(host_heartbeat(), **changes)
+    return app.test_client().post("/api/v1/agents/web1", json=beat)
+
+
+def test_an_agent_of_another_version_is_told_both_versions(
+    app: Flask, client: Client, engine: Engine
+) -> None:
+    answer = send(app, version="9.1.0", moods=3)
+    assert (answer.status_code, answer.json["error"]["code"]) == (422, "other-version")
+    expected = f"the agent is Sluice 9.1.0, the web process is {VERSION}, and they do not fit (moods: "
+    assert answer.json["error"]["problem"].startswith(expected)
+    assert problems(client) == [("agent-refused", "web1")]
+    assert newest_events(engine, 1)[0]["document"]["agent"] == "web1"
+
+
+def test_an_agent_of_another_version_that_fits_is_served(app: Flask) -> None:
+    assert send(app, version="9.1.0").status_code == 200
+
+
+def test_an_agent_of_this_version_with_a_wrong_document_is_told_the_key(app: Flask) -> None:
+    assert send(app, version=VERSION, moods=3).json["error"]["code"] == "invalid-field"

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong and needs an operator, as GET /health lists it: the network, refused agents, hosts that fall back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import Engine
+
+from policy.agents import HostHeartbeat, PortHeartbeat
+from policy.errors import FieldError
+from policy.graph import Topology
+from policy.network_discovered import discovered
+from policy.network_realised import Finding, realise
+from policy.sightings import Sightings
+from store.desired import current_policy, current_version
+from store.networks import current_network, current_sightings, network_version, sighted_at
+from store.observed import AgentRow, events_of
+from webui.identity import EVENT_EVERY_S
+
+REFUSED_S = 2 * EVENT_EVERY_S
+"""How long a refused agent is a problem. While it tries again, an event follows every EVENT_EVERY_S."""
+
+
+class Problem(NamedTuple):
+    """Something that needs an operator."""
+
+    kind: str
+    where: str
+    """The switch, port, host or agent."""
+    problem: str
+
+
+def problems(
+    engine: Engine, now: float, topology: Topology | None, agents: Iterable[AgentRow]
+) -> list[dict[str, Any]]:
+    """Return the problems as documents: the policy, the network, and the agents."""
+    found = (
+        *_policy_problem(engine),
+        *network_problems(engine, topology),
+        *_refused_agents(engine, now),
+        *_agents_say(agents),
+    )
+    return [problem._asdict() for problem in found]
+
+
+def _policy_problem(engine: Engine) -> Iterator[Problem]:
+    try:
+        current_policy(engine)
+    except FieldError as error:
+        version = current_version(engine)
+        key = error.field or "document"
+        text = f"this version of Sluice does not accept it ({key}), so the one before stays in force; upgrade"
+        yield Problem("policy", f"policy version {version}", text)
+
+
+def network_problems(engine: Engine, topology: Topology | None) -> tuple[Problem, ...]:
+    """Return where the description contradicts the switches. A testbed's network has no description."""
+    if topology is not None and not topology.learns:
+        return ()
+    return _network_problems(engine, network_version(engine), sighted_at(engine))
+
+
+@lru_cache(maxsize=8)
+def _network_problems(engine: Engine, version: int, seen_at: float) -> tuple[Problem, ...]:
+    """Do it once for each description and each report of the switches, because every dashboard asks each second."""
+    newest, seen = current_network(engine), current_sightings(engine)
+    try:
+        network = newest.network if newest is not None else None
+    except FieldError as error:
+        text = f"this version of Sluice does not accept the description in the store: {error}; upgrade it"
+        return (Problem("description", "network", text),)
+    if newest is not None and network is None:
+        return ()  # withdrawn
+    if network is None and seen is None:
+        return ()
+    seen = seen or Sightings()
+    findings = realise(network or discovered(seen), seen).findings
+    return tuple(_of_finding(finding) for finding in findings if finding.is_error)
+
+
+def _of_finding(finding: Finding) -> Problem:
+    return Problem(finding.kind, finding.where, finding.problem)
+
+
+def _refused_agents(engine: Engine, now: float) -> Iterator[Problem]:
+    """Yield the latest reason of each agent that was refused lately."""
+    latest = {
+        str(event["document"].get("agent")): str(event["document"].get("reason"))
+        for event in events_of(engine, "agent-refused", now - REFUSED_S)
+    }
+    for agent, reason in latest.items():
+        yield Problem("agent-refused", agent, reason)
+
+
+def _agents_say(agents: Iterable[AgentRow]) -> Iterator[Problem]:
+    """Yield what agents report of themselves."""
+    for row in agents:
+        match row.heartbeat:
+            case HostHeartbeat(fallback=True) as beat:
+                yield Problem("agent-fallback", row.name, beat.fallback_reason)
+            case PortHeartbeat() as beat:
+                for text in beat.problems:
+                    yield Problem("port", row.name, text)
