@@ -74,7 +74,7 @@ class NetworkPorts:
                 self._fit(port)
 
     def _is_fitted(self, port: Port) -> bool:
-        """Whether the queues fit. Above FASTEST_BPS, a change of shares makes Open vSwitch compute wrong rates again."""
+        """Whether the queues fit. Above FASTEST_BPS, each change of shares makes Open vSwitch set wrong rates again."""
         if port.rate_bps > FASTEST_BPS:
             return False
         try:
