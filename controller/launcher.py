@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import ssl
+import threading
 import time
 
 from os_ken.base.app_manager import AppManager
@@ -48,6 +49,7 @@ class Launcher:
         self._controller: Controller = manager.instantiate(Controller, store_url)
         self._listener = Listener(listening, context)
         self._failed = False
+        self._stopping = threading.Event()
         self._handshake.failed = self._controller.failed = self._fail
 
     def run(self) -> int:
@@ -60,14 +62,19 @@ class Launcher:
         self._handshake.start()
         self._controller.start()
         self._listener.start()
-        self._wait_for_the_end()
+        threading.Thread(target=self._report_life, name="life", daemon=True).start()
+        signal.sigwait(END_SIGNALS)
         self._stop()
         return 1 if self._failed else 0
 
-    def _wait_for_the_end(self) -> None:
-        """Wait for a signal, and report to systemd meanwhile whether the event loop turns."""
+    def _report_life(self) -> None:
+        """Report to systemd whether the event loop turns.
+
+        A thread of its own does this. `signal.sigtimedwait` would let one thread wait and report, but after a stop
+        of the whole process (SIGSTOP, a paused machine) it returns as if a signal had arrived.
+        """
         is_ready = False
-        while signal.sigtimedwait(END_SIGNALS, _LOOK_S) is None:
+        while not self._stopping.wait(_LOOK_S):
             if time.monotonic() - self._controller.turned_s > TURN_LIMIT_S:
                 continue
             if not is_ready:
@@ -82,6 +89,7 @@ class Launcher:
 
     def _stop(self) -> None:
         log.info("stopping")
+        self._stopping.set()
         self._notifier.stopping()
         self._listener.close(STOP_LIMIT_S / 3)
         if not self._failed:

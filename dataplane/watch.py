@@ -242,7 +242,8 @@ def _load() -> tuple[BpfObject, tuple[str, int] | None]:
     A kernel without function entries and without the tracepoint has none: there, a flow ends with its connection.
     """
     writes = ("sluice_watch_enter", ATTACH_FUNCTION_ENTRY)
-    if b"btf_trace_tcp_sendmsg_locked" in build.KERNEL_BTF.read_bytes():
+    btf = build.KERNEL_BTF
+    if btf.exists() and b"btf_trace_tcp_sendmsg_locked" in btf.read_bytes():
         writes = ("sluice_watch_write", ATTACH_RAW_TRACEPOINT)
     try:
         return load("watch", [writes[0]]), writes

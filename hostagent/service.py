@@ -46,7 +46,7 @@ class AgentOptions:
     web: str = entry(WebAddress(), "The web process.", default="http://127.0.0.1:8080")
     enrol: str | None = entry(
         ENROLMENT_TOKEN,
-        "Token from `sluice enrol NAME`, or /PATH of a file with it. Needed at the first start with https://.",
+        "Token from `sluice enrol NAME`, or /PATH of a file with it. Needed once for an https address.",
         default=None,
     )
     schedule: Path | None = entry(FileToRead(), "JSON file with the flows of a run.", default=None)

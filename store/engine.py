@@ -60,10 +60,13 @@ def _parsed(url: str) -> URL:
     try:
         return make_url(url)
     except ArgumentError:
-        raise FieldError(
-            "store",
-            f"{url!r} is not a store URL; write sqlite:////path/to/store.db or postgresql+psycopg://…",
-        ) from None
+        raise _not_a_store(url) from None
+
+
+def _not_a_store(url: object) -> FieldError:
+    return FieldError(
+        "store", f"'{url}' is not a store URL; write sqlite:////path/to/store.db or postgresql+psycopg://…"
+    )
 
 
 def _engine(url: URL) -> Engine:
@@ -76,7 +79,9 @@ def _engine(url: URL) -> Engine:
         raise FieldError("store", f"{backend} is not supported; allowed are sqlite and postgresql+psycopg")
     try:
         return create_engine(url, **POOL)
-    except (ImportError, NoSuchModuleError) as error:
+    except NoSuchModuleError:
+        raise _not_a_store(url) from None
+    except ImportError as error:
         raise FieldError("store", f"{error}: write postgresql+psycopg://… and install psycopg") from None
 
 

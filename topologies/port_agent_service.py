@@ -33,7 +33,7 @@ class PortAgentOptions:
     web: str = entry(WebAddress(), "The web process.", default="http://127.0.0.1:8080")
     enrol: str | None = entry(
         ENROLMENT_TOKEN,
-        "Token from `sluice enrol NAME --kind port`, or /PATH of a file with it. Needed at the first start with https://.",
+        "Token from `sluice enrol NAME --kind port`, or /PATH of a file with it. Needed once for an https address.",
         default=None,
     )
     database: str | None = entry(

@@ -17,6 +17,7 @@ from policy.entries import read
 from policy.errors import FieldError
 from policy.graph import Port, Topology
 from policy.overrides import name_port
+from runtime.settings.kinds import WebAddress
 
 DATAPATHS = ("auto", "netdev", "system")
 
@@ -46,11 +47,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.datapath not in DATAPATHS:
             raise FieldError("datapath", f"must be one of {', '.join(DATAPATHS)}, not {self.datapath!r}")
-        if self.web is not None and not self.web.startswith(("unix:/", "http://", "https://")):
-            raise FieldError(
-                "web",
-                f"must be unix:/PATH, http://HOST:PORT of this machine, or https://HOST:PORT, not {self.web!r}",
-            )
+        if self.web is not None:
+            WebAddress().read("web", self.web)
         if not 1 <= self.rto_min_ms <= 120_000:
             raise FieldError("rto_min_ms", f"must be from 1 to 120000, not {self.rto_min_ms}")
         if not 1 <= self.initial_window <= 1000:

@@ -133,7 +133,8 @@ def test_an_ack_echoes_ce_exactly_if_its_packets_had_it(dumbbell: Dumbbell) -> N
     )
     assert changes > 50
     assert len(acks) < 0.8 * len(data), "the test needs delayed ACKs"
-    assert mixed + wrong <= 2 + 0.005 * changes
+    # The kernel omits the call of a program that it interrupts on the same processor: more often on a busy machine.
+    assert mixed + wrong <= 2 + 0.05 * changes
 
 
 def echo_errors(data: list[Packet], acks: list[Packet]) -> tuple[int, int]:

@@ -132,6 +132,7 @@ def test_iperf_shows_while_it_runs_and_when_it_has_ended(
             reports.append(pair.a.run("iperf", "-c", server, "-t", "2", "-y", "C", "-b", "50M", *v6))
 
         sender = threading.Thread(target=send)
+        began_ns = time.monotonic_ns()
         sender.start()
         (first,) = wait_until(watch.live, "it lives")
         more = wait_until(
@@ -145,7 +146,7 @@ def test_iperf_shows_while_it_runs_and_when_it_has_ended(
         stop(iperf)
     assert connection.cookie == first.cookie
     assert connection.sent_bytes == int(reports[0].strip().splitlines()[-1].split(",")[7])
-    assert (connection.read_ns - connection.start_ns) / 1e9 == pytest.approx(2.0, abs=0.5)
+    assert 2.0e9 <= connection.read_ns - connection.start_ns <= time.monotonic_ns() - began_ns
     assert not watch.live()
 
 

@@ -28,6 +28,7 @@ SKIPPED = {
     "test_sockopt_bytes.py": "every length of an option; attaching is in test_sockopt_attach.py",
     "test_tagger.py": "connections of many megabytes; loading is in test_loader.py",
     "test_tutorial.py": "runs the code of the tutorials, with the compiler",
+    "test_watch_flows.py": "pauses of milliseconds between flows, which the slow clock stretches",
     "test_watch.py": "connections of many megabytes; attaching is in test_watch_life.py",
 }
 """Files and tests of tests/kernel that do not run in a guest, and why."""

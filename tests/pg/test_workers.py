@@ -53,7 +53,7 @@ class Listener(threading.Thread):
             self.events.append(document["kind"])
         elif name == "snapshot":
             self.snapshots += 1
-            self.flows = document["fct"]["classes"]["all"]["n"]
+            self.flows = document["traffic"]["scheduled"]["fct"]["classes"]["all"]["n"]
             if document["policy"]:
                 self.schemes.add(document["policy"]["policy"]["scheme"])
 

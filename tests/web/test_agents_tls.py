@@ -7,7 +7,6 @@ import json
 import socket
 import ssl
 import stat
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from runtime.certificates import Holder, load_key, pem, signing_request
 from runtime.http_client import Answer, HttpClient, ServerAway
 from runtime.process import spawn, stop
 from runtime.wait import wait_until
+from sluice.runs.process_input import service_argv
 from store.engine import open_store
 from store.observed import newest_events
 from tests.kit.heartbeats import host_heartbeat
@@ -275,17 +275,7 @@ def test_revocation__at_the_next_request_of_a_kept_connection(web: Web, tmp_path
 def test_agent_process__renews_and_goes_on_when_revoked(tmp_path: Path) -> None:
     web = Web(tmp_path, life="4s")
     web.start()
-    argv = [
-        sys.executable,
-        "-m",
-        "hostagent",
-        "--name",
-        "web1",
-        "--interface",
-        "lo",
-        "--no-bpf",
-        "--no-realtime",
-    ]
+    argv = [*service_argv("agent"), "--name", "web1", "--interface", "lo", "--no-bpf", "--no-realtime"]
     argv += ["--run-dir", str(tmp_path / "run"), "--web", web.target, "--enrol", web.token()]
     log = tmp_path / "agent.log"
     agent = spawn(argv, log_file=log)

@@ -32,8 +32,12 @@ def build(files: Mapping[str, bytes]) -> bytes:
 
 def with_libraries(path: str) -> dict[str, bytes]:
     """Return a program and the shared libraries that it needs, as files of an archive at their own paths."""
-    libraries = _LIBRARY.findall(run(["ldd", path]))
-    return {name.lstrip("/"): Path(name).read_bytes() for name in [path, *libraries]}
+    return {path.lstrip("/"): Path(path).read_bytes(), **libraries(path)}
+
+
+def libraries(path: str) -> dict[str, bytes]:
+    """Return the shared libraries that a program needs, as files of an archive at their own paths."""
+    return {name.lstrip("/"): Path(name).read_bytes() for name in _LIBRARY.findall(run(["ldd", path]))}
 
 
 def _entry(name: str, mode: int, content: bytes = b"") -> bytes:

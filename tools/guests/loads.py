@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every BPF program of dataplane/bpf in a guest that has nothing but busybox and bpftool."""
+"""Every BPF program of dataplane/bpf in a guest that has nothing but busybox, bpftool and load_object."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dataplane import build
+from runtime.command import run
 from tools.guests import initramfs
 from tools.guests.kernels import program, unpacked
 from tools.guests.machine import boot
@@ -21,7 +22,6 @@ _INIT = """#!/bin/busybox sh
 export PATH=/bin:/usr/sbin:/sbin
 mount -t proc none /proc
 mount -t sysfs none /sys
-mount -t bpf none /sys/fs/bpf
 ip link set lo up
 result() { echo "== $1 $2 $?"; }
 for object in /objects/*.bpf.o; do
@@ -30,8 +30,7 @@ for object in /objects/*.bpf.o; do
   cc_*) bpftool struct_ops register $object > /dev/null; result load $name
         grep -q "sluice_${name#cc_}" /proc/sys/net/ipv4/tcp_available_congestion_control; result register $name
         bpftool struct_ops unregister name "sluice_${name#cc_}" > /dev/null; result unload $name ;;
-  *)    bpftool prog loadall $object /sys/fs/bpf/$name; result load $name
-        rm -r /sys/fs/bpf/$name; result unload $name ;;
+  *)    load_object $object; result load $name ;;
   esac
 done
 # The kernel frees maps after a grace period.
@@ -58,10 +57,17 @@ def loads(series: str, folder: Path) -> Loads:
     """Return how a kernel loads every program, with the files of the guest in `folder`."""
     kernel = unpacked(series)
     objects = {f"objects/{name}.bpf.o": build.ensure(name).read_bytes() for name in build.names()}
-    tool = initramfs.with_libraries(str(Path(program("bpftool")).resolve()))
+    tools = initramfs.with_libraries(str(Path(program("bpftool")).resolve())) | _load_object(folder)
     archive = folder / "initramfs"
-    archive.write_bytes(initramfs.build({"init": _INIT.encode(), **tool, **objects}))
+    archive.write_bytes(initramfs.build({"init": _INIT.encode(), **tools, **objects}))
     return read(boot(kernel, archive, folder / "console", timeout_s=TIMEOUT_S))
+
+
+def _load_object(folder: Path) -> dict[str, bytes]:
+    """Return the program that loads one object, and its libraries."""
+    source, made = Path(__file__).with_name("load_object.c"), folder / "load_object"
+    run([program("cc"), "-O1", "-o", str(made), str(source), "-lbpf"])
+    return {"bin/load_object": made.read_bytes(), **initramfs.libraries(str(made))}
 
 
 def read(console: str) -> Loads:

@@ -12,12 +12,12 @@ import pytest
 from hostagent.courier import Courier
 from hostagent.reporter import LAST_RETRY_S, Reporter
 from hostagent.spool import Spool
-from policy.agents import AgentSettings
+from policy.agents import AgentSettings, heartbeat_document
 from policy.desired import Policy
 from policy.entries import write
 from runtime.http_client import HttpClient
 from runtime.wait import wait_until
-from tests.kit.heartbeats import document, host_heartbeat
+from tests.kit.heartbeats import host_heartbeat
 from tests.unit.hostagent.fake_web import FakeWeb
 from tests.unit.hostagent.flows import record
 
@@ -65,7 +65,7 @@ def test_heartbeats_carry_the_status_and_their_answers_are_applied(web: FakeWeb,
     bench.reporter.start()
     wait_until(lambda: len(bench.applied) >= 2, "two heartbeats")
     bench.reporter.finish()
-    assert web.heartbeats[0] == document(host_heartbeat())
+    assert web.heartbeats[0] == heartbeat_document(host_heartbeat())
     assert bench.applied[0] == SETTINGS
 
 

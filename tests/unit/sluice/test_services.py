@@ -6,9 +6,9 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import signal
 import socket
 import sys
+import threading
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -107,8 +107,20 @@ def test_with_password(tmp_path: Path) -> None:
 # ── systemd ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_controller__a_loop_that_hangs_is_not_reported_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The launcher looks at the loop's last turn between two waits for a signal."""
+class EndAfter(threading.Event):
+    """An event that is set after some waits, which take no time."""
+
+    def __init__(self, waits: int) -> None:
+        super().__init__()
+        self._left = waits
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+def test_controller__a_loop_that_hangs_is_not_reported_alive() -> None:
+    """The launcher looks at the loop's last turn until the end."""
     reports: list[str] = []
 
     class Loop:
@@ -123,13 +135,12 @@ def test_controller__a_loop_that_hangs_is_not_reported_alive(monkeypatch: pytest
 
     launcher = object.__new__(Launcher)
     launcher._controller, launcher._notifier = Loop(), Recorded({})  # type: ignore[assignment]
-    answers = iter([None, None, signal.SIGTERM])
-    monkeypatch.setattr(signal, "sigtimedwait", lambda signals, timeout_s: next(answers))
-    launcher._wait_for_the_end()
+    launcher._stopping = EndAfter(2)
+    launcher._report_life()
     assert reports == []
     Loop.turned_s = 1e12
-    answers = iter([None, None, signal.SIGTERM])
-    launcher._wait_for_the_end()
+    launcher._stopping = EndAfter(2)
+    launcher._report_life()
     assert reports == ["ready", "alive", "alive"]
 
 

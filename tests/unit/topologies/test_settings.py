@@ -25,7 +25,7 @@ def test_settings_and_graph_survive_their_file(tmp_path: Path) -> None:
     ("name", "value"),
     [
         ("datapath", "dpdk"),
-        ("web", "http://x"),
+        ("web", "ftp://x"),
         ("rto_min_ms", 0),
         ("initial_window", 0),
     ],

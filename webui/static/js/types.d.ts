@@ -57,10 +57,11 @@ export type FieldKind =
   | "list of integer"
   | "list of number"
   | "list of size"
+  | "list of text"
   | "list of override";
 
 /** Sizes are bytes, durations nanoseconds. */
-export type FieldValue = number | boolean | number[] | Override[];
+export type FieldValue = number | boolean | number[] | string[] | Override[];
 
 // ---- GET /api/v1/topology
 
@@ -73,8 +74,20 @@ export interface Topology {
   parameters: Record<string, number | string>;
   /** `port` is empty if the port's `peer` names the host. */
   hosts: { name: string; mac: string; ipv4: string; ipv6: string; port: string }[];
-  switches: { name: string; dpid: number }[];
+  switches: TopologySwitch[];
   ports: TopologyPort[];
+  /** What switches do with packets to an unknown address. */
+  unknown: "drop" | "flood" | "normal";
+  /** The network exists already: its switches report links and hosts. */
+  learns: boolean;
+}
+
+export interface TopologySwitch {
+  name: string;
+  dpid: number;
+  priority_tags: boolean;
+  /** The first table of Sluice. With 0, the whole switch is Sluice's. */
+  first_table: number;
 }
 
 export interface TopologyPort {
@@ -89,6 +102,10 @@ export interface TopologyPort {
   edge: boolean;
   /** Of the interface; empty if it follows from the number. */
   name: string;
+  /** The link works in both directions. */
+  up: boolean;
+  /** True if the port leads out of the network. */
+  uplink: boolean;
 }
 
 // ---- GET and PUT /api/v1/policy
@@ -134,6 +151,8 @@ export interface Policy {
   reserved_dscp: number[];
   reserved_queue: number;
   overrides: Override[];
+  /** Ports at which the policy acts; empty if Sluice only watches. */
+  acts_at: string[];
 }
 
 /** What is different at some ports. */

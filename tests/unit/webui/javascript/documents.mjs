@@ -82,7 +82,10 @@ export function policyVersion(different = {}, name = "pias") {
       untagged_queue: 0,
       idle_gap_ms: 10,
       tag_burst: 1_460,
+      reserved_dscp: [],
+      reserved_queue: 0,
       overrides: [],
+      acts_at: ["*"],
     },
     author: "test",
     created_at: NOW - 100,
@@ -97,7 +100,7 @@ export function policyVersion(different = {}, name = "pias") {
  * @returns {Topology}
  */
 export function topology({ leaves = 2, spines = 1, hosts = 2 } = {}) {
-  const port = { peer_port: 0, rate_bps: 10_000_000, delay_ns: 0, name: "" };
+  const port = { peer_port: 0, rate_bps: 10_000_000, delay_ns: 0, name: "", up: true, uplink: false };
   const ports = [];
   for (let leaf = 1; leaf <= leaves; leaf++) {
     for (let i = 1; i <= hosts; i++) {
@@ -114,8 +117,15 @@ export function topology({ leaves = 2, spines = 1, hosts = 2 } = {}) {
     kind: "leaf-spine",
     parameters: { leaves, spines },
     hosts: counted(leaves * hosts).map((i) => ({ name: `h${i}`, mac: "", ipv4: "", ipv6: "", port: "" })),
-    switches: counted(leaves + spines).map((i) => ({ name: `s${i}`, dpid: i })),
+    switches: counted(leaves + spines).map((i) => ({
+      name: `s${i}`,
+      dpid: i,
+      priority_tags: true,
+      first_table: 0,
+    })),
     ports,
+    unknown: "drop",
+    learns: false,
   };
 }
 

@@ -80,6 +80,7 @@ const TEXTS = [
   ["list of size", [20_000, 1_000_000], "20 KB, 1 MB"],
   ["list of size", [], "none"],
   ["list of number", null, "none"],
+  ["list of text", ["s1:2", "s2:*"], "s1:2, s2:*"],
 ];
 
 test("valueText: each kind", () => {
@@ -100,6 +101,8 @@ const TYPED = [
   ["list of number", "10, 50,90", [10, 50, 90]],
   ["list of number", "10; x", [10, "x"]],
   ["list of size", "20 KB, 100000,", ["20KB", 100_000]],
+  ["list of text", "s1:2, 7", ["s1:2", "7"]],
+  ["list of text", "none", []],
 ];
 
 test("parse: each kind; what is no value stays text", () => {

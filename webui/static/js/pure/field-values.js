@@ -60,19 +60,21 @@ export function valueText(kind, value) {
  * @param {unknown} item
  */
 function itemText(kind, item) {
-  return typeof item === "number" ? valueText(itemKind(kind), item) : JSON.stringify(item);
+  if (typeof item === "number") return valueText(itemKind(kind), item);
+  return typeof item === "string" ? item : JSON.stringify(item);
 }
 
 /**
- * The value for the policy document. Text that does not fit goes to the server unchanged, because its refusal
- * names the problem.
+ * The value for the policy document. "none" is the empty list, as `valueText` writes it. Text that does not fit
+ * goes to the server unchanged, because its refusal names the problem.
  * @param {FieldKind} kind
  * @param {string} text
  * @returns {Entered | Entered[]}
  */
 export function parse(kind, text) {
-  if (kind.startsWith("list")) return parts(text).map((part) => parseOne(itemKind(kind), part));
-  return parseOne(kind, text);
+  if (!kind.startsWith("list")) return parseOne(kind, text);
+  const items = text.trim() === "none" ? [] : parts(text);
+  return kind === "list of text" ? items : items.map((item) => parseOne(itemKind(kind), item));
 }
 
 /**
