@@ -203,6 +203,7 @@ export function snapshot(different = {}) {
       dilation: null,
       controller: { alive: true, age_s: 0.3, connected: 0, expected: 0, switches: [] },
       agents: [],
+      problems: [],
     },
     policy: policyVersion(),
     thresholds: {},
