@@ -45,7 +45,11 @@ def test_picture__a_network(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
     document = snapshot(engine, RecentFlows(engine))
     document["health"]["agents"][0]["alive"] = False
     document["health"]["agents"][1]["status"]["spool_depth"] = 41
-    problem = {"kind": "port-missing", "where": "rack1:eht1", "problem": "the switch has no port of this name"}
+    problem = {
+        "kind": "port-missing",
+        "where": "rack1:eht1",
+        "problem": "the switch has no port of this name",
+    }
     document["health"]["problems"] = [problem]
     text = drawn(document)
     assert f"policy {version}: mlfq-adaptive (pending)" in text
