@@ -39,7 +39,6 @@ from controller.events import (
 )
 from controller.leadership import Leadership, LeaseStatus
 from controller.metrics import ControllerMetrics, SwitchMetrics
-from controller.network import NetworkKeeper
 from controller.openflow import Answer, ErrorReply, Neighbour, PortDescription, PortStatus, Role
 from controller.policing import Verdict
 from controller.port_settings import ThresholdsInForce
@@ -47,6 +46,7 @@ from controller.recorder import Recorder
 from controller.reporting import Reporter
 from controller.session import Session
 from controller.state import Desired, SwitchState
+from controller.survey import Survey
 from policy.graph import Topology
 from policy.sanctions import Demoted
 from policy.units import NS_PER_S
@@ -84,7 +84,7 @@ class Controller(DaemonLoop):
         self._states: dict[int, SwitchState] = {}
         self._connections: ConnectionTable[Connection] = ConnectionTable()
         self._sessions: dict[int, Session] = {}
-        self._network, self._is_leaving = NetworkKeeper(), False
+        self._survey = Survey(self._connections, self._reporter, self._generation)
         self._metrics = ControllerMetrics()
         self._dpids: dict[str, int] = {}
         self._applied_version = 0
@@ -125,7 +125,7 @@ class Controller(DaemonLoop):
         if not self.may_act(now_ns):
             return
         self._advance_sessions(now_ns, tick.at_ns)
-        self._look_for_links(now_ns)
+        self._survey.turn(now_ns)
         if now_ns >= self._presence_due_ns:
             self._presence_due_ns = now_ns + PRESENCE_EVERY_NS
             for dpid in self._sessions:
@@ -145,20 +145,15 @@ class Controller(DaemonLoop):
             session.check_time(at_ns)
             session.advance(now_ns)
 
-    def _look_for_links(self, now_ns: int) -> None:
-        """Send the LLDP frames that are due, and record what they and the switches have shown."""
-        for dpid, connection in self._connections.items():
-            frames = b"".join(self._network.announcements(dpid, now_ns))
-            if frames:
-                connection.send(frames)
-        if (news := self._network.news(now_ns)) is not None:
-            self._reporter.network(news)
-
     # ── Leading and following ───────────────────────────────────────────────────────────────────
 
     def may_act(self, now_ns: int) -> bool:
         """Whether this controller leads, and has looked at the lease recently."""
         return self._lease is not None and self._lease.leads and self._lease.is_fresh(now_ns)
+
+    def _generation(self) -> int | None:
+        """Return the generation of the lease; None while another controller leads."""
+        return self._lease.generation if self._lease is not None and self._lease.leads else None
 
     @handles(EventLease)
     def on_lease(self, event: EventLease) -> None:
@@ -242,41 +237,24 @@ class Controller(DaemonLoop):
     def on_network(self, event: EventNetwork) -> None:
         if self._lease is None or not self._lease.leads:
             return
-        self._network.adopt(event.description, event.topology, time.monotonic_ns())
-        self._is_leaving = event.description.withdrawn
-        if self._is_leaving and event.topology is not None and event.topology.learns:
-            self._leave(event.topology)
+        left = self._survey.adopt(event, time.monotonic_ns())
+        if left is not None:
+            self._leave(left)
         for dpid, connection in self._connections.items():
             if dpid not in self._states:
-                self._ask_for_links(dpid, connection)
+                self._survey.ask_for_links(dpid, connection)
 
     @handles(EventAgents)
     def on_agents(self, event: EventAgents) -> None:
-        self._network.agents_named(event.agents)
+        self._survey.network.agents_named(event.agents)
 
     def _leave(self, topology: Topology) -> None:
         """Remove all rules from the switches of a network, and forget it."""
         log.info("the description of the network is withdrawn: leaving %d switches", len(topology.switches))
-        first_tables = {switch.dpid: switch.first_table for switch in topology.switches}
         self._sessions.clear()  # so that none commits rules after they have been removed
         self._states.clear()
-        for dpid, connection in self._connections.items():
-            if dpid in first_tables:
-                self._release(connection, bridges=first_tables[dpid] == 0)
+        self._survey.leave(topology)
         self.recorder.put_topology(replace(topology, hosts=(), switches=(), ports=()))
-
-    def _release(self, connection: Connection, *, bridges: bool) -> None:
-        if self._lease is not None and self._lease.leads:
-            role = openflow.role_request(connection, Role.MASTER, self._lease.generation)
-            connection.send(role.data + openflow.release_message(connection, bridges=bridges))
-
-    def _ask_for_links(self, dpid: int, connection: Connection) -> None:
-        """Let a switch that is not in the graph yet return LLDP frames. Its other rules stay."""
-        if self._lease is not None and self._lease.leads and self._network.wants(dpid):
-            role = openflow.role_request(connection, Role.MASTER, self._lease.generation)
-            connection.send(
-                role.data + openflow.lldp_rule_message(connection, self._network.first_table(dpid))
-            )
 
     def _check_applied(self) -> None:
         """Report, once for each version, that every switch of the topology implements it."""
@@ -307,15 +285,13 @@ class Controller(DaemonLoop):
         for decision in decisions:
             match decision:
                 case Admitted(connection):
-                    self._network.connected_from(connection.host)
-                    if connection.described is not None:  # during a contest
-                        self._take_ports(connection, connection.described, time.monotonic_ns())
+                    self._survey.admitted(connection, time.monotonic_ns())
                     self._become_slave(connection)
                     self._open_session(connection.id, connection)
                 case Refused(established, newcomer):
                     newcomer.hang_up()
                     dpid, now_ns = established.id, time.monotonic_ns()
-                    self._network.duplicate(dpid, newcomer.host, now_ns)
+                    self._survey.network.duplicate(dpid, newcomer.host, now_ns)
                     self._reporter.duplicate(dpid, established, newcomer, now_ns / NS_PER_S)
                 case Lost(connection, silent):
                     if silent:
@@ -327,10 +303,10 @@ class Controller(DaemonLoop):
         if self._lease is None:
             return
         state = self._states.get(dpid)
-        if state is None and self._network.wants(dpid):
-            self._ask_for_links(dpid, connection)
-        elif state is None and self._is_leaving:
-            self._release(connection, bridges=False)
+        if state is None and self._survey.network.wants(dpid):
+            self._survey.ask_for_links(dpid, connection)
+        elif state is None and self._survey.is_leaving:
+            self._survey.release(connection, bridges=False)
         elif state is None and self._desired is not None:
             self._reporter.unknown_switch(dpid)
         if state is None:
@@ -354,26 +330,9 @@ class Controller(DaemonLoop):
         connection, answer, now_ns = event.connection, event.answer, time.monotonic_ns()
         match answer:
             case PortDescription() | PortStatus() | Neighbour():
-                self._take_ports(connection, answer, now_ns)
+                self._survey.take(connection, answer, now_ns)
             case _:
                 self._take_answer(connection, answer, now_ns)
-
-    def _take_ports(
-        self, connection: Connection, answer: PortDescription | PortStatus | Neighbour, now_ns: int
-    ) -> None:
-        """Take what a switch reports of its ports, but not from a second switch with the same datapath id."""
-        if isinstance(answer, PortDescription):
-            connection.described = answer
-        dpid = connection.id
-        if self._connections.established(dpid) is not connection:
-            return
-        match answer:
-            case PortDescription():
-                self._network.described(dpid, answer, now_ns)
-            case PortStatus():
-                self._network.port_changed(dpid, answer, now_ns)
-            case Neighbour():
-                self._network.neighbour(dpid, answer, now_ns)
 
     def _take_answer(self, connection: Connection, answer: Answer, now_ns: int) -> None:
         session = self._sessions.get(connection.id)
@@ -397,7 +356,7 @@ class Controller(DaemonLoop):
     def hosts_seen(self, state: SwitchState, learned_rules: bytes) -> None:
         dpid = self._dpids[state.name]
         hosts = openflow.learned_hosts(dpid, learned_rules)
-        self._network.hosts_seen(dpid, hosts, time.monotonic_ns())
+        self._survey.network.hosts_seen(dpid, hosts, time.monotonic_ns())
 
     def hosts_judged(self, state: SwitchState, verdicts: list[Verdict]) -> None:
         for verdict in verdicts:

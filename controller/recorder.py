@@ -18,13 +18,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
-from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Concatenate
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from controller.network import Description
 from controller.state import Desired
+from controller.writes import Call, P, Row, Rows, Write
 from policy.agents import PortHeartbeat
 from policy.desired import Policy
 from policy.errors import EnvironmentLacking, FieldError
@@ -46,56 +47,6 @@ MAX_WAITING = 20_000
 ROUND_S = 0.02
 """At least this long between two rounds of writing, so that rows of one kind are written together.
 """
-
-P = ParamSpec("P")
-Row = TypeVar("Row")
-
-
-class _Write(Protocol):
-    def __call__(self, engine: Engine) -> None: ...
-
-    def absorb(self, later: _Write) -> bool:
-        """Write the rows of a later write together with these.
-
-        Returns whether that is possible.
-        """
-
-
-class _Call(Generic[P]):
-    def __init__(
-        self, function: Callable[Concatenate[Engine, P], object], *args: P.args, **kwargs: P.kwargs
-    ) -> None:
-        self._function, self._args, self._kwargs = function, args, kwargs
-
-    def __call__(self, engine: Engine) -> None:
-        self._function(engine, *self._args, **self._kwargs)
-
-    def __str__(self) -> str:
-        return f"{_name(self._function)}{self._args} {self._kwargs}"
-
-    def absorb(self, later: _Write) -> bool:
-        return False
-
-
-class _Rows(Generic[Row]):
-    def __init__(self, function: Callable[[Engine, list[Row]], object], rows: list[Row]) -> None:
-        self._function, self._rows = function, rows
-
-    def __call__(self, engine: Engine) -> None:
-        self._function(engine, self._rows)
-
-    def __str__(self) -> str:
-        return f"{_name(self._function)}({self._rows})"
-
-    def absorb(self, later: _Write) -> bool:
-        if not isinstance(later, _Rows) or later._function is not self._function:
-            return False
-        self._rows.extend(later._rows)
-        return True
-
-
-def _name(function: Callable[..., object]) -> str:
-    return str(getattr(function, "__name__", function))
 
 
 class _Signal(Enum):
@@ -119,8 +70,8 @@ class Recorder:
         self._agents: Mapping[str, str] = {}
         """The names of agents by MAC address that were delivered last."""
         self._engine: Engine | None = None
-        self._incoming: queue.SimpleQueue[_Write | _Signal] = queue.SimpleQueue()
-        self._waiting: deque[_Write] = deque(maxlen=MAX_WAITING)
+        self._incoming: queue.SimpleQueue[Write | _Signal] = queue.SimpleQueue()
+        self._waiting: deque[Write] = deque(maxlen=MAX_WAITING)
         self._topology: Topology | None = None
         self._network_version = -1
         """Of the description that was delivered; -1 before the first delivery."""
@@ -155,12 +106,12 @@ class Recorder:
     ) -> None:
         """Call `write(engine, *args, **kwargs)`, repeatedly until the store takes it."""
         if self._leads:
-            self._incoming.put(_Call(write, *args, **kwargs))
+            self._incoming.put(Call(write, *args, **kwargs))
 
     def record_rows(self, write: Callable[[Engine, list[Row]], object], rows: Sequence[Row]) -> None:
         """Call `write(engine, rows)`; consecutive rows for one function are written together."""
         if self._leads:
-            self._incoming.put(_Rows(write, list(rows)))
+            self._incoming.put(Rows(write, list(rows)))
 
     def put_topology(self, topology: Topology) -> None:
         """Store a topology and deliver it at once."""
@@ -201,7 +152,7 @@ class Recorder:
         except queue.Empty:
             return
 
-    def _append(self, write: _Write) -> None:
+    def _append(self, write: Write) -> None:
         if not (self._waiting and self._waiting[-1].absorb(write)):
             self._waiting.append(write)
 

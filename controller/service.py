@@ -59,14 +59,14 @@ def run(options: ControllerOptions) -> int:
     from store.engine import with_password
 
     store_url = with_password(options.store, options.store_password_file)
-    _check_store(store_url)
+    check_store(store_url)
     context = _tls_context(options)
     listening = listener.bind(options.listen)
     logging.getLogger("controller").info("listening on %s", options.listen)
     return launcher.Launcher(listening, store_url, context, Notifier()).run()
 
 
-def _check_store(url: str) -> None:
+def check_store(url: str) -> None:
     """Raise EnvironmentLacking if a later version has changed the store. One that is away may come back."""
     from sqlalchemy.exc import SQLAlchemyError
 

@@ -14,7 +14,7 @@ from runtime.command import CommandFailed
 from runtime.http_client import HttpClient, ServerAway
 from topologies.own_ports import OwnPorts
 from topologies.port_agent import PortAgent
-from topologies.real_port import fit, mtu
+from topologies.real_port import FASTEST_BPS, fit, mtu
 
 log = logging.getLogger(__name__)
 
@@ -72,23 +72,24 @@ class NetworkPorts:
         self._own.take(acting, agent.behaviour.shares)
         agent.problems = self._own.problems(ports)
         for port in acting:
-            fitted, now = self._mtu.get(port.interface), _mtu(port.interface)
-            if fitted is not None and now is not None and fitted != now:
+            if port.interface in agent.attached and not self._is_fitted(port):
                 self._fit(port)
+
+    def _is_fitted(self, port: Port) -> bool:
+        """Whether the queues fit. Above FASTEST_BPS, each change of shares makes Open vSwitch set wrong rates again."""
+        if port.rate_bps > FASTEST_BPS:
+            return False
+        try:
+            return self._mtu.get(port.interface) == mtu(port.interface)
+        except OSError:
+            return True  # the interface is gone
 
     def _fit(self, port: Port) -> None:
         try:
-            fit(port)
+            fit(port, self._agent.behaviour.shares)
             self._mtu[port.interface] = mtu(port.interface)
         except (CommandFailed, OSError) as error:
             log.warning("%s: cannot fit its queues to its rate and MTU: %s", port.id, error)
-
-
-def _mtu(interface: str) -> int | None:
-    try:
-        return mtu(interface)
-    except OSError:
-        return None
 
 
 def _topology(web: HttpClient) -> Topology:

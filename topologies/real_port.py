@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queues of a real port: credits that fit the rate of its link, and turns that fit its longest frame.
 
-Open vSwitch gives the root class one MTU as its credit: 1,500 bytes are 1.2 us at 10 Gb/s. HTB then stops after each
-packet, and a timer must start it again. A timer that is late by more than the credit costs rate.
+Open vSwitch gives the root class one MTU as its credit: 1,500 bytes are 1.2 us at 10 Gb/s, and round to 0 at 25 Gb/s.
+HTB then stops after each packet, and a timer must start it again. A timer that is late by more than the credit costs
+rate. Above FASTEST_BPS, Open vSwitch 3.1 also computes wrong rates: it makes 5.64 Gb/s of 40 Gb/s.
 
 A flow queue may send one frame in its turn. With less than the longest frame, HTB's deficit would fall until it wraps.
 """
@@ -12,15 +13,21 @@ from __future__ import annotations
 import fcntl
 import socket
 import struct
+from collections.abc import Sequence
 
 from dataplane import flow_queues
 from policy.graph import Port
 from runtime.command import run
+from topologies.commands.switches import min_rates_bps
 
 CREDIT_NS = 100_000
 """Time for which a class may send after a late timer."""
 SMALLEST_BYTES = 2 * 9_022
 """Two frames of the largest usual length, with a VLAN tag."""
+FASTEST_BPS = 8 * (2**32 - 1)
+"""Above it, a rate in bytes a second does not fit into the 32 bits of Open vSwitch 3.1."""
+_LONGEST_CREDIT_S = 250
+"""Of a class at its guaranteed rate. The kernel counts it in 32 bits of 64 ns."""
 HEADERS_BYTES = 18
 """Of Ethernet, with one VLAN tag."""
 _SIOCGIFMTU = 0x8921
@@ -32,19 +39,26 @@ def own_burst_bytes(rate_bps: int) -> int:
     return max(SMALLEST_BYTES, rate_bps * CREDIT_NS // 8_000_000_000)
 
 
-def fit(port: Port) -> None:
+def fit(port: Port, shares: Sequence[float] | None) -> None:
     """Fit the classes of a port to its rate and its MTU. Waiting packets stay. Raises CommandFailed, OSError."""
-    run(["tc", "-batch", "-"], stdin=root_class(port))
+    run(["tc", "-batch", "-"], stdin=classes(port, shares))
     frame_bytes = mtu(port.interface) + HEADERS_BYTES
     if frame_bytes > flow_queues.QUANTUM_BYTES:
         run(["tc", "-batch", "-"], stdin=flow_queues.turns(port.interface, frame_bytes))
 
 
-def root_class(port: Port) -> str:
-    """Return `tc -batch` input that gives the root class of a port its rate and credit."""
+def classes(port: Port, shares: Sequence[float] | None) -> str:
+    """Return `tc -batch` input that gives the root class of a port, and the queues of a fast port, their rates."""
     rate, burst = f"{port.rate_bps}bit", f"{own_burst_bytes(port.rate_bps)}b"
-    where = f"dev {port.interface} parent 1: classid 1:fffe"
-    return f"class change {where} htb rate {rate} ceil {rate} burst {burst} cburst {burst}\n"
+    change = f"class change dev {port.interface} parent"
+    root = f"{change} 1: classid 1:fffe htb rate {rate} ceil {rate} burst {burst} cburst {burst}\n"
+    if port.rate_bps <= FASTEST_BPS:
+        return root
+    return root + "".join(
+        f"{change} 1:fffe classid 1:{q + 1} htb prio {q} rate {least}bit ceil {rate}"
+        f" burst {min(own_burst_bytes(port.rate_bps), least * _LONGEST_CREDIT_S // 8)}b cburst {burst}\n"
+        for q, least in enumerate(min_rates_bps(port.rate_bps, shares))
+    )
 
 
 def mtu(interface: str) -> int:

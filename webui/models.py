@@ -11,6 +11,7 @@ from policy.agents import AgentSettings, LivingConnection
 from policy.fields import PolicyFields
 from policy.records import FlowRecord
 from webui.contracts import model_of
+from webui.network_models import ProblemModel
 
 
 class ErrorDetail(BaseModel):
@@ -92,41 +93,6 @@ class TopologyAnswer(BaseModel):
     topology: dict[str, Any] | None
 
 
-class FindingModel(BaseModel):
-    """A difference between the description of the network and its switches."""
-
-    kind: str
-    where: str = Field(description="the switch, port or host, as the description names it")
-    problem: str
-    is_error: bool = Field(
-        description="whether the description is wrong or a link does not work; else a note"
-    )
-
-
-class FindingsAnswer(BaseModel):
-    findings: list[FindingModel]
-
-
-class SeenHostModel(BaseModel):
-    name: str = Field(description="of its agent; without one, a name that follows from the address")
-    mac: str
-    port: str
-    ipv4: str = Field(description="empty if unknown")
-    ipv6: str = Field(description="empty if unknown")
-
-
-class NetworkAnswer(BaseModel):
-    version: int = Field(description="of the description; 0 before the first")
-    described: dict[str, Any] | None = Field(
-        description="null if the network is not described, or was withdrawn"
-    )
-    discovered: dict[str, Any] = Field(
-        description="what a description would be that follows from the switches alone"
-    )
-    hosts: list[SeenHostModel] = Field(description="hosts that the switches have seen")
-    findings: list[FindingModel]
-
-
 class StoreModel(BaseModel):
     reachable: bool
     kind: str
@@ -159,14 +125,6 @@ class AgentModel(BaseModel):
     alive: bool
     age_s: float
     status: dict[str, Any]
-
-
-class ProblemModel(BaseModel):
-    """Something that needs an operator."""
-
-    kind: str
-    where: str = Field(description="the switch, port, host or agent")
-    problem: str
 
 
 class HealthAnswer(BaseModel):

@@ -104,6 +104,7 @@ def picture(snapshot: Snapshot) -> Group:
     traffic = snapshot["traffic"][ALL]
     return Group(
         _head(snapshot),
+        *map(_problem, snapshot["health"]["problems"]),
         *map(_demoted, snapshot["sanctions"]),
         _fct_table(traffic["fct"]),
         _misses(traffic["deadlines"]),
@@ -126,6 +127,10 @@ def _head(snapshot: Snapshot) -> Text:
     rate = f"{snapshot['traffic'][ALL]['fct']['flows_per_s']:.1f} flows/s"
     style = "bold" if health["status"] == "ok" else "bold red"
     return Text(f"{clock}  {health['status']}  {scheme}  {switches}  {rate}", style=style)
+
+
+def _problem(found: Mapping[str, Any]) -> Text:
+    return Text(f"{found['where']}: {found['problem']}", style="bold red")
 
 
 def _fct_table(fct: Mapping[str, Any]) -> Table:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of other people's traffic, as they leave one machine and arrive at another. It uses no line of Sluice.
 
-frames.py hear INTERFACE    print "ready", then a line for each frame that arrives within a second
-frames.py send INTERFACE MAC    send each of FRAMES to a machine, to all, or to a group
+frames.py hear INTERFACE    print "ready", then a line for each frame that arrives
+frames.py send INTERFACE MAC    send frames to a machine, to all, and to a group
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ import time
 MARK = b"a frame of others"
 BROADCAST, GROUP = "ff:ff:ff:ff:ff:ff", "01:00:5e:01:02:03"
 PAYLOAD_BYTES = 1500
+FRAMES = 4
+PATIENCE_S = 8.0
+"""For the rest of the frames, on a busy machine."""
 _ALL_PROTOCOLS, _IPV4, _VLAN = 3, 0x0800, 0x8100
 _SOL_PACKET, _PACKET_AUXDATA = 263, 8
 _OUTGOING, _VLAN_VALID = 4, 0x10
@@ -48,14 +51,15 @@ def hear(interface: str) -> None:
     frames.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)  # the kernel keeps the VLAN tag beside the frame
     frames.settimeout(0.1)
     print("ready", flush=True)
-    until = time.monotonic() + 1.0
-    while time.monotonic() < until:
+    until, heard = time.monotonic() + PATIENCE_S, 0
+    while heard < FRAMES and time.monotonic() < until:
         try:
             frame, extra, _, where = frames.recvmsg(65536, 256)
         except TimeoutError:
             continue
         if where[2] != _OUTGOING and MARK in frame:
             print(frame[:6].hex(":"), _tag(extra), len(frame), flush=True)
+            heard += 1
 
 
 def _tag(extra: list[tuple[int, int, bytes]]) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +78,14 @@ def test_a_priority_tag_in_the_metadata_does_the_same(namespaces: list[Namespace
         assert packets_by_queue(switch, "east")[5] == 1
 
 
-def test_a_real_vlan_keeps_its_tag_and_goes_to_queue_0(
-    port: Port,
-) -> None:
+@pytest.mark.parametrize("queue", [0, 6])
+def test_a_real_vlan_keeps_its_tag_and_goes_to_the_queue_of_vlans(port: Port, queue: int) -> None:
     program, sender, capture = port
+    program.set(PORT, replace(OPEN, vlan_queue=queue))
     tci = 7 << 13 | 5
     sender.send(frame(ipv4(0, b"vlan"), tci))
     assert received(capture, 1) == [(frame(ipv4(0, b"vlan")), tci)]
-    assert program.counters(PORT)[0].packets >= 1
+    assert program.counters(PORT)[queue].packets >= 1
     assert program.counters(PORT)[7].packets == 0
 
 

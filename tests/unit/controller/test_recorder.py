@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from policy.desired import Policy
 from runtime.wait import wait_until
 from store import desired, observed
 from store.engine import open_store
+from tests.kit.heartbeats import host_heartbeat
 from tests.unit.controller.networks import single
 
 
@@ -234,3 +235,16 @@ def test_it_starts_without_a_store_and_uses_one_that_appears(tmp_path: Path) -> 
     wait_until(lambda: observed.recent_events(engine, 0), "the row is written")
     recorder.stop(5)
     engine.dispose()
+
+
+def test_delivers_the_names_of_agents_when_they_change(engine: Engine, url: str) -> None:
+    named: list[Mapping[str, str]] = []
+    recorder = Recorder(url, lambda desired: None, on_agents=named.append)
+    recorder.start()
+    try:
+        recorder.lead()
+        observed.put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
+        wait_until(lambda: named, "they are delivered", timeout_s=5)
+        assert named == [{"52:54:00:00:00:11": "web1"}]
+    finally:
+        recorder.stop(1)

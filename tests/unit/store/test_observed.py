@@ -11,6 +11,7 @@ from store.observed import (
     add_event,
     add_port_samples,
     add_thresholds,
+    agents_by_mac,
     all_agents,
     all_switches,
     events_after,
@@ -58,6 +59,14 @@ def test_largest_tag_burst__of_the_hosts_that_report_one(engine: Engine) -> None
     put_agent(engine, "h2", host_heartbeat(tag_burst_bytes=65_536))
     put_agent(engine, "h3", host_heartbeat(tag_burst_bytes=8_960))
     assert largest_tag_burst(engine) == 65_536
+
+
+def test_agents_by_mac__the_newest_agent_of_an_address(engine: Engine) -> None:
+    put_agent(engine, "h1", host_heartbeat())
+    put_agent(engine, "old", host_heartbeat(mac="52:54:00:00:00:11"))
+    put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
+    put_agent(engine, "web2", host_heartbeat(mac="52:54:00:00:00:12"))
+    assert agents_by_mac(engine) == {"52:54:00:00:00:11": "web1", "52:54:00:00:00:12": "web2"}
 
 
 def test_events__by_id_in_order(engine: Engine) -> None:

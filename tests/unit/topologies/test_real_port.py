@@ -5,7 +5,7 @@ import pytest
 
 from dataplane.flow_queues import QUEUES, SUB_QUEUES, turns
 from policy.graph import Port
-from topologies.real_port import CREDIT_NS, SMALLEST_BYTES, mtu, own_burst_bytes, root_class
+from topologies.real_port import CREDIT_NS, SMALLEST_BYTES, classes, mtu, own_burst_bytes
 
 GBIT = 10**9
 
@@ -19,12 +19,23 @@ def test_own_burst_bytes__a_slow_port_has_room_for_two_long_frames() -> None:
     assert own_burst_bytes(10**8) == SMALLEST_BYTES
 
 
-def test_root_class__has_the_rate_in_bits_and_the_credit() -> None:
-    port = Port("rack", 1, "web1", 0, 25 * GBIT, edge=True, name="nic1")
-    assert root_class(port) == (
+def port(gbit: int) -> Port:
+    return Port("rack", 1, "web1", 0, gbit * GBIT, edge=True, name="nic1")
+
+
+def test_classes__the_root_has_the_rate_in_bits_and_the_credit() -> None:
+    assert classes(port(25), None) == (
         "class change dev nic1 parent 1: classid 1:fffe htb rate 25000000000bit ceil 25000000000bit"
         " burst 312500b cburst 312500b\n"
     )
+
+
+def test_classes__of_a_fast_port_all_have_the_rate_that_open_vswitch_cannot_set() -> None:
+    root, first, *others = classes(port(100), (0.5,)).splitlines()
+    assert "classid 1:fffe htb rate 100000000000bit " in root
+    assert " classid 1:1 htb prio 0 rate 50000000000bit ceil 100000000000bit burst 1250000b " in first
+    assert [line.split("prio ")[1].split()[0] for line in others] == list("1234567")
+    assert all("rate 12000bit ceil 100000000000bit burst 375000b cburst 1250000b" in line for line in others)
 
 
 def test_turns__of_every_flow_queue() -> None:

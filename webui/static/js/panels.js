@@ -3,7 +3,7 @@
 
 /** @import { LiveState } from "./live.js" */
 /** @import { Model } from "./pure/model.js" */
-/** @import { Agent, Health, NetworkEvent, PolicyVersion, Snapshot } from "./types.js" */
+/** @import { Agent, Health, NetworkEvent, PolicyVersion, Problem, Snapshot } from "./types.js" */
 
 import { byId, element, inside } from "./dom.js";
 import { eventDetail, eventTitle } from "./pure/events.js";
@@ -44,13 +44,14 @@ function showPolicy(model, policy) {
 }
 
 /** @param {Health} health */
-export function showComponents({ status, store, controller, agents }) {
+export function showComponents({ status, store, controller, agents, problems }) {
   const expected = Math.max(controller.expected, controller.switches.length);
   byId("components", HTMLElement).replaceChildren(
     group("Controller", [controllerPill(controller)]),
     group(`Switches ${controller.connected}/${expected}`, controller.switches.map(switchPill)),
     agentGroup("Host agents", agents, "host"),
     agentGroup("Port agents", agents, "port"),
+    ...(problems.length ? [group("Problems", problems.map(problemPill))] : []),
   );
   const summary = byId("components-summary", HTMLElement);
   summary.textContent = status === "ok" ? "All up" : "Degraded";
@@ -65,6 +66,11 @@ export function showFabric(health) {
   shown.hidden = !text;
   shown.textContent = text;
   shown.title = title;
+}
+
+/** @param {Problem} found */
+function problemPill({ where, problem }) {
+  return pill(where, false, problem);
 }
 
 /** @param {Health["controller"]} controller */

@@ -106,6 +106,8 @@ export interface TopologyPort {
   up: boolean;
   /** True if the port leads out of the network. */
   uplink: boolean;
+  /** False if Sluice only forwards to the port. */
+  managed: boolean;
 }
 
 // ---- GET and PUT /api/v1/policy

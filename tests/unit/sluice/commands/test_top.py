@@ -45,6 +45,12 @@ def test_picture__a_network(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
     document = snapshot(engine, RecentFlows(engine))
     document["health"]["agents"][0]["alive"] = False
     document["health"]["agents"][1]["status"]["spool_depth"] = 41
+    problem = {
+        "kind": "port-missing",
+        "where": "rack1:eht1",
+        "problem": "the switch has no port of this name",
+    }
+    document["health"]["problems"] = [problem]
     text = drawn(document)
     assert f"policy {version}: mlfq-adaptive (pending)" in text
     assert "controller up, 6/6 switches" in text
@@ -55,6 +61,7 @@ def test_picture__a_network(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
     assert f"{deadlines['missed']} of {deadlines['n']} missed" in text
     assert "41 records in spools" in text
     assert f"silent: {document['health']['agents'][0]['name']}" in text
+    assert "rack1:eht1: the switch has no port of this name" in text
     rows = [line.split("│")[1].strip() for line in text.splitlines() if line.startswith("│ s")]
     ports = [row for row in rows if ":" in row]
     assert ports == sorted(ports, key=lambda name: [int(part) for part in name[1:].split(":")])

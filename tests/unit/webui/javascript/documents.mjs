@@ -100,7 +100,15 @@ export function policyVersion(different = {}, name = "pias") {
  * @returns {Topology}
  */
 export function topology({ leaves = 2, spines = 1, hosts = 2 } = {}) {
-  const port = { peer_port: 0, rate_bps: 10_000_000, delay_ns: 0, name: "", up: true, uplink: false };
+  const port = {
+    peer_port: 0,
+    rate_bps: 10_000_000,
+    delay_ns: 0,
+    name: "",
+    up: true,
+    uplink: false,
+    managed: true,
+  };
   const ports = [];
   for (let leaf = 1; leaf <= leaves; leaf++) {
     for (let i = 1; i <= hosts; i++) {
@@ -203,6 +211,7 @@ export function snapshot(different = {}) {
       dilation: null,
       controller: { alive: true, age_s: 0.3, connected: 0, expected: 0, switches: [] },
       agents: [],
+      problems: [],
     },
     policy: policyVersion(),
     thresholds: {},
