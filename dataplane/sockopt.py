@@ -16,6 +16,7 @@ from dataplane.libbpf import (
     ATTACH_CGROUP_GETSOCKOPT,
     ATTACH_CGROUP_SETSOCKOPT,
     PROGRAM_TYPE_CGROUP_SOCKOPT,
+    PROGRAM_TYPE_SCHED_CLS,
     ffi,
     forget_messages,
     lib,
@@ -127,9 +128,13 @@ def _load(object_file: Path | None) -> BpfObject:
 
 
 def _kernel_lacks_the_hook() -> bool:
-    found = lib().libbpf_probe_bpf_prog_type(PROGRAM_TYPE_CGROUP_SOCKOPT, ffi.NULL)
+    """Whether the kernel loads other programs of root, but not this type. Without capabilities it loads none."""
+    hook, other = (
+        lib().libbpf_probe_bpf_prog_type(kind, ffi.NULL)
+        for kind in (PROGRAM_TYPE_CGROUP_SOCKOPT, PROGRAM_TYPE_SCHED_CLS)
+    )
     forget_messages()
-    return bool(found == 0)
+    return bool(hook == 0 and other > 0)
 
 
 def _link(program_fd: int, cgroup_fd: int, attach_type: int, folder: Path) -> int:

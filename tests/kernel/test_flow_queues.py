@@ -98,7 +98,8 @@ def test_two_flows_take_turns_with_any_backlogs(port: Port, ip: Ip) -> None:
     order = [flow for flow, _ in port.receive(160)]
     first, last = order.index(2), len(order) - order[::-1].index(2)
     turns = [count == 1 for _, count in runs(order[first:last])]
-    assert sum(turns) > 0.9 * len(turns) > 60, "one packet a turn, except after a pause of the sender"
+    assert len(turns) > 50, "both flows had a backlog for many turns"
+    assert sum(turns) > 0.9 * len(turns), "one packet a turn, except after a pause of the sender"
     assert first < 110, "the packet did not wait for the 120 earlier ones"
 
 

@@ -24,7 +24,12 @@ SERIES = ("6.1", "6.12")
 """The kernel of Debian 12, and the newer one that Debian has packaged for it."""
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sluice" / "kernels"
 DOWNLOAD_S = 300
-PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "depmod": "kmod"}
+PROGRAMS = {
+    "qemu-system-x86_64": "qemu-system-x86",
+    "busybox": "busybox-static",
+    "depmod": "kmod",
+    "zstd": "zstd",
+}
 """Program that the guests need → Debian package."""
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 

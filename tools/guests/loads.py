@@ -16,7 +16,6 @@ from tools.guests.machine import boot
 TIMEOUT_S = 540
 _RESULT = re.compile(r"^== (\S+) (\S+) (\d+)$")
 
-# A congestion control's program loads only with its registration, and `register` does both.
 _INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin:/usr/sbin:/sbin
@@ -24,15 +23,7 @@ mount -t proc none /proc
 mount -t sysfs none /sys
 ip link set lo up
 result() { echo "== $1 $2 $?"; }
-for object in /objects/*.bpf.o; do
-  name=${object##*/}; name=${name%.bpf.o}
-  case $name in
-  cc_*) bpftool struct_ops register $object > /dev/null; result load $name
-        grep -q "sluice_${name#cc_}" /proc/sys/net/ipv4/tcp_available_congestion_control; result register $name
-        bpftool struct_ops unregister name "sluice_${name#cc_}" > /dev/null; result unload $name ;;
-  *)    load_object $object; result load $name ;;
-  esac
-done
+load_object /objects/*.bpf.o
 # The kernel frees maps after a grace period.
 for i in 1 2 3 4 5 6 7 8 9 10; do
   [ -n "$(bpftool map show)$(bpftool prog show | grep sluice)" ] || break

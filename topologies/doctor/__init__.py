@@ -12,6 +12,7 @@ from topologies.doctor import kernel, tiers
 from topologies.doctor.check import Check, guarded
 from topologies.doctor.installed import (
     check_btf,
+    check_capabilities,
     check_congestion_controls,
     check_datapaths,
     check_port_program,
@@ -34,7 +35,7 @@ def checks(*, measure: bool = True) -> Iterator[Check]:
     """
     here = kernel.running()
     yield check_root()
-    yield from guarded("tools", check_tools)
+    yield from guarded("tools", lambda: check_tools(here))
     yield check_btf(here)
     yield from guarded("TCP congestion controls", lambda: [check_congestion_controls(here)])
     if os.geteuid() != 0:
@@ -50,6 +51,7 @@ def active_tiers(found: Sequence[Check]) -> list[Tier]:
 
 
 def _checks_of_root(here: Kernel) -> Iterator[Check]:
+    yield check_capabilities(here)
     yield from guarded("qdiscs", lambda: check_qdiscs(here))
     yield from guarded("tun", lambda: [check_tun(here)])
     yield from guarded("BPF programs", lambda: [check_port_program(here)])

@@ -49,20 +49,31 @@ QDISCS = {"htb": ("sch_htb", "root handle 1: htb"), "clsact": ("sch_ingress", "c
 
 def check_root() -> Check:
     uid = os.geteuid()
-    return Check("root", uid == 0, f"user id {uid}", "run this with sudo")
+    remedy = (
+        "run this with sudo, which also checks qdiscs, BPF and Open vSwitch. "
+        "Without root, the simulated fabric works: sluice demo --on simulator"
+    )
+    return Check("root", uid == 0, f"user id {uid}", remedy)
 
 
-def check_tools() -> Iterator[Check]:
+def check_capabilities(kernel: Kernel) -> Check:
+    """In a restricted service or container, root may lack what Sluice needs."""
+    missing = kernel.missing_capabilities
+    detail = f"{', '.join(missing)} missing" if missing else "all that Sluice needs"
+    return Check("capabilities", not missing, detail, kernel.capabilities_remedy())
+
+
+def check_tools(kernel: Kernel) -> Iterator[Check]:
     for program, (arguments, package) in TOOLS.items():
-        yield _check_tool(program, arguments, package)
+        yield _check_tool(kernel, program, arguments, package)
 
 
-def _check_tool(program: str, arguments: list[str], package: str) -> Check:
+def _check_tool(kernel: Kernel, program: str, arguments: list[str], package: str) -> Check:
     path = shutil.which(program)
     if path is None:
         return Check(program, False, "is missing", f"apt-get install {package}")
-    remedy = f"apt-get install --reinstall {package}"
-    return tried(program, lambda: _version([path, *arguments]) if arguments else path, remedy)
+    attempt = partial(_version, [path, *arguments]) if arguments else lambda: path
+    return tried(program, attempt, kernel.tool_remedy(package))
 
 
 def _version(argv: list[str]) -> str:
@@ -92,7 +103,7 @@ def check_congestion_controls(kernel: Kernel) -> Check:
 def check_qdiscs(kernel: Kernel) -> Iterator[Check]:
     """The qdiscs of hosts and switch ports can be made, in a network namespace of their own."""
     for kind, (module, where) in QDISCS.items():
-        yield tried(f"{kind} qdisc", partial(try_qdisc, where), kernel.module_remedy(module))
+        yield tried(f"{kind} qdisc", partial(try_qdisc, where), kernel.qdisc_remedy(module))
 
 
 def check_tun(kernel: Kernel) -> Check:

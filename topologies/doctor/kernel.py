@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dataplane.build import KERNEL_BTF
 from dataplane.loader import STRUCT_OPS_SINCE, kernel_version
 
 _CONTAINER_FILES = (Path("/.dockerenv"), Path("/run/.containerenv"))
@@ -18,6 +19,9 @@ _BOOT_ANOTHER = "boot another kernel, for example Debian 12's: apt-get install l
 
 HOOK_SINCE = (5, 18)
 """The version of Linux whose setsockopt hook does what Sluice needs."""
+_SYS_ADMIN = 21
+_CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": _SYS_ADMIN, "CAP_PERFMON": 38, "CAP_BPF": 39}
+"""Name → bit (linux/capability.h). CAP_SYS_ADMIN contains the two after it."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,9 @@ class Kernel:
     config: Mapping[str, str] = field(default_factory=dict)
     """Its build options, CONFIG_X → y, m or a value. Empty if this machine does not say."""
     in_container: bool = False
+    btf: bool = True
+    missing_capabilities: tuple[str, ...] = ()
+    """Capabilities that the checks of root need and this process lacks."""
 
     @property
     def version(self) -> tuple[int, int]:
@@ -48,6 +55,25 @@ class Kernel:
             return f"{self.where}modprobe {name}, or another kernel if it has no such module"
         return f"{self.where}kernel {self.release} has no module {name}: {_BOOT_ANOTHER}"
 
+    def capabilities_remedy(self) -> str:
+        """Return what to do if root has not all of its capabilities."""
+        names = ", ".join(self.missing_capabilities)
+        if self.in_container:
+            return f"start the container with --privileged, or with {names}"
+        return (
+            f"start this without the restriction that takes {names} away (systemd, setpriv, a user namespace)"
+        )
+
+    def qdisc_remedy(self, module: str) -> str:
+        """Return what to do if a qdisc cannot be made."""
+        return self.capabilities_remedy() if self.missing_capabilities else self.module_remedy(module)
+
+    def tool_remedy(self, package: str) -> str:
+        """Return what to do if a program is there and does not run."""
+        if self.missing_capabilities:
+            return self.capabilities_remedy()
+        return f"apt-get install --reinstall {package}"
+
     def btf_remedy(self) -> str:
         """Return what to do if there is no BTF."""
         if self.in_container and self.config.get("CONFIG_DEBUG_INFO_BTF") != "n":
@@ -58,7 +84,7 @@ class Kernel:
         """Return what to do if a congestion control does not register."""
         if self.version < STRUCT_OPS_SINCE:
             return self._newer("struct_ops", STRUCT_OPS_SINCE)
-        return self._option("CONFIG_BPF_JIT") or self._capabilities("CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
+        return self._option("CONFIG_BPF_JIT") or self.programs_remedy()
 
     def hook_remedy(self, cgroup2_mounted: bool) -> str:
         """Return what to do if the setsockopt hook does not attach."""
@@ -66,11 +92,17 @@ class Kernel:
             return self._newer("hook", HOOK_SINCE)
         if not cgroup2_mounted:
             return "mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified"
-        return self._option("CONFIG_CGROUP_BPF") or self._capabilities("CAP_BPF and CAP_NET_ADMIN")
+        return self._option("CONFIG_CGROUP_BPF") or self.programs_remedy()
 
     def programs_remedy(self) -> str:
         """Return what to do if a BPF program does not load."""
-        return self._capabilities("CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
+        if self.missing_capabilities:
+            return self.capabilities_remedy()
+        if not self.btf:
+            return self.btf_remedy()
+        if self.in_container:
+            return "start the container with --privileged: its seccomp profile may forbid bpf()"
+        return "apt-get install clang bpftool libbpf1, and see the reason above"
 
     def _newer(self, feature: str, since: tuple[int, int]) -> str:
         needed = ".".join(map(str, since))
@@ -81,16 +113,28 @@ class Kernel:
             return f"{self.where}kernel {self.release} is built without {name}=y: {_BOOT_ANOTHER}"
         return None
 
-    def _capabilities(self, names: str) -> str:
-        if self.in_container:
-            return f"start the container with --privileged, or with {names}"
-        return "apt-get install clang bpftool libbpf1, and see the reason above"
-
 
 def running() -> Kernel:
     """Return the kernel of this machine."""
     release = platform.release()
-    return Kernel(release, _modules(Path("/lib/modules") / release), _config(release), _in_container())
+    return Kernel(
+        release,
+        _modules(Path("/lib/modules") / release),
+        _config(release),
+        _in_container(),
+        KERNEL_BTF.exists(),
+        missing_capabilities(Path("/proc/self/status").read_text()),
+    )
+
+
+def missing_capabilities(status: str) -> tuple[str, ...]:
+    """Return the capabilities that a process lacks, from the text of /proc/PID/status."""
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
+    effective = int(found[1], 16) if found else 0
+    contained = ("CAP_PERFMON", "CAP_BPF") if effective >> _SYS_ADMIN & 1 else ()
+    return tuple(
+        name for name, bit in _CAPABILITIES.items() if not effective >> bit & 1 and name not in contained
+    )
 
 
 def _modules(folder: Path) -> frozenset[str]:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
-from topologies.doctor.kernel import Kernel, running
+from topologies.doctor.kernel import Kernel, missing_capabilities, running
 
 DEBIAN = Kernel(
     "6.1.0-56-amd64", frozenset({"sch_htb", "sch_netem"}), {"CONFIG_BPF_JIT": "y", "CONFIG_CGROUP_BPF": "y"}
@@ -54,3 +57,31 @@ def test_the_running_kernel_has_a_version_and_modules() -> None:
     here = running()
     assert here.version > (4, 0)
     assert here.modules
+
+
+@pytest.mark.parametrize("remedy", [Kernel.programs_remedy, Kernel.struct_ops_remedy])
+def test_without_btf_programs_have_the_remedy_of_btf(remedy: Callable[[Kernel], str]) -> None:
+    hidden = replace(CONTAINER, btf=False)
+    assert remedy(hidden) == hidden.btf_remedy()
+    assert "CONFIG_DEBUG_INFO_BTF" in remedy(replace(DEBIAN, btf=False))
+
+
+def test_without_capabilities_no_module_is_blamed() -> None:
+    locked = replace(CONTAINER, missing_capabilities=("CAP_NET_ADMIN",))
+    expected = "start the container with --privileged, or with CAP_NET_ADMIN"
+    remedies = {locked.qdisc_remedy("sch_htb"), locked.tool_remedy("iputils-ping"), locked.programs_remedy()}
+    assert remedies == {expected}
+    assert DEBIAN.qdisc_remedy("sch_htb") == "modprobe sch_htb"
+
+
+@pytest.mark.parametrize(
+    ("effective", "missing"),
+    [
+        ("000001ffffffffff", ()),
+        (f"{1 << 12 | 1 << 21:016x}", ()),
+        (f"{1 << 12 | 1 << 39:016x}", ("CAP_SYS_ADMIN", "CAP_PERFMON")),
+        ("0000000000000000", ("CAP_NET_ADMIN", "CAP_SYS_ADMIN", "CAP_PERFMON", "CAP_BPF")),
+    ],
+)
+def test_missing_capabilities(effective: str, missing: tuple[str, ...]) -> None:
+    assert missing_capabilities(f"Name:\tpython\nCapEff:\t{effective}\nCapBnd:\t0\n") == missing
