@@ -44,6 +44,7 @@ def configuration() -> schemathesis.Config:
     return schemathesis.Config.from_dict(
         {
             "auth": {"openapi": {"bearer": {"bearer": TOKEN}}},
+            "checks": {"negative_data_rejection": {"expected-statuses": ["4xx"]}},
             "operations": [
                 {
                     "include-name": f"{method} /api/v1/{path}",

@@ -226,8 +226,7 @@ def test_a_lower_k_gives_a_shorter_queue(dumbbell: Dumbbell) -> None:
         two.close()
         medians.append(statistics.median(seen))
         print(f"K = {k_bytes} B: {sorted(seen)}")
-    assert medians[0] < 75_000
-    assert medians[1] > 100_000
+    assert medians[0] < medians[1] - 20_000
 
 
 def test_a_peer_without_ecn_gets_reno_and_packets_that_are_not_ecn_capable(
