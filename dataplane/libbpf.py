@@ -153,9 +153,8 @@ def failure(what: str, code: int | None = None) -> EnvironmentLacking:
     number = abs(code) if code is not None and code < -1 else ffi.errno
     output = "\n".join(f"  {line}" for line in _messages)
     _messages.clear()
-    return EnvironmentLacking(
-        f"{what}: {_reason(number)}. {_remedy(number)}" + (f"\noutput of libbpf:\n{output}" if output else "")
-    )
+    said = f"\noutput of libbpf:\n{output}" if output else ""
+    return EnvironmentLacking(f"{what}: {_reason(number)}. {_remedy(number, bool(output))}{said}")
 
 
 def _reason(number: int) -> str:
@@ -164,11 +163,13 @@ def _reason(number: int) -> str:
     return text(reason)
 
 
-def _remedy(number: int) -> str:
+def _remedy(number: int, explained: bool) -> str:
+    """Return what to do about an error. `explained`: libbpf's output follows."""
     if number in (errno.EPERM, errno.EACCES) and os.geteuid() != 0:
         return "Run as root (or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)."
     if number in (errno.EPERM, errno.EACCES):
-        return "The kernel refused: see its verifier's reason below, or add the missing capability to this container."
+        lacking = "this process lacks CAP_BPF, CAP_NET_ADMIN or CAP_PERFMON"
+        return f"The kernel gives its reason below, or {lacking}." if explained else f"Probably {lacking}."
     if number in _DAMAGED or number >= _LIBBPF_ERRNO_START:
         return "The object file is damaged or not for this kernel: run `python -m dataplane.build` here."
     return "Run `sluice doctor` to see what this machine lacks."

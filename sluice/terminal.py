@@ -11,6 +11,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -83,20 +84,26 @@ def print_summary(summary: Mapping[str, Any], title: str) -> None:
 
 def print_checks(checks: Iterable[Any]) -> int:
     """Print one line for each check as it is made. The exit code is 1 if one failed."""
-    failed = 0
+    failed, before = 0, ""
     for name, ok, detail, remedy in checks:
         failed += not ok
-        console.print(f"{'[green]✓[/]' if ok else '[red]✗[/]'} {name}: {detail}", highlight=False)
+        _print_as_is(f"{'[green]✓[/]' if ok else '[red]✗[/]'} ", f"{name}: {detail}")
         if not ok and remedy:
-            console.print(f"    remedy: {remedy}", highlight=False)
+            _print_as_is("    remedy: ", "as above" if remedy == before else remedy)
+            before = remedy
     return 1 if failed else 0
 
 
 def print_tiers(tiers: Iterable[tuple[str, str]]) -> None:
     """Print the active tier of each feature."""
-    console.print("What is active here:", highlight=False)
+    _print_as_is("", "What is active here:")
     for feature, active in tiers:
-        console.print(f"  {feature}: {active}", highlight=False)
+        _print_as_is("  ", f"{feature}: {active}")
+
+
+def _print_as_is(styled: str, text: str) -> None:
+    """Print a text in which brackets are no styles. Lines are not broken, so that commands can be copied."""
+    console.print(styled + escape(text), highlight=False, soft_wrap=True)
 
 
 def _ms(value_us: float | None) -> str:

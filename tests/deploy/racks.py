@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.command import CommandFailed, run
+from runtime.wait import patient
 
 SCRIPT = Path(__file__).parent / "two-racks"
 FRAMES = Path(__file__).parent / "frames.py"
@@ -36,12 +37,14 @@ TOKEN = "a-token-for-tests"
 class Racks:
     """Two racks of Open vSwitch machines and servers, made by a script without Sluice."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, datapath: str = "netdev") -> None:
+        """`datapath` is Open vSwitch's name: netdev for the one in userspace, system for the kernel's."""
         self.folder = folder
+        self._datapath = datapath
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def up(self) -> None:
-        run([str(SCRIPT), "up", str(self.folder)], timeout_s=60)
+        run([str(SCRIPT), "up", str(self.folder), self._datapath], timeout_s=60)
 
     def down(self) -> None:
         for name in list(self._processes):
@@ -115,7 +118,7 @@ class Racks:
     def stop(self, name: str, how: int = signal.SIGTERM) -> None:
         process = self._processes.pop(name)
         process.send_signal(how)
-        process.wait(20)
+        process.wait(patient(20))
 
     @staticmethod
     def _sluice(machine: str) -> list[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 INSIDE = "SLUICE_GUEST"
@@ -12,7 +13,7 @@ PATIENCE = 15
 TEST_S = 900
 
 _PLUGINS = ["-p", "no:cacheprovider", "-p", "pytest_timeout"]
-_PYTEST = [".venv/bin/python", "-m", "pytest", "-v", *_PLUGINS, f"--timeout={TEST_S}"]
+_PYTEST = [".venv/bin/python", "-m", "pytest", "-v", "-rs", "--durations=5", *_PLUGINS, f"--timeout={TEST_S}"]
 SKIPPED = {
     "test_controls.py": "rates of flows at a fast link; registering is in test_loader.py",
     "test_deadline.py": "deadlines of milliseconds, which the slow clock misses",
@@ -33,30 +34,34 @@ SKIPPED = {
 }
 """Files and tests of tests/kernel that do not run in a guest, and why."""
 
+_DESELECTED = [f"--deselect=tests/kernel/{name}" for name in SKIPPED if "::" in name]
+_LOADS = ("test_loader.py", "test_port_attach.py", "test_sockopt_attach.py")
+_FLOWS = ("test_flow_queues.py", "test_watch_life.py")
+_INSIDE = [*_PYTEST, "tests/kernels/inside"]
 
 STAGES: dict[str, list[str]] = {
     "doctor": [".venv/bin/python", "-m", "sluice", "doctor", "--quick"],
-    "programs": [
-        *_PYTEST,
-        "tests/kernel/test_loader.py",
-        "tests/kernel/test_port_attach.py",
-        "tests/kernel/test_sockopt_attach.py",
-        "tests/kernel/test_flow_queues.py",
-        "tests/kernel/test_watch_life.py",
-        *(f"--deselect=tests/kernel/{name}" for name in SKIPPED if "::" in name),
-    ],
-    "switches": [*_PYTEST, "tests/kernels/inside"],
+    "loads": [*_PYTEST, *(f"tests/kernel/{name}" for name in _LOADS), *_DESELECTED],
+    "flows": [*_PYTEST, *(f"tests/kernel/{name}" for name in _FLOWS), *_DESELECTED],
+    "kernel": [*_INSIDE, "-k", "not userspace"],
+    "userspace": [*_INSIDE, "-k", "userspace"],
 }
-"""Name → command."""
+"""Name → command. The last two are named after Open vSwitch's datapaths."""
 
 
-def script(output: Path) -> str:
-    """Return the shell script that runs every stage in a guest and writes NAME.out and NAME.code."""
+def script(output: Path, stages: Iterable[str]) -> str:
+    """Return the shell script that runs the stages in a guest. Each writes NAME.out, NAME.code and NAME.seconds."""
     lines = [
         f"export {INSIDE}=1 SLUICE_PATIENCE={PATIENCE} PYTHONPATH=$PWD PYTHONUNBUFFERED=1",
         "export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1",  # plugins that no test here uses take minutes to import
     ]
-    for name, command in STAGES.items():
+    for name in stages:
         place = shlex.quote(str(output / name))
-        lines += [f"{shlex.join(command)} > {place}.out 2>&1", f"echo $? > {place}.code"]
+        command = f"{shlex.join(STAGES[name])} > {place}.out 2>&1"
+        lines += ["SECONDS=0", command, f"echo $? > {place}.code; echo $SECONDS > {place}.seconds"]
     return "\n".join(lines) + "\n"
+
+
+def skips(output: str) -> list[str]:
+    """Return the lines in which pytest names the tests that it skipped in a guest, with the reasons."""
+    return [line for line in output.splitlines() if line.startswith("SKIPPED [")]

@@ -47,7 +47,15 @@ def checks(*, measure: bool = True) -> Iterator[Check]:
 
 def active_tiers(found: Sequence[Check]) -> list[Tier]:
     """Return the active tier of each feature, concluded from the checks. Needs root."""
-    return tiers.active_tiers(found, kernel.running(), qdiscs.has_netem(), available())
+    return tiers.active_tiers(found, kernel.running(), qdiscs.has_netem(), _offered())
+
+
+def _offered() -> list[str]:
+    """Return the congestion controls that the kernel offers; none if /proc/sys is hidden."""
+    try:
+        return available()
+    except OSError:
+        return []
 
 
 def _checks_of_root(here: Kernel) -> Iterator[Check]:

@@ -123,14 +123,16 @@ def running() -> Kernel:
         _config(release),
         _in_container(),
         KERNEL_BTF.exists(),
-        missing_capabilities(Path("/proc/self/status").read_text()),
+        missing_capabilities(_text(Path("/proc/self/status"))),
     )
 
 
 def missing_capabilities(status: str) -> tuple[str, ...]:
-    """Return the capabilities that a process lacks, from the text of /proc/PID/status."""
+    """Return the capabilities that a process lacks, from the text of /proc/PID/status; none if it does not say."""
     found = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
-    effective = int(found[1], 16) if found else 0
+    if not found:
+        return ()
+    effective = int(found[1], 16)
     contained = ("CAP_PERFMON", "CAP_BPF") if effective >> _SYS_ADMIN & 1 else ()
     return tuple(
         name for name, bit in _CAPABILITIES.items() if not effective >> bit & 1 and name not in contained
@@ -141,9 +143,8 @@ def _modules(folder: Path) -> frozenset[str]:
     """Return the modules that are loaded, built in or on the disk, with `_` in their names."""
     names = {path.name for path in Path("/sys/module").glob("*")}
     for file, separator in (("modules.dep", ":"), ("modules.builtin", "\n")):
-        if (path := folder / file).exists():
-            lines = path.read_text().splitlines()
-            names |= {Path(line.partition(separator)[0]).name.partition(".ko")[0] for line in lines}
+        lines = _text(folder / file).splitlines()
+        names |= {Path(line.partition(separator)[0]).name.partition(".ko")[0] for line in lines}
     return frozenset(name.replace("-", "_") for name in names)
 
 
@@ -154,6 +155,14 @@ def _config(release: str) -> dict[str, str]:
     except OSError:
         return {}
     return dict(re.findall(r"^(CONFIG_\w+)=(\S+)", text, re.MULTILINE))
+
+
+def _text(path: Path) -> str:
+    """Return the content of a file; empty if a container hides it."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 def _in_container() -> bool:

@@ -58,7 +58,7 @@ def _switches(found: Sequence[Check]) -> str:
 def _delays(kernel: Kernel, netem: bool) -> str:
     if netem:
         return "netem"
-    return f"none beyond a hop's own: no netem here ({kernel.module_remedy('sch_netem')})"
+    return f"none beyond a hop's own: no netem here ({kernel.qdisc_remedy('sch_netem')})"
 
 
 def _deadlines(ok: set[str]) -> str:

@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from topologies.doctor import kernel
 from topologies.doctor.kernel import Kernel, missing_capabilities, running
 
 DEBIAN = Kernel(
@@ -85,3 +87,13 @@ def test_without_capabilities_no_module_is_blamed() -> None:
 )
 def test_missing_capabilities(effective: str, missing: tuple[str, ...]) -> None:
     assert missing_capabilities(f"Name:\tpython\nCapEff:\t{effective}\nCapBnd:\t0\n") == missing
+
+
+def test_a_machine_that_hides_proc_is_not_said_to_lack_capabilities() -> None:
+    assert missing_capabilities("") == ()
+
+
+def test_files_that_a_container_hides_are_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "Path", lambda *parts: tmp_path.joinpath(*(p.lstrip("/") for p in parts)))
+    here = running()
+    assert (here.modules, here.config, here.missing_capabilities) == (frozenset(), {}, ())
