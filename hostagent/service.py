@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from policy.entries import entry
 from policy.errors import FieldError
 from policy.kinds import Choice, Flag, Number
-from policy.names import AGENT, ENROLMENT_TOKEN, INTERFACE
+from policy.names import AGENT, INTERFACE
 from runtime.notify import Notifier
 from runtime.settings import Service
-from runtime.settings.kinds import FileToRead, FileToWrite, Folder, WebAddress
+from runtime.settings.kinds import EnrolmentToken, FileToRead, FileToWrite, Folder, WebAddress
 
 if TYPE_CHECKING:
     from hostagent.agent import Settings
@@ -45,7 +45,7 @@ class AgentOptions:
     )
     web: str = entry(WebAddress(), "The web process.", default="http://127.0.0.1:8080")
     enrol: str | None = entry(
-        ENROLMENT_TOKEN,
+        EnrolmentToken(),
         "Token from `sluice enrol NAME`, or /PATH of a file with it. Needed once for an https address.",
         default=None,
     )

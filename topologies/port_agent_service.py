@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policy.entries import entry
+from policy.errors import EnvironmentLacking
 from policy.kinds import Flag, Text
-from policy.names import AGENT, ENROLMENT_TOKEN
+from policy.names import AGENT
 from runtime.notify import Notifier
 from runtime.settings import Service
-from runtime.settings.kinds import FileToRead, Folder, WebAddress
+from runtime.settings.kinds import EnrolmentToken, FileToRead, Folder, WebAddress
 
 if TYPE_CHECKING:
     from dataplane.port import PortProgram
@@ -32,7 +38,7 @@ class PortAgentOptions:
     )
     web: str = entry(WebAddress(), "The web process.", default="http://127.0.0.1:8080")
     enrol: str | None = entry(
-        ENROLMENT_TOKEN,
+        EnrolmentToken(),
         "Token from `sluice enrol NAME --kind port`, or /PATH of a file with it. Needed once for an https address.",
         default=None,
     )
@@ -85,14 +91,35 @@ def _run_on_network(options: PortAgentOptions, program: PortProgram) -> int:
         behaviour=WATCHING,
     )
     tool = partial(_tool, options.database)
-    agent = PortAgent(settings, EMPTY, program, tool, last_behaviour(settings))
-    ports = NetworkPorts(agent, OwnPorts(tool))
-    if options.release:
-        ports.release()
-        return 0
-    agent.follow = ports.follow
-    serve(agent, Notifier())
+    with sole_agent(options.database):
+        agent = PortAgent(settings, EMPTY, program, tool, last_behaviour(settings))
+        ports = NetworkPorts(agent, OwnPorts(tool))
+        if options.release:
+            ports.release()
+            return 0
+        agent.follow = ports.follow
+        serve(agent, Notifier())
     return 0
+
+
+@contextmanager
+def sole_agent(database: str | None) -> Iterator[None]:
+    """Let no other port agent work on the same ports: two would undo each other's queues. Raises EnvironmentLacking.
+
+    The lock is an abstract Unix address, because such an address belongs to a network namespace, as interfaces do, and
+    the kernel frees it when the process ends.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
+        try:
+            lock.bind(f"\0sluice-port-agent {hashlib.sha256((database or '').encode()).hexdigest()}")
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise EnvironmentLacking(
+                "another port agent works on the switch ports of this machine; end it first "
+                "(`systemctl stop sluice-port-agent` if it is the installed service)"
+            ) from None
+        yield
 
 
 def _tool(database: str | None, argv: list[str]) -> str:

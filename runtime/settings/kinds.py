@@ -136,6 +136,27 @@ class StoreUrl(Outside):
 
 
 @dataclass(frozen=True)
+class EnrolmentToken(Outside):
+    """A token with which an agent enrols, or the path of a file with one. Whoever sees the token can use it."""
+
+    name: ClassVar[str] = "token"
+    metavar: ClassVar[str] = "TOKEN"
+
+    def read(self, where: str, value: object) -> str:
+        if not isinstance(value, str) or not re.fullmatch(r"\S{1,4096}", value):
+            raise self.refuse(where, "***")
+        return value
+
+    def show(self, value: Any) -> str:
+        """The path; of a token, nothing."""
+        return super().show(value if value.startswith("/") else "***")
+
+    @property
+    def allowed(self) -> str:
+        return "a token, or /PATH of a file with it"
+
+
+@dataclass(frozen=True)
 class FilePath(Outside):
     """A file or a folder."""
 

@@ -18,6 +18,7 @@ from runtime.settings.kinds import (
     Address,
     Age,
     CountOrForEver,
+    EnrolmentToken,
     FileToRead,
     FileToWrite,
     Folder,
@@ -203,6 +204,14 @@ def test_store_url() -> None:
             kind.read("x", url)
         assert "secret" not in str(error.value)
     assert kind.show("postgresql://u:secret@h/d") == '"postgresql://u:***@h/d"'
+
+
+def test_enrolment_token__is_never_shown() -> None:
+    assert EnrolmentToken().show("abc123") == '"***"'
+    assert EnrolmentToken().show("/etc/sluice/token") == '"/etc/sluice/token"'
+    with pytest.raises(FieldError) as error:
+        EnrolmentToken().read("enrol", "abc 123")
+    assert "abc" not in str(error.value)
 
 
 def test_store_url__check_wants_a_folder_that_can_be_written() -> None:
