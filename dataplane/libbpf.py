@@ -169,7 +169,11 @@ def _remedy(number: int, explained: bool) -> str:
         return "Run as root (or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)."
     if number in (errno.EPERM, errno.EACCES):
         lacking = "this process lacks CAP_BPF, CAP_NET_ADMIN or CAP_PERFMON"
-        return f"The kernel gives its reason below, or {lacking}." if explained else f"Probably {lacking}."
+        return (
+            f"The kernel's verifier gives its reason below, or {lacking}."
+            if explained
+            else f"Probably {lacking}."
+        )
     if number in _DAMAGED or number >= _LIBBPF_ERRNO_START:
         return "The object file is damaged or not for this kernel: run `python -m dataplane.build` here."
     return "Run `sluice doctor` to see what this machine lacks."
