@@ -140,7 +140,7 @@ guests: venv ## QEMU and Debian's kernels, for tests under these kernels
 	@$(PYTHON) -m tools.guests --fetch
 
 test-kernels: setup guests ## the data plane and the testbed under Debian's kernels 6.1 and 6.12, in virtual machines
-	$(PYTHON) -m pytest -n 2 --dist loadgroup tests/kernels $(ARGS)
+	$(PYTHON) -m pytest tests/kernels $(ARGS)
 
 test-fast: venv fabric ## tests of the tiers unit and simulator, without the slow ones
 	$(PYTHON) -m pytest -q -n logical --dist worksteal -m "not slow" tests/unit tests/sim $(ARGS)

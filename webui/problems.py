@@ -15,7 +15,7 @@ from policy.graph import Topology
 from policy.network_discovered import discovered
 from policy.network_realised import Finding, realise
 from policy.sightings import Sightings
-from store.desired import current_policy, current_version
+from store.desired import current_policy, current_version, policy_in_force
 from store.networks import current_network, current_sightings, network_version, sighted_at
 from store.observed import AgentRow, events_of
 from webui.identity import EVENT_EVERY_S
@@ -37,11 +37,13 @@ def problems(
     engine: Engine, now: float, topology: Topology | None, agents: Iterable[AgentRow]
 ) -> list[dict[str, Any]]:
     """Return the problems as documents: the policy, the network, and the agents."""
+    rows = tuple(agents)
     found = (
         *_policy_problem(engine),
+        *_without_port_agent(engine, topology, rows),
         *network_problems(engine, topology),
         *_refused_agents(engine, now),
-        *_agents_say(agents),
+        *_agents_say(rows),
     )
     return [problem._asdict() for problem in found]
 
@@ -54,6 +56,36 @@ def _policy_problem(engine: Engine) -> Iterator[Problem]:
         key = error.field or "document"
         text = f"this version of Sluice does not accept it ({key}), so the one before stays in force; upgrade"
         yield Problem("policy", f"policy version {version}", text)
+
+
+def _without_port_agent(
+    engine: Engine, topology: Topology | None, rows: Iterable[AgentRow]
+) -> Iterator[Problem]:
+    """Yield the switches whose rules would tag packets for a port program that is not there.
+
+    The controller leaves these ports as they are. The ports of a testbed always have the program.
+    """
+    if topology is None or not topology.learns:
+        return
+    newest = policy_in_force(engine)
+    if newest is None:
+        return
+    reports = (row.heartbeat for row in rows)
+    programmed = {port for report in reports if isinstance(report, PortHeartbeat) for port in report.ports}
+    for switch in topology.switches:
+        idle = [
+            port.interface
+            for port in topology.ports_of[switch.name]
+            if port.managed and newest.policy.acts_at_port(port.id) and port.id not in programmed
+        ]
+        if idle and switch.priority_tags:
+            yield Problem("port-agent-missing", switch.name, f"{_WITHOUT_AGENT}: {', '.join(idle)}")
+
+
+_WITHOUT_AGENT = (
+    "no port agent reports these ports, so the policy does not act there. Start `sluice port-agent` on the machine of"
+    ' the switch. If it has Open vSwitch\'s kernel datapath and queues of your own, describe it with datapath = "kernel"'
+)
 
 
 def network_problems(engine: Engine, topology: Topology | None) -> tuple[Problem, ...]:

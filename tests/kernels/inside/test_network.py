@@ -57,7 +57,7 @@ def queue_packets(racks: Racks) -> list[int]:
 _CLASS = re.compile(r"class htb 1:([0-9a-f]+) parent 1:fffe.*\n\s*Sent \d+ bytes (\d+) pkt")
 
 
-def test_discovered_and_described__everyone_is_reached(racks: Racks) -> None:
+def test_discovered_and_described__everyone_is_reached(racks: Racks, datapath: str) -> None:
     racks.connect_switches()
     wait_until(lambda: "br-back:tor2" in str(racks.network()["discovered"]), "the link is found")
     wait_until(lambda: all(racks.reaches("web1", host) for host in HOSTS), "traffic flows", timeout_s=30)
@@ -65,7 +65,8 @@ def test_discovered_and_described__everyone_is_reached(racks: Racks) -> None:
     assert code == 0, text
     assert 'to = "br-back:tor2"' in text
     file = racks.folder / "network.toml"
-    file.write_text(text)
+    name = {"system": "kernel", "netdev": "userspace"}[datapath]
+    file.write_text(text.replace("[[switch]]", f'[[switch]]\ndatapath = "{name}"'))
     code, text = racks.sluice("network", "apply", str(file))
     assert code == 0, text
     assert "The description agrees with the switches." in text

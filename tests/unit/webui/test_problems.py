@@ -20,7 +20,7 @@ from store.desired import put_policy, put_topology
 from store.networks import put_network, put_sightings
 from store.observed import add_event, newest_events, put_agent, put_switch
 from store.schema import policies
-from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat
+from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Client
 
 SEEN = Sightings({0xF1: SeenSwitch(0xF1, "br0", (SeenPort(1, "eth1", 10**9, True),))})
@@ -87,7 +87,7 @@ def test_a_description_of_a_later_version_is_named(client: Client, engine: Engin
 
 
 def test_a_policy_of_a_later_version_leaves_the_one_before_in_force(client: Client, engine: Engine) -> None:
-    put_policy(engine, Policy.from_document({"scheme": "pias"}), "test")
+    put_policy(engine, Policy.from_document({"scheme": "pias", "acts_at": []}), "test")
     with engine.begin() as connection:
         row = {"document": {"scheme": "pias", "moods": 3}, "author": "later", "created_at": 1.0}
         connection.execute(policies.insert().values(**row))
@@ -97,6 +97,20 @@ def test_a_policy_of_a_later_version_leaves_the_one_before_in_force(client: Clie
     beat = client.post("/api/v1/agents/web1", json=document(host_heartbeat()))
     assert (beat.status_code, beat.json["policy_version"]) == (200, 1)
     assert "event: snapshot" in client.get("/api/v1/events?count=1").text
+
+
+def test_a_policy_that_acts_at_ports_without_a_port_agent(client: Client, engine: Engine) -> None:
+    put_policy(engine, Policy.from_document({"scheme": "pias", "acts_at": []}), "test")
+    assert problems(client) == []
+    put_policy(engine, Policy.from_document({"scheme": "pias", "acts_at": ["rack1:1"]}), "test")
+    assert problems(client) == [("port-agent-missing", "rack1")]
+    assert health(client)["problems"][0]["problem"].endswith(": eth1")
+    kernel = {"switch": [DESCRIPTION["switch"][0] | {"datapath": "kernel"}]}
+    put_topology(engine, realise(read_network(kernel), SEEN).topology)
+    assert problems(client) == []
+    put_topology(engine, realise(read_network(DESCRIPTION), SEEN).topology)
+    put_agent(engine, "ports", port_heartbeat(ports={"rack1:1": (queue_counters(),)}))
+    assert problems(client) == []
 
 
 def test_a_refused_agent_is_a_problem_for_a_while(client: Client, engine: Engine) -> None:
