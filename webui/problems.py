@@ -84,7 +84,7 @@ def _without_port_agent(
 
 _WITHOUT_AGENT = (
     "no port agent reports these ports, so the policy does not act there. Start `sluice port-agent` on the machine of"
-    ' the switch. If it has Open vSwitch\'s kernel datapath and queues of your own, describe it with datapath = "kernel"'
+    ' the switch. If it has Open vSwitch\'s kernel datapath and queues of your own, describe it: datapath = "kernel"'
 )
 
 
