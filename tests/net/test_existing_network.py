@@ -214,6 +214,8 @@ def test_shared_switch__rules_of_others_stay(racks: Racks, described: Path) -> N
     racks.add_flow("rack1", "table=0,priority=90,udp,tp_dst=7,actions=drop")
     wait_until(lambda: racks.reaches("web1", "db1"), "packets pass the tables of Sluice", timeout_s=15)
     assert racks.sluice("policy", "act", "--at", "br-front:1")[0] == 0
+    wait_until(lambda: is_reported(racks, "br-front: no port agent reports these ports"), "it is named")
+    assert racks.sluice("policy", "act", "--nowhere")[0] == 0
     assert [flow for flow in racks.flows("rack1", "table=0") if "tp_dst=7" in flow]
 
 
