@@ -16,7 +16,7 @@ from pathlib import Path
 
 from runtime.command import CommandFailed
 from runtime.process import stop
-from runtime.wait import wait_until
+from runtime.wait import patient, wait_until
 from topologies.probe import Received
 from topologies.testbed import Testbed
 
@@ -53,7 +53,7 @@ def transmit(bed: Testbed, to: str, senders: Sequence[Sender], *, idle_s: float 
             bed.spawn(sender.host, sender.argv(), log_file=log_of(bed, sender.host)) for sender in senders
         ]
         for sender, process in zip(senders, running, strict=True):
-            code = process.wait(sender.for_s + RESULT_S)
+            code = process.wait(sender.for_s + patient(RESULT_S))
             if code:
                 raise CommandFailed(sender.argv(), code, log_of(bed, sender.host).read_text())
         return receiver.result()
@@ -93,7 +93,7 @@ class Receiver:
     def result(self) -> Received:
         """End the receiver when its packets end. Raises CommandFailed with its output if no packet came."""
         self._process.send_signal(signal.SIGUSR1)
-        code = self._process.wait(RESULT_S)
+        code = self._process.wait(patient(RESULT_S))
         if code:
             raise CommandFailed(_PROBE, code, self._log.read_text())
         return Received.from_json(self._lines()[-1])
