@@ -9,7 +9,8 @@ from typing import Any
 
 from policy.entries import TableOf, entry
 from policy.errors import FieldError
-from policy.kinds import Choice, Duration, ListOf, Rate, Size, Text, Whole
+from policy.framing import HEADER_BYTES, MSS_BYTES
+from policy.kinds import Choice, Duration, ListOf, Number, Rate, Size, Text, Whole
 from policy.links import Links
 from policy.marking import DEFAULT_BUFFER_BYTES
 from policy.units import NS_PER_MS, NS_PER_S, NS_PER_US, US_PER_S
@@ -80,6 +81,66 @@ class Transport:
 
 
 @dataclass(frozen=True)
+class TcpVariant:
+    """The [simulator.tcp] table: where implementations of TCP differ. The defaults are Linux's.
+
+    Each other value is ns-2's: FullTcp with the patch of pFabric's authors, which PIAS's authors use, too. The check
+    experiments/checks/ns2 shows what each changes.
+    """
+
+    first_alpha: float = entry(Number(0, 1), "DCTCP's alpha of a new connection. ns-2: 0.", default=1.0)
+    cut: str = entry(
+        Choice(("gradual", "at-once")),
+        "How marks cut the window. gradual: along with the ACKs (RFC 6937). at-once: ns-2.",
+        default="gradual",
+    )
+    bounds: str = entry(
+        Choice(("in-flight", "from-first")),
+        "What the window bounds. in-flight: packets in flight. from-first: all from the first unacknowledged packet on,"
+        " even those that have arrived; ns-2.",
+        default="in-flight",
+    )
+    changes: str = entry(
+        Choice(("by-delivery", "by-advance")),
+        "Which ACKs change the window. by-delivery: each, by the packets that it reports. by-advance: each that"
+        " acknowledges the first unacknowledged packet, as for one packet; ns-2.",
+        default="by-delivery",
+    )
+    overtaken: str = entry(
+        Choice(("wait", "resend")),
+        "Packets that later ones have overtaken while the sender reacts to marks. resend: they leave once more; ns-2."
+        " It needs duplicate_threshold = 0.",
+        default="wait",
+    )
+    keep: str = entry(
+        Choice(("nothing", "threshold")),
+        "What the next flow of a persistent connection keeps. threshold: alpha, and the threshold of slow start; ns-2.",
+        default="nothing",
+    )
+    timeout: str = entry(
+        Choice(("adaptive", "fixed")),
+        "adaptive: it follows the round-trip time, and doubles. fixed: it is always rto_min; ns-2.",
+        default="adaptive",
+    )
+    probe_after: int = entry(
+        Whole(0, 1000, "timeouts"),
+        "After so many timeouts in a row a sender only probes. ns-2: 5. 0: never.",
+        default=0,
+    )
+    ends: str = entry(
+        Choice(("arrival", "ack")),
+        "When a flow has ended. arrival: its last byte has arrived. ack: the sender knows it; ns-2.",
+        default="arrival",
+    )
+    payload_bytes: int = entry(
+        Size(64, 9000), "Payload of a full packet. ns-2: 1460B.", key="payload", default=MSS_BYTES
+    )
+    header_bytes: int = entry(
+        Size(20, 200), "Headers of every packet. ns-2: 40B.", key="headers", default=HEADER_BYTES
+    )
+
+
+@dataclass(frozen=True)
 class SimulatorSettings:
     """The [simulator] table: properties that a testbed has by nature. The testbed ignores it."""
 
@@ -132,6 +193,9 @@ class SimulatorSettings:
         "The backlog that marks. port: all of the port, as on the testbed. queue: the packet's own queue. ahead: the"
         " queues that are served no later than the packet's.",
         default="port",
+    )
+    tcp: TcpVariant | None = entry(
+        TableOf(TcpVariant), "Where implementations of TCP differ. By default, TCP is Linux's.", default=None
     )
 
 

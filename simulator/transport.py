@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from policy.desired import Policy
-from policy.framing import FRAME_BYTES, MSS_BYTES
 from policy.scenario import Scenario
+from policy.scenario_tables import TcpVariant
 from policy.schemes import Marking, Scheme
 from policy.units import PS_PER_NS, PS_PER_US
 from simulator import _fabric
 
+ALPHA_ONE_Q20 = 1 << 20
 NO_WINDOW_BOUND = 10_000
 """Packets: more than any path and buffer here hold."""
 
@@ -20,8 +21,6 @@ def transport_settings(scenario: Scenario, policy: Policy) -> _fabric.TransportS
     settings = _fabric.TransportSettings()
     settings.control = _fabric.Control[scheme.control.name]
     settings.echo = _echo(scheme)
-    settings.payload_bytes = MSS_BYTES
-    settings.header_bytes = FRAME_BYTES - MSS_BYTES
     settings.initial_window = transport.initial_window
     settings.max_window = transport.max_window or NO_WINDOW_BOUND
     settings.rto_min_ps = transport.rto_min_us * PS_PER_US
@@ -35,7 +34,23 @@ def transport_settings(scenario: Scenario, policy: Policy) -> _fabric.TransportS
     settings.urgent_after_bytes = policy.urgent_after or 0
     settings.tags_sizes = scheme.tags_sizes
     settings.forgets_late = simulator.late == "plain"
+    _vary(settings, simulator.tcp or TcpVariant())
     return settings
+
+
+def _vary(settings: _fabric.TransportSettings, tcp: TcpVariant) -> None:
+    settings.payload_bytes = tcp.payload_bytes
+    settings.header_bytes = tcp.header_bytes
+    settings.first_alpha_q20 = round(tcp.first_alpha * ALPHA_ONE_Q20)
+    settings.cuts_at_once = tcp.cut == "at-once"
+    settings.bounds_from_first = tcp.bounds == "from-first"
+    settings.changes_by_advance = tcp.changes == "by-advance"
+    settings.resends_overtaken = tcp.overtaken == "resend"
+    settings.keeps_threshold = tcp.keep == "threshold"
+    settings.ends_with_ack = tcp.ends == "ack"
+    settings.starved_after = tcp.probe_after
+    if tcp.timeout == "fixed":
+        settings.timeout_rule = _fabric.TimeoutRule.fixed
 
 
 def _echo(scheme: Scheme) -> _fabric.Echo:

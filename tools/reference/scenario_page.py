@@ -9,7 +9,14 @@ from policy.entries import entries
 from policy.explicit import ExplicitFlow
 from policy.links import Links
 from policy.patterns import PATTERNS
-from policy.scenario_tables import Background, FabricKeys, ScenarioKeys, SimulatorSettings, Transport
+from policy.scenario_tables import (
+    Background,
+    FabricKeys,
+    ScenarioKeys,
+    SimulatorSettings,
+    TcpVariant,
+    Transport,
+)
 from policy.workload import Deadlines
 from policy.workload_table import CommonKeys, IncastKeys, MixKeys, RandomKeys, ShiftKeys, TraceKeys
 from sluice.sweep.points import SweepKeys
@@ -68,6 +75,10 @@ Each flow is a `[[workload.flow]]` table, and the scenario has no `[deadlines]`.
 except for the deadline. An endless flow (`until`) is background traffic: its record holds the bytes that arrived, and
 the figures of the run leave it out. A killed flow is unfinished, with the reason "quenched"."""
 
+_TCP = """\
+Implementations of TCP differ in these, and so do results of simulators. The defaults are Linux's. The other values are
+those of ns-2's FullTcp with the patch of pFabric's authors, as the authors of PIAS ran it."""
+
 _SWEEP = """\
 `sluice sweep` reads this table, and `sluice run` ignores it. The command line has precedence.
 `[sweep.scheme.NAME]` holds keys of `[scheme]` for the scheme NAME. A further table inside it changes another table
@@ -96,6 +107,9 @@ def text() -> str:
         "## `[simulator]`",
         "The testbed ignores this table: it has these properties by nature.",
         keys_of(SimulatorSettings),
+        "### `[simulator.tcp]`",
+        _TCP,
+        keys_of(TcpVariant),
         *_workload(),
         "## `[deadlines]`",
         "Without this table no flow has a deadline. Listed flows have deadlines of their own.",

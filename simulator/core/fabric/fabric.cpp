@@ -11,6 +11,16 @@
 namespace sluice
 {
 
+namespace
+{
+
+std::uint32_t hosts_of(const Flow &flow)
+{
+	return static_cast<std::uint32_t>(flow.spec.source) << 16 | flow.spec.sink;
+}
+
+} // namespace
+
 Fabric::Fabric(std::uint16_t hosts, std::uint16_t switches, const TransportSettings &transport, Time near,
 	       std::uint64_t seed, bool spray_packets)
     : world_(near, seed), transports_{with_timeout_policy(transport)}, hosts_(hosts), switches_(switches),
@@ -172,7 +182,7 @@ void Fabric::deliver(Packet *packet)
 	world_.totals.received++;
 	switch (packet->kind) {
 	case PacketKind::Data:
-		if (flow.receiver.on_data(packet))
+		if (flow.receiver.on_data(packet) && !flow.connection.ends_with_ack())
 			finish(flow, Outcome::Finished);
 		break;
 	case PacketKind::Syn:
@@ -201,6 +211,8 @@ void Fabric::deliver_to_source(Packet *packet, Flow &flow)
 		flow.connection.on_grant(*packet);
 	flow.packets_under_way--;
 	world_.packets.put_back(packet);
+	if (flow.connection.is_over() && flow.receiver.is_complete())
+		finish(flow, Outcome::Finished);
 	if (flow.connection.was_killed() && !was_killed)
 		finish(flow, Outcome::Killed);
 	remove_if_over(flow);
@@ -217,9 +229,22 @@ void Fabric::start_flows()
 							*ports_.at(spec.sink)));
 		Flow &flow = *flows_.back();
 		flow.place = flows_.size() - 1;
+		if (transports_.back().tcp.keeps_threshold)
+			resume(flow);
 		flow.connection.start();
 	}
 	schedule_start();
+}
+
+// A flow takes over the connection of an earlier one between the same hosts if one is idle.
+void Fabric::resume(Flow &flow)
+{
+	auto &idle = idle_[hosts_of(flow)];
+
+	if (idle.empty())
+		return;
+	flow.connection.resume(idle.back());
+	idle.pop_back();
 }
 
 void Fabric::end_flow(Flow &flow)
@@ -258,6 +283,8 @@ void Fabric::remove_if_over(Flow &flow)
 		return;
 	std::size_t place = flow.place;
 
+	if (transports_.back().tcp.keeps_threshold)
+		idle_[hosts_of(flow)].push_back(flow.connection.window().kept());
 	if (!world_.orphaned_flows.empty())
 		std::erase(world_.orphaned_flows, &flow);
 	std::swap(flows_[place], flows_.back());

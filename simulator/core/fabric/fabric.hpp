@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "event/calendar.hpp"
@@ -133,6 +134,7 @@ class Fabric
 	void deliver_to_source(Packet *packet, Flow &flow);
 	void start_flows();
 	void schedule_start();
+	void resume(Flow &flow);
 	void end_flow(Flow &flow);
 	void finish(Flow &flow, Outcome outcome);
 	void remove_if_over(Flow &flow);
@@ -149,6 +151,8 @@ class Fabric
 	std::deque<FlowSpec> waiting_;
 	std::vector<std::unique_ptr<Flow>> flows_;
 	std::vector<FlowResult> results_;
+	std::unordered_map<std::uint32_t, std::vector<Window::Kept>>
+		idle_; // what idle connections keep, by their hosts
 	Event start_;
 	bool start_pending_ = false;
 };

@@ -31,6 +31,10 @@ template <auto group, auto field, class Settings> void bind_field(nb::class_<Set
 void bind_transport(nb::module_ &m)
 {
 	using T = TransportSettings;
+	nb::enum_<TimeoutRule>(m, "TimeoutRule")
+		.value("rfc6298", TimeoutRule::Rfc6298)
+		.value("linux", TimeoutRule::Linux)
+		.value("fixed", TimeoutRule::Fixed);
 	auto settings = nb::class_<T>(m, "TransportSettings")
 				.def(nb::init<>())
 				.def_rw("control", &T::control)
@@ -41,6 +45,8 @@ void bind_transport(nb::module_ &m)
 	bind_field<&T::segment, &SegmentSettings::header_bytes>(settings, "header_bytes");
 	bind_field<&T::window, &WindowSettings::initial>(settings, "initial_window");
 	bind_field<&T::window, &WindowSettings::largest>(settings, "max_window");
+	bind_field<&T::timeout, &TimeoutSettings::rule>(settings, "timeout_rule");
+	bind_field<&T::timeout, &TimeoutSettings::starved_after>(settings, "starved_after");
 	bind_field<&T::recovery, &RecoverySettings::duplicate_threshold>(settings, "duplicate_threshold");
 	bind_field<&T::recovery, &RecoverySettings::as_linux>(settings, "recovers_as_linux");
 	bind_field<&T::timeout, &TimeoutSettings::least>(settings, "rto_min_ps");
@@ -52,6 +58,14 @@ void bind_transport(nb::module_ &m)
 	bind_field<&T::tag, &TagSettings::deadlines>(settings, "tags_deadlines");
 	bind_field<&T::tag, &TagSettings::urgent_after_bytes>(settings, "urgent_after_bytes");
 	bind_field<&T::tag, &TagSettings::sizes>(settings, "tags_sizes");
+	using I = ImplementationSettings;
+	bind_field<&T::tcp, &I::first_alpha_q20>(settings, "first_alpha_q20");
+	bind_field<&T::tcp, &I::cuts_at_once>(settings, "cuts_at_once");
+	bind_field<&T::tcp, &I::bounds_from_first>(settings, "bounds_from_first");
+	bind_field<&T::tcp, &I::changes_by_advance>(settings, "changes_by_advance");
+	bind_field<&T::tcp, &I::resends_overtaken>(settings, "resends_overtaken");
+	bind_field<&T::tcp, &I::keeps_threshold>(settings, "keeps_threshold");
+	bind_field<&T::tcp, &I::ends_with_ack>(settings, "ends_with_ack");
 }
 
 void bind_port(nb::module_ &m)

@@ -93,7 +93,7 @@ void Connection::on_ack(const Packet &ack)
 	if (recovery_.is_reducing())
 		window_.reduce(board().in_flight(), delivery.newly);
 	else if (delivery.advances && !outcome.reached_target)
-		window_.grow(delivery.newly, was_limited || window_.in_slow_start(), rtt_, now);
+		grow(delivery.newly, ack.ce, was_limited);
 	if (progress.una == total_) {
 		timer_.clear();
 		return;
@@ -103,6 +103,15 @@ void Connection::on_ack(const Packet &ack)
 	if (delivery.advances || alarm_ == AlarmKind::Overdue || recovery_.awaits_overtaken())
 		restart_timer();
 	release();
+}
+
+void Connection::grow(std::uint32_t newly, bool marked, bool limited)
+{
+	if (!settings_.tcp.changes_by_advance)
+		window_.grow(newly, limited || window_.in_slow_start(), rtt_, now());
+	else if (!marked || echoed_before_)
+		window_.grow(1, true, rtt_, now());
+	echoed_before_ = marked;
 }
 
 // If a window of data has ended, the law decides how large the next cut is, and whether the

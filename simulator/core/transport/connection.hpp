@@ -57,6 +57,12 @@ class Connection
 		return stopped_ || board().una() == total_;
 	}
 
+	// The flow ends when all data is acknowledged, not when it has arrived.
+	bool ends_with_ack() const
+	{
+		return settings_.tcp.ends_with_ack;
+	}
+
 	bool was_killed() const
 	{
 		return window_.phase() == SL_KILLED;
@@ -79,6 +85,12 @@ class Connection
 		return window_;
 	}
 
+	// The flow is the next one of a connection that had carried another.
+	void resume(const Window::Kept &kept)
+	{
+		window_.resume(kept);
+	}
+
 	const RttEstimator &rtt() const
 	{
 		return rtt_;
@@ -93,6 +105,8 @@ class Connection
 
 	bool window_is_open() const
 	{
+		if (settings_.tcp.bounds_from_first)
+			return board().next_to_send() - board().una() < window_.packets();
 		return board().in_flight() < window_.packets();
 	}
 
@@ -122,6 +136,7 @@ class Connection
 	void establish();
 	void release();
 	void sample_round_trip(Time rtt);
+	void grow(std::uint32_t newly, bool marked, bool limited);
 	void end_window(const Progress &progress);
 	void send(std::uint32_t number, bool again);
 	void send_syn();
@@ -142,6 +157,7 @@ class Connection
 	std::uint32_t timeouts_ = 0;
 	bool connected_ = false;
 	bool stopped_ = false;
+	bool echoed_before_ = false;	       // the ACK before this one echoed a mark
 	bool announces_reduction_ = false;     // CWR goes with the next new packet
 	AlarmKind alarm_ = AlarmKind::Timeout; // what the timer is set for
 

@@ -28,7 +28,8 @@ TransportSettings with_timeout_policy(const TransportSettings &settings)
 		made.timeout.rule = TimeoutRule::Fixed;
 		made.timeout.starved_after = PFABRIC_STARVED_AFTER;
 	} else {
-		made.timeout.rule = settings.recovery.as_linux ? TimeoutRule::Linux : TimeoutRule::Rfc6298;
+		if (made.timeout.rule != TimeoutRule::Fixed)
+			made.timeout.rule = settings.recovery.as_linux ? TimeoutRule::Linux : TimeoutRule::Rfc6298;
 	}
 	return made;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "event/time.hpp"
+#include "laws/dctcp.h"
 #include "transport/control/control.hpp"
 #include "transport/timeout/timeout_settings.hpp"
 
@@ -44,6 +45,24 @@ struct AckSettings {
 	Time delay = 500 * MICROSECOND; // how long an ACK waits for a further packet
 };
 
+// Where implementations of TCP differ. The defaults are Linux's, the others ns-2's (FullTcp with the patch of pFabric and
+// PIAS).
+struct ImplementationSettings {
+	std::uint32_t first_alpha_q20 = SL_DCTCP_ALPHA_ONE; // of a new connection
+	bool cuts_at_once = false;			    // for marks; else along with the ACKs (RFC 6937)
+	// What the window bounds: packets from the first unacknowledged one on, even those that have arrived. Else
+	// packets in flight.
+	bool bounds_from_first = false;
+	// Only an ACK that advances the first unacknowledged packet changes the window: by a cut, or by growth as for
+	// one packet. The first ACK that echoes a mark lets it not grow.
+	bool changes_by_advance = false;
+	// While the sender reacts to marks, it sends once more what later packets have overtaken.
+	bool resends_overtaken = false;
+	// The next flow of a connection keeps alpha and slow start's threshold.
+	bool keeps_threshold = false;
+	bool ends_with_ack = false; // a flow ends when its source knows that all has arrived
+};
+
 // What the tag of a data packet says.
 struct TagSettings {
 	bool attained = true;		      // the bytes sent before; else packets are untagged
@@ -60,6 +79,7 @@ struct TransportSettings {
 	TimeoutSettings timeout;
 	AckSettings ack;
 	TagSettings tag;
+	ImplementationSettings tcp;
 	bool handshake = true;	   // a SYN and its SYN-ACK precede the data
 	bool forgets_late = false; // past its deadline a flow continues as one without a deadline
 };

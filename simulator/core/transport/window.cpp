@@ -13,8 +13,8 @@ Window::Window(const TransportSettings &settings, std::unique_ptr<CongestionCont
     : settings_(settings), control_(std::move(control)),
       cwnd_(std::min(settings.window.initial, settings.window.largest))
 {
-	last_.alpha_q20 = SL_DCTCP_ALPHA_ONE;
-	last_.penalty_q20 = SL_DCTCP_ALPHA_ONE;
+	last_.alpha_q20 = settings.tcp.first_alpha_q20;
+	last_.penalty_q20 = settings.tcp.first_alpha_q20;
 	last_.urgency_q16 = SL_UCP_ONE_Q16;
 }
 
@@ -96,6 +96,8 @@ void Window::begin_cut()
 	sent_since_cut_ = 0;
 	control_->on_cut();
 	last_.cuts++;
+	if (settings_.tcp.cuts_at_once)
+		cwnd_ = bounded(target_);
 }
 
 void Window::begin_recovery(bool reducing)

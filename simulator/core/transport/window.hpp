@@ -82,6 +82,23 @@ class Window
 		cwnd_ = bounded(target_);
 	}
 
+	// What the next flow of the same connection begins with.
+	struct Kept {
+		std::uint32_t alpha_q20;
+		std::uint32_t slow_start_threshold;
+	};
+
+	Kept kept() const
+	{
+		return {last_.alpha_q20, slow_start_threshold_};
+	}
+
+	void resume(const Kept &kept)
+	{
+		last_.alpha_q20 = last_.penalty_q20 = kept.alpha_q20;
+		slow_start_threshold_ = kept.slow_start_threshold;
+	}
+
 	// An ACK of `newly` packets came outside of a reduction. `limited`: only the window kept
 	// the sender from sending more.
 	void grow(std::uint32_t newly, bool limited, const RttEstimator &rtt, Time now);

@@ -20,7 +20,7 @@ std::unique_ptr<LossDetection> make_detection(const TransportSettings &settings,
 } // namespace
 
 LossRecovery::LossRecovery(const TransportSettings &settings, Window &window, const RttEstimator &rtt)
-    : window_(window), detection_(make_detection(settings, board_, rtt)),
+    : settings_(settings), window_(window), detection_(make_detection(settings, board_, rtt)),
       takes_marks_(settings.ack.echo != Echo::None)
 {
 }
@@ -32,7 +32,13 @@ LossRecovery::Outcome LossRecovery::assess(const Packet &ack, Delivery delivery,
 	bool reached_target = settle();
 
 	detection_->detect(ack, now);
-	return {.reached_target = reached_target, .cut_for_marks = react(ack.ce)};
+	if (settings_.tcp.resends_overtaken && state_ == State::Reducing) {
+		detection_->lose_overtaken();
+		return {.reached_target = reached_target, .cut_for_marks = false};
+	}
+	bool counts = delivery.advances || !settings_.tcp.changes_by_advance;
+
+	return {.reached_target = reached_target, .cut_for_marks = react(ack.ce && counts)};
 }
 
 // The window is given back unless marks had reduced it.
@@ -53,7 +59,7 @@ bool LossRecovery::settle()
 
 	if (state_ == State::Open || !over)
 		return false;
-	bool reduced = state_ != State::Loss;
+	bool reduced = is_reducing();
 
 	if (reduced)
 		window_.end_reduction();
@@ -66,7 +72,7 @@ bool LossRecovery::settle()
 // Begins a reaction if one is due. True: it is a reduction for marks.
 bool LossRecovery::begin_reaction(bool marked)
 {
-	if (board_.lost() && is_open()) {
+	if (board_.lost() && is_open() && !settings_.tcp.resends_overtaken) {
 		window_.begin_recovery(state_ == State::Reducing);
 		if (state_ != State::Reducing) {
 			high_ = board_.next();

@@ -43,7 +43,7 @@ class LossRecovery
 	// Whether the window falls along with the ACKs.
 	bool is_reducing() const
 	{
-		return state_ == State::Reducing || state_ == State::Recovery;
+		return (state_ == State::Reducing && !settings_.tcp.cuts_at_once) || state_ == State::Recovery;
 	}
 
 	// Counts an ACK on the scoreboard. `assess` follows once the window has counted it, too.
@@ -111,6 +111,7 @@ class LossRecovery
 	bool begin_reaction(bool marked);
 	bool is_new_congestion() const;
 
+	const TransportSettings &settings_;
 	Window &window_;
 	Scoreboard board_;
 	std::unique_ptr<LossDetection> detection_;

@@ -121,6 +121,18 @@ class Scoreboard
 		}
 	}
 
+	// The packet that the connection sends next: the first lost one, otherwise a new one.
+	std::uint32_t next_to_send() const
+	{
+		std::uint32_t number = next_to_resend_;
+
+		if (!lost_)
+			return next_;
+		while (at(number) != PacketState::Lost)
+			number++;
+		return number;
+	}
+
 	// The first lost packet. It no longer counts as lost, because it is retransmitted now.
 	std::uint32_t take_lost()
 	{

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where implementations of TCP differ ([simulator.tcp]): each setting alone, against what it says."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from simulator import _fabric as core
+from tests.sim import kit
+from tests.sim.bottleneck import FULL, TRIP, TRIP_IN_ALL, bottleneck, forever
+from tests.sim.kit import FRAME, GBIT, HEADER, MS, PAYLOAD, US, Link, serialisation
+
+ALPHA_ONE_Q20 = 1 << 20
+WINDOW = 10
+
+
+def marked_bottleneck(**settings: Any) -> kit.Net:
+    net = bottleneck(1, TRIP, kit.transport(**settings), more={"mark_bytes": 40 * FRAME})
+    forever(net, 0, 1)
+    return net
+
+
+def windows(net: kit.Net, until_ps: int) -> list[int]:
+    """Return the window in packets after each packet time."""
+    found = []
+    for now in range(net.fabric.now_ps, until_ps, FULL):
+        net.run(now)
+        found.append(net.sender()["cwnd"])
+    return found
+
+
+def two_paths(slow_ps: int, **settings: Any) -> kit.Net:
+    """Host 0 sends to host 1 over a fast and a slow path in turn. The second packet takes the fast one."""
+    net = kit.Net(2, 4, kit.transport(**settings), spray=True)
+    edge, fast, slow = Link(), Link(), Link(delay_ps=slow_ps)
+    net.add_port(edge, 0)
+    net.add_port(edge, 3)
+    there = [net.add_port(fast, 1), net.add_port(slow, 2)]
+    net.route(0, [1], there)
+    for middle in (1, 2):
+        net.route(middle, [1], [net.add_port(fast, 3)])
+        net.route(middle, [0], [net.add_port(fast, 0)])
+    net.route(3, [1], [net.add_port(edge, 1, to_host=True)])
+    net.route(0, [0], [net.add_port(edge, 0, to_host=True)])
+    net.route(3, [0], [net.add_port(fast, 1)])
+    return net
+
+
+def test_ends_with_ack__the_completion_time_has_the_way_back() -> None:
+    fct = []
+    for ends_with_ack in (False, True):
+        net = kit.chain([Link(), Link()], kit.transport(ends_with_ack=ends_with_ack))
+        net.flow(0, 1, 5 * PAYLOAD)
+        fct.append(int(net.finish()["fct_ps"][0]))
+        net.assert_nothing_left()
+    assert fct[1] - fct[0] == 2 * (US + serialisation(HEADER, 10 * GBIT))
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.5, 0.0])
+def test_first_alpha__decides_the_first_cut(alpha: float) -> None:
+    """Five windows without marks precede it, and alpha falls by 1/16 with each."""
+    net = marked_bottleneck(first_alpha_q20=round(alpha * ALPHA_ONE_Q20))
+    first = next(w for w in net.trace(5 * MS, 10 * US)[0] if w.cuts)
+    assert 1 - first.cut_to / first.cut_from == pytest.approx(alpha * (15 / 16) ** 5 / 2, abs=0.01)
+
+
+def largest_fall(**settings: Any) -> int:
+    found = windows(marked_bottleneck(**settings), 20 * TRIP)
+    return max(before - after for before, after in pairwise(found))
+
+
+def test_cuts_at_once__the_window_falls_with_one_ack() -> None:
+    assert largest_fall() <= 2, "with each ACK by half a packet"
+    assert largest_fall(cuts_at_once=True) > 20
+
+
+def test_bounds_from_first__what_has_arrived_beyond_a_gap_lets_nothing_leave() -> None:
+    left = []
+    for from_first in (False, True):
+        net = two_paths(MS, bounds_from_first=from_first, initial_window=WINDOW, duplicate_threshold=0)
+        net.flow(0, 1, 100 * PAYLOAD)
+        net.run(MS // 2)
+        left.append(net.port(0).packets)
+    assert left[1] in (WINDOW, WINDOW + 1), "the first packet may take the fast path"
+    assert left[0] > WINDOW + 1
+
+
+@pytest.mark.parametrize(("by_advance", "growth"), [(False, 2.0), (True, 1.5)])
+def test_changes_by_advance__slow_start_grows_by_one_packet_for_each_ack(
+    by_advance: bool, growth: float
+) -> None:
+    """With an ACK for every second packet."""
+    settings = kit.transport(changes_by_advance=by_advance, packets_per_ack=2, initial_window=WINDOW)
+    net = bottleneck(1, TRIP, settings)
+    forever(net, 0, 1)
+    net.run(TRIP_IN_ALL + WINDOW * FULL)
+    assert net.sender()["cwnd"] == pytest.approx(WINDOW * growth, abs=1)
+
+
+def resent(**settings: Any) -> int:
+    net = two_paths(100 * US, duplicate_threshold=0, initial_window=40, **settings)
+    net.fabric.change_port(0, Link(more={"mark_bytes": 10 * FRAME}).settings(), core.Discipline())
+    net.flow(0, 1, 400 * PAYLOAD)
+    retransmissions = int(net.finish()["retransmissions"][0])
+    net.assert_nothing_left()
+    return retransmissions
+
+
+def test_resends_overtaken__after_marks_and_only_then() -> None:
+    assert resent() == 0
+    assert resent(resends_overtaken=True) > 10
+
+
+def second_threshold(**settings: Any) -> tuple[int, int]:
+    """Return alpha and the window of a second flow, eight round trips after its start."""
+    net = bottleneck(
+        1, TRIP, kit.transport(initial_window=WINDOW, **settings), more={"mark_bytes": 40 * FRAME}
+    )
+    net.flow(0, 1, 3000 * PAYLOAD)
+    net.flow(0, 1, 3000 * PAYLOAD, 50 * MS)
+    net.run(50 * MS + 3 * TRIP_IN_ALL)
+    return net.windows()[1].alpha_q20, net.sender(1)["cwnd"]
+
+
+def test_keeps_threshold__the_next_flow_goes_on_without_slow_start() -> None:
+    alpha, window = second_threshold()
+    assert alpha > ALPHA_ONE_Q20 / 2
+    assert window >= 4 * WINDOW
+    alpha, window = second_threshold(keeps_threshold=True)
+    assert alpha < ALPHA_ONE_Q20 / 2
+    threshold = 30
+    assert window <= max(WINDOW + 4, 2 * threshold)
+
+
+def test_fixed_timeout__it_comes_though_the_round_trip_is_longer() -> None:
+    timeouts = []
+    for rule in (core.TimeoutRule.rfc6298, core.TimeoutRule.fixed):
+        settings = kit.transport(timeout_rule=rule, rto_min_ps=MS, rto_initial_ps=10 * MS)
+        net = kit.chain([Link(delay_ps=MS), Link(delay_ps=MS)], settings)
+        net.flow(0, 1, 5 * PAYLOAD)
+        timeouts.append(int(net.finish()["timeouts"][0]))
+    assert timeouts[0] == 0
+    assert timeouts[1] == 2, "after 1 and 2 ms, before the first packet has arrived"

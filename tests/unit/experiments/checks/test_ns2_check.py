@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ns2_check: its runs differ in what their names say, and its claims are about the run as ns-2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from experiments.checks.ns2 import run
+from experiments.checks.ns2.reference import ALL_MEAN_US, ROWS
+from policy.scenario import scenario_from_document
+from policy.scenario_tables import TcpVariant
+from sluice.runs.files import load_cdf
+from tests.unit.experiments.builders import given
+
+
+def tcp_of(name: str) -> TcpVariant:
+    point = run._point(name, run.variants()[name], given(run.EXPERIMENT))
+    tcp = scenario_from_document(point.document, load_cdf).simulator.tcp
+    assert tcp is not None
+    return tcp
+
+
+def test_runs__ns2_differs_from_linux_in_every_key() -> None:
+    linux, ns2 = vars(tcp_of("Linux")), vars(tcp_of("ns-2"))
+    assert all(linux[key] != ns2[key] for key in linux)
+
+
+@pytest.mark.parametrize("name", [name for name in run.variants() if "without" in name])
+def test_runs__without_a_key_it_is_linuxs(name: str) -> None:
+    without, linux, ns2 = vars(tcp_of(name)), vars(tcp_of("Linux")), vars(tcp_of("ns-2"))
+    back = {key for key in linux if without[key] == linux[key]}
+    assert 1 <= len(back) <= 2
+    assert all(without[key] == ns2[key] for key in set(linux) - back)
+
+
+def side(factor: float) -> run.Side:
+    rows = [row._replace(mean_us=factor * row.mean_us, p99_us=factor * row.p99_us) for row in ROWS]
+    return run.Side(rows, factor * ALL_MEAN_US)
+
+
+@pytest.mark.parametrize(("factor", "failing"), [(1.0, 0), (1.04, 1), (0.94, 12), (1.2, 17)])
+def test_claims(factor: float, failing: int) -> None:
+    """4 % is too much for all flows together, 6 % also for the mean of a row, 20 % also for a p99."""
+    claims = run.claims({run.AS_LINUX: side(3.0), run.AS_NS2: side(factor)})
+    assert sum(not claim.holds for claim in claims) == failing
+
+
+def test_side__a_row_for_each_range_of_sizes(tmp_path: Path) -> None:
+    asked = given(run.EXPERIMENT, "--out", str(tmp_path))
+    point = run._point("ns-2", run.NS2, asked)
+    flows: dict[str, Any] = {
+        "bytes": [1460 * 3, 1460 * 7, 1460 * 7 + 1, 1460],
+        "fct_us": [1.0, 3.0, 50.0, 9.0],
+    }
+    (tmp_path / point.name).mkdir()
+    pq.write_table(pa.table(flows), tmp_path / point.name / "flows.parquet")
+    found = run.side(asked, point)
+    assert found.rows[0][:5] == (3, 7, 2, 2.0, 2.0)
+    assert (found.rows[1].flows, found.rows[1].mean_us) == (1, 50.0)
+    assert found.rows[2].flows == 0
+    assert found.all_mean_us == pytest.approx(63 / 4)
