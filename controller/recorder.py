@@ -26,7 +26,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from controller.network import Description
 from controller.state import Desired
 from controller.writes import Call, P, Row, Rows, Write
-from policy.agents import PortHeartbeat
+from policy.agents import programmed_ports
 from policy.desired import Policy
 from policy.errors import EnvironmentLacking, FieldError
 from policy.framing import MSS_BYTES
@@ -297,8 +297,7 @@ class Recorder:
         """Return the ports that port agents report. A testbed starts its port agent before its switches."""
         if not topology.learns:
             return None
-        beats = (row.heartbeat for row in observed.all_agents(engine))
-        return frozenset(port for beat in beats if isinstance(beat, PortHeartbeat) for port in beat.ports)
+        return programmed_ports(row.heartbeat for row in observed.all_agents(engine))
 
     def _stays_in_force(
         self, engine: Engine, newest: PolicyVersion, port: str, change: observed.ThresholdChange

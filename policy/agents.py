@@ -7,7 +7,7 @@ an error at the other. Every number, text and list is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -248,6 +248,12 @@ STORED_HEARTBEATS: Mapping[str, type[Heartbeat]] = {
     SimulatorHeartbeat.KIND: SimulatorHeartbeat,
 }
 """What the store holds. No agent can declare a network simulated, because the simulator writes to the store itself."""
+
+
+def programmed_ports(heartbeats: Iterable[Heartbeat]) -> frozenset[str]:
+    """Return the ids of the ports that port agents report. They keep the port program if their agent ends."""
+    reports = (beat for beat in heartbeats if isinstance(beat, PortHeartbeat))
+    return frozenset(port for report in reports for port in report.ports)
 
 
 def heartbeat_from(document: object, kinds: Mapping[str, type[Heartbeat]] = HEARTBEATS) -> Heartbeat:

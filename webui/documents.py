@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from policy.agents import Heartbeat, HostHeartbeat, SimulatorHeartbeat
+from policy.agents import Heartbeat, HostHeartbeat, SimulatorHeartbeat, programmed_ports
 from policy.desired import Policy
 from policy.entries import Entry, write
 from policy.fabrics import SIMULATOR, TESTBED, refusal
@@ -150,7 +150,8 @@ def health_document(engine: Engine, now: float, topology: Topology | None) -> di
     rows = all_agents(engine)
     agents = [agent_document(row, now) for row in rows]
     everyone = controller["alive"] and controller["connected"] >= max(controller["expected"], 1)
-    wrong = problems(engine, now, topology, (row for row in rows if now - row.seen_at < AGENT_LATE_S))
+    alive = (row for row in rows if now - row.seen_at < AGENT_LATE_S)
+    wrong = problems(engine, now, topology, alive, programmed_ports(row.heartbeat for row in rows))
     works = everyone and not wrong and all(agent["alive"] for agent in agents)
     return {
         "status": "ok" if works else "degraded",

@@ -34,16 +34,22 @@ class Problem(NamedTuple):
 
 
 def problems(
-    engine: Engine, now: float, topology: Topology | None, agents: Iterable[AgentRow]
+    engine: Engine,
+    now: float,
+    topology: Topology | None,
+    alive: Iterable[AgentRow],
+    programmed: frozenset[str],
 ) -> list[dict[str, Any]]:
-    """Return the problems as documents: the policy, the network, and the agents."""
-    rows = tuple(agents)
+    """Return the problems as documents: the policy, the network, and the agents that are alive.
+
+    `programmed`: the ids of the ports with the port program, also those of an agent that has ended.
+    """
     found = (
         *_policy_problem(engine),
-        *_without_port_agent(engine, topology, rows),
+        *_without_port_agent(engine, topology, programmed),
         *network_problems(engine, topology),
         *_refused_agents(engine, now),
-        *_agents_say(rows),
+        *_agents_say(alive),
     )
     return [problem._asdict() for problem in found]
 
@@ -59,7 +65,7 @@ def _policy_problem(engine: Engine) -> Iterator[Problem]:
 
 
 def _without_port_agent(
-    engine: Engine, topology: Topology | None, rows: Iterable[AgentRow]
+    engine: Engine, topology: Topology | None, programmed: frozenset[str]
 ) -> Iterator[Problem]:
     """Yield the switches whose rules would tag packets for a port program that is not there.
 
@@ -70,8 +76,6 @@ def _without_port_agent(
     newest = policy_in_force(engine)
     if newest is None:
         return
-    reports = (row.heartbeat for row in rows)
-    programmed = {port for report in reports if isinstance(report, PortHeartbeat) for port in report.ports}
     for switch in topology.switches:
         idle = [
             port.interface
@@ -83,8 +87,9 @@ def _without_port_agent(
 
 
 _WITHOUT_AGENT = (
-    "no port agent reports these ports, so the policy does not act there. Start `sluice port-agent` on the machine of"
-    ' the switch. If it has Open vSwitch\'s kernel datapath and queues of your own, describe it: datapath = "kernel"'
+    "no port agent has reported these ports, so the policy does not act there. Start `sluice port-agent` on the"
+    " machine of the switch. If it has Open vSwitch's kernel datapath and queues of your own, describe it:"
+    ' datapath = "kernel"'
 )
 
 

@@ -214,9 +214,15 @@ def test_shared_switch__rules_of_others_stay(racks: Racks, described: Path) -> N
     racks.add_flow("rack1", "table=0,priority=90,udp,tp_dst=7,actions=drop")
     wait_until(lambda: racks.reaches("web1", "db1"), "packets pass the tables of Sluice", timeout_s=15)
     assert racks.sluice("policy", "act", "--at", "br-front:1")[0] == 0
-    wait_until(lambda: is_reported(racks, "br-front: no port agent reports these ports"), "it is named")
-    assert racks.sluice("policy", "act", "--nowhere")[0] == 0
     assert [flow for flow in racks.flows("rack1", "table=0") if "tp_dst=7" in flow]
+
+
+def test_a_rack_without_a_port_agent__is_named_if_the_policy_acts_there(
+    racks: Racks, described: Path
+) -> None:
+    assert racks.sluice("policy", "act", "--at", "br-back:1")[0] == 0
+    wait_until(lambda: is_reported(racks, "br-back: no port agent has reported these ports"), "it is named")
+    assert racks.sluice("policy", "act", "--nowhere")[0] == 0
 
 
 def test_restart__of_the_controller_changes_no_rule(racks: Racks, described: Path) -> None:

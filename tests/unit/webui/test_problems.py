@@ -19,7 +19,7 @@ from policy.version import VERSION
 from store.desired import put_policy, put_topology
 from store.networks import put_network, put_sightings
 from store.observed import add_event, newest_events, put_agent, put_switch
-from store.schema import policies
+from store.schema import agents, policies
 from tests.kit.heartbeats import document, host_heartbeat, port_heartbeat, queue_counters
 from tests.unit.webui.conftest import Client
 
@@ -111,6 +111,9 @@ def test_a_policy_that_acts_at_ports_without_a_port_agent(client: Client, engine
     put_topology(engine, realise(read_network(DESCRIPTION), SEEN).topology)
     put_agent(engine, "ports", port_heartbeat(ports={"rack1:1": (queue_counters(),)}))
     assert problems(client) == []
+    with engine.begin() as connection:
+        connection.execute(agents.update().values(seen_at=1.0))
+    assert problems(client) == [], "its agent has ended, but the port keeps the program"
 
 
 def test_a_refused_agent_is_a_problem_for_a_while(client: Client, engine: Engine) -> None:
