@@ -10,8 +10,11 @@ A bug is none of these: it raises one of Python's own errors and ends the proces
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+
+MAX_SHOWN_CHARACTERS = 80
+"""An error message shows at most this much of a refused value."""
 
 
 class SluiceError(Exception):
@@ -32,9 +35,20 @@ class FieldError(SluiceError):
 
 def unknown_key(where: str, key: str, known: Sequence[str]) -> FieldError:
     """The error for an unknown key. `where`: its full path; `known`: the keys that are allowed there."""
-    near = get_close_matches(key, known, n=1)
-    guess = f"did you mean {near[0]}? " if near else ""
-    return FieldError(where, f"is not a key here; {guess}Allowed keys: {', '.join(known)}")
+    return FieldError(where, f"is not a key here{guess(key, known)}; allowed keys: {', '.join(known)}")
+
+
+def shortened(value: object) -> str:
+    """The value in the quotes of TOML and JSON, cut to MAX_SHOWN_CHARACTERS."""
+    text = f'"{value}"' if isinstance(value, str) else repr(value)
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[: MAX_SHOWN_CHARACTERS - 3]}..."
+
+
+def guess(word: object, known: Collection[str]) -> str:
+    """Return " (did you mean X?)" for a known word that is nearly this one; empty if there is none."""
+    names = {name.lower(): name for name in known}
+    near = get_close_matches(word.lower(), names, n=1) if isinstance(word, str) else []
+    return f" (did you mean {names[near[0]]}?)" if near else ""
 
 
 class EnvironmentLacking(SluiceError):

@@ -21,7 +21,7 @@ import numpy as np
 from policy.columns import Array
 from policy.entries import entry, read
 from policy.errors import FieldError, unknown_key
-from policy.framing import MIN_FLOW_BYTES
+from policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
 from policy.graph import Topology
 from policy.ideal import IdealTimes
 from policy.kinds import Choice, Duration, Flag, Number, Size, Text
@@ -44,7 +44,7 @@ class ExplicitFlow:
     source: str = entry(_HOST, "Sending host.", key="from")
     to: str = entry(_HOST, "Receiving host.")
     start_s: float = entry(_START, "Start of the flow.", key="start", default=0.0)
-    bytes: int | None = entry(Size(MIN_FLOW_BYTES, 10**13), "Size of the flow.", default=None)
+    bytes: int | None = entry(Size(MIN_FLOW_BYTES, MAX_FLOW_BYTES), "Size of the flow.", default=None)
     until_s: float | None = entry(
         _START, "Instead of bytes: the host sends an endless flow until then.", key="until", default=None
     )

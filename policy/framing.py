@@ -13,3 +13,5 @@ WIRE_PER_PAYLOAD = FRAME_BYTES / MSS_BYTES
 
 MIN_FLOW_BYTES = 64
 """Size of the smallest flow: its payload has room for the header of hostagent/wire.py."""
+MAX_FLOW_BYTES = 10**13
+"""Size of the largest flow."""

@@ -9,6 +9,7 @@ from typing import Any
 from policy import names
 from policy.entries import entry, read
 from policy.errors import FieldError
+from policy.framing import MAX_FLOW_BYTES
 from policy.kinds import Choice, Flag, Number, Text, Whole
 
 SMALL_LIMIT_BYTES = 100_000
@@ -48,7 +49,7 @@ class FlowRecord:
     src: str = entry(names.ENDPOINT, "Name of the sending host, or its address if the name is unknown.")
     dst: str = entry(names.ENDPOINT, "The same of the receiving host.")
     bytes: int = entry(
-        Whole(1, 10**13, "bytes"), "Payload; of a background flow, what arrived until its end."
+        Whole(1, MAX_FLOW_BYTES, "bytes"), "Payload; of a background flow, what arrived until its end."
     )
     size_class: str = entry(Choice(SIZE_CLASSES), "small, medium or large, by the workload's limits.")
     started_at: float = entry(Number(0, 10**11, "s"), "Start in seconds of the Unix epoch.")

@@ -61,13 +61,13 @@ def scenario_from_document(
 ) -> Scenario:
     """Check a parsed scenario. Raises FieldError that names the key ("workload.load") and what is allowed."""
     rest = {key: value for key, value in document.items() if key not in TABLES}
-    for table in ("fabric", "scheme", "workload"):
-        if table not in document:
-            raise FieldError(table, "is missing")
     known = [*(one.key for one in entries(ScenarioKeys)), *TABLES]
     for key in rest:
         if key not in known:
             raise unknown_key(str(key), str(key), known)
+    for table in ("fabric", "scheme", "workload"):
+        if table not in document:
+            raise FieldError(table, "is missing; a scenario needs the tables fabric, scheme and workload")
     top = read(ScenarioKeys, rest)
     fabric = _fabric(document["fabric"])
     transport = read(Transport, document.get("transport", {}), "transport")
@@ -135,6 +135,8 @@ def _fabric(table: object) -> Fabric:
     keys = read(FabricKeys, {key: value for key, value in table.items() if key in known}, "fabric")
     links = {one.name: getattr(keys, one.name) for one in entries(Links) if one.key in table}
     own = {key: value for key, value in table.items() if key not in known}
+    for name in own.keys() & {one.name for one in entries(FabricKeys)}:  # an attribute is no key
+        raise unknown_key(f"fabric.{name}", name, sorted(known))
     return Fabric(keys.topology, {**own, **links}, keys.buffer_bytes)
 
 
@@ -149,8 +151,8 @@ def _policy(table: object, fabric: Fabric, workload: AnyWorkload) -> Policy:
     try:
         return Policy.from_document(solved(document, sizes, load, scale))
     except FieldError as error:
-        field = "scheme.name" if error.field == "scheme" else f"scheme.{error.field}"
-        raise FieldError(field, error.problem) from None
+        elsewhere = {"scheme": "scheme.name"} | ({} if "buffer" in table else {"buffer": "fabric.buffer"})
+        raise FieldError(elsewhere.get(error.field, f"scheme.{error.field}"), error.problem) from None
 
 
 def _simulator(table: object, transport: Transport) -> SimulatorSettings:

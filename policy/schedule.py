@@ -9,7 +9,7 @@ from typing import Literal
 
 from policy import names
 from policy.entries import TableOf, entry
-from policy.framing import MIN_FLOW_BYTES
+from policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
 from policy.kinds import Choice, Flag, ListOf, MapOf, Number, Text, Whole
 from policy.records import SIZE_CLASSES
 
@@ -33,7 +33,8 @@ class ScheduledFlow:
     src: str = entry(names.ENDPOINT, "Sending host.")
     dst: str = entry(names.ENDPOINT, "Receiving host.")
     bytes: int = entry(
-        Whole(MIN_FLOW_BYTES, 10**13, "bytes"), "Payload; of an endless flow, the minimum that it sends."
+        Whole(MIN_FLOW_BYTES, MAX_FLOW_BYTES, "bytes"),
+        "Payload; of an endless flow, the minimum that it sends.",
     )
     size_class: str = entry(Choice(SIZE_CLASSES), "small, medium or large.")
     ideal_us: float = entry(_TIME_US, "FCT of this flow alone in the network.")

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from policy.columns import Array, wire_bytes
 from policy.errors import FieldError
-from policy.framing import MIN_FLOW_BYTES
+from policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
 
 Parts = npt.NDArray[np.int64]
 
@@ -33,6 +33,10 @@ class Sizes(Protocol):
     @property
     def sources(self) -> tuple[tuple[str, ...], ...]:
         """For each part, the hosts that send it; empty means all hosts."""
+
+    @property
+    def largest_bytes(self) -> float:
+        """Size of the largest flow."""
 
     def at(self, uniform: Array) -> tuple[Array, Parts]:
         """Return sizes in bytes, and the part that each belongs to, from numbers in [0, 1)."""
@@ -65,6 +69,10 @@ class SizeCdf:
     @property
     def sources(self) -> tuple[tuple[str, ...], ...]:
         return ((),)
+
+    @property
+    def largest_bytes(self) -> float:
+        return self.sizes_bytes[-1]
 
     def at(self, uniform: Array) -> tuple[Array, Parts]:
         size = np.interp(uniform, self.cumulative, self.sizes_bytes)
@@ -111,6 +119,10 @@ class Mix:
     @property
     def sources(self) -> tuple[tuple[str, ...], ...]:
         return tuple(part.sources for part in self.parts)
+
+    @property
+    def largest_bytes(self) -> float:
+        return max(part.sizes.largest_bytes for part in self.parts)
 
     def _bounds(self) -> Array:
         shares = np.cumsum([part.share for part in self.parts])
@@ -177,9 +189,12 @@ def parse_cdf(name: str, text: str) -> SizeCdf:
     if len(points) < 2 or points[-1][1] not in (1.0, 100.0):
         last = f", not {points[-1][1]:g}" if points else ""
         raise FieldError(name, f"needs two points or more, up to probability 1, or 100 for percent{last}")
-    if points[-1][0] <= 0:
-        raise FieldError(name, "the last size must be above zero")
     unit, whole = packet_bytes or 1, points[-1][1]
+    if not 0 < points[-1][0] * unit <= MAX_FLOW_BYTES:
+        raise FieldError(
+            name,
+            f"the last size must be above 0 and at most {MAX_FLOW_BYTES // 10**9} GB, not {points[-1][0]:g}",
+        )
     return SizeCdf(
         name, tuple(s * unit for s, _ in points), tuple(p / whole for _, p in points), packet_bytes
     )

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from policy.errors import FieldError
+from policy.errors import FieldError, shortened
 from policy.fields import MAX_THRESHOLD_BYTES, demotions_of
 from policy.online_thresholds import DelayModel, best_thresholds, delay_model
 from policy.port_traffic import EDGES, TYPICAL_BYTES, FlowSizes
@@ -125,7 +125,7 @@ def solved(
         return dict(document)
     if word not in _SOLVERS:
         raise FieldError(
-            "thresholds", f"{word!r} is neither a list nor one of {', '.join(map(str, _SOLVERS))}"
+            "thresholds", f"{shortened(word)} is neither a list nor one of {', '.join(map(str, _SOLVERS))}"
         )
     if sizes is None or load is None:
         raise FieldError("thresholds", f"{word!r} needs a workload with a distribution of sizes and a load")

@@ -15,9 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from policy.errors import FieldError
+from policy.framing import MAX_FLOW_BYTES
 
 KB_BYTES = 1024
 MAX_SENDER = 65_534
+MAX_GAP_MS = 3_600_000.0
+"""One hour."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,14 @@ def _row(name: str, number: int, words: list[str]) -> tuple[float, float, int]:
     if len(words) != 3 or not math.isfinite(gap_ms):
         found = " ".join(words)
         raise FieldError(name, f'line {number}: write "ms KB sender", for example "12.5 30 4", not {found!r}')
-    if gap_ms < 0 or not 0 < size_kb < math.inf or not 0 <= sender <= MAX_SENDER:
-        raise FieldError(name, f"line {number}: ms and sender must be 0 or more, KB above 0")
+    if (
+        not 0 <= gap_ms <= MAX_GAP_MS
+        or not 0 < size_kb <= MAX_FLOW_BYTES / KB_BYTES
+        or not 0 <= sender <= MAX_SENDER
+    ):
+        raise FieldError(
+            name,
+            f"line {number}: ms must be 0 to {MAX_GAP_MS:g}, KB above 0 and at most {MAX_FLOW_BYTES / KB_BYTES:g}, "
+            f"and the sender 0 to {MAX_SENDER}",
+        )
     return gap_ms, size_kb, sender

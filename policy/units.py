@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from policy.errors import FieldError
+from policy.errors import FieldError, shortened
 
 US_PER_S = 10**6
 NS_PER_US = 10**3
@@ -38,7 +38,7 @@ def _parse(field: str, text: object, units: dict[str, int], example: str) -> int
     if match is None or scale is None:
         raise FieldError(
             field,
-            f"{text!r} is not a quantity: write a number and a unit ({', '.join(units)}), "
+            f"{shortened(text)} is not a quantity: write a number and a unit ({', '.join(units)}), "
             f'for example "{example}"',
         )
     return int((Decimal(match.group(1)) * scale).to_integral_value())

@@ -14,12 +14,12 @@ from typing import Any
 from policy.entries import TableOf, entry, read
 from policy.errors import FieldError
 from policy.explicit import ExplicitWorkload, explicit_workload
-from policy.framing import MIN_FLOW_BYTES
+from policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
 from policy.kinds import Choice, Duration, ListOf, Number, Size, Text, Whole
 from policy.patterns import PATTERNS
 from policy.sizes import Mix, MixPart, SizeCdf
 from policy.traces import Trace
-from policy.units import NS_PER_S
+from policy.units import NS_PER_S, format_bytes
 from policy.workload import Deadlines, TraceWorkload, Workload
 
 LoadCdf = Callable[[str], SizeCdf]
@@ -30,7 +30,8 @@ MAX_LOAD = 0.99
 
 _HOST = Text(longest=64, what="the name of a host")
 _FILE = Text(longest=4096)
-_FLOW_SIZE = Size(MIN_FLOW_BYTES, 10**13)
+_FLOW_SIZE = Size(MIN_FLOW_BYTES, MAX_FLOW_BYTES)
+_PATTERN = Choice(PATTERNS)
 _FLOWS = Whole(1, 10**9)
 _SCALE = entry(Number(1e-6, 1e6), "Factor of all sizes, and of the limits of the size classes.", default=1.0)
 
@@ -79,7 +80,7 @@ class CommonKeys:
     """The common keys of random flows and incasts."""
 
     flows: int = entry(_FLOWS, "Flows of the run.")
-    pattern: str = entry(Choice(PATTERNS), "Which hosts send to which.", default="all-to-all")
+    pattern: str = entry(_PATTERN, "Which hosts send to which.", default="all-to-all")
     to: str | None = entry(
         _HOST, "The one receiver. many-to-one needs it; with incast, any host asks without it.", default=None
     )
@@ -119,7 +120,9 @@ class IncastKeys(CommonKeys):
 
     fanin: int | None = entry(Whole(1, 65_534), "Hosts that answer a request. Needed.", default=None)
     bytes: int | None = entry(_FLOW_SIZE, "Size of each answer.", default=None)
-    total: int | None = entry(Size(1, 10**13), "Or size of all answers to a request together.", default=None)
+    total: int | None = entry(
+        Size(1, MAX_FLOW_BYTES), "Or size of all answers to a request together.", default=None
+    )
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,7 @@ def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) 
             "workload.flows",
             f"must be at most {len(trace)}, the number of flows in the trace, not {keys.flows}",
         )
+    _check_scale(keys.scale, trace.size_bytes.max())
     return TraceWorkload(
         trace=trace,
         to=keys.to,
@@ -168,7 +172,7 @@ def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) 
 
 def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: LoadCdf) -> Workload:
     keys: IncastKeys | RandomKeys
-    if table.get("pattern") == "incast":
+    if _PATTERN.read("workload.pattern", table.get("pattern", "all-to-all")) == "incast":
         keys = read(IncastKeys, table, "workload")
         fanin, shift = _fanin(keys), None
         sizes: SizeCdf | Mix = _answers(keys)
@@ -178,6 +182,10 @@ def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: Loa
         shift = keys.shift
     _check_arrivals(keys)
     _check_receiver(keys)
+    shifted = _sizes(shift, "workload.shift", load_cdf) if shift else None
+    for one in (sizes, shifted):
+        if one is not None:
+            _check_scale(keys.scale, one.largest_bytes)
     return Workload(
         sizes=sizes,
         pattern=keys.pattern,
@@ -186,12 +194,21 @@ def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: Loa
         flows=keys.flows,
         scale=keys.scale,
         shift_at=shift.at if shift else None,
-        shifted=_sizes(shift, "workload.shift", load_cdf) if shift else None,
+        shifted=shifted,
         deadlines=deadlines,
         interarrival_s=keys.interarrival_s,
         fanin=fanin,
         size_known=keys.size_known,
     )
+
+
+def _check_scale(scale: float, largest_bytes: float) -> None:
+    if scale * largest_bytes > MAX_FLOW_BYTES:
+        raise FieldError(
+            "workload.scale",
+            f"must be at most {MAX_FLOW_BYTES / largest_bytes:g} for a largest size of {format_bytes(largest_bytes)}: "
+            f"flows have at most {MAX_FLOW_BYTES // 10**9} GB",
+        )
 
 
 def _check_receiver(keys: CommonKeys) -> None:

@@ -113,6 +113,11 @@ def _run(given: argparse.Namespace) -> int:
     except (SluiceError, CommandFailed, TimeoutError) as error:
         print(f"sluice: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        if given.verbose or not error.filename:
+            raise
+        print(f"sluice: {error.filename}: {error.strerror} (sluice -v shows where)", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("sluice: stopped", file=sys.stderr)
         return 130

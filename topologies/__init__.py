@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policy.errors import FieldError
+from policy.errors import FieldError, guess, shortened
 from policy.graph import Topology
 from topologies import dumbbell, leaf_spine, single
 from topologies.checking import checked
@@ -22,7 +22,8 @@ TOPOLOGIES = {module.KIND: module for module in (single, dumbbell, leaf_spine)}
 def build(kind: str, **parameters: Any) -> Topology:
     """Return the graph of a topology. FieldError names an unknown kind or parameter, or a value out of range."""
     if kind not in TOPOLOGIES:
-        raise FieldError("topology", f"must be one of {', '.join(TOPOLOGIES)}, not {kind!r}")
+        problem = f"must be one of {', '.join(TOPOLOGIES)}, not {shortened(kind)}{guess(kind, TOPOLOGIES)}"
+        raise FieldError("topology", problem)
     module = TOPOLOGIES[kind]
     topology: Topology = module.build(checked(module.Parameters, parameters))
     return topology

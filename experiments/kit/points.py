@@ -12,7 +12,8 @@ from experiments.kit.emulated import as_emulated
 from experiments.kit.experiment import Given, option
 from policy.fabrics import SIMULATOR
 from sluice.runs.files import read_document, scenario_with
-from sluice.sweep.points import Point, points, setting
+from sluice.runs.settings import setting
+from sluice.sweep.points import Point, points
 
 SET = option(
     "--set",

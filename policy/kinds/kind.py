@@ -6,13 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from policy.errors import FieldError
+from policy.errors import FieldError, shortened
 
 Schema = dict[str, Any]
 """A JSON schema."""
-
-MAX_SHOWN_CHARACTERS = 80
-"""An error message shows at most this much of a refused value."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +45,4 @@ class Kind:
 
     def refuse(self, where: str, value: object) -> FieldError:
         """The error for a value that is not allowed."""
-        return FieldError(where, f"must be {self.allowed}, not {_shortened(value)}")
-
-
-def _shortened(value: object) -> str:
-    """The value in the quotes of TOML and JSON, cut to MAX_SHOWN_CHARACTERS."""
-    text = f'"{value}"' if isinstance(value, str) else repr(value)
-    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[: MAX_SHOWN_CHARACTERS - 3]}..."
+        return FieldError(where, f"must be {self.allowed}, not {shortened(value)}")

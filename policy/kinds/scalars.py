@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from policy.errors import FieldError, guess
 from policy.kinds.kind import Kind, Schema
 
 
@@ -164,7 +165,7 @@ class Choice(Kind):
 
     def read(self, where: str, value: object) -> str:
         if not isinstance(value, str) or value not in self.options:
-            raise self.refuse(where, value)
+            raise FieldError(where, self.refuse(where, value).problem + guess(value, self.options))
         return value
 
     @property

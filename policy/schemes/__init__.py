@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from policy.errors import FieldError
+from policy.errors import FieldError, guess, shortened
 from policy.schemes.aemon import AEMON
 from policy.schemes.d2tcp import D2TCP
 from policy.schemes.d3 import D3
@@ -36,6 +36,11 @@ __all__ = ["SCHEMES", "Marking", "QueueRule", "Scheme", "ThresholdRule", "scheme
 def scheme_named(name: object, field: str = "scheme") -> Scheme:
     """Return the scheme of that name. Raises FieldError that lists the schemes."""
     scheme = SCHEMES.get(name) if isinstance(name, str) else None
+    if name is None:
+        raise FieldError(field, f"is missing; the schemes are {', '.join(SCHEMES)}")
     if scheme is None:
-        raise FieldError(field, f"{name!r} is not a scheme; the schemes are {', '.join(SCHEMES)}")
+        shown = shortened(name)
+        raise FieldError(
+            field, f"{shown} is not a scheme{guess(name, SCHEMES)}; the schemes are {', '.join(SCHEMES)}"
+        )
     return scheme

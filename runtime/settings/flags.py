@@ -34,14 +34,16 @@ def add_checked_flags(parser: argparse._ActionsContainer, table: type, keys: Col
             parser.add_argument(
                 flag_of(one),
                 dest=one.name,
-                type=_checked(one.kind),
+                type=checked(one.kind),
                 default=one.default,
                 metavar=metavar(one.kind),
                 help=help_of(one),
             )
 
 
-def _checked(kind: Kind) -> Callable[[str], Any]:
+def checked(kind: Kind) -> Callable[[str], Any]:
+    """Return a type of argparse's that reads a value of this kind."""
+
     def read(text: str) -> Any:
         try:
             return kind.read("", typed(kind, text))

@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 import argparse
+import math
+import os
 from pathlib import Path
 
+from policy.errors import shortened
 from sluice.cli import COMMANDS
 
+LONGEST_S = 1e7
+"""Longest time that a command accepts, 116 days."""
 SCENARIO_HELP = "a TOML file, or the name of a scenario in experiments/scenarios"
 
 
@@ -26,18 +31,109 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     """Add the options of commands that start a web process: its store, and its log of events."""
     parser.add_argument(
         "--store",
+        type=store_url,
         metavar="URL",
         help="a store that outlives the run: sqlite:////path/store.db or postgresql+psycopg://… "
         "(default: a file in the run's folder)",
     )
     parser.add_argument(
-        "--event-log", type=Path, metavar="FILE", help="also write every event to FILE as a line of JSON"
+        "--event-log", type=file, metavar="FILE", help="also write every event to FILE as a line of JSON"
+    )
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add --set, which changes keys of the scenario."""
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="TABLE.KEY=VALUE",
+        help="a key of the scenario, as in --set workload.flows=10000; may be repeated",
     )
 
 
 def at_least_one(text: str) -> int:
     """Return a whole number of at least 1. Raises ArgumentTypeError for any other text."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
+    return _whole(text, 1)
+
+
+def seed(text: str) -> int:
+    """Return a seed, a whole number of at least 0. Raises ArgumentTypeError."""
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, not {shortened(text)}")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """Return a time above 0. Raises ArgumentTypeError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= LONGEST_S:
+        raise argparse.ArgumentTypeError(
+            f"must be a number of seconds above 0 and at most {LONGEST_S:g}, not {shortened(text)}"
+        )
     return value
+
+
+def folder(text: str) -> Path:
+    """Return the path of a folder that exists or can be made. Raises ArgumentTypeError before any work is done."""
+    path = Path(text)
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a file; give a folder")
+    _check_writable(path, path)
+    return path
+
+
+def file(text: str) -> Path:
+    """Return the path of a file that can be written. Raises ArgumentTypeError before any work is done."""
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder; give a file")
+    _check_writable(path, path.parent)
+    return path
+
+
+def store_url(text: str) -> str:
+    """Return the URL of a store. Raises ArgumentTypeError if it cannot be one; PostgreSQL is not asked."""
+    backend, separator, place = text.partition("://")
+    if not separator or backend.partition("+")[0] not in ("sqlite", "postgresql"):
+        raise argparse.ArgumentTypeError(
+            f"must be sqlite:////PATH/store.db or postgresql+psycopg://…, not {shortened(text)}"
+        )
+    if backend == "sqlite":
+        if not place.startswith("/") or place == "/":
+            raise argparse.ArgumentTypeError(
+                f"names no file: write sqlite:////PATH/store.db, not {shortened(text)}"
+            )
+        path = Path(place.removeprefix("/"))
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise argparse.ArgumentTypeError(
+                f"{path} cannot be a store: its folder must exist, and it must be a file"
+            )
+    return text
+
+
+def services_folder(text: str) -> Path:
+    """Return the folder of running services. Raises ArgumentTypeError if there is none."""
+    path = Path(text)
+    if not text or not path.is_dir():
+        raise argparse.ArgumentTypeError(
+            f"{text or 'an empty text'} is no folder: start the services there first"
+        )
+    return path
+
+
+def _check_writable(path: Path, inner: Path) -> None:
+    """Check the lowest folder that exists, because the ones below it can be made if it can be written."""
+    existing = next(one for one in (inner.absolute(), *inner.absolute().parents) if one.exists())
+    if not existing.is_dir():
+        raise argparse.ArgumentTypeError(f"{path} cannot be made, because {existing} is a file")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise argparse.ArgumentTypeError(f"{path} cannot be written: you may not write in {existing}")

@@ -20,7 +20,7 @@ from policy.errors import EnvironmentLacking, FieldError, SluiceError
 from policy.graph import Port, Topology
 from runtime.process import spawn
 from runtime.wait import wait_until
-from sluice.commands.arguments import command_parser
+from sluice.commands.arguments import command_parser, file, seconds
 from sluice.runs.fabrics import need_root
 from topologies.settings import load_start
 
@@ -33,20 +33,13 @@ def parser() -> argparse.ArgumentParser:
     made = command_parser("capture")
     made.add_argument("port", help="as the dashboard names it: SWITCH:NUMBER, for example s1:2")
     made.add_argument(
-        "--seconds", type=_seconds, default=5.0, help="how many seconds to capture (default: %(default)s)"
+        "--seconds", type=seconds, default=5.0, help="how many seconds to capture (default: %(default)s)"
     )
     made.add_argument(
-        "--out", type=Path, required=True, help="pcap file to write, for tcpdump -r or Wireshark"
+        "--out", type=file, required=True, help="pcap file to write, for tcpdump -r or Wireshark"
     )
     made.add_argument("--testbed", type=int, metavar="PID", help="process id of the testbed, if several run")
     return made
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError("must be above 0 and at most 3600")
-    return value
 
 
 def execute(arguments: argparse.Namespace) -> int:

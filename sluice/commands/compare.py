@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from sluice.commands.arguments import command_parser
+from sluice.commands.arguments import command_parser, file
 from sluice.report.page import write_report
 
 
@@ -17,7 +17,7 @@ def parser() -> argparse.ArgumentParser:
         "folders", type=Path, nargs="+", metavar="DIR", help="a bundle, or a folder that holds bundles"
     )
     made.add_argument(
-        "--out", type=Path, default=Path("report.html"), help="HTML file to write (default: %(default)s)"
+        "--out", type=file, default=Path("report.html"), help="HTML file to write (default: %(default)s)"
     )
     made.add_argument("--baseline", help="the scheme that the others are compared with (default: the first)")
     return made

@@ -20,7 +20,15 @@ from policy.graph import Topology
 from policy.records import SCHEDULED, WATCHED
 from policy.scenario import Scenario
 from simulator import build
-from sluice.commands.arguments import SCENARIO_HELP, add_store, at_least_one, command_parser
+from sluice.commands.arguments import (
+    SCENARIO_HELP,
+    add_store,
+    at_least_one,
+    command_parser,
+    folder,
+    seconds,
+    services_folder,
+)
 from sluice.runs.bundle import BundleWriter, machine_meta
 from sluice.runs.demo_traffic import simulated_traffic, testbed_traffic
 from sluice.runs.fabrics import FABRICS
@@ -57,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--duration",
-        type=float,
+        type=seconds,
         default=os.environ.get("SLUICE_DEMO_SECONDS") or None,
         help="length in seconds (or SLUICE_DEMO_SECONDS); default: until Ctrl-C",
     )
@@ -66,13 +74,13 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--out",
-        type=Path,
+        type=folder,
         default=Path("results/demo"),
         help="folder for the bundle (default: %(default)s)",
     )
     made.add_argument(
         "--services",
-        type=Path,
+        type=services_folder,
         metavar="FOLDER",
         help="use a web process and a controller that already run; FOLDER holds their store and sockets",
     )

@@ -7,6 +7,7 @@ import argparse
 import sys
 
 from policy.enrolment import KINDS
+from runtime.settings.flags import checked
 from runtime.settings.kinds import Age
 from sluice.commands.arguments import command_parser
 from sluice.remote import Remote, add_remote
@@ -20,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--valid",
-        type=lambda text: Age().read("--valid", text),
+        type=checked(Age()),
         default=3600.0,
         metavar="TIME",
         help="how long the token can be used: 10min, 12h, 7d … (default: 1h)",

@@ -8,9 +8,17 @@ from pathlib import Path
 
 from policy.errors import SluiceError
 from policy.fabrics import SIMULATOR, TESTBED
-from sluice.commands.arguments import SCENARIO_HELP, add_store, command_parser
+from sluice.commands.arguments import (
+    SCENARIO_HELP,
+    add_settings,
+    add_store,
+    at_least_one,
+    command_parser,
+    folder,
+)
 from sluice.runs.fabrics import FABRICS, runner
 from sluice.runs.files import scenario_from_file
+from sluice.runs.settings import setting
 from sluice.terminal import print_summary, progress_bar
 
 
@@ -18,13 +26,20 @@ def parser() -> argparse.ArgumentParser:
     made = command_parser("run")
     made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
     made.add_argument("--on", choices=FABRICS, default=TESTBED, help="where to run it (default: %(default)s)")
-    made.add_argument("--out", type=Path, required=True, help="folder for the bundle")
+    add_settings(made)
+    made.add_argument("--flows", type=at_least_one, metavar="N", help="the same as --set workload.flows=N")
+    made.add_argument("--out", type=folder, required=True, help="folder for the bundle")
+    made.add_argument("--replace", action="store_true", help="replace the bundle that --out holds already")
     add_store(made)
     return made
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    scenario, document = scenario_from_file(arguments.scenario)
+    _check_free(arguments.out, arguments.replace)
+    settings = dict(setting(text) for text in arguments.settings)
+    if arguments.flows is not None:
+        settings["workload.flows"] = arguments.flows
+    scenario, document = scenario_from_file(arguments.scenario, settings)
     run_scenario = runner(arguments.on)
     keeping = {"store": arguments.store, "event_log": arguments.event_log}
     if arguments.on == SIMULATOR and any(keeping.values()):
@@ -35,3 +50,10 @@ def execute(arguments: argparse.Namespace) -> int:
     print_summary(summary, title=f"{scenario.name}: {scenario.policy.scheme}")
     print(f"bundle: {arguments.out}")
     return 0
+
+
+def _check_free(out: Path, replace: bool) -> None:
+    if not replace and (out / "summary.json").exists():
+        raise SluiceError(
+            f"--out: {out} holds the bundle of another run: choose another folder, or add --replace"
+        )

@@ -7,12 +7,13 @@ import argparse
 from pathlib import Path
 
 from policy.fabrics import SIMULATOR
-from sluice.commands.arguments import SCENARIO_HELP, at_least_one, command_parser
+from sluice.commands.arguments import SCENARIO_HELP, add_settings, at_least_one, command_parser, folder, seed
 from sluice.runs.fabrics import FABRICS
 from sluice.runs.files import read_document
+from sluice.runs.settings import setting
 from sluice.sweep import table
 from sluice.sweep.display import print_outcome, sweep_display
-from sluice.sweep.points import points, setting
+from sluice.sweep.points import points
 from sluice.sweep.run import run_points
 
 _EPILOG = """A scenario's [sweep] table can set schemes, loads and seeds, and settings of one scheme or load:
@@ -31,22 +32,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
     made.add_argument("--schemes", nargs="+", help="names of schemes, or of variants in [sweep.scheme]")
     made.add_argument("--loads", nargs="+", type=float, help="loads of the host links, 0 to 1")
-    made.add_argument("--seeds", nargs="+", type=int, help="seeds; each is one run")
-    made.add_argument(
-        "--set",
-        dest="settings",
-        action="append",
-        default=[],
-        metavar="TABLE.KEY=VALUE",
-        help="a key of the scenario for all points, as in --set workload.flows=10000; may be repeated",
-    )
+    made.add_argument("--seeds", nargs="+", type=seed, help="seeds; each is one run")
+    add_settings(made)
     made.add_argument(
         "--on", choices=FABRICS, default=SIMULATOR, help="where to run the points (default: %(default)s)"
     )
     made.add_argument(
         "--jobs", type=at_least_one, help="points at a time (default: one per core; one on the testbed)"
     )
-    made.add_argument("--out", type=Path, required=True, help="folder for the bundles and sweep.parquet")
+    made.add_argument("--out", type=folder, required=True, help="folder for the bundles and sweep.parquet")
     return made
 
 

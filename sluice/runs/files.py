@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from policy.errors import FieldError, SluiceError
+from policy.errors import FieldError, SluiceError, guess
 from policy.scenario import Scenario, scenario_from_document
 from policy.sizes import SizeCdf, parse_cdf
 from policy.traces import Trace, parse_trace
+from sluice.runs.settings import changed
 from topologies import build_topology
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -25,10 +26,11 @@ def load_cdf(name: str) -> SizeCdf:
     """Return a distribution, by the name of a file in experiments/workloads or by path."""
     path = Path(name) if name.endswith(".cdf") else WORKLOADS / f"{name}.cdf"
     if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in WORKLOADS.glob("*.cdf")))
+        known = sorted(p.stem for p in WORKLOADS.glob("*.cdf"))
         raise FieldError(
             "workload.sizes",
-            f"there is no file {path}; the known names are {known}; otherwise give the path of a .cdf file",
+            f"there is no file {path}{guess(name, known)}; the known names are {', '.join(known)}; "
+            "otherwise give the path of a .cdf file",
         )
     return _parsed("workload.sizes", path, parse_cdf)
 
@@ -61,18 +63,26 @@ def read_document(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in SCENARIOS.glob("*.toml")))
-        raise SluiceError(f"{path}: no such file; the included scenarios are {known}") from None
+        near = guess(path.stem, [p.stem for p in SCENARIOS.glob("*.toml")])
+        raise SluiceError(f"{path}: no such file{near}; the included scenarios are {known}") from None
+    except OSError as error:
+        raise SluiceError(f"{path}: cannot be read ({error.strerror}); give a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SluiceError(f"{path}: not TOML: {error}") from None
 
 
-def scenario_from_file(path: Path) -> tuple[Scenario, dict[str, Any]]:
+def scenario_from_file(
+    path: Path, settings: Mapping[str, Any] | None = None
+) -> tuple[Scenario, dict[str, Any]]:
     """Return a checked scenario and its document without the plan for sweeps. Errors name the file and the key.
+
+    `settings` change keys of the file ("workload.flows").
 
     It is also checked against its topology: named hosts must exist, and no link may have more load
     than it can carry.
     """
-    document = {key: value for key, value in read_document(path).items() if key != "sweep"}
+    given = {key: value for key, value in read_document(path).items() if key != "sweep"}
+    document = changed(given, settings or {})
     try:
         scenario = scenario_from_document(document, load_cdf, load_trace)
         build_topology(scenario)

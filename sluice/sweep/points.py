@@ -25,7 +25,6 @@ import copy
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -35,6 +34,7 @@ from policy.entries import entry, read
 from policy.errors import FieldError, SluiceError
 from policy.kinds import ListOf, Number, Text, Whole
 from sluice.runs.files import scenario_with
+from sluice.runs.settings import changed
 from topologies import build_topology
 
 Document = dict[str, Any]
@@ -127,18 +127,6 @@ def points(
     return found
 
 
-def setting(text: str) -> tuple[str, Any]:
-    """Return `table.key=value` as a key and a TOML value. Other text stays text, so rto_min=2ms
-    needs no quotes."""
-    key, equals, value = text.partition("=")
-    if not equals or not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", key):
-        raise SluiceError(f"--set {text}: must be key=value, for example --set fabric.buffer=240KB")
-    try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key, value
-
-
 def _read_sweep(table: object) -> tuple[object, SweepKeys]:
     """Return the plans for single schemes, whose names are free, and the other keys."""
     if not isinstance(table, Mapping):
@@ -173,9 +161,7 @@ def _resolve(
     by_load, always = _split(plan)
     for changes in (always, by_load.get(load, {})):
         _apply(resolved, changes)
-    for key, value in settings.items():
-        _put(resolved, key, value)
-    return resolved
+    return changed(resolved, settings)
 
 
 def _split(plan: Document) -> tuple[dict[float | None, Document], Document]:
@@ -199,16 +185,6 @@ def _apply(resolved: Document, changes: Document) -> None:
         if not isinstance(values, Mapping):
             raise FieldError(f"sweep.scheme.{resolved['scheme'].get('name', '')}.{key}", "must be a table")
         resolved[table] = {**resolved.get(table, {}), **values}
-
-
-def _put(resolved: Document, key: str, value: Any) -> None:
-    *path, last = key.split(".")
-    table = resolved
-    for step in path:
-        table = table.setdefault(step, {})
-        if not isinstance(table, dict):
-            raise SluiceError(f"--set {key}: {step} is not a table")
-    table[last] = value
 
 
 def _get(document: Mapping[str, Any], key: str) -> Any:

@@ -75,7 +75,7 @@ def test_parse_cdf__packets_are_rounded_up() -> None:
         ("1 0", "two points"),
         ("1 0\n2 0.5", "0.5"),
         ("1 0\n2 101", "101"),
-        ("0 0\n0 1", "above zero"),
+        ("0 0\n0 1", "above 0"),
         ("1 0\n2 0.9\n3 0.5\n4 1", "line 3"),
         ("# head\n2 0\n1 1", "line 3"),
         ("-1 0\n2 1", "line 1"),

@@ -107,9 +107,9 @@ def test_everything_that_is_wrong_is_said_at_once(
     keys = "count, ratio, listen, fast, secret, run_dir"
     assert (
         lines[0]
-        == f"sluice some-thing: {file}: coun: is not a key here; did you mean count? Allowed keys: {keys}"
+        == f"sluice some-thing: {file}: coun: is not a key here (did you mean count?); allowed keys: {keys}"
     )
-    assert "SLUICE_SOME_THING_LISTN: is not a key here; did you mean SLUICE_SOME_THING_LISTEN?" in lines[1]
+    assert "SLUICE_SOME_THING_LISTN: is not a key here (did you mean SLUICE_SOME_THING_LISTEN?)" in lines[1]
     assert lines[2:] == [
         "sluice some-thing: --count: must be a whole number from 1 to 9, not 10",
         f'sluice some-thing: {file}: ratio: must be a number from 0 to 1, not "much"',

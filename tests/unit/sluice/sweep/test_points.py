@@ -10,8 +10,9 @@ import pytest
 
 from policy.errors import SluiceError
 from sluice.runs.files import read_document, scenario_from_file
+from sluice.runs.settings import setting
 from sluice.sweep import points
-from sluice.sweep.points import Point, setting
+from sluice.sweep.points import Point
 
 SCENARIO = """
 name = "small"
@@ -141,7 +142,7 @@ def test_points__the_digest_follows_what_is_run() -> None:
 @pytest.mark.parametrize(
     ("axes", "message"),
     [
-        ({"schemes": ["dctpc"]}, r"dctpc/load-0\.4/seed-05: scheme\.name: 'dctpc' is not a scheme"),
+        ({"schemes": ["dctpc"]}, r'dctpc/load-0\.4/seed-05: scheme\.name: "dctpc" is not a scheme'),
         ({"loads": [1.5]}, r"dctcp/load-1\.5/seed-05: workload\.load"),
         ({"schemes": ["../dctcp"]}, "cannot name a folder"),
         ({"settings": {"seed": 3}}, "seed is an axis of the sweep; set it with --seeds"),

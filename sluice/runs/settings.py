@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys of a scenario that a command line changes: --set TABLE.KEY=VALUE."""
+
+from __future__ import annotations
+
+import copy
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from policy.errors import SluiceError
+
+
+def changed(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document with the values of `settings`, by key ("fabric.buffer"). SluiceError names a wrong key."""
+    made = copy.deepcopy(dict(document))
+    for key, value in settings.items():
+        _put(made, key, value)
+    return made
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """Return `table.key=value` as a key and a TOML value. Other text stays text, so rto_min=2ms
+    needs no quotes."""
+    key, equals, value = text.partition("=")
+    if not equals or not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", key):
+        raise SluiceError(f"--set {text}: must be key=value, for example --set fabric.buffer=240KB")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
+
+
+def _put(resolved: dict[str, Any], key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    table = resolved
+    for step in path:
+        table = table.setdefault(step, {})
+        if not isinstance(table, dict):
+            raise SluiceError(f"--set {key}: {step} is not a table")
+    table[last] = value

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every key of a scenario gets every wrong value: an error names the key. No other exception, and no silence."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema
+import pytest
+
+from policy.entries import Entry, entries, entry_schema
+from policy.errors import FieldError
+from policy.explicit import ExplicitFlow
+from policy.fields import scheme_fields
+from policy.kinds import Quantity
+from policy.scenario import scenario_from_document
+from policy.scenario_tables import (
+    Background,
+    FabricKeys,
+    ScenarioKeys,
+    SimulatorSettings,
+    TcpVariant,
+    Transport,
+)
+from policy.schemes import SCHEMES
+from policy.sizes import parse_cdf
+from policy.traces import parse_trace
+from policy.workload import Deadlines
+from policy.workload_table import IncastKeys, MixKeys, RandomKeys, ShiftKeys, TraceKeys
+from topologies import TOPOLOGIES, build_topology
+
+VALUES: tuple[object, ...] = (
+    *(
+        "",
+        " ",
+        "x",
+        "\0",
+        "-1",
+        "1",
+        "nan",
+        "10 KB",
+        "1e300KB",
+        "-1KB",
+        "1KB2",
+        "0ms",
+        "9" * 18 + "GB",
+        "9" * 18 + "s",
+        "é" * 5000,
+    ),
+    *(0, -1, 1, 2**63, 10**400, 0.5, -0.0, math.nan, math.inf, -math.inf, 1e300),
+    *(True, False, [], {}, [1], [[]], [None], {"x": 1}, [{}], ["x"], [-1, "1KB"]),
+)
+RANDOM = {"flows": 10, "sizes": "web-search", "load": 0.5}
+BASES: dict[str, dict[str, Any]] = {
+    "random": RANDOM,
+    "incast": {"flows": 10, "pattern": "incast", "load": 0.5, "fanin": 2, "bytes": "20KB"},
+    "trace": {"trace": "a.trace", "to": "h1"},
+    "mix": {"flows": 10, "mix": [{"share": 1.0, "bytes": "1KB"}], "load": 0.5},
+    "shift": {**RANDOM, "shift": {"at": 0.5, "sizes": "web-search"}},
+    "listed": {"flow": [{"from": "h1", "to": "h2", "bytes": "1MB", "deadline": "1s"}]},
+}
+TABLES: dict[str, tuple[type, str]] = {
+    "": (ScenarioKeys, "random"),
+    "fabric": (FabricKeys, "random"),
+    "transport": (Transport, "random"),
+    "simulator": (SimulatorSettings, "random"),
+    "simulator.tcp": (TcpVariant, "random"),
+    "deadlines": (Deadlines, "random"),
+    "background[0]": (Background, "random"),
+    "workload": (RandomKeys, "random"),
+    "workload ": (IncastKeys, "incast"),
+    "workload  ": (TraceKeys, "trace"),
+    "workload.mix[0]": (MixKeys, "mix"),
+    "workload.shift": (ShiftKeys, "shift"),
+    "workload.flow[0]": (ExplicitFlow, "listed"),
+}
+"""Table, as messages write it → its keys, and the workload of a scenario that has it. Spaces tell equal names apart."""
+
+
+def document(workload: str, scheme: str = "pias", topology: str = "single") -> dict[str, Any]:
+    made = {
+        "name": "x",
+        "fabric": {"topology": topology},
+        "scheme": {"name": scheme},
+        "workload": copy.deepcopy(BASES[workload]),
+    }
+    return made if workload == "listed" else {**made, "deadlines": {"share": 0.5, "min": "1ms", "max": "2ms"}}
+
+
+def read(given: Mapping[str, Any]) -> None:
+    build_topology(
+        scenario_from_document(
+            given,
+            lambda name: parse_cdf(name, "1 0\n1000 1" if name == "web-search" else name),
+            lambda name: parse_trace(name, "1 1 0" if name == "a.trace" else name),
+        )
+    )
+
+
+def put(given: dict[str, Any], table: str, key: str, value: object) -> None:
+    """Set a key of a table such as `workload.mix[0]`, and make the table if necessary."""
+    place: Any = given
+    for step in filter(None, table.strip().split(".")):
+        name, listed, _ = step.partition("[")
+        place = place.setdefault(name, [{}] if listed else {})
+        place = place[0] if listed else place
+    place[key] = value
+
+
+def keys() -> Iterator[Any]:
+    for table, (cls, workload) in TABLES.items():
+        for one in entries(cls):
+            yield pytest.param(document(workload), table, one, id=f"{table.strip()}.{one.key}".strip("."))
+    for kind, module in TOPOLOGIES.items():
+        for one in entries(module.Parameters):
+            yield pytest.param(document("random", topology=kind), "fabric", one, id=f"{kind}.{one.key}")
+    first = {one.key: (name, one) for name in reversed(SCHEMES) for one in scheme_fields(SCHEMES[name])}
+    for key, (name, one) in first.items():  # one scheme that has the field
+        yield pytest.param(document("random", name), "scheme", one, id=f"{name}.{key}")
+
+
+def fits(one: Entry, value: object) -> bool:
+    """Return whether the schema, which the reference and the API publish, allows the value."""
+    try:
+        jsonschema.validate(value, entry_schema(one))
+    except jsonschema.ValidationError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("given", "table", "one"), list(keys()))
+def test_every_wrong_value_is_refused_by_the_name_of_its_key(
+    given: dict[str, Any], table: str, one: Entry
+) -> None:
+    read(given)
+    path = f"{table.strip()}.{one.key}".strip(".")
+    for value in VALUES:
+        tried, shown = copy.deepcopy(given), f"{path} = {value!r:.80}"
+        put(tried, table, one.key, value)
+        refusal = refused(tried)
+        assert refusal or fits(one, value), f"{shown} was accepted"
+        assert not refusal or fits(one, value) or refusal.field.startswith(path.partition("[")[0]), (
+            f"{shown}: {refusal}"
+        )
+        assert len(str(refusal)) < 1000, shown
+
+
+def refused(given: Mapping[str, Any]) -> FieldError | None:
+    try:
+        read(given)
+    except FieldError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("name", ["fabic", "Scheme", "work load", "", "\0", "x" * 10_000])
+def test_a_misspelt_table_is_named_first(name: str) -> None:
+    given = document("random")
+    given[name] = given.pop("scheme")
+    with pytest.raises(FieldError, match="is not a key here") as caught:
+        read(given)
+    assert name[:64] in str(caught.value)
+
+
+def test_quantities_have_an_upper_bound() -> None:
+    """Each quantity fits 64 bits in its base unit, because the simulator and the kernel count in them."""
+    for cls, _ in TABLES.values():
+        assert all(one.kind.high < 2**63 for one in entries(cls) if isinstance(one.kind, Quantity))

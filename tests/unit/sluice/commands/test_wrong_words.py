@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every argument of every command gets wrong values. Each ends with code 2 and a line that says what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sluice.cli import COMMANDS, main
+
+SCENARIO = """
+name = "x"
+fabric = { topology = "single" }
+scheme = { name = "dctcp" }
+workload = { flows = 2, sizes = "web-search", load = 0.5 }
+"""
+RUN = "run FILE.toml --on simulator --out NEW"
+SWEEP = "sweep FILE.toml --out NEW"
+DEMO = "demo FILE.toml --on simulator --out NEW"
+AWAY = "http://127.0.0.1:1"
+FILES = ("nothing.toml", "FOLDER", "BINARY", "TEXT", "")
+NUMBERS = ("", "x", "-1", "1.5", "0", "nan", "1e3", "²")
+TIMES = ("", "x", "-5", "0", "nan", "inf", "1e400", "5s")
+FOLDERS = ("TEXT", "TEXT/x", "/proc/x")
+OUT_FILES = ("FOLDER", "TEXT/x")
+URLS = ("", "x", "ftp://x", "http://", "http://[", "http://127.0.0.1:99999", AWAY, "unix:/nothing")
+STORES = (
+    "",
+    "x",
+    "sqlite://",
+    "sqlite:///FOLDER",
+    "sqlite:////nothing/x.db",
+    "mysql://x",
+    "sqlite:///../FOLDER/x/y",
+)
+TOKENS = ("nothing", "FOLDER", "EMPTY")
+
+WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
+    "run scenario": ("run _ --on simulator --out NEW", (*FILES, "paper-mxi")),
+    "run --on": (RUN, ("", "x", "SIMULATOR")),
+    "run --set": (
+        RUN,
+        ("", "x", "=1", "a b=1", "fabric=1", "fabric.x=1", "seed.x=1", "workload.flows=0", "seed=x"),
+    ),
+    "run --flows": (RUN, (*NUMBERS, "9" * 40)),
+    "run --out": (RUN, FOLDERS),
+    "run --store": (RUN, STORES),
+    "run --event-log": (RUN, OUT_FILES),
+    "sweep scenario": ("sweep _ --out NEW", (*FILES, "paper-mxi")),
+    "sweep --schemes": (SWEEP, ("", "x", "../x", "DCTCP")),
+    "sweep --loads": (SWEEP, ("", "x", "-1", "0", "1", "nan", "inf")),
+    "sweep --seeds": (SWEEP, ("", "x", "-1", "1.5", "9" * 40)),
+    "sweep --set": (SWEEP, ("", "x", "=1", "fabric.x=1", "scheme.name=pias")),
+    "sweep --on": (SWEEP, ("", "x")),
+    "sweep --jobs": (SWEEP, NUMBERS),
+    "sweep --out": (SWEEP, FOLDERS),
+    "compare folders": ("compare _", ("", "nothing", "FOLDER", "TEXT")),
+    "compare --out": ("compare FOLDER", OUT_FILES),
+    "compare --baseline": ("compare FOLDER", ("", "x")),
+    "demo scenario": ("demo _ --on simulator", FILES),
+    "demo --on": (DEMO, ("", "x")),
+    "demo --duration": (DEMO, TIMES),
+    "demo --listen": (DEMO, ("", "x", "x:y", "127.0.0.1:99999", "127.0.0.1:-1")),
+    "demo --out": (DEMO, FOLDERS),
+    "demo --services": (DEMO, ("", "nothing", "TEXT")),
+    "demo --workers": (DEMO, NUMBERS),
+    "demo --store": (DEMO, STORES),
+    "demo --event-log": (DEMO, OUT_FILES),
+    "demo --keep-flows": (DEMO, ("", "x", "-1", "5")),
+    "demo --keep-samples": (DEMO, ("", "x", "-1", "5")),
+    "demo --keep-events": (DEMO, ("", "x", "-1", "5")),
+    "demo --most-flows": (DEMO, ("", "x", "-1", "1.5")),
+    "top --url": ("top --once", URLS),
+    "policy --url": ("policy _ show", URLS),
+    "policy --token-file": ("policy _ act --nowhere", TOKENS),
+    "policy set file": (f"policy --url {AWAY} set _", FILES),
+    "policy act --at": (f"policy --url {AWAY} act", ("", "x", "a:b")),
+    "policy rollback version": (f"policy --url {AWAY} rollback _", ("x", "1.5", "0")),
+    "network --url": ("network _ show", URLS),
+    "network --token-file": ("network _ remove", TOKENS),
+    "network check file": (f"network --url {AWAY} check _", FILES),
+    "network diff file": (f"network --url {AWAY} diff _", FILES),
+    "network apply file": (f"network --url {AWAY} apply _", FILES),
+    "capture port": ("capture _ --out NEW", ("", "x", "s1:999")),
+    "capture --seconds": ("capture s1:1 --out NEW", TIMES),
+    "capture --out": ("capture s1:1", OUT_FILES),
+    "capture --testbed": ("capture s1:1 --out NEW", ("", "x", "1.5", "0")),
+    "enrol name": (f"enrol _ --url {AWAY}", ("", "a b", "x" * 100)),
+    "enrol --kind": ("enrol h1", ("", "x")),
+    "enrol --valid": ("enrol h1", ("", "x", "-1", "0s", "5")),
+    "enrol --url": ("enrol h1", URLS),
+    "enrol --token-file": ("enrol h1", TOKENS),
+    "revoke name": (f"revoke _ --url {AWAY}", ("", "a b")),
+    "revoke --url": ("revoke h1", URLS),
+    "revoke --token-file": ("revoke h1", TOKENS),
+    "agents --url": ("agents", URLS),
+    "authority action": ("authority _", ("", "x")),
+    "authority --authority": ("authority show", ("nothing", "TEXT", "FOLDER")),
+    "bench --only": ("bench", ("", "x")),
+    "bench --out": ("bench --only nothing", OUT_FILES),
+}
+"""Command and argument → the rest of the command line, with _ at the argument's place, and wrong values."""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "FILE.toml").write_text(SCENARIO)
+    (tmp_path / "FOLDER").mkdir()
+    (tmp_path / "BINARY").write_bytes(bytes(range(256)))
+    (tmp_path / "TEXT").write_text("neither TOML nor a folder")
+    (tmp_path / "EMPTY").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("SLUICE_TOKEN", raising=False)
+    return tmp_path
+
+
+def arguments(parser: argparse.ArgumentParser, path: str) -> Iterator[str]:
+    """The arguments of a command and of its actions that take a value."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                yield from arguments(below, f"{path} {name}")
+        elif action.nargs != 0:
+            yield f"{path} {action.option_strings[0] if action.option_strings else action.dest}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_argument_is_in_the_table(command: str) -> None:
+    parser = importlib.import_module(f"sluice.commands.{command}").parser()
+    assert set(arguments(parser, command)) == {key for key in WRONG if key.split()[0] == command}
+
+
+def words(key: str, line: str, value: str) -> list[str]:
+    option = key.split()[-1]
+    given = [option, value] if option.startswith("--") else [value]
+    if "_" not in line.split():
+        return [*line.split(), *given]
+    before, _, after = line.partition("_")
+    return [*before.split(), *given, *after.split()]
+
+
+@pytest.mark.parametrize("key", WRONG)
+@pytest.mark.usefixtures("here")
+def test_a_wrong_value_ends_with_a_line_that_says_what_is_wrong(
+    key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line, values = WRONG[key]
+    for value in values:
+        began = time.monotonic()
+        try:
+            code: object = main(words(key, line, value))
+        except SystemExit as ended:
+            code = ended.code
+        said = capsys.readouterr().err.strip()
+        shown = f"{key} {value!r}: {said}"
+        assert code == 2, shown
+        assert said, shown
+        assert len(said.splitlines()[-1]) < 800, shown
+        assert "Traceback" not in said, shown
+        assert time.monotonic() - began < 60, shown
+        assert not Path("NEW").exists(), shown
