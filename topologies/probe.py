@@ -71,7 +71,10 @@ def send(
         while sent < count and time.monotonic() < end:
             if sent < len(tags) or len(tags) > 1:
                 set_tos(out, tags[sent % len(tags)] << 2 | ecn)
-            out.send(payload)
+            try:
+                out.send(payload)
+            except ConnectionRefusedError:
+                continue  # where nobody listens, an answer to an earlier packet takes the place of this send
             sent += 1
             if pause_s:
                 time.sleep(pause_s)
