@@ -65,6 +65,8 @@ class Settings:
     grace_s: float = GRACE_S
     enrol: str | None = None
     """An enrolment token, or the path of a file with one."""
+    fsync: bool = False
+    """Whether flow records reach the device twice a second, so that they survive a power failure."""
     realtime: bool = True
     """Whether the traffic's thread runs before ordinary processes (see _take_priority)."""
 
@@ -85,13 +87,13 @@ class Agent:
             settings.enrol,
         )
         web = HttpClient(settings.web, tls=identity.context if identity else None)
-        self._spool = Spool(settings.run_dir / "spool")
+        self._spool = Spool(settings.run_dir / "spool", fsync=settings.fsync)
         self._courier = Courier(self._spool, web.post)
         self._loop = Loop()
         self._sender = Sender(self._loop, settings.schedule.persistent)
-        journal = Journal(settings.run_dir)
+        self._journal = Journal(settings.run_dir)
         self._traffic = Traffic(
-            self._loop, settings.schedule, self._sender, self._spool, journal, settings.grace_s
+            self._loop, settings.schedule, self._sender, self._spool, self._journal, settings.grace_s
         )
         self._sampler = self._make_sampler(settings)
         self._control = HostControl(settings.use_bpf)
@@ -101,7 +103,7 @@ class Agent:
         self._watch = FlowWatch(
             settings.name,
             settings.schedule.names,
-            Spool(settings.run_dir / "watched"),
+            Spool(settings.run_dir / "watched", fsync=settings.fsync),
             lambda: self._traffic.transport.scheme,
             ignored=lambda: web.peer,
             use_bpf=settings.use_bpf,
@@ -113,7 +115,7 @@ class Agent:
             self._status,
             self._apply,
             self._loop.stop,
-            self._watch.collect,
+            self._collect,
             identity,
         )
 
@@ -199,6 +201,11 @@ class Agent:
 
     # -- The reporter's thread calls these.
 
+    def _collect(self) -> None:
+        self._watch.collect()
+        self._spool.sync()
+        self._watch.spool.sync()
+
     def _apply(self, settings: AgentSettings) -> None:
         """Apply the settings that answer a heartbeat."""
         host = settings.host
@@ -241,6 +248,8 @@ class Agent:
             hook_problem=reason(self._hook.problem),
             tagger=self._tagger.attached,
             spool_depth=self._spool.depth,
+            records_dropped=self._spool.dropped + self._watch.spool.dropped,
+            disk_problem=reason(self._spool.problem or self._watch.spool.problem),
             records_refused=self._courier.refused,
             watch=self._watch.status(),
             flows_started=sent.started,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import logging
 import sys
@@ -58,6 +59,8 @@ _WHERE = {
     "simulator": "install the wheel sluice-sim",
 }
 """Room → the remedy if an installation lacks it."""
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 _DESCRIPTION = (
     "Flow scheduling for data-centre networks: run schemes on a testbed of real switches and real TCP, "
@@ -116,6 +119,11 @@ def _run(given: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("sluice: stopped", file=sys.stderr)
         return 130
+    except OSError as error:
+        if error.errno not in _DISK:
+            raise
+        print(f"sluice: the disk does not take a file: {error}; make room and repeat", file=sys.stderr)
+        return 2
 
 
 def _list(helps: Mapping[str, str]) -> str:

@@ -136,8 +136,11 @@ def _agents_say(agents: Iterable[AgentRow]) -> Iterator[Problem]:
     """Yield what agents report of themselves."""
     for row in agents:
         match row.heartbeat:
-            case HostHeartbeat(fallback=True) as beat:
-                yield Problem("agent-fallback", row.name, beat.fallback_reason)
+            case HostHeartbeat() as beat:
+                if beat.fallback:
+                    yield Problem("agent-fallback", row.name, beat.fallback_reason)
+                if beat.disk_problem:
+                    yield Problem("agent-disk", row.name, beat.disk_problem)
             case PortHeartbeat() as beat:
                 for text in beat.problems:
                     yield Problem("port", row.name, text)

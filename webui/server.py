@@ -89,6 +89,7 @@ class ServerSettings:
     workers: int = 1
     """Worker processes. Each reads the store itself, so all of them give the same answers."""
     retention: Retention = field(default_factory=Retention)
+    fsync: bool = True
     event_log: str | None = None
     """A path, or "-" for standard error."""
     agents: str | None = None
@@ -177,7 +178,8 @@ class Server(BaseApplication):  # type: ignore[misc]
     def load(self) -> Any:
         """Set up a worker. Runs in each worker process."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        engine = engine_of(self._settings.store_url)  # works also while the store is unreachable
+        # This works also while the store is unreachable.
+        engine = engine_of(self._settings.store_url, fsync=self._settings.fsync)
         authority = self._authority()
         app = create_app(engine, self._settings.token, authority=authority)
         app.extensions[AGENTS] = self._agents_address(authority, app.extensions[EXTENSION].refusals)

@@ -114,7 +114,12 @@ def execute(arguments: argparse.Namespace) -> int:
             duration_s=arguments.duration,
             external=arguments.services,
             store=arguments.store,
-            web=WebSettings(arguments.workers, retention(arguments), arguments.event_log),
+            web=WebSettings(
+                arguments.workers,
+                retention(arguments),
+                arguments.event_log,
+                fsync=arguments.store is not None,
+            ),
         )
     )
 
@@ -164,6 +169,7 @@ def run_demo(demo: Demo) -> int:
                 _traffic(demo, stack, topology)
         except KeyboardInterrupt:
             console.print("stopping …")
+        stack.reserve.release()
         stack.stop_agents()
         summary = _write_bundle(demo, stack, watch)
     print_summary(summary, title="the whole demonstration")

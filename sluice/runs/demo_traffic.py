@@ -6,11 +6,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
+from sqlalchemy.exc import SQLAlchemyError
 
 from policy.graph import Topology
 from policy.metrics import summarise
@@ -61,7 +63,8 @@ def _show(stack: Stack, end: float) -> None:
         next_print = time.time() + 10 * REFRESH_S
         while time.time() < end:
             stack.check()
-            live.update(_live_view(stack, end - time.time()))
+            with suppress(SQLAlchemyError):  # the disk of the store is full
+                live.update(_live_view(stack, end - time.time()))
             if not console.is_terminal and time.time() > next_print:
                 console.print(_progress_line(stack, end - time.time()))
                 next_print = time.time() + 10 * REFRESH_S

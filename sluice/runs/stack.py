@@ -40,6 +40,7 @@ from runtime.process import spawn
 from runtime.wait import wait_until
 from sluice.runs.kernel_parts import kernel_parts
 from sluice.runs.process_input import WebSettings, agent_argv, controller_argv, schedule_of, web_argv
+from sluice.runs.reserve import Reserve
 from sluice.runs.services import Process, Services
 from store import desired, observed
 from store import flows as flow_store
@@ -63,8 +64,7 @@ class Stack:
     out: Path
     """Folder of store, logs, schedules and spools. It stays after the run."""
     meeting: Path
-    """Folder of the management sockets of switches and agents. Its path is short, because a
-    socket's has at most 107 bytes."""
+    """Folder of the management sockets. Its path is short, because a socket's has at most 107 bytes."""
     listen: str | None
     external: bool
     """Whether web process, controller and store belong to another stack, which has its sockets in `meeting`."""
@@ -79,6 +79,9 @@ class Stack:
     bed: Testbed | None = None
     background: list[BackgroundLoad] = field(default_factory=list)
     _kernel: list[Provided] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.reserve = Reserve(self.out / "reserve")
 
     @classmethod
     def start(
@@ -328,6 +331,7 @@ class Stack:
 
     def stop(self) -> None:
         """Stop all processes. Stopping twice changes nothing."""
+        self.reserve.release()
         self.stop_background()
         self.stop_agents()
         self.services.stop("controller")

@@ -6,10 +6,12 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sqlalchemy.exc import SQLAlchemyError
 
 from hostagent.records import unfinished
 from policy.fabrics import TESTBED, check_fabric
@@ -47,7 +49,7 @@ def run_on_testbed(
     run_id = f"{scenario.name}-{scenario.seed}-{int(time.time())}"
     flows = scheduled_flows(scenario, topology, np.random.default_rng(scenario.seed), run_id)
     _clear(out)
-    web = WebSettings(event_log=event_log)
+    web = WebSettings(event_log=event_log, fsync=store is not None)
     with Stack.start(scenario, topology, out / "run", store=store, web=web) as stack:
         watch = RunWatch.of(stack.testbed)
         background = stack.start_background()
@@ -57,8 +59,9 @@ def run_on_testbed(
             follow(stack, flows, start_at, report)
         background_bps = {f"{b.load.source}-{b.load.to}": b.rate_bps() for b in background}
         reasons = [*watch.reasons(), *loss_reasons(losses_before, stack.testbed.losses())]
-        reasons += fallback_reasons(stack)
+        stack.reserve.release()
         stack.stop_agents()
+        reasons += fallback_reasons(stack)
         records = complete(_records(stack), flows, scenario, start_at)
         return write_bundle(
             out,
@@ -89,9 +92,11 @@ def _clear(out: Path) -> None:
 def follow(stack: Stack, flows: list[ScheduledFlow], start_at: float, report: Report) -> None:
     """Wait until every flow is recorded, or until the grace period after the last start ends."""
     last_s = max((flow.until_s or flow.start_s for flow in flows), default=0.0)
+    recorded = 0
     while True:
         stack.check()
-        recorded = stack.recorded() + stack.recorded(BACKGROUND)
+        with suppress(SQLAlchemyError):  # the disk of the store is full
+            recorded = stack.recorded() + stack.recorded(BACKGROUND)
         elapsed_s = time.time() - start_at
         report(Progress(elapsed_s, last_s, recorded, len(flows)))
         if recorded >= len(flows) or elapsed_s > last_s + stack.scenario.grace_s:
@@ -120,6 +125,9 @@ def fallback_reasons(stack: Stack) -> list[str]:
     undeclared = [name for name, beat in beats.items() if beat.flows_undeclared]
     fallen = [name for name, beat in beats.items() if beat.fallback]
     reasons = [f"flows could not be declared to the kernel on {', '.join(undeclared)}"] if undeclared else []
+    dropping = [f"{name} ({beat.records_dropped})" for name, beat in beats.items() if beat.records_dropped]
+    if dropping:
+        reasons.append(f"records were dropped for want of disk space on {', '.join(dropping)}")
     if fallen:
         reasons.append(f"no {stack.scenario.policy.definition.congestion_control} on {', '.join(fallen)}")
     return reasons
