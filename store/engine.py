@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from policy.errors import EnvironmentLacking, FieldError
+from store import ages
 from store.migration import bring_up_to_date, note_version, refuse_newer
 from store.order import one_after_another
 from store.schema import RETIRED_INDEXES, metadata
@@ -105,6 +106,7 @@ def _make_tables(engine: Engine) -> None:
             connection.execute(CreateTable(table, if_not_exists=True))
             for index in table.indexes:
                 connection.execute(CreateIndex(index, if_not_exists=True))
+        ages.start(connection)
         note_version(connection)
 
 

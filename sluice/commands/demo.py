@@ -166,10 +166,12 @@ def run_demo(demo: Demo) -> int:
         watch = None if isinstance(stack, SimulatedStack) else RunWatch.of(stack.testbed)
         try:
             with watch or nullcontext():
-                _traffic(demo, stack, topology)
+                try:
+                    _traffic(demo, stack, topology)
+                finally:
+                    stack.reserve.release()  # the last measurements need some room, too
         except KeyboardInterrupt:
             console.print("stopping …")
-        stack.reserve.release()
         stack.stop_agents()
         summary = _write_bundle(demo, stack, watch)
     print_summary(summary, title="the whole demonstration")

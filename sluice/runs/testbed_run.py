@@ -57,9 +57,9 @@ def run_on_testbed(
         losses_before, tcp_before = stack.testbed.losses(), tcp_counters(stack.testbed)
         with watch:
             follow(stack, flows, start_at, report)
+            stack.reserve.release()  # the last measurements need some room, too
         background_bps = {f"{b.load.source}-{b.load.to}": b.rate_bps() for b in background}
         reasons = [*watch.reasons(), *loss_reasons(losses_before, stack.testbed.losses())]
-        stack.reserve.release()
         stack.stop_agents()
         reasons += fallback_reasons(stack)
         records = complete(_records(stack), flows, scenario, start_at)
@@ -92,12 +92,12 @@ def _clear(out: Path) -> None:
 def follow(stack: Stack, flows: list[ScheduledFlow], start_at: float, report: Report) -> None:
     """Wait until every flow is recorded, or until the grace period after the last start ends."""
     last_s = max((flow.until_s or flow.start_s for flow in flows), default=0.0)
-    recorded = 0
+    recorded, begin_s = 0, time.monotonic() + start_at - time.time()  # the wall clock may step
     while True:
         stack.check()
         with suppress(SQLAlchemyError):  # the disk of the store is full
             recorded = stack.recorded() + stack.recorded(BACKGROUND)
-        elapsed_s = time.time() - start_at
+        elapsed_s = time.monotonic() - begin_s
         report(Progress(elapsed_s, last_s, recorded, len(flows)))
         if recorded >= len(flows) or elapsed_s > last_s + stack.scenario.grace_s:
             return
