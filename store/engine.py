@@ -19,6 +19,7 @@ from store import ages
 from store.migration import bring_up_to_date, note_version, refuse_newer
 from store.order import one_after_another
 from store.schema import RETIRED_INDEXES, metadata
+from store.sqlite_file import watch
 
 BUSY_TIMEOUT_MS = 10_000
 JOURNAL_BYTES = 64_000_000
@@ -44,25 +45,26 @@ def with_password(url: str, password_file: Path | None) -> str:
     return _parsed(url).set(password=password).render_as_string(hide_password=False)
 
 
-def open_store(url: str, *, fsync: bool = False) -> Engine:
+def open_store(url: str, *, fsync: bool = False, create: bool = True) -> Engine:
     """Return an engine on the store; create missing tables.
 
     With `fsync`, a finished transaction is on the device, so it survives a power failure. Without it, a power failure
-    takes the last transactions, and the store stays consistent.
+    takes the last transactions, and the store stays consistent. Without `create`, the file of an SQLite store must
+    exist.
 
     `url` is a SQLAlchemy URL ("sqlite:////var/lib/sluice/store.db", "postgresql+psycopg://…").
     Each group of statements runs in a transaction that survives the death of the process. Raises
     FieldError for another URL, EnvironmentLacking if a later version of Sluice has changed the store, and SQLAlchemy's
     OperationalError if the store does not answer.
     """
-    engine = engine_of(url, fsync=fsync)
+    engine = _engine(_parsed(url), fsync, create)
     _make_tables(engine)
     return engine
 
 
 def engine_of(url: str, *, fsync: bool = False) -> Engine:
     """Return an engine on a store whose tables exist. It connects at the first query."""
-    return _engine(_parsed(url), fsync)
+    return _engine(_parsed(url), fsync, create=False)
 
 
 def _parsed(url: str) -> URL:
@@ -78,10 +80,12 @@ def _not_a_store(url: object) -> FieldError:
     )
 
 
-def _engine(url: URL, fsync: bool) -> Engine:
+def _engine(url: URL, fsync: bool, create: bool) -> Engine:
     backend = url.get_backend_name()
     if backend == "sqlite":
         engine = create_engine(url)
+        if url.database and url.database != ":memory:":
+            watch(engine, Path(url.database), create=create)
         event.listen(engine, "connect", partial(_prepare_sqlite, synchronous="FULL" if fsync else "NORMAL"))
         return engine
     if backend != "postgresql":

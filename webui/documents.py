@@ -20,6 +20,7 @@ from policy.records import TRAFFIC
 from policy.schemes import Scheme
 from store import ages
 from store.desired import PolicyVersion, current_topology, current_version, policy_in_force
+from store.failures import last_failure
 from store.flows import FlowColumns
 from store.observed import (
     AgentRow,
@@ -158,7 +159,7 @@ def health_document(engine: Engine, now: float, topology: Topology | None) -> di
     return {
         "status": "ok" if works else "degraded",
         "at": now,
-        "store": {"reachable": True, "kind": engine.dialect.name},
+        "store": {"reachable": last_failure(engine) is None, "kind": engine.dialect.name},
         "versions": {"sluice": __version__, "policy": current_version(engine)},
         **_fabric_document(rows),
         "controller": controller,

@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from store import ages
+from store.failures import probe
 from store.retention import Retention, forget_some
 from store.totals import Tally, flush
 from webui.event_log import EventLog
@@ -60,10 +61,10 @@ class Housekeeping(threading.Thread):
         """Do every task that is due."""
         try:
             with self._ingestion.alone():
-                flush(self._engine, self._tally)
                 if time.monotonic() >= self._clock_due:
-                    ages.advance(self._engine)
+                    probe(self._engine)
                     self._clock_due = time.monotonic() + CLOCK_EVERY_S
+                flush(self._engine, self._tally)
             if self._event_log:
                 self._event_log.write_new()
             if time.monotonic() >= self._forget_due and not self._stopping.is_set():
@@ -74,8 +75,9 @@ class Housekeeping(threading.Thread):
                 log.warning("the store does not answer; the next turn tries again: %s", error)
             self._away = True
         except OSError as error:
-            log.error("cannot write the event log: %s", error)
-            self._event_log = None
+            if not self._away:
+                log.error("cannot write the event log; the next turn tries again: %s", error)
+            self._away = True
         else:
             self._away = False
 

@@ -17,6 +17,7 @@ from policy.network_realised import Finding, realise
 from policy.sightings import Sightings
 from store.ages import last_step
 from store.desired import current_policy, current_version, policy_in_force
+from store.failures import last_failure
 from store.networks import current_network, current_sightings, network_version, sighted_at
 from store.observed import AgentRow, events_of
 from webui.identity import EVENT_EVERY_S
@@ -54,6 +55,7 @@ def problems(
         *_without_port_agent(engine, topology, programmed),
         *network_problems(engine, topology),
         *_refused_agents(engine, now),
+        *_store_problem(engine),
         *_clock_problem(engine),
         *_agents_say(alive),
     )
@@ -136,6 +138,12 @@ def _refused_agents(engine: Engine, now: float) -> Iterator[Problem]:
     }
     for agent, reason in latest.items():
         yield Problem("agent-refused", agent, reason)
+
+
+def _store_problem(engine: Engine) -> Iterator[Problem]:
+    failure = last_failure(engine)
+    if failure is not None:
+        yield Problem(failure.code, "store", failure.problem)
 
 
 def _clock_problem(engine: Engine) -> Iterator[Problem]:

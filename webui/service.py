@@ -94,10 +94,10 @@ class WebOptions:
 
 def run(options: WebOptions) -> int:
     """Serve until a signal. Raises SluiceError."""
-    from sqlalchemy.exc import OperationalError
+    from sqlalchemy.exc import SQLAlchemyError
 
     from store.engine import open_store, with_password
-    from store.failures import DISK_FULL, failure_of
+    from store.failures import AWAY, DISK_FULL, failure_of
     from webui.auth import find_token
     from webui.authority import Authority
     from webui.event_log import EventLog
@@ -110,10 +110,11 @@ def run(options: WebOptions) -> int:
         if options.event_log:
             _check_event_log(EventLog(engine, str(options.event_log)))
         engine.dispose()
-    except OperationalError as error:
+    except SQLAlchemyError as error:
         failure = failure_of(error)
         if failure != DISK_FULL:
-            raise EnvironmentLacking(f"cannot open the store: {error.orig}") from error
+            why = getattr(error, "orig", error) if failure == AWAY else failure.problem
+            raise EnvironmentLacking(f"cannot open the store: {why}") from error
         log.error("%s", failure.problem)
     token, source = find_token(options.token_file)
     settings = _server_settings(options, store_url, token)
