@@ -38,6 +38,7 @@ from runtime.agent_identity import identity_for
 from runtime.certificates import Holder
 from runtime.http_client import HttpClient
 from runtime.notify import Notifier
+from runtime.signals import on_end
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class Settings:
 
 
 class Agent:
-    """`run` serves until SIGTERM or SIGINT, then restores the host's settings."""
+    """`run` serves until a signal asks for the end, then restores the host's settings."""
 
     def __init__(self, settings: Settings, notifier: Notifier | None = None) -> None:
         """Connect the parts and, with a schedule, listen for flows. Raises SluiceError."""
@@ -120,7 +121,7 @@ class Agent:
         )
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT. Raises the error that ended the agent, in either of its threads."""
+        """Serve until a signal asks for the end. Raises the error that ended the agent, in either of its threads."""
         self._prepare_process()
         try:
             self._tagger.attach()
@@ -179,8 +180,7 @@ class Agent:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         signal.set_wakeup_fd(self._loop.wake_fd, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._loop.stop())
+        on_end(self._loop.stop)
 
     def _leave(self) -> None:
         self._traffic.stop(STOPPED)

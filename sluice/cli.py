@@ -116,8 +116,8 @@ def _run(given: argparse.Namespace) -> int:
     except (SluiceError, CommandFailed, TimeoutError) as error:
         print(f"sluice: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("sluice: stopped", file=sys.stderr)
+    except KeyboardInterrupt as stopped:
+        print(f"sluice: stopped{f': {stopped}' if str(stopped) else ''}", file=sys.stderr)
         return 130
     except OSError as error:
         if error.errno not in _DISK:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import time
 from dataclasses import dataclass, field
@@ -125,6 +126,9 @@ class Overseer(Arbiter):  # type: ignore[misc]
         except BlockingIOError:
             return False
 
+    def handle_hup(self) -> None:
+        """Continue: a closed terminal does not end the service, and there is nothing to load again."""
+
     def stop(self, graceful: bool = True) -> None:
         self._notifier.stopping()
         super().stop(graceful)
@@ -154,10 +158,16 @@ class Server(BaseApplication):  # type: ignore[misc]
             "control_socket_disable": True,
             "proc_name": "sluice-web",
             "post_fork": _post_fork,
-            "post_worker_init": lambda _worker: os.eventfd_write(self._serving, 1),
+            "post_worker_init": self._serves,
         }
         for name, value in settings.items():
             self.cfg.set(name, value)
+
+    def _serves(self, _worker: Any) -> None:
+        signal.signal(
+            signal.SIGHUP, signal.SIG_IGN
+        )  # gunicorn leaves it to the kernel, which would end the worker
+        os.eventfd_write(self._serving, 1)
 
     def _binds(self) -> list[str]:
         settings = self._settings

@@ -18,7 +18,7 @@ from policy.fabrics import TESTBED, check_fabric
 from policy.records import BACKGROUND, WATCHED, FlowRecord
 from policy.scenario import Scenario, scheduled_flows
 from policy.schedule import ScheduledFlow
-from sluice.runs.bundle import machine_meta, write_bundle
+from sluice.runs.bundle import Interrupted, machine_meta, write_bundle
 from sluice.runs.process_input import WebSettings
 from sluice.runs.progress import Progress, Report
 from sluice.runs.stack import Stack
@@ -42,7 +42,7 @@ def run_on_testbed(
     """Run a scenario on real switches and real TCP and write its bundle. Returns the summary.
 
     `store` is the URL of a store that outlives the run. `event_log` is a file that gets each event
-    as a line of JSON.
+    as a line of JSON. An interrupted run writes a bundle that says so, and raises Interrupted.
     """
     check_fabric(scenario.policy, TESTBED)
     topology = build_topology(scenario)
@@ -55,15 +55,21 @@ def run_on_testbed(
         background = stack.start_background()
         start_at = stack.start_agents(flows)
         losses_before, tcp_before = stack.testbed.losses(), tcp_counters(stack.testbed)
+        interruption = ""
         with watch:
-            follow(stack, flows, start_at, report)
+            try:
+                follow(stack, flows, start_at, report)
+            except KeyboardInterrupt as signal:
+                interruption = (
+                    f"interrupted by {signal or 'SIGINT'} {time.time() - start_at:.0f} s after the first flow"
+                )
             stack.reserve.release()  # the last measurements need some room, too
         background_bps = {f"{b.load.source}-{b.load.to}": b.rate_bps() for b in background}
         reasons = [*watch.reasons(), *loss_reasons(losses_before, stack.testbed.losses())]
         stack.stop_agents()
         reasons += fallback_reasons(stack)
         records = complete(_records(stack), flows, scenario, start_at)
-        return write_bundle(
+        summary = write_bundle(
             out,
             scenario=document,
             meta={
@@ -77,10 +83,14 @@ def run_on_testbed(
             flows=records,
             thresholds=stack.thresholds(),
             samples=stack.samples(),
-            validity_reasons=reasons,
+            validity_reasons=[interruption, *reasons] if interruption else reasons,
             flow_samples=stack.flow_samples(),
             watched=stack.records(WATCHED),
+            interrupted=bool(interruption),
         )
+    if interruption:
+        raise Interrupted(f"{interruption}; the bundle so far is in {out}")
+    return summary
 
 
 def _clear(out: Path) -> None:
