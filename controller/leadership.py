@@ -126,6 +126,7 @@ class Leadership:
         self._url, self._report = store_url, report
         self._candidacy = Candidacy(my_identity())
         self._engine: Engine | None = None
+        self._has_opened = False
         self._outage = ""
         """Why the store could not be reached at the last look; empty if it could."""
         self._wake = threading.Event()
@@ -157,7 +158,8 @@ class Leadership:
         at_ns = time.monotonic_ns()
         try:
             if self._engine is None:
-                self._engine = lease.open_for_leases(self._url)
+                self._engine = lease.open_for_leases(self._url, create=not self._has_opened)
+                self._has_opened = True
             self._candidacy.step(self._engine, at_ns / 1e9)
             self._outage = ""
         except SQLAlchemyError as error:

@@ -21,7 +21,7 @@ from enum import Enum, auto
 from typing import Concatenate
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from controller.network import Description
 from controller.state import Desired
@@ -34,6 +34,7 @@ from policy.graph import Topology
 from store import desired, networks, observed
 from store.desired import PolicyVersion
 from store.engine import open_store
+from store.failures import is_outage
 from store.sanctions import all_sanctions
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,8 @@ class Recorder:
         self._agents: Mapping[str, str] = {}
         """The names of agents by MAC address that were delivered last."""
         self._engine: Engine | None = None
+        self._has_opened = False
+        """Whether there was a store: one that was deleted since must not come back empty."""
         self._incoming: queue.SimpleQueue[Write | _Signal] = queue.SimpleQueue()
         self._waiting: deque[Write] = deque(maxlen=MAX_WAITING)
         self._topology: Topology | None = None
@@ -164,8 +167,10 @@ class Recorder:
                 self._poll_due_s = time.monotonic() + POLL_S
                 if self._leads:
                     self._poll(engine)
-        except (OperationalError, InterfaceError) as error:
-            self._drop_engine(str(error.orig))
+        except SQLAlchemyError as error:
+            if not is_outage(error):
+                raise
+            self._drop_engine(str(getattr(error, "orig", error)))
         except EnvironmentLacking as lacking:  # another version has changed the store meanwhile
             self._drop_engine(str(lacking))
         else:
@@ -176,7 +181,8 @@ class Recorder:
     def _opened(self) -> Engine:
         """Return the engine. Opening it creates missing tables."""
         if self._engine is None:
-            self._engine = open_store(self._url)
+            self._engine = open_store(self._url, create=not self._has_opened)
+            self._has_opened = True
         return self._engine
 
     def _drop_engine(self, reason: str) -> None:
@@ -193,9 +199,9 @@ class Recorder:
         while self._waiting:
             try:
                 self._waiting[0](engine)
-            except (OperationalError, InterfaceError):
-                raise
-            except SQLAlchemyError:
+            except SQLAlchemyError as error:
+                if is_outage(error):
+                    raise
                 log.exception("dropped a row that the store will never take: %s", self._waiting[0])
             self._waiting.popleft()
 

@@ -38,6 +38,7 @@ from runtime.agent_identity import identity_for
 from runtime.certificates import Holder
 from runtime.http_client import HttpClient
 from runtime.notify import Notifier
+from runtime.signals import on_end
 
 log = logging.getLogger(__name__)
 
@@ -65,12 +66,14 @@ class Settings:
     grace_s: float = GRACE_S
     enrol: str | None = None
     """An enrolment token, or the path of a file with one."""
+    fsync: bool = False
+    """Whether flow records reach the device twice a second, so that they survive a power failure."""
     realtime: bool = True
     """Whether the traffic's thread runs before ordinary processes (see _take_priority)."""
 
 
 class Agent:
-    """`run` serves until SIGTERM or SIGINT, then restores the host's settings."""
+    """`run` serves until a signal asks for the end, then restores the host's settings."""
 
     def __init__(self, settings: Settings, notifier: Notifier | None = None) -> None:
         """Connect the parts and, with a schedule, listen for flows. Raises SluiceError."""
@@ -85,13 +88,13 @@ class Agent:
             settings.enrol,
         )
         web = HttpClient(settings.web, tls=identity.context if identity else None)
-        self._spool = Spool(settings.run_dir / "spool")
+        self._spool = Spool(settings.run_dir / "spool", fsync=settings.fsync)
         self._courier = Courier(self._spool, web.post)
         self._loop = Loop()
         self._sender = Sender(self._loop, settings.schedule.persistent)
-        journal = Journal(settings.run_dir)
+        self._journal = Journal(settings.run_dir)
         self._traffic = Traffic(
-            self._loop, settings.schedule, self._sender, self._spool, journal, settings.grace_s
+            self._loop, settings.schedule, self._sender, self._spool, self._journal, settings.grace_s
         )
         self._sampler = self._make_sampler(settings)
         self._control = HostControl(settings.use_bpf)
@@ -101,7 +104,7 @@ class Agent:
         self._watch = FlowWatch(
             settings.name,
             settings.schedule.names,
-            Spool(settings.run_dir / "watched"),
+            Spool(settings.run_dir / "watched", fsync=settings.fsync),
             lambda: self._traffic.transport.scheme,
             ignored=lambda: web.peer,
             use_bpf=settings.use_bpf,
@@ -113,12 +116,12 @@ class Agent:
             self._status,
             self._apply,
             self._loop.stop,
-            self._watch.collect,
+            self._collect,
             identity,
         )
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT. Raises the error that ended the agent, in either of its threads."""
+        """Serve until a signal asks for the end. Raises the error that ended the agent, in either of its threads."""
         self._prepare_process()
         try:
             self._tagger.attach()
@@ -177,8 +180,7 @@ class Agent:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         signal.set_wakeup_fd(self._loop.wake_fd, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._loop.stop())
+        on_end(self._loop.stop)
 
     def _leave(self) -> None:
         self._traffic.stop(STOPPED)
@@ -198,6 +200,11 @@ class Agent:
                 log.warning("%d records are left in the spool; the next agent delivers them", spool.depth)
 
     # -- The reporter's thread calls these.
+
+    def _collect(self) -> None:
+        self._watch.collect()
+        self._spool.sync()
+        self._watch.spool.sync()
 
     def _apply(self, settings: AgentSettings) -> None:
         """Apply the settings that answer a heartbeat."""
@@ -241,6 +248,8 @@ class Agent:
             hook_problem=reason(self._hook.problem),
             tagger=self._tagger.attached,
             spool_depth=self._spool.depth,
+            records_dropped=self._spool.dropped + self._watch.spool.dropped,
+            disk_problem=reason(self._spool.problem or self._watch.spool.problem),
             records_refused=self._courier.refused,
             watch=self._watch.status(),
             flows_started=sent.started,

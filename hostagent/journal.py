@@ -5,20 +5,32 @@
 {"sequence", "record"}: the record that is true if the agent dies from then on. After a restart, the
 agent spools these records for the flows that have none in the spool. It also records the flows that
 were due while no agent ran.
+
+A disk that takes no line ends nothing: the flow starts all the same. If the agent is then killed, that flow has no
+record.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterable, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hostagent.records import AGENT_DOWN, to_json, unfinished
-from policy.errors import EnvironmentLacking, FieldError, SluiceError
+from policy.errors import FieldError
 from policy.records import FlowRecord
 from policy.schedule import Schedule
+
+log = logging.getLogger(__name__)
+
+CHECKPOINT_LINES = 5000
+"""The journal is rewritten after this many lines."""
+_RETRY_LINES = 100
+"""After this many lines, the agent tries again to rewrite a journal that the disk has refused."""
 
 
 @dataclass(frozen=True)
@@ -72,54 +84,90 @@ class Journal:
     """The journal in `folder`. Call `replace` before `append_start`."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / "journal.jsonl"
         self._file = -1
-        self.lines = 0
+        self._size = 0
+        self._lines = 0
+        self.missing = 0
+        """Number of flows that have started without a line, because the disk took none."""
+        with suppress(OSError):  # the first write says what is wrong
+            folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether to replace the journal before the next line."""
+        return self._lines >= CHECKPOINT_LINES
 
     def read(self) -> JournalContents:
-        """Return what the last process wrote, without an incomplete last line. Raises SluiceError if damaged."""
+        """Return what the last process wrote, without an incomplete last line.
+
+        A damaged journal is kept beside the new one, as `journal.damaged`, and counts as empty.
+        """
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
+            return JournalContents()
+        except OSError as error:
+            log.error("cannot read the journal %s (%s); the flows in it get no record", self._path, error)
             return JournalContents()
         try:
             begin, *rest = [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
             records = [FlowRecord.from_document(line["record"]) for line in rest]
             next_sequence = max([begin["next"], *(line["sequence"] + 1 for line in rest)])
         except (ValueError, KeyError, TypeError, FieldError) as error:
-            raise SluiceError(
-                f"{self._path}: the journal is damaged ({error}): remove the file to start without it"
-            ) from None
+            aside = self._path.with_suffix(".damaged")
+            log.error(
+                "%s: the journal is damaged (%s); the flows in it get no record; see %s",
+                self._path,
+                error,
+                aside,
+            )
+            with suppress(OSError):
+                self._path.replace(aside)
+            return JournalContents()
         return JournalContents(begin["start_at"], next_sequence, {record.id: record for record in records})
 
     def replace(
         self, start_at: float, next_sequence: int, active: Iterable[tuple[int, FlowRecord]] = ()
-    ) -> None:
-        """Replace the journal atomically by one with only the active flows."""
+    ) -> bool:
+        """Replace the journal atomically by one with only the active flows. Returns false if the disk refuses that."""
         temporary = self._path.with_suffix(".tmp")
         lines = [json.dumps({"start_at": start_at, "next": next_sequence}).encode() + b"\n"]
         lines += [_start_line(sequence, record) for sequence, record in active]
-        temporary.write_bytes(b"".join(lines))
-        temporary.replace(self._path)
-        if self._file >= 0:
-            os.close(self._file)
-        self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        self.lines = len(lines)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(b"".join(lines))
+            temporary.replace(self._path)
+            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        except OSError as error:
+            log.warning(
+                "%s: the disk takes no journal (%s); flows start all the same", self._path, error.strerror
+            )
+            self._lines = CHECKPOINT_LINES - _RETRY_LINES
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            return False
+        self.close()
+        self._file, self._lines, self._size = file, len(lines), sum(map(len, lines))
+        return True
 
     def append_start(self, sequence: int, record: FlowRecord) -> None:
-        """Append a flow before it starts, with its record if the agent dies.
-
-        Raises EnvironmentLacking on a full disk.
-        """
+        """Append a flow before it starts, with its record if the agent dies."""
         line = _start_line(sequence, record)
+        self._lines += 1
+        if self._file < 0 or not self._written(line):
+            self.missing += 1
+
+    def _written(self, line: bytes) -> bool:
+        """Write a line wholly or not at all."""
         try:
-            written = os.write(self._file, line)
-        except OSError as error:
-            raise EnvironmentLacking(f"{self._path}: cannot write the start of a flow: {error}") from None
-        if written != len(line):
-            raise EnvironmentLacking(f"{self._path}: the disk is full; make room and start the agent again")
-        self.lines += 1
+            if os.write(self._file, line) != len(line):
+                os.ftruncate(self._file, self._size)
+                return False
+        except OSError:
+            return False
+        self._size += len(line)
+        return True
 
     def close(self) -> None:
         """Close the file. A second call does nothing."""

@@ -71,6 +71,11 @@ class AgentOptions:
         key="grace",
         default=GRACE_S,
     )
+    fsync: bool = entry(
+        Flag(),
+        "Write flow records to the device twice a second, so that they survive a power failure.",
+        default=True,
+    )
     log_level: str = entry(
         Choice(("DEBUG", "INFO", "WARNING", "ERROR")),
         "Least level of the messages on standard error.",
@@ -109,6 +114,7 @@ def _settings(options: AgentOptions) -> Settings:
         use_bpf=options.bpf,
         grace_s=options.grace_s,
         realtime=options.realtime,
+        fsync=options.fsync,
         enrol=options.enrol,
     )
 

@@ -5,22 +5,32 @@
     cursor                   "7 12345": the web process has all before this offset of this segment
     quarantine.jsonl         records that the web process refused, each with the reason
 
-A new process starts a new segment, so it never appends to an incomplete line. The cursor is replaced
-atomically. One thread appends and another delivers; they share only counters. No file is synced to the
-device, so the spool survives the process but not a power failure.
+A new process starts a new segment, so it never appends to an incomplete line. Delivery needs no
+space on the disk. One thread appends and another delivers;
+they share only counters and the overflow.
+
+A disk that takes no record ends nothing. The records wait in memory, and from there they are delivered, too.
+Beyond a bound the oldest are dropped and counted. The files have a bound as well, for a web process that stays away.
+
+With `fsync`, `sync` writes the records to the device, so they survive a power failure from then on.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
+import time
+from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from hostagent.cursor import Cursor, Position
+from hostagent.overflow import MOST_LINES, Overflow
 from hostagent.records import to_json
-from policy.errors import EnvironmentLacking
 from policy.records import FlowRecord
 
 log = logging.getLogger(__name__)
@@ -28,14 +38,10 @@ log = logging.getLogger(__name__)
 SEGMENT_BYTES = 256 * 1024
 BATCH_RECORDS = 500
 BATCH_BYTES = 512 * 1024
-
-
-@dataclass(frozen=True, order=True)
-class Position:
-    """A place in the spool."""
-
-    segment: int
-    offset: int
+MOST_BYTES = 256 * 1024 * 1024
+"""The most bytes of all segments, about 500,000 records. Beyond them, the oldest segment is dropped."""
+_REFUSED_S = 10.0
+"""How long a refusal of the disk is a problem if no record waits in memory."""
 
 
 @dataclass(frozen=True)
@@ -43,68 +49,110 @@ class Batch:
     """Complete lines, and the position after them."""
 
     lines: tuple[bytes, ...]
-    end: Position
+    end: Position | None
+    """None: the lines were in memory."""
 
 
 class Spool:
     """The spool in `folder`, which is created if missing."""
 
-    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(
+        self,
+        folder: Path,
+        segment_bytes: int = SEGMENT_BYTES,
+        *,
+        fsync: bool = False,
+        most_bytes: int = MOST_BYTES,
+        most_held: int = MOST_LINES,
+    ) -> None:
+        """`most_held`: how many records may wait in memory while the disk takes none."""
         self._folder = folder
         self._segment_bytes = segment_bytes
-        self._cursor = self._read_cursor()
-        self._floor = 0
-        self._delivered = 0
+        self._fsync, self._most_bytes = fsync, most_bytes
+        self._overflow = Overflow(most_held)
+        self._in_hand: list[bytes] = []
+        """Lines of the overflow that a batch holds."""
+        self._refusal = ""
+        """The error of the last write; empty if the disk took it."""
+        self._refused_s = 0.0
+        self._dropped = 0
+        self._delivered = self._floor = self._size = 0
+        self._file = -1
+        self._unsynced: deque[int] = deque()
+        """Files of ended segments that `sync` has to write to the device, and to close."""
+        with suppress(OSError):  # the first segment says what is wrong
+            folder.mkdir(parents=True, exist_ok=True)
+        self._cursor_file = Cursor(folder / "cursor")
+        self._cursor = self._cursor_file.read()
         self._appended = sum(1 for _ in self._lines_from(self._cursor))
         existing = self._segments()
-        self._current = max([*existing, self._cursor.segment], default=0) + 1
-        self._open_current()
+        self._bounded_at = self._current = max([*existing, self._cursor.segment], default=0) + 1
+        self._is_open()
+
+    @property
+    def dropped(self) -> int:
+        """Number of records that are lost because neither disk nor memory had room for them."""
+        return self._dropped + self._overflow.dropped
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the disk, and the remedy; empty if it takes records."""
+        is_over = time.monotonic() - self._refused_s > _REFUSED_S and not self._overflow
+        if not self._refusal or is_over:
+            return ""
+        return (
+            f"the disk takes no flow records ({self._folder}: {self._refusal}): {len(self._overflow)} wait in memory, "
+            f"{self.dropped} were dropped; make room on the disk, the agent then continues by itself"
+        )
 
     # -- The traffic's thread calls these.
 
     def append(self, record: FlowRecord) -> None:
-        """Append a record. Raises EnvironmentLacking if the disk is full or broken."""
+        """Append a record. If the disk does not take it, it waits in memory."""
         line = to_json(record).encode() + b"\n"
-        if self._size + len(line) > self._segment_bytes and self._size:
-            self.rotate()
-        try:
-            written = os.write(self._file, line)
-        except OSError as error:
-            raise EnvironmentLacking(f"{self._folder}: cannot write a flow record: {error}") from None
-        if written != len(line):
-            raise EnvironmentLacking(f"{self._folder}: the disk is full; make room and start the agent again")
-        self._size += written
         self._appended += 1
+        if not (self._moved_to_disk() and self._written(line)):
+            self._overflow.add(line)
 
-    def rotate(self) -> int:
-        """Start a new segment and return its number. All earlier records are in lower segments."""
-        os.close(self._file)
-        self._current += 1
-        self._open_current()
+    def rotate(self) -> int | None:
+        """Start a new segment and return its number. All earlier records are in lower segments.
+
+        Returns None if the disk does not take one. An empty segment stays the current one.
+        """
+        if self._size or self._file < 0:
+            return self._current if self._next_segment() else None
         return self._current
 
-    def forget_before(self, segment: int) -> None:
+    def forget_before(self, segment: int | None) -> None:
         """Allow the removal of lower segments once they are delivered: `ids` need not return theirs any longer."""
-        self._floor = segment
+        if segment is not None:
+            self._floor = segment
 
     def ids(self) -> set[str]:
         """Return the ids of all records on disk, delivered or not."""
         return {_id_of(line) for line in self._lines_from(Position(0, 0))}
 
     def close(self) -> None:
-        """Close the current segment."""
-        os.close(self._file)
+        """Close the files. What waits in memory goes to the disk if it has room now."""
+        for line in reversed(self._in_hand):
+            self._overflow.put_back(line)
+        self._moved_to_disk()
+        self.sync()
+        self._cursor_file.close()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
     # -- The courier calls these, in the reporter's thread.
 
     @property
     def depth(self) -> int:
         """Number of records that wait for delivery."""
-        return self._appended - self._delivered
+        return self._appended - self._delivered - self.dropped
 
     def next_batch(self) -> Batch | None:
         """Return the next records to deliver, or None. The batch begins with the same record until acknowledged."""
+        self._keep_bound()
         while True:
             newest = self._current  # read it first: lower segments no longer grow
             segment = self._cursor.segment
@@ -113,17 +161,36 @@ class Spool:
                 end = self._cursor.offset + sum(map(len, lines))
                 return Batch(tuple(line.rstrip(b"\n") for line in lines), Position(segment, end))
             if segment >= newest:
-                return None
+                return self._held_batch()
             self._cursor = Position(segment + 1, 0)
+
+    def _held_batch(self) -> Batch | None:
+        self._in_hand = self._in_hand or self._overflow.take(BATCH_RECORDS)
+        return Batch(tuple(line.rstrip(b"\n") for line in self._in_hand), None) if self._in_hand else None
 
     def acknowledge(self, batch: Batch) -> None:
         """Note that the web process has accepted the batch, so that it is never delivered again."""
-        self._cursor = batch.end
-        temporary = self._folder / "cursor.tmp"
-        temporary.write_text(f"{batch.end.segment} {batch.end.offset}\n")
-        temporary.replace(self._folder / "cursor")
         self._delivered += len(batch.lines)
+        if batch.end is None:
+            self._in_hand = []
+            return
+        self._cursor = batch.end
+        self._cursor_file.write(batch.end)
         self._remove_delivered()
+
+    def sync(self) -> None:
+        """With `fsync`, write all records so far to the device. The caller need not be the traffic's thread."""
+        if not self._fsync:
+            return
+        current = self._file  # with fsync, only the next call of this method closes it
+        try:
+            while self._unsynced:
+                _sync(self._unsynced.popleft(), close=True)
+            if current >= 0:
+                _sync(current)
+            _sync(os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), close=True)
+        except OSError as error:
+            self._note(error)
 
     def quarantine(self, line: bytes, why: str) -> None:
         """Write a refused record to quarantine.jsonl. The caller must acknowledge it."""
@@ -134,8 +201,11 @@ class Spool:
             line.decode(errors="replace"),
         )
         entry = json.dumps({"why": why, "record": line.decode(errors="replace")}) + "\n"
-        with (self._folder / "quarantine.jsonl").open("a") as file:
-            file.write(entry)
+        try:
+            with (self._folder / "quarantine.jsonl").open("a") as file:
+                file.write(entry)
+        except OSError as error:
+            log.warning("%s/quarantine.jsonl: %s", self._folder, error.strerror)
 
     # -- files
 
@@ -145,17 +215,85 @@ class Spool:
     def _segments(self) -> list[int]:
         return sorted(int(path.stem.split("-")[1]) for path in self._folder.glob("segment-*.jsonl"))
 
-    def _open_current(self) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._file = os.open(self._path(self._current), flags, 0o644)
-        self._size = 0
+    def _is_open(self) -> bool:
+        """Return whether there is a current segment; try to make one if there is none."""
+        return self._file >= 0 or self._next_segment()
 
-    def _read_cursor(self) -> Position:
+    def _next_segment(self) -> bool:
+        """Start a new segment. If the disk does not take one, everything stays as it is."""
+        number = self._current + (self._file >= 0)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            segment, offset = (self._folder / "cursor").read_text().split()
-            return Position(int(segment), int(offset))
-        except (FileNotFoundError, ValueError):
-            return Position(0, 0)  # no cursor: deliver all again, the ids make that harmless
+            self._folder.mkdir(parents=True, exist_ok=True)
+            file = os.open(self._path(number), flags, 0o644)
+        except OSError as error:
+            self._note(error)
+            return False
+        ended, self._file, self._size, self._current = self._file, file, 0, number
+        if ended >= 0 and self._fsync:
+            self._unsynced.append(ended)
+        elif ended >= 0:
+            os.close(ended)
+        return True
+
+    def _moved_to_disk(self) -> bool:
+        """Return whether no record waits in memory any more; the disk takes as many as it can."""
+        while lines := self._overflow.take(1):
+            if not self._written(lines[0]):
+                self._overflow.put_back(lines[0])
+                return False
+        return True
+
+    def _written(self, line: bytes) -> bool:
+        """Write a line into the current segment, wholly or not at all."""
+        if not self._is_open():
+            return False
+        if self._size and self._size + len(line) > self._segment_bytes:
+            self._next_segment()  # if the disk takes no other segment, this one grows
+        try:
+            if os.write(self._file, line) != len(line):
+                os.ftruncate(self._file, self._size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            self._note(error)
+            return False
+        self._size += len(line)
+        self._note(None)
+        return True
+
+    def _note(self, error: OSError | None) -> None:
+        """Remember the disk's last answer, and log it when it changes."""
+        refusal = "" if error is None else error.strerror or str(error)
+        self._refused_s = time.monotonic()
+        if refusal and not self._refusal:
+            log.warning("%s: the disk takes no flow records, they wait in memory: %s", self._folder, refusal)
+        elif self._refusal and not refusal:
+            log.info("%s: the disk takes flow records again; %d were dropped", self._folder, self.dropped)
+        self._refusal = refusal
+
+    def _keep_bound(self) -> None:
+        """Drop the oldest segments beyond the bound. It looks once for each new segment."""
+        if self._bounded_at == self._current:
+            return
+        self._bounded_at = self._current
+        sizes = {segment: self._path(segment).stat().st_size for segment in self._segments()}
+        total = sum(sizes.values())
+        for segment, size in sizes.items():
+            if total <= self._most_bytes or segment >= self._bounded_at:
+                return
+            self._drop(segment)
+            total -= size
+
+    def _drop(self, segment: int) -> None:
+        start = max(self._cursor, Position(segment, 0))
+        lost = sum(1 for _ in self._lines_of(start)) if start.segment == segment else 0
+        self._dropped += lost
+        self._cursor = max(self._cursor, Position(segment + 1, 0))
+        self._path(segment).unlink(missing_ok=True)
+        if lost:
+            log.warning(
+                "%s: too many records wait for delivery; the oldest %d were dropped", self._folder, lost
+            )
 
     def _read_lines(self, start: Position) -> list[bytes]:
         """Return the complete lines from `start` in its segment, at most a batch of them."""
@@ -165,22 +303,39 @@ class Spool:
                 data = file.read(BATCH_BYTES)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            log.error("cannot read flow records: %s", error)
+            return []
         return data[: data.rfind(b"\n") + 1].splitlines(keepends=True)[:BATCH_RECORDS]
 
     def _lines_from(self, start: Position) -> Iterator[bytes]:
         for segment in self._segments():
-            if segment < start.segment:
-                continue
-            place = Position(segment, start.offset if segment == start.segment else 0)
-            while lines := self._read_lines(place):
-                yield from lines
-                place = Position(segment, place.offset + sum(map(len, lines)))
+            if segment >= start.segment:
+                yield from self._lines_of(max(start, Position(segment, 0)))
+
+    def _lines_of(self, place: Position) -> Iterator[bytes]:
+        """Yield the complete lines of one segment from a place on."""
+        while lines := self._read_lines(place):
+            yield from lines
+            place = Position(place.segment, place.offset + sum(map(len, lines)))
 
     def _remove_delivered(self) -> None:
         for segment in self._segments():
             if segment >= min(self._floor, self._cursor.segment):
                 return
-            self._path(segment).unlink(missing_ok=True)
+            try:
+                self._path(segment).unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("%s: cannot remove delivered records: %s", self._path(segment), error.strerror)
+                return
+
+
+def _sync(file: int, *, close: bool = False) -> None:
+    try:
+        os.fsync(file)
+    finally:
+        if close:
+            os.close(file)
 
 
 def _id_of(line: bytes) -> str:

@@ -18,9 +18,6 @@ from policy.units import NS_PER_S
 
 log = logging.getLogger(__name__)
 
-CHECKPOINT_LINES = 5000
-"""The journal is rewritten after this many lines."""
-
 
 @dataclass(frozen=True)
 class Transport:
@@ -121,7 +118,7 @@ class Traffic:
             scheme=transport.scheme,
             congestion_control=transport.congestion_control or "default",
         )
-        if self._journal.lines >= CHECKPOINT_LINES:
+        if self._journal.is_long:
             self._checkpoint(before=sequence)
         self._journal.append_start(sequence, initial)
         ends_ns = None if flow.until_s is None else self._due_ns(flow.until_s)
@@ -148,5 +145,5 @@ class Traffic:
         """Drop ended flows from journal and spool, so that both stay small in a long run."""
         segment = self._spool.rotate()
         active = [(sequence, flow.initial_record) for sequence, flow in self._active.items()]
-        self._journal.replace(self._start_at, self._next if before is None else before, active)
-        self._spool.forget_before(segment)
+        if self._journal.replace(self._start_at, self._next if before is None else before, active):
+            self._spool.forget_before(segment)

@@ -186,6 +186,10 @@ class HostHeartbeat:
     foreign_dscps: tuple[ForeignDscp, ...] = entry(
         ListOf(TableOf(ForeignDscp), longest=DSCPS), "DSCPs that others use on this host.", default=()
     )
+    records_dropped: int = entry(
+        _COUNT, "Flow records that were lost because neither disk nor memory had room.", default=0
+    )
+    disk_problem: str = entry(_REASON, "Why the disk takes no flow records; empty if it does.", default="")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import ssl
 import time
 from pathlib import Path
@@ -35,6 +36,8 @@ from runtime.certificates import (
     write_private,
 )
 from runtime.http_client import Answer, HttpClient, ServerAway, is_tls
+
+log = logging.getLogger(__name__)
 
 RENEW_AT = 0.5
 """The part of its life after which an agent renews its certificate. Two thirds would be late for an outage."""
@@ -130,7 +133,10 @@ class Identity:
         answer = web.post(f"/api/v1/agents/{self.holder.name}/certificate", body)
         if not answer.ok:
             raise ServerAway(f"it does not renew the certificate: {problem_of(answer)}")
-        self._store(answer.json())
+        try:
+            self._store(answer.json())
+        except OSError as error:
+            log.warning("%s: the disk does not take the new certificate: %s", self._folder, error.strerror)
         web.close()
 
     def _trusting(self) -> ssl.SSLContext:

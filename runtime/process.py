@@ -40,7 +40,7 @@ def spawn(
     this from a thread that lives as long as the child. The child inherits the output, or appends to `log_file`.
     """
     log.debug("$ %s &", shlex.join(argv))
-    out = log_file.open("ab") if log_file else None
+    out = _opened(log_file) if log_file else None
     try:
         return subprocess.Popen(
             list(argv),
@@ -55,6 +55,15 @@ def spawn(
     finally:
         if out:
             out.close()
+
+
+def _opened(log_file: Path) -> IO[bytes] | None:
+    """Return the open log; None if the disk has no room for it, because a process matters more than its log."""
+    try:
+        return log_file.open("ab")
+    except OSError as error:
+        log.warning("no log of a process: %s", error)
+        return None
 
 
 def stop(process: subprocess.Popen[bytes], *, grace_s: float = 5.0) -> int:

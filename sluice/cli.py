@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import logging
 import sys
@@ -59,6 +60,8 @@ _WHERE = {
 }
 """Room → the remedy if an installation lacks it."""
 
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
 _DESCRIPTION = (
     "Flow scheduling for data-centre networks: run schemes on a testbed of real switches and real TCP, "
     "or on a packet simulator."
@@ -113,14 +116,18 @@ def _run(given: argparse.Namespace) -> int:
     except (SluiceError, CommandFailed, TimeoutError) as error:
         print(f"sluice: {error}", file=sys.stderr)
         return 2
-    except OSError as error:
-        if given.verbose or not error.filename:
-            raise
-        print(f"sluice: {error.filename}: {error.strerror} (sluice -v shows where)", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("sluice: stopped", file=sys.stderr)
+    except KeyboardInterrupt as stopped:
+        print(f"sluice: stopped{f': {stopped}' if str(stopped) else ''}", file=sys.stderr)
         return 130
+    except OSError as error:
+        if error.errno in _DISK:
+            said = f"the disk does not take a file: {error}; make room and repeat"
+        elif error.filename and not given.verbose:
+            said = f"{error.filename}: {error.strerror} (sluice -v shows where)"
+        else:
+            raise
+        print(f"sluice: {said}", file=sys.stderr)
+        return 2
 
 
 def _list(helps: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -15,17 +15,22 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from runtime.signals import on_first_end
+
 console = Console()
 
 
 def end_in_order() -> None:
-    """Let SIGTERM end a command as Ctrl-C does: it stops all its processes and shows no traceback."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    """Let all signals that ask for the end do what Ctrl-C does: stop all processes, and show no traceback.
+
+    The KeyboardInterrupt has the signal's name.
+    """
+    on_first_end(_interrupt)
     sys.excepthook = _say_briefly
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+def _interrupt(number: signal.Signals) -> None:
+    raise KeyboardInterrupt(number.name)
 
 
 def _say_briefly(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,21 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from policy.errors import EnvironmentLacking, FieldError
+from store import ages
 from store.migration import bring_up_to_date, note_version, refuse_newer
 from store.order import one_after_another
 from store.schema import RETIRED_INDEXES, metadata
+from store.sqlite_file import watch
 
 BUSY_TIMEOUT_MS = 10_000
 JOURNAL_BYTES = 64_000_000
 """SQLite cuts its write-ahead log to this length once the database holds all of its changes."""
 POOL = {"pool_size": 8, "max_overflow": 24, "pool_pre_ping": True}
 """For PostgreSQL. SQLAlchemy checks a pooled connection before use and replaces it if the server closed it."""
+
+
+_UNSYNCED = {"options": "-c synchronous_commit=off"}
+"""For PostgreSQL: a transaction ends before the server has written it to the device."""
 
 
 def with_password(url: str, password_file: Path | None) -> str:
@@ -38,22 +45,26 @@ def with_password(url: str, password_file: Path | None) -> str:
     return _parsed(url).set(password=password).render_as_string(hide_password=False)
 
 
-def open_store(url: str) -> Engine:
+def open_store(url: str, *, fsync: bool = False, create: bool = True) -> Engine:
     """Return an engine on the store; create missing tables.
+
+    With `fsync`, a finished transaction is on the device, so it survives a power failure. Without it, a power failure
+    takes the last transactions, and the store stays consistent. Without `create`, the file of an SQLite store must
+    exist.
 
     `url` is a SQLAlchemy URL ("sqlite:////var/lib/sluice/store.db", "postgresql+psycopg://…").
     Each group of statements runs in a transaction that survives the death of the process. Raises
     FieldError for another URL, EnvironmentLacking if a later version of Sluice has changed the store, and SQLAlchemy's
     OperationalError if the store does not answer.
     """
-    engine = engine_of(url)
+    engine = _engine(_parsed(url), fsync, create)
     _make_tables(engine)
     return engine
 
 
-def engine_of(url: str) -> Engine:
+def engine_of(url: str, *, fsync: bool = False) -> Engine:
     """Return an engine on a store whose tables exist. It connects at the first query."""
-    return _engine(_parsed(url))
+    return _engine(_parsed(url), fsync, create=False)
 
 
 def _parsed(url: str) -> URL:
@@ -69,16 +80,18 @@ def _not_a_store(url: object) -> FieldError:
     )
 
 
-def _engine(url: URL) -> Engine:
+def _engine(url: URL, fsync: bool, create: bool) -> Engine:
     backend = url.get_backend_name()
     if backend == "sqlite":
         engine = create_engine(url)
-        event.listen(engine, "connect", _prepare_sqlite)
+        if url.database and url.database != ":memory:":
+            watch(engine, Path(url.database), create=create)
+        event.listen(engine, "connect", partial(_prepare_sqlite, synchronous="FULL" if fsync else "NORMAL"))
         return engine
     if backend != "postgresql":
         raise FieldError("store", f"{backend} is not supported; allowed are sqlite and postgresql+psycopg")
     try:
-        return create_engine(url, **POOL)
+        return create_engine(url, **POOL, connect_args={} if fsync else _UNSYNCED)
     except NoSuchModuleError:
         raise _not_a_store(url) from None
     except ImportError as error:
@@ -97,14 +110,15 @@ def _make_tables(engine: Engine) -> None:
             connection.execute(CreateTable(table, if_not_exists=True))
             for index in table.indexes:
                 connection.execute(CreateIndex(index, if_not_exists=True))
+        ages.start(connection)
         note_version(connection)
 
 
-def _prepare_sqlite(connection: Any, _record: object) -> None:
+def _prepare_sqlite(connection: Any, _record: object, *, synchronous: str) -> None:
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     _write_ahead(cursor)
-    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.execute(f"PRAGMA synchronous={synchronous}")
     cursor.execute(f"PRAGMA journal_size_limit={JOURNAL_BYTES}")
     cursor.close()
 

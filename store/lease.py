@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from sqlalchemy import Engine, create_engine, event, select, update
 from sqlalchemy.engine import make_url
@@ -21,6 +22,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable
 
 from store.schema import leases
+from store.sqlite_file import watch
 
 NOBODY = ""
 WAIT_MS = 300
@@ -37,8 +39,11 @@ class Lease:
     beat: int
 
 
-def open_for_leases(url: str) -> Engine:
-    """Return an engine with short timeouts, because a holder must soon notice that it has lost the lease."""
+def open_for_leases(url: str, *, create: bool = True) -> Engine:
+    """Return an engine with short timeouts, because a holder must soon notice that it has lost the lease.
+
+    Without `create`, the file of an SQLite store must exist.
+    """
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
         limits = f"-c statement_timeout={WAIT_MS} -c lock_timeout={WAIT_MS}"
@@ -50,6 +55,8 @@ def open_for_leases(url: str) -> Engine:
     else:
         engine = create_engine(parsed, connect_args={"timeout": WAIT_MS / 1000})
         event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA journal_mode=WAL"))
+        if parsed.database:
+            watch(engine, Path(parsed.database), create=create)
     with engine.begin() as connection:
         connection.execute(CreateTable(leases, if_not_exists=True))
     return engine

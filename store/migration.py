@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, column, insert, inspect, select, table, text
+from sqlalchemy import Connection, Table, column, insert, inspect, select, table, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.schema import CreateColumn, CreateTable
 
 from policy.errors import EnvironmentLacking
 from policy.version import VERSION
 from store.dialect import insert_for
-from store.schema import SCHEMA_VERSION, flows, schema_versions
+from store.schema import SCHEMA_VERSION, agents, flows, schema_versions, switches
 
 _BEFORE = "flows_before"
 
@@ -35,11 +36,13 @@ def note_version(connection: Connection) -> None:
 
 
 def bring_up_to_date(connection: Connection) -> None:
-    """Add the columns that the table of flows lacks, and allow NULL where this version does.
+    """Add the columns that tables lack, and allow NULL in the table of flows where this version does.
 
     It runs in one transaction, and another process may do the same at this moment. On SQLite the
     write lock keeps the two apart; on PostgreSQL the caller holds the lock on the schema.
     """
+    for seen in (agents, switches):
+        _add_columns(connection, seen)
     if not _is_old(connection):
         return
     if connection.dialect.name == "postgresql":
@@ -48,6 +51,21 @@ def bring_up_to_date(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")  # sqlite3 begins no transaction before such statements
     if _is_old(connection):
         _rebuild_flows(connection)
+
+
+def _add_columns(connection: Connection, wanted: Table) -> None:
+    """Add columns that may be NULL to a table that exists."""
+    inspector = inspect(connection)
+    if not inspector.has_table(wanted.name):
+        return
+    present = {found["name"] for found in inspector.get_columns(wanted.name)}
+    for missing in (each for each in wanted.columns if each.name not in present):
+        definition = CreateColumn(missing).compile(dialect=connection.dialect)
+        try:
+            connection.execute(text(f"ALTER TABLE {wanted.name} ADD COLUMN {definition}"))
+        except OperationalError as error:  # SQLite: another process did it since
+            if "duplicate column" not in str(error):
+                raise
 
 
 def _is_old(connection: Connection) -> bool:

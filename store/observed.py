@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, Select, Table, delete, func, select
+from sqlalchemy import Connection, Engine, Select, Table, delete, func, select
 
 from policy.agents import (
     STORED_HEARTBEATS,
@@ -19,9 +19,12 @@ from policy.agents import (
 )
 from policy.entries import write
 from policy.errors import FieldError
+from store.ages import age_s
 from store.dialect import insert_for
 from store.order import one_after_another
-from store.schema import agents, events, port_samples, sanctions, switches, thresholds
+from store.schema import agents, events, port_samples, sanctions, signs, switches, thresholds
+
+CONTROLLER = "controller"
 
 
 @dataclass(frozen=True)
@@ -43,16 +46,19 @@ class PortSample:
 
 def put_switch(engine: Engine, dpid: int, name: str, *, connected: bool, policy_version: int | None) -> None:
     """Store the state of a switch's connection, and the policy version that its rules implement."""
+    seen_s = age_s(engine)
     values = {
         "dpid": dpid,
         "name": name,
         "connected": connected,
         "policy_version": policy_version,
         "seen_at": time.time(),
+        "seen_s": seen_s,
     }
     with engine.begin() as connection:
         statement = insert_for(connection, switches).values(**values)
         connection.execute(statement.on_conflict_do_update(index_elements=["dpid"], set_=values))
+        _sign(connection, CONTROLLER, seen_s)
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,8 @@ class AgentRow:
     """An agent with its newest heartbeat."""
 
     name: str
-    seen_at: float
+    seen_s: float
+    """Reading of the store's clock at the newest heartbeat."""
     heartbeat: Heartbeat
 
     @property
@@ -81,9 +88,11 @@ def put_agent(engine: Engine, name: str, heartbeat: Heartbeat) -> None:
 
 def put_agents(engine: Engine, heartbeats: Mapping[str, Heartbeat]) -> None:
     """Do `put_agent` for several agents, by name, in one transaction."""
+    seen_s = age_s(engine)
     with engine.begin() as connection:
         for name, beat in heartbeats.items():
-            values = {"name": name, "kind": beat.KIND, "status": write(beat), "seen_at": time.time()}
+            values: dict[str, Any] = {"name": name, "kind": beat.KIND, "status": write(beat)}
+            values |= {"seen_at": time.time(), "seen_s": seen_s}
             statement = insert_for(connection, agents).values(**values)
             connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
 
@@ -101,8 +110,16 @@ def add_port_samples(engine: Engine, samples: Iterable[PortSample]) -> None:
         for s in samples
     ]
     if rows:
+        seen_s = age_s(engine)
         with engine.begin() as connection:
             connection.execute(port_samples.insert(), rows)
+            _sign(connection, CONTROLLER, seen_s)
+
+
+def _sign(connection: Connection, name: str, seen_s: float) -> None:
+    values: dict[str, Any] = {"name": name, "seen_s": seen_s}
+    statement = insert_for(connection, signs).values(**values)
+    connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
 
 
 def add_event(engine: Engine, kind: str, **document: Any) -> None:
@@ -124,7 +141,11 @@ def all_agents(engine: Engine) -> list[AgentRow]:
     """
     rows = _all(engine, select(agents).order_by(agents.c.name))
     found = [(row, _heartbeat(row)) for row in rows]
-    return [AgentRow(row["name"], row["seen_at"], beat) for row, beat in found if beat is not None]
+    return [
+        AgentRow(row["name"], row["seen_s"], beat)
+        for row, beat in found
+        if beat is not None and row["seen_s"] is not None
+    ]
 
 
 def _heartbeat(row: Mapping[str, Any]) -> Heartbeat | None:
@@ -236,15 +257,16 @@ def newest_of_each_port(table: Table) -> Select[Any]:
     return select(newest).where(ports.c.port.is_not(None))
 
 
-def last_sample_at(engine: Engine) -> float:
-    """Return when the last port sample was taken; 0 before the first."""
+def controller_seen_s(engine: Engine) -> float | None:
+    """Return the reading of the store's clock when a controller wrote last; None before the first time."""
     with engine.connect() as connection:
-        return connection.execute(select(func.max(port_samples.c.at))).scalar() or 0.0
+        return connection.execute(select(signs.c.seen_s).where(signs.c.name == CONTROLLER)).scalar()
 
 
 def forget_processes(engine: Engine) -> None:
     """Delete the switches, agents and sanctions of an earlier run, because those will not come back."""
     with engine.begin() as connection:
+        connection.execute(delete(signs))
         connection.execute(delete(agents))
         connection.execute(delete(sanctions))
         connection.execute(delete(switches))

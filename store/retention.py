@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deletes old rows, in small transactions, so that writers do not wait.
 
+Ages are of the store's own clock (store/ages.py), so a step of the wall clock deletes nothing. A mark each minute at
+most says which rows were there, so a row may stay a minute longer than its time.
+
 SQLite reuses the pages of deleted rows, and PostgreSQL vacuums them. So the store stops growing
 once as much is deleted as arrives. The newest row of every table stays, because readers continue
 after its number. All policies, all totals and the thresholds in force stay, too.
@@ -8,11 +11,12 @@ after its number. All policies, all totals and the thresholds in force stay, too
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, func, select
+from sqlalchemy import Connection, Engine, Table, delete, func, select
 
+from store.ages import forget_marks, mark, older_than
 from store.observed import newest_of_each_port
 from store.schema import events, flows, port_samples, thresholds
 
@@ -20,6 +24,9 @@ HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 STEP_ROWS = 500
 """Rows that one transaction deletes: 11 ms on SQLite, on a busy machine."""
+_MARKS = 10
+"""At least this many marks lie within the shortest time."""
+_LONGEST_MARK_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -37,77 +44,59 @@ class Retention:
     most_flows: int | None = 1_000_000
     """The most flow records to keep, by sequence number, of any age."""
 
+    @property
+    def times_s(self) -> Mapping[Table, float]:
+        """Return table → how long it keeps a row, without those that keep all rows."""
+        kept = {
+            flows: self.flows_s,
+            port_samples: self.samples_s,
+            thresholds: self.samples_s,
+            events: self.events_s,
+        }
+        return {table: time_s for table, time_s in kept.items() if time_s is not None}
+
 
 FOR_EVER = Retention(None, None, None, None)
 
 
-def forget_some(engine: Engine, retention: Retention, now: float, rows: int = STEP_ROWS) -> int:
-    """Delete at most `rows` rows of each table, in one transaction for each; return how many were deleted."""
-    return sum(step(engine, retention, now, rows) for step in _STEPS)
+def forget_some(engine: Engine, retention: Retention, age_s: float, rows: int = STEP_ROWS) -> int:
+    """Delete at most `rows` rows of each table, in one transaction for each; return how many were deleted.
+
+    `age_s` is the reading of the store's clock.
+    """
+    times_s = retention.times_s
+    if times_s:
+        mark(engine, age_s, min(_LONGEST_MARK_S, min(times_s.values()) / _MARKS))
+        forget_marks(engine, age_s - max(times_s.values()))
+    deleted = sum(_old(engine, table, age_s - time_s, rows) for table, time_s in times_s.items())
+    return deleted + _too_many_flows(engine, retention.most_flows, rows)
 
 
-def _old_flows(engine: Engine, retention: Retention, now: float, rows: int) -> int:
-    """Delete old rows among the table's first. Rows are in the order of arrival, so this needs no
-    index by time."""
-    before = _before(now, retention.flows_s)
-    if before is None:
-        return 0
-    first = select(flows.c.sequence, flows.c.received_at).order_by(flows.c.sequence).limit(rows)
+def _old(engine: Engine, table: Table, before_s: float, rows: int) -> int:
+    """Delete rows that were there before this reading of the store's clock."""
     with engine.connect() as connection:
-        staying = _staying(connection, flows)
-        keys = [row.sequence for row in connection.execute(first) if row.received_at < before]
-    return _delete(engine, flows, [key for key in keys if key not in staying])
+        newest = older_than(connection, table.name, before_s)
+    return _forget(engine, table, newest, rows)
 
 
-def _too_many_flows(engine: Engine, retention: Retention, now: float, rows: int) -> int:
-    if retention.most_flows is None:
+def _too_many_flows(engine: Engine, most: int | None, rows: int) -> int:
+    if most is None:
         return 0
     with engine.connect() as connection:
         last = connection.execute(select(func.max(flows.c.sequence))).scalar() or 0
-    return _forget(engine, flows, flows.c.sequence, last - retention.most_flows + 1, rows)
+    return _forget(engine, flows, last - most, rows)
 
 
-def _old_samples(engine: Engine, retention: Retention, now: float, rows: int) -> int:
-    return _forget(engine, port_samples, port_samples.c.at, _before(now, retention.samples_s), rows)
-
-
-def _old_thresholds(engine: Engine, retention: Retention, now: float, rows: int) -> int:
-    return _forget(engine, thresholds, thresholds.c.at, _before(now, retention.samples_s), rows)
-
-
-def _old_events(engine: Engine, retention: Retention, now: float, rows: int) -> int:
-    return _forget(engine, events, events.c.at, _before(now, retention.events_s), rows)
-
-
-_STEPS: tuple[Callable[[Engine, Retention, float, int], int], ...] = (
-    _old_flows,
-    _too_many_flows,
-    _old_samples,
-    _old_thresholds,
-    _old_events,
-)
-
-
-def _before(now: float, keep_s: float | None) -> float | None:
-    return None if keep_s is None else now - keep_s
-
-
-def _forget(engine: Engine, table: Table, by: ColumnElement[float], before: float | None, rows: int) -> int:
-    """Delete rows whose `by` is below `before`, the lowest first."""
-    if before is None:
-        return 0
-    (key,) = table.primary_key.columns
-    with engine.connect() as connection:
-        chosen = select(key).where(by < before, key.not_in(_staying(connection, table)))
-        keys = connection.execute(chosen.order_by(by).limit(rows)).scalars().all()
-    return _delete(engine, table, keys)
-
-
-def _delete(engine: Engine, table: Table, keys: Sequence[int]) -> int:
-    if not keys:
+def _forget(engine: Engine, table: Table, last: int, rows: int) -> int:
+    """Delete rows up to this number, the lowest first."""
+    if last <= 0:
         return 0
     (key,) = table.primary_key.columns
     with engine.begin() as connection:
+        chosen = select(key).where(key <= last, key.not_in(_staying(connection, table)))
+        keys = connection.execute(chosen.order_by(key).limit(rows)).scalars().all()
+        if not keys:
+            return 0
         return connection.execute(delete(table).where(key.in_(keys))).rowcount
 
 

@@ -5,7 +5,8 @@ state only there.
 desired:  policies (versioned), networks (versioned), topologies
 observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions,
           enrolments, certificates
-Times are seconds of the Unix epoch.
+Times are seconds of the Unix epoch, except those named `age_s` and `seen_s`: they are of the store's own clock
+(store/ages.py).
 """
 
 from __future__ import annotations
@@ -124,6 +125,7 @@ switches = Table(
     Column("connected", Boolean, nullable=False),
     Column("policy_version", Integer),
     Column("seen_at", Float, nullable=False),
+    Column("seen_s", Float),
 )
 
 agents = Table(
@@ -133,6 +135,7 @@ agents = Table(
     Column("kind", String, nullable=False),
     Column("status", JSON, nullable=False),
     Column("seen_at", Float, nullable=False),
+    Column("seen_s", Float),
 )
 
 thresholds = Table(
@@ -182,6 +185,38 @@ events = Table(
     Column("document", JSON, nullable=False),
     Index("events_by_time", "at"),
 )
+
+AGED = (flows, port_samples, thresholds, events)
+"""Tables that lose their old rows."""
+
+store_clock = Table(
+    "store_clock",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("age_s", Float, nullable=False),
+    Column("boot_id", String, nullable=False),
+    Column("boottime_s", Float, nullable=False),
+    Column("wall_s", Float, nullable=False),
+    Column("step_s", Float),
+    Column("step_age_s", Float),
+)
+"""One row, the last reading of the store's own clock, and the last step of the wall clock: see store/ages.py."""
+
+marks = Table(
+    "marks",
+    metadata,
+    Column("age_s", Float, primary_key=True, autoincrement=False),
+    *(Column(table.name, BigInteger, nullable=False) for table in AGED),
+)
+"""At this age of the store, these were the numbers of the newest rows."""
+
+signs = Table(
+    "signs",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("seen_s", Float, nullable=False),
+)
+"""When a writer without a row of its own wrote last: "controller"."""
 
 totals = Table(
     "totals",

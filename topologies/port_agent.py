@@ -35,7 +35,7 @@ from topologies.settings import (
     last_report,
     port_settings,
     read_json,
-    write_json,
+    try_write_json,
 )
 
 log = logging.getLogger(__name__)
@@ -69,6 +69,8 @@ class PortAgent:
     """Called when Open vSwitch has made the queues of a port, at first or again."""
     problems: tuple[str, ...] = ()
     """What the operator must mend at the ports."""
+    disk_problem: str = ""
+    """Why the report cannot be written into its file; empty if it can."""
     follow: Callable[[HttpClient | None], None] = lambda web: None
     """Called in each round, before the ports are checked."""
 
@@ -160,7 +162,7 @@ class PortAgent:
             ports={},
             late_ns={},
             version=VERSION,
-            problems=self.problems,
+            problems=(*self.problems, *([self.disk_problem] if self.disk_problem else [])),
         )
 
     def report(self) -> PortHeartbeat:
@@ -191,7 +193,7 @@ def serve(agent: PortAgent, notifier: Notifier) -> None:
             if not wanted and agent.state() == reported and time.monotonic() < next_report:
                 continue
             report = agent.report()
-            write_json(agent.settings.port_agent_file, write(report))
+            agent.disk_problem = try_write_json(agent.settings.port_agent_file, write(report))
             if reported is None:
                 notifier.ready(f"{len(agent.attached)} of {len(agent.graph.ports)} ports have the program")
             reported, next_report = agent.state(), time.monotonic() + HEARTBEAT_S

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import logging
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from policy.names import AGENT
 from runtime.notify import Notifier
 from runtime.settings import Service
 from runtime.settings.kinds import EnrolmentToken, FileToRead, Folder, WebAddress
+from runtime.signals import on_end
 
 if TYPE_CHECKING:
     from dataplane.port import PortProgram
@@ -58,13 +60,14 @@ class PortAgentOptions:
 
 
 def run(options: PortAgentOptions) -> int:
-    """Serve until the process ends. Raises SluiceError."""
+    """Serve until a signal asks for the end. Raises SluiceError."""
     from dataplane.port import PortProgram
     from topologies import ovs
     from topologies.port_agent import PortAgent, last_behaviour, serve
     from topologies.settings import load_start
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    on_end(sys.exit)
     with PortProgram() as program:
         if options.testbed is None:
             return _run_on_network(options, program)

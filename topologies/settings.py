@@ -137,6 +137,15 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
     part.replace(path)
 
 
+def try_write_json(path: Path, document: Mapping[str, Any]) -> str:
+    """Do `write_json`. Returns what is wrong with the disk, and the remedy; empty if the file is written."""
+    try:
+        write_json(path, document)
+    except OSError as error:
+        return f"the disk of {path} takes no file ({error.strerror}); make room on the disk"
+    return ""
+
+
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return a document that `write_json` has written, None if there is none yet."""
     try:

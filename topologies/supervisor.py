@@ -27,7 +27,7 @@ from runtime.process import spawn
 from runtime.wait import wait_until
 from topologies import emulation, ovs, packet_sockets
 from topologies.commands import switches as commands
-from topologies.settings import Settings, load_start, write_json
+from topologies.settings import Settings, load_start, try_write_json
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +79,8 @@ class Inside:
     hosts: dict[str, int] = field(default_factory=dict)
     datapath_type: str = "netdev"
     known_sockets: frozenset[str] = frozenset()
+    unsaid: str = ""
+    """The state that the status file lacks because the disk did not take it; empty if it has the newest."""
 
     def ovs(self, argv: list[str]) -> str:
         return ovs.tool(argv, self.settings.ovs_dir)
@@ -165,9 +167,15 @@ class Inside:
             for service in self.services:
                 if service.died():
                     self._restart(service)
-            if time.monotonic() >= next_look and self.datapath_type == "netdev":
-                self.enlarge_new_sockets()
+            if time.monotonic() >= next_look:
                 next_look = time.monotonic() + SOCKETS_S
+                self._look()
+
+    def _look(self) -> None:
+        if self.datapath_type == "netdev":
+            self.enlarge_new_sockets()
+        if self.unsaid:
+            self.say(self.unsaid)
 
     def _restart(self, service: Service) -> None:
         log.warning(
@@ -179,12 +187,15 @@ class Inside:
         self.say("restarting")
         try:
             service.run()
-        except (RuntimeError, TimeoutError, CommandFailed) as error:
+        except (RuntimeError, TimeoutError, CommandFailed, OSError) as error:
             log.error("%s: %s", service.name, error)  # the next round restarts it
         self.say("ready")
 
     def say(self, state: str, error: str = "") -> None:
-        """Write the status file. Its process ids are those of this PID namespace."""
+        """Write the status file. Its process ids are those of this PID namespace.
+
+        A full disk must not end the network, so `supervise` writes again what the disk has refused.
+        """
         document: dict[str, Any] = {
             "state": state,
             "error": error,
@@ -193,7 +204,10 @@ class Inside:
             "services": {s.name: s.process.pid for s in self.services if s.process},
             "restarts": {s.name: s.restarts for s in self.services},
         }
-        write_json(self.settings.status_file, document)
+        problem = try_write_json(self.settings.status_file, document)
+        if problem and not self.unsaid:
+            log.warning("%s", problem)
+        self.unsaid = state if problem else ""
 
 
 def main() -> None:

@@ -18,14 +18,16 @@ from policy.fields import scheme_fields
 from policy.graph import Topology
 from policy.records import TRAFFIC
 from policy.schemes import Scheme
+from store import ages
 from store.desired import PolicyVersion, current_topology, current_version, policy_in_force
+from store.failures import last_failure
 from store.flows import FlowColumns
 from store.observed import (
     AgentRow,
     ThresholdChange,
     all_agents,
     all_switches,
-    last_sample_at,
+    controller_seen_s,
     latest_thresholds,
     newest_port_samples,
     port_history,
@@ -146,17 +148,18 @@ def ports_now(engine: Engine, now: float, topology: Topology | None) -> dict[str
 
 def health_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
     """Return which components work. `status` is "ok" if every known switch and agent is up, and nothing is wrong."""
-    controller = controller_document(engine, now, topology)
+    age_s = ages.age_s(engine)
+    controller = controller_document(engine, age_s, topology)
     rows = all_agents(engine)
-    agents = [agent_document(row, now) for row in rows]
+    agents = [agent_document(row, age_s) for row in rows]
     everyone = controller["alive"] and controller["connected"] >= max(controller["expected"], 1)
-    alive = (row for row in rows if now - row.seen_at < AGENT_LATE_S)
+    alive = (row for row in rows if is_alive(row, age_s))
     wrong = problems(engine, now, topology, alive, programmed_ports(row.heartbeat for row in rows))
     works = everyone and not wrong and all(agent["alive"] for agent in agents)
     return {
         "status": "ok" if works else "degraded",
         "at": now,
-        "store": {"reachable": True, "kind": engine.dialect.name},
+        "store": {"reachable": last_failure(engine) is None, "kind": engine.dialect.name},
         "versions": {"sluice": __version__, "policy": current_version(engine)},
         **_fabric_document(rows),
         "controller": controller,
@@ -173,41 +176,50 @@ def _fabric_document(rows: Iterable[AgentRow]) -> dict[str, Any]:
     return {"fabric": SIMULATOR, "dilation": beats[0].dilation}
 
 
-def controller_document(engine: Engine, now: float, topology: Topology | None) -> dict[str, Any]:
-    """Describe the controller, which is alive if it wrote a row lately.
+def is_alive(row: AgentRow, age_s: float) -> bool:
+    """Return whether an agent has reported lately. `age_s` is the reading of the store's clock."""
+    return age_s - row.seen_s < AGENT_LATE_S
+
+
+def controller_document(engine: Engine, age_s: float, topology: Topology | None) -> dict[str, Any]:
+    """Describe the controller, which is alive if it wrote a row lately. `age_s` is the reading of the store's clock.
 
     While the controller is away, all its switches count as disconnected.
     """
     rows = all_switches(engine)
-    written_at = max([last_sample_at(engine), *(row["seen_at"] for row in rows)])
-    alive = now - written_at < CONTROLLER_LATE_S
-    switches = [_switch(row, now, alive) for row in rows]
+    seen_s = controller_seen_s(engine)
+    alive = seen_s is not None and age_s - seen_s < CONTROLLER_LATE_S
+    switches = [_switch(row, age_s, alive) for row in rows]
     return {
         "alive": alive,
-        "age_s": round(now - written_at, 3) if written_at else None,
+        "age_s": None if seen_s is None else _ago(age_s, seen_s),
         "connected": sum(switch["connected"] for switch in switches),
         "expected": len(topology.switches) if topology else 0,
         "switches": switches,
     }
 
 
-def _switch(row: Mapping[str, Any], now: float, controller_alive: bool) -> dict[str, Any]:
+def _ago(age_s: float, seen_s: float) -> float:
+    """Return how long ago this was. The clocks of several machines may differ a little."""
+    return round(max(0.0, age_s - seen_s), 3)
+
+
+def _switch(row: Mapping[str, Any], age_s: float, controller_alive: bool) -> dict[str, Any]:
     return {
         "dpid": row["dpid"],
         "name": row["name"],
         "connected": row["connected"] and controller_alive,
         "policy_version": row["policy_version"],
-        "age_s": round(now - row["seen_at"], 3),
+        "age_s": _ago(age_s, row["seen_s"] or 0.0),
     }
 
 
-def agent_document(row: AgentRow, now: float) -> dict[str, Any]:
-    age_s = now - row.seen_at
+def agent_document(row: AgentRow, age_s: float) -> dict[str, Any]:
     return {
         "name": row.name,
         "kind": row.kind,
-        "alive": age_s < AGENT_LATE_S,
-        "age_s": round(age_s, 3),
+        "alive": is_alive(row, age_s),
+        "age_s": _ago(age_s, row.seen_s),
         "status": _status_document(row.heartbeat),
     }
 
@@ -221,7 +233,8 @@ def _status_document(heartbeat: Heartbeat) -> dict[str, Any]:
 
 def connections_document(engine: Engine, now: float) -> dict[str, Any]:
     """Return the TCP connections of programs that are not part of a schedule."""
-    alive = [row.heartbeat for row in all_agents(engine) if now - row.seen_at < AGENT_LATE_S]
+    age_s = ages.age_s(engine)
+    alive = [row.heartbeat for row in all_agents(engine) if is_alive(row, age_s)]
     beats = [beat for beat in alive if isinstance(beat, HostHeartbeat)]
     return {
         "living": living_connections(beats),

@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from policy.errors import FieldError, SluiceError
+from store.failures import failure_of
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,8 @@ def _sluice_error(error: SluiceError) -> Response:
 
 def _store_error(error: SQLAlchemyError) -> Response:
     log.error("the store failed: %s", error)
-    return error_response(503, "store-unavailable", "the store did not answer; try again in a moment")
+    failure = failure_of(error)
+    return error_response(503, failure.code, failure.problem)
 
 
 def _too_large(error: RequestEntityTooLarge) -> Response:

@@ -12,6 +12,7 @@ another takes over.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -48,9 +49,18 @@ class EventLog:
         if self._last is None and not self._take_over():
             return
         while rows := events_after(self._engine, self._last or 0):
-            self._file.write(b"".join(map(event_line, rows)))
-            self._file.flush()
+            self._write(b"".join(map(event_line, rows)))
             self._last = int(rows[-1]["id"])
+
+    def _write(self, lines: bytes) -> None:
+        """Write the lines. If the disk does not take them all, the next call continues after the last whole one."""
+        try:
+            if self._file.write(lines) != len(lines):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._file.flush()
+        except OSError:
+            self._last = None
+            raise
 
     def _take_over(self) -> bool:
         if not self._to_file:
@@ -81,7 +91,7 @@ class EventLog:
 def _opened(path: Path) -> BinaryIO:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("ab+")
+        return path.open("ab+", buffering=0)
     except OSError as error:
         raise EnvironmentLacking(
             f"cannot write the event log {path}: {error.strerror}; give another --event-log"

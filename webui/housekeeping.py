@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A web worker's background tasks: deleting old rows, adding its counts to the totals, writing the
-event log."""
+"""A web worker's background tasks: keeping the store's clock, deleting old rows, adding its counts to
+the totals, writing the event log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import time
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from store import ages
+from store.failures import probe
 from store.retention import Retention, forget_some
 from store.totals import Tally, flush
 from webui.event_log import EventLog
@@ -20,6 +22,7 @@ log = logging.getLogger(__name__)
 
 EVERY_S = 0.5
 FORGET_EVERY_S = 10.0
+CLOCK_EVERY_S = 1.0
 REST_S = 0.02
 """The pause between two transactions that delete rows: other writers go first."""
 
@@ -44,7 +47,7 @@ class Housekeeping(threading.Thread):
         self._stopping = stopping
         self._retention = retention
         self._event_log = event_log
-        self._forget_due = time.monotonic()
+        self._forget_due = self._clock_due = time.monotonic()
         self._away = False
 
     def run(self) -> None:
@@ -58,6 +61,9 @@ class Housekeeping(threading.Thread):
         """Do every task that is due."""
         try:
             with self._ingestion.alone():
+                if time.monotonic() >= self._clock_due:
+                    probe(self._engine)
+                    self._clock_due = time.monotonic() + CLOCK_EVERY_S
                 flush(self._engine, self._tally)
             if self._event_log:
                 self._event_log.write_new()
@@ -69,8 +75,9 @@ class Housekeeping(threading.Thread):
                 log.warning("the store does not answer; the next turn tries again: %s", error)
             self._away = True
         except OSError as error:
-            log.error("cannot write the event log: %s", error)
-            self._event_log = None
+            if not self._away:
+                log.error("cannot write the event log; the next turn tries again: %s", error)
+            self._away = True
         else:
             self._away = False
 
@@ -80,4 +87,4 @@ class Housekeeping(threading.Thread):
 
     def _forget_some(self) -> int:
         with self._ingestion.alone():
-            return forget_some(self._engine, self._retention, time.time())
+            return forget_some(self._engine, self._retention, ages.age_s(self._engine))

@@ -20,9 +20,10 @@ from policy.agents import HostHeartbeat
 from policy.graph import Topology
 from policy.ideal import IdealTimes
 from policy.records import WATCHED, FlowRecord
+from store import ages
 from store.desired import current_topology
 from store.observed import all_agents
-from webui.documents import AGENT_LATE_S
+from webui.documents import is_alive
 
 VALID_S = 2.0
 """How long the network and the list of agents are used before they are read again."""
@@ -88,8 +89,8 @@ class KnownNetwork:
 
 
 def _watching(engine: Engine) -> frozenset[str]:
-    now = time.time()
-    alive = [row for row in all_agents(engine) if now - row.seen_at < AGENT_LATE_S]
+    age_s = ages.age_s(engine)
+    alive = (row for row in all_agents(engine) if is_alive(row, age_s))
     return frozenset(
         row.name for row in alive if isinstance(row.heartbeat, HostHeartbeat) and row.heartbeat.watch.watching
     )

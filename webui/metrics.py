@@ -7,7 +7,6 @@ the controller, which serves no requests itself.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flask import Blueprint, Response
@@ -23,12 +22,13 @@ from prometheus_client.registry import Collector
 from sqlalchemy import Engine
 
 from policy.agents import HostHeartbeat, PortHeartbeat, QueueCounters, SimulatorHeartbeat
+from store import ages
 from store.desired import current_topology, policy_in_force
 from store.observed import AgentRow, all_agents, latest_thresholds, newest_port_samples
 from store.sanctions import Sanction, all_sanctions
 from store.totals import METRICS, Metric, Total, all_totals, bound_text, flush
 from webui import __version__
-from webui.documents import AGENT_LATE_S, capacities_bps, controller_document
+from webui.documents import capacities_bps, controller_document, is_alive
 from webui.services import services
 
 metrics = Blueprint("metrics", __name__)
@@ -54,7 +54,7 @@ class StoreCollector(Collector):
         yield from total_families(all_totals(self._engine))
         yield from _network_families(self._engine)
         yield from _port_families(self._engine)
-        yield from _agent_families(all_agents(self._engine), time.time())
+        yield from _agent_families(all_agents(self._engine), ages.age_s(self._engine))
         yield _sanction_family(all_sanctions(self._engine))
 
 
@@ -101,7 +101,7 @@ def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
 
 def _network_families(engine: Engine) -> Iterator[Family]:
     topology = current_topology(engine)
-    controller = controller_document(engine, time.time(), topology)
+    controller = controller_document(engine, ages.age_s(engine), topology)
     yield _gauge(
         "sluice_controller_up", "1 if the controller wrote to the store within 5 s", controller["alive"]
     )
@@ -152,7 +152,7 @@ def _port_families(engine: Engine) -> Iterator[Family]:
     yield from (sent, packets, thresholds, capacity)
 
 
-def _agent_families(agents: Iterable[AgentRow], now: float) -> Iterator[Family]:
+def _agent_families(agents: Iterable[AgentRow], age_s: float) -> Iterator[Family]:
     up = GaugeMetricFamily("sluice_agent_up", "1 if the agent reported within 5 s", labels=["agent", "kind"])
     spool = GaugeMetricFamily("sluice_spool_records", "Flow records that wait for delivery", labels=["agent"])
     labels = ["port", "queue"]
@@ -170,7 +170,7 @@ def _agent_families(agents: Iterable[AgentRow], now: float) -> Iterator[Family]:
         labels=[],
     )
     for agent in agents:
-        up.add_metric([agent.name, agent.kind], now - agent.seen_at < AGENT_LATE_S)
+        up.add_metric([agent.name, agent.kind], is_alive(agent, age_s))
         match agent.heartbeat:
             case HostHeartbeat(spool_depth=depth):
                 spool.add_metric([agent.name], depth)

@@ -15,13 +15,19 @@ from policy.graph import Topology
 from policy.network_discovered import discovered
 from policy.network_realised import Finding, realise
 from policy.sightings import Sightings
+from store.ages import last_step
 from store.desired import current_policy, current_version, policy_in_force
+from store.failures import last_failure
 from store.networks import current_network, current_sightings, network_version, sighted_at
 from store.observed import AgentRow, events_of
 from webui.identity import EVENT_EVERY_S
 
 REFUSED_S = 2 * EVENT_EVERY_S
 """How long a refused agent is a problem. While it tries again, an event follows every EVENT_EVERY_S."""
+
+
+STEPPED_S = 3600.0
+"""How long a step of the wall clock is a problem."""
 
 
 class Problem(NamedTuple):
@@ -49,6 +55,8 @@ def problems(
         *_without_port_agent(engine, topology, programmed),
         *network_problems(engine, topology),
         *_refused_agents(engine, now),
+        *_store_problem(engine),
+        *_clock_problem(engine),
         *_agents_say(alive),
     )
     return [problem._asdict() for problem in found]
@@ -132,12 +140,34 @@ def _refused_agents(engine: Engine, now: float) -> Iterator[Problem]:
         yield Problem("agent-refused", agent, reason)
 
 
+def _store_problem(engine: Engine) -> Iterator[Problem]:
+    failure = last_failure(engine)
+    if failure is not None:
+        yield Problem(failure.code, "store", failure.problem)
+
+
+def _clock_problem(engine: Engine) -> Iterator[Problem]:
+    """Yield a step of the wall clock, as long as it may confuse the figures of time windows."""
+    step = last_step(engine)
+    if step is not None and step.ago_s < STEPPED_S:
+        yield Problem(
+            "clock-stepped",
+            "web process",
+            f"the wall clock went {'forward' if step.by_s > 0 else 'back'} by {abs(step.by_s):.0f} s,"
+            f" {step.ago_s:.0f} s ago. Nothing was deleted for it, and who is alive does not depend on it. Figures over"
+            " a time window mix both times. Check the machine's time service (timedatectl)",
+        )
+
+
 def _agents_say(agents: Iterable[AgentRow]) -> Iterator[Problem]:
     """Yield what agents report of themselves."""
     for row in agents:
         match row.heartbeat:
-            case HostHeartbeat(fallback=True) as beat:
-                yield Problem("agent-fallback", row.name, beat.fallback_reason)
+            case HostHeartbeat() as beat:
+                if beat.fallback:
+                    yield Problem("agent-fallback", row.name, beat.fallback_reason)
+                if beat.disk_problem:
+                    yield Problem("agent-disk", row.name, beat.disk_problem)
             case PortHeartbeat() as beat:
                 for text in beat.problems:
                     yield Problem("port", row.name, text)

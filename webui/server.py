@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import time
 from dataclasses import dataclass, field
@@ -89,6 +90,7 @@ class ServerSettings:
     workers: int = 1
     """Worker processes. Each reads the store itself, so all of them give the same answers."""
     retention: Retention = field(default_factory=Retention)
+    fsync: bool = True
     event_log: str | None = None
     """A path, or "-" for standard error."""
     agents: str | None = None
@@ -124,6 +126,9 @@ class Overseer(Arbiter):  # type: ignore[misc]
         except BlockingIOError:
             return False
 
+    def handle_hup(self) -> None:
+        """Continue: a closed terminal does not end the service, and there is nothing to load again."""
+
     def stop(self, graceful: bool = True) -> None:
         self._notifier.stopping()
         super().stop(graceful)
@@ -153,10 +158,16 @@ class Server(BaseApplication):  # type: ignore[misc]
             "control_socket_disable": True,
             "proc_name": "sluice-web",
             "post_fork": _post_fork,
-            "post_worker_init": lambda _worker: os.eventfd_write(self._serving, 1),
+            "post_worker_init": self._serves,
         }
         for name, value in settings.items():
             self.cfg.set(name, value)
+
+    def _serves(self, _worker: Any) -> None:
+        signal.signal(
+            signal.SIGHUP, signal.SIG_IGN
+        )  # gunicorn leaves it to the kernel, which would end the worker
+        os.eventfd_write(self._serving, 1)
 
     def _binds(self) -> list[str]:
         settings = self._settings
@@ -177,7 +188,8 @@ class Server(BaseApplication):  # type: ignore[misc]
     def load(self) -> Any:
         """Set up a worker. Runs in each worker process."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        engine = engine_of(self._settings.store_url)  # works also while the store is unreachable
+        # This works also while the store is unreachable.
+        engine = engine_of(self._settings.store_url, fsync=self._settings.fsync)
         authority = self._authority()
         app = create_app(engine, self._settings.token, authority=authority)
         app.extensions[AGENTS] = self._agents_address(authority, app.extensions[EXTENSION].refusals)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from policy.enrolment import AGENT_LIFE_S
 from policy.entries import entry
 from policy.errors import EnvironmentLacking, FieldError
-from policy.kinds import ListOf, Whole
+from policy.kinds import Flag, ListOf, Whole
 from runtime.notify import Notifier
 from runtime.settings import Service
 from runtime.settings.kinds import Address, Age, CountOrForEver, FileToWrite, Folder, SecretFile, StoreUrl
@@ -22,6 +22,8 @@ from store.retention import Retention
 if TYPE_CHECKING:
     from webui.event_log import EventLog
     from webui.server import ServerSettings
+
+log = logging.getLogger(__name__)
 
 DEFAULT_LISTEN = "127.0.0.1:8080"
 
@@ -72,6 +74,11 @@ class WebOptions:
         default=64,
     )
     workers: int = entry(Whole(1, 64), "Worker processes.", default=1)
+    fsync: bool = entry(
+        Flag(),
+        "Write every delivery to the device before its answer, so that it survives a power failure.",
+        default=True,
+    )
     event_log: Path | None = entry(
         FileToWrite(dash=True), "Write each event as a line of JSON into this file.", default=None
     )
@@ -87,9 +94,10 @@ class WebOptions:
 
 def run(options: WebOptions) -> int:
     """Serve until a signal. Raises SluiceError."""
-    from sqlalchemy.exc import OperationalError
+    from sqlalchemy.exc import SQLAlchemyError
 
     from store.engine import open_store, with_password
+    from store.failures import AWAY, DISK_FULL, failure_of
     from webui.auth import find_token
     from webui.authority import Authority
     from webui.event_log import EventLog
@@ -102,8 +110,12 @@ def run(options: WebOptions) -> int:
         if options.event_log:
             _check_event_log(EventLog(engine, str(options.event_log)))
         engine.dispose()
-    except OperationalError as error:
-        raise EnvironmentLacking(f"cannot open the store: {error.orig}") from error
+    except SQLAlchemyError as error:
+        failure = failure_of(error)
+        if failure != DISK_FULL:
+            why = getattr(error, "orig", error) if failure == AWAY else failure.problem
+            raise EnvironmentLacking(f"cannot open the store: {why}") from error
+        log.error("%s", failure.problem)
     token, source = find_token(options.token_file)
     settings = _server_settings(options, store_url, token)
     if settings.agents and settings.authority:
@@ -134,6 +146,7 @@ def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerS
         threads=options.threads,
         workers=options.workers,
         retention=retention(options),
+        fsync=options.fsync,
         event_log=str(options.event_log) if options.event_log else None,
         agents=options.agents,
         authority=options.authority or default_authority_path(),

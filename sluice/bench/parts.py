@@ -257,6 +257,18 @@ def _ingest_results() -> Iterator[Result]:
             yield Result(f"{beside}, p99 from counters to rules", found.loop.p99_ms, "ms")
 
 
+def _durability_results() -> Iterator[Result]:
+    """Deliveries into SQLite and records into a spool, written to the device or not, on the disk of temporary files."""
+    from sluice.bench.durability import BATCH, measure_spool, measure_store
+
+    for name, synced, unsynced in (
+        (f"a delivery of {BATCH} records into SQLite", measure_store(True), measure_store(False)),
+        ("a record into a spool, synced twice a second", measure_spool(True), measure_spool(False)),
+    ):
+        yield Result(f"{name}, median", synced.p50_us, "us", unsynced.p50_us, "without fsync")
+        yield Result(f"{name}, p99", synced.p99_us, "us", unsynced.p99_us, "without fsync")
+
+
 PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "packets": _packet_results,
     "throughput": _throughput_results,
@@ -266,12 +278,13 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "policy": _policy_results,
     "control": _control_results,
     "store": _store_results,
+    "durability": _durability_results,
     "ingest": _ingest_results,
     "simulator": _simulator_results,
 }
 
 
-WITHOUT_ROOT = {"policy", "control", "store", "ingest", "simulator"}
+WITHOUT_ROOT = {"policy", "control", "store", "durability", "ingest", "simulator"}
 
 
 def _table(results: list[Result]) -> Table:

@@ -122,7 +122,12 @@ def execute(arguments: argparse.Namespace) -> int:
             duration_s=arguments.duration,
             external=arguments.services,
             store=arguments.store,
-            web=WebSettings(arguments.workers, retention(arguments), arguments.event_log),
+            web=WebSettings(
+                arguments.workers,
+                retention(arguments),
+                arguments.event_log,
+                fsync=arguments.store is not None,
+            ),
         )
     )
 
@@ -169,7 +174,10 @@ def run_demo(demo: Demo) -> int:
         watch = None if isinstance(stack, SimulatedStack) else RunWatch.of(stack.testbed)
         try:
             with watch or nullcontext():
-                _traffic(demo, stack, topology)
+                try:
+                    _traffic(demo, stack, topology)
+                finally:
+                    stack.reserve.release()  # the last measurements need some room, too
         except KeyboardInterrupt:
             console.print("stopping …")
         stack.stop_agents()

@@ -104,6 +104,10 @@ SAMPLE_COLUMNS = (
 SAMPLES_SCHEMA = pa.schema([(column.name, column.type) for column in SAMPLE_COLUMNS])
 
 
+INTERRUPTED = "interrupted"
+"""Key of meta.json."""
+
+
 def machine_meta(seed: int) -> dict[str, Any]:
     """Return what the result depends on, apart from the scenario."""
     return {
@@ -127,6 +131,10 @@ def _versions() -> dict[str, str]:
         for library in _LIBRARIES
         for found in importlib.metadata.distributions(name=library)
     }
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal ended the run before its end. Its bundle is written."""
 
 
 class BundleWriter:
@@ -201,6 +209,7 @@ def write_bundle(
     validity_reasons: Sequence[str],
     flow_samples: Sequence[Mapping[str, Any]] | None = None,
     watched: Sequence[FlowRecord] = (),
+    interrupted: bool = False,
 ) -> dict[str, Any]:
     """Write a whole bundle from records that exist already, and return the summary."""
     with BundleWriter(out, scenario=scenario) as bundle:
@@ -209,6 +218,7 @@ def write_bundle(
         bundle.add_queues(map(vars, samples))
         if flow_samples is not None:
             bundle.add_samples(flow_samples)
+        meta = {**meta, INTERRUPTED: interrupted}
         return bundle.finish(meta=meta, validity_reasons=validity_reasons, watched=watched)
 
 
@@ -238,8 +248,10 @@ def _column(path: Path, name: str) -> npt.NDArray[Any]:
 
 
 def is_complete(bundle: Path, scenario: Mapping[str, Any]) -> bool:
-    """Whether the folder holds a finished run of exactly this scenario."""
+    """Whether the folder holds a finished run of exactly this scenario. An interrupted one is not finished."""
     if not (bundle / "summary.json").exists():
+        return False
+    if json.loads((bundle / "meta.json").read_text()).get(INTERRUPTED):
         return False
     return bool(json.loads((bundle / "scenario.json").read_text()) == json.loads(json.dumps(scenario)))
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
+from sqlalchemy.exc import SQLAlchemyError
 
 from policy.graph import Topology
 from policy.metrics import summarise
@@ -45,26 +47,28 @@ def testbed_traffic(stack: Stack, scenario: Scenario, topology: Topology, durati
 
 
 def _testbed_round(stack: Stack, part: Sequence[ScheduledFlow], round_s: float) -> None:
-    _show(stack, stack.start_agents(part) + round_s + DRAIN_S)
+    lead_s = stack.start_agents(part) - time.time()
+    _show(stack, time.monotonic() + lead_s + round_s + DRAIN_S)
 
 
 def simulated_traffic(stack: SimulatedStack, duration_s: float | None) -> None:
     """Let the network carry flows until the time is over, or until Ctrl-C. Then let the last flows end."""
-    _show(stack, math.inf if duration_s is None else time.time() + duration_s)
+    _show(stack, math.inf if duration_s is None else time.monotonic() + duration_s)
     stack.end_traffic()
-    _show(stack, time.time() + DRAIN_S)
+    _show(stack, time.monotonic() + DRAIN_S)
 
 
 def _show(stack: Stack, end: float) -> None:
-    """Show the live view, and restart what dies, until this epoch second."""
+    """Show the live view, and restart what dies, until this second of the monotonic clock."""
     with Live(console=console, refresh_per_second=2, transient=True) as live:
-        next_print = time.time() + 10 * REFRESH_S
-        while time.time() < end:
+        next_print = time.monotonic() + 10 * REFRESH_S
+        while time.monotonic() < end:
             stack.check()
-            live.update(_live_view(stack, end - time.time()))
-            if not console.is_terminal and time.time() > next_print:
-                console.print(_progress_line(stack, end - time.time()))
-                next_print = time.time() + 10 * REFRESH_S
+            with suppress(SQLAlchemyError):  # the disk of the store is full
+                live.update(_live_view(stack, end - time.monotonic()))
+            if not console.is_terminal and time.monotonic() > next_print:
+                console.print(_progress_line(stack, end - time.monotonic()))
+                next_print = time.monotonic() + 10 * REFRESH_S
             time.sleep(REFRESH_S / 2)
 
 

@@ -23,6 +23,8 @@ class WebSettings:
     workers: int = 1
     retention: Retention = FOR_EVER
     event_log: Path | None = None
+    fsync: bool = False
+    """Whether a delivery is on the device before its answer."""
 
 
 def service_argv(name: str) -> list[str]:
@@ -38,6 +40,7 @@ def web_argv(
     argv += ["--token-file", str(token_file)]
     argv += ["--listen", listen] if listen else []
     argv += ["--workers", str(settings.workers), *retention_argv(settings.retention)]
+    argv += ["--fsync" if settings.fsync else "--no-fsync"]
     return argv + (["--event-log", str(settings.event_log)] if settings.event_log else [])
 
 
@@ -58,6 +61,7 @@ def agent_argv(
     argv = [*service_argv("agent"), "--name", host.name, "--interface", host.interface]
     argv += ["--run-dir", str(folder), "--web", f"unix:{web_socket}"]
     argv += ["--schedule", str(schedule), "--start-file", str(start_file), "--grace", str(scenario.grace_s)]
+    argv += ["--no-fsync"]  # a power failure ends the run anyway
     return [*argv, "--congestion-control", scenario.policy.definition.congestion_control]
 
 

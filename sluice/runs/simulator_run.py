@@ -15,7 +15,7 @@ from policy.scenario import Scenario
 from policy.workload import Workload
 from simulator import build as extension
 from simulator.taps import PHASES, SimulationProgress, Taps, ThresholdsMoved
-from sluice.runs.bundle import BundleWriter, machine_meta
+from sluice.runs.bundle import INTERRUPTED, BundleWriter, Interrupted, machine_meta
 from sluice.runs.progress import Progress, Report, flow_count
 from sluice.runs.simulated_flows import flow_rows
 from topologies import build_topology
@@ -61,16 +61,24 @@ def run_on_simulator(
             report=lambda progress: report(_in_flows(progress, flow_count(scenario))),
         )
         simulation = Simulation(scenario, topology, taps, labels)
-        simulation.run()
+        interruption = ""
+        try:
+            simulation.run()
+        except KeyboardInterrupt as signal:
+            interruption = f"interrupted by {signal or 'SIGINT'}; only the flows that had ended are in it"
         meta = {
             **machine_meta(scenario.seed),
             "run_id": run_id,
             "on": SIMULATOR,
             "start_at": 0.0,
             "tcp": {"retransmission_timeouts": timeouts},
+            INTERRUPTED: bool(interruption),
             **simulation.totals(),
         }
-        return bundle.finish(meta=meta, validity_reasons=[])
+        summary = bundle.finish(meta=meta, validity_reasons=[interruption] if interruption else [])
+    if interruption:
+        raise Interrupted(f"{interruption}; the bundle so far is in {out}")
+    return summary
 
 
 def _in_flows(progress: SimulationProgress, total: int) -> Progress:

@@ -40,9 +40,11 @@ from runtime.process import spawn
 from runtime.wait import wait_until
 from sluice.runs.kernel_parts import kernel_parts
 from sluice.runs.process_input import WebSettings, agent_argv, controller_argv, schedule_of, web_argv
+from sluice.runs.reserve import Reserve
 from sluice.runs.services import Process, Services
 from store import desired, observed
 from store import flows as flow_store
+from store.ages import age_s
 from store.engine import open_store
 from store.observed import PortSample, ThresholdChange
 from topologies.testbed import Testbed
@@ -63,8 +65,7 @@ class Stack:
     out: Path
     """Folder of store, logs, schedules and spools. It stays after the run."""
     meeting: Path
-    """Folder of the management sockets of switches and agents. Its path is short, because a
-    socket's has at most 107 bytes."""
+    """Folder of the management sockets. Its path is short, because a socket's has at most 107 bytes."""
     listen: str | None
     external: bool
     """Whether web process, controller and store belong to another stack, which has its sockets in `meeting`."""
@@ -79,6 +80,9 @@ class Stack:
     bed: Testbed | None = None
     background: list[BackgroundLoad] = field(default_factory=list)
     _kernel: list[Provided] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.reserve = Reserve(self.out / "reserve")
 
     @classmethod
     def start(
@@ -245,13 +249,13 @@ class Stack:
         """
         parts = by_source(flows)
         self._start_file.unlink(missing_ok=True)
-        since = time.time()
+        since_s = age_s(self.engine)
         for host in self.topology.hosts:
             schedule = self._schedule_file(host.name, parts.get(host.name, []))
             self.services.start(f"agent-{host.name}", partial(self._spawn_agent, host.name, schedule))
         names = {host.name for host in self.topology.hosts}
         what = f"the agents report (their logs are in {self.out / 'log'})"
-        wait_until(partial(self._all_report, names, since), what, timeout_s=AGENTS_TIMEOUT_S)
+        wait_until(partial(self._all_report, names, since_s), what, timeout_s=AGENTS_TIMEOUT_S)
         start_at = time.time() + START_LEAD_S
         write_start(self._start_file, start_at)
         return start_at
@@ -285,9 +289,9 @@ class Stack:
         )
         return self.testbed.spawn(name, argv, log_file=self._log(f"agent-{name}"))
 
-    def _all_report(self, names: set[str], since: float) -> bool:
+    def _all_report(self, names: set[str], since_s: float) -> bool:
         self.check()
-        return names <= {agent.name for agent in observed.all_agents(self.engine) if agent.seen_at > since}
+        return names <= {agent.name for agent in observed.all_agents(self.engine) if agent.seen_s > since_s}
 
     def start_background(self) -> list[BackgroundLoad]:
         """Start the scenario's long flows, which end with the stack."""
@@ -328,6 +332,7 @@ class Stack:
 
     def stop(self) -> None:
         """Stop all processes. Stopping twice changes nothing."""
+        self.reserve.release()
         self.stop_background()
         self.stop_agents()
         self.services.stop("controller")

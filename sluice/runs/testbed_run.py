@@ -6,17 +6,19 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sqlalchemy.exc import SQLAlchemyError
 
 from hostagent.records import unfinished
 from policy.fabrics import TESTBED, check_fabric
 from policy.records import BACKGROUND, WATCHED, FlowRecord
 from policy.scenario import Scenario, scheduled_flows
 from policy.schedule import ScheduledFlow
-from sluice.runs.bundle import machine_meta, write_bundle
+from sluice.runs.bundle import Interrupted, machine_meta, write_bundle
 from sluice.runs.process_input import WebSettings
 from sluice.runs.progress import Progress, Report
 from sluice.runs.stack import Stack
@@ -40,27 +42,34 @@ def run_on_testbed(
     """Run a scenario on real switches and real TCP and write its bundle. Returns the summary.
 
     `store` is the URL of a store that outlives the run. `event_log` is a file that gets each event
-    as a line of JSON.
+    as a line of JSON. An interrupted run writes a bundle that says so, and raises Interrupted.
     """
     check_fabric(scenario.policy, TESTBED)
     topology = build_topology(scenario)
     run_id = f"{scenario.name}-{scenario.seed}-{int(time.time())}"
     flows = scheduled_flows(scenario, topology, np.random.default_rng(scenario.seed), run_id)
     _clear(out)
-    web = WebSettings(event_log=event_log)
+    web = WebSettings(event_log=event_log, fsync=store is not None)
     with Stack.start(scenario, topology, out / "run", store=store, web=web) as stack:
         watch = RunWatch.of(stack.testbed)
         background = stack.start_background()
         start_at = stack.start_agents(flows)
         losses_before, tcp_before = stack.testbed.losses(), tcp_counters(stack.testbed)
+        interruption = ""
         with watch:
-            follow(stack, flows, start_at, report)
+            try:
+                follow(stack, flows, start_at, report)
+            except KeyboardInterrupt as signal:
+                interruption = (
+                    f"interrupted by {signal or 'SIGINT'} {time.time() - start_at:.0f} s after the first flow"
+                )
+            stack.reserve.release()  # the last measurements need some room, too
         background_bps = {f"{b.load.source}-{b.load.to}": b.rate_bps() for b in background}
         reasons = [*watch.reasons(), *loss_reasons(losses_before, stack.testbed.losses())]
-        reasons += fallback_reasons(stack)
         stack.stop_agents()
+        reasons += fallback_reasons(stack)
         records = complete(_records(stack), flows, scenario, start_at)
-        return write_bundle(
+        summary = write_bundle(
             out,
             scenario=document,
             meta={
@@ -74,10 +83,14 @@ def run_on_testbed(
             flows=records,
             thresholds=stack.thresholds(),
             samples=stack.samples(),
-            validity_reasons=reasons,
+            validity_reasons=[interruption, *reasons] if interruption else reasons,
             flow_samples=stack.flow_samples(),
             watched=stack.records(WATCHED),
+            interrupted=bool(interruption),
         )
+    if interruption:
+        raise Interrupted(f"{interruption}; the bundle so far is in {out}")
+    return summary
 
 
 def _clear(out: Path) -> None:
@@ -89,10 +102,12 @@ def _clear(out: Path) -> None:
 def follow(stack: Stack, flows: list[ScheduledFlow], start_at: float, report: Report) -> None:
     """Wait until every flow is recorded, or until the grace period after the last start ends."""
     last_s = max((flow.until_s or flow.start_s for flow in flows), default=0.0)
+    recorded, begin_s = 0, time.monotonic() + start_at - time.time()  # the wall clock may step
     while True:
         stack.check()
-        recorded = stack.recorded() + stack.recorded(BACKGROUND)
-        elapsed_s = time.time() - start_at
+        with suppress(SQLAlchemyError):  # the disk of the store is full
+            recorded = stack.recorded() + stack.recorded(BACKGROUND)
+        elapsed_s = time.monotonic() - begin_s
         report(Progress(elapsed_s, last_s, recorded, len(flows)))
         if recorded >= len(flows) or elapsed_s > last_s + stack.scenario.grace_s:
             return
@@ -120,6 +135,9 @@ def fallback_reasons(stack: Stack) -> list[str]:
     undeclared = [name for name, beat in beats.items() if beat.flows_undeclared]
     fallen = [name for name, beat in beats.items() if beat.fallback]
     reasons = [f"flows could not be declared to the kernel on {', '.join(undeclared)}"] if undeclared else []
+    dropping = [f"{name} ({beat.records_dropped})" for name, beat in beats.items() if beat.records_dropped]
+    if dropping:
+        reasons.append(f"records were dropped for want of disk space on {', '.join(dropping)}")
     if fallen:
         reasons.append(f"no {stack.scenario.policy.definition.congestion_control} on {', '.join(fallen)}")
     return reasons

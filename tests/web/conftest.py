@@ -48,6 +48,8 @@ class Server:
         self.folder = folder
         self.store_url = store_url or f"sqlite:///{folder}/store.db"
         self.more = more
+        self.prefix: list[str] = []
+        """A command that becomes the web process."""
         self.socket_path = folder / "web.sock"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -67,7 +69,8 @@ class Server:
         arguments = ["--store", self.store_url, "--listen", f"127.0.0.1:{self.port}"]
         arguments += ["--unix", str(self.socket_path), "--token-file", str(self.folder / "token"), *self.more]
         self._process = spawn(
-            [sys.executable, "-m", "sluice", "web", *arguments], log_file=self.folder / "web.log"
+            [*self.prefix, sys.executable, "-m", "sluice", "web", *arguments],
+            log_file=self.folder / "web.log",
         )
         wait_until(self.answers, "the web process answers", timeout_s=PATIENCE_S)
 

@@ -11,6 +11,7 @@ import signal
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -180,3 +181,15 @@ def test_a_connection_serves_many_requests(shared_server: Server) -> None:
         assert answer.status == 200
         assert not answer.will_close
     connection.close()
+
+
+def test_sighup_ends_neither_the_server_nor_a_worker(server: Server) -> None:
+    pid = server.process.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    before = children.read_text()
+    for process in (pid, *map(int, before.split())):
+        os.kill(process, signal.SIGHUP)
+    for _ in range(5):
+        assert server.get("health")["store"]["reachable"]
+    assert server.process.poll() is None
+    assert children.read_text() == before

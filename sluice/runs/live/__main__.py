@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process of a simulated network: `python -m sluice.runs.live`. It needs a store with the policy to carry out.
 
-SIGUSR1 ends the traffic: no flow starts, active ones continue. SIGTERM ends the process, which records active flows as
-unfinished.
+SIGUSR1 ends the traffic: no flow starts, active ones continue. SIGTERM, SIGINT, SIGHUP and SIGQUIT end the process. It
+records active flows as unfinished.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.recorder import Recorder
+from runtime.signals import on_end
 from sluice.runs.files import scenario_with
 from topologies import build_topology
 
@@ -37,8 +38,8 @@ def main(argv: list[str] | None = None) -> int:
         level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stdout
     )
     received: set[int] = set()
-    for number in (signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, lambda number, frame: received.add(number))
+    on_end(lambda: received.add(signal.SIGTERM))
+    signal.signal(signal.SIGUSR1, lambda number, frame: received.add(number))
     run(arguments.store, json.loads(arguments.scenario.read_text()), received)
     return 0
 

@@ -41,6 +41,8 @@ class Agents:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.start_at = 0.0
         self._arguments: list[str] = []
+        self.prefix: dict[str, list[str]] = {}
+        """Host → a command that becomes its agent."""
 
     def set_settings(self, version: int, control: str, scheme: str) -> None:
         """Let the web process answer heartbeats with these settings from now on."""
@@ -79,7 +81,17 @@ class Agents:
         write_start(start_file, self.start_at)
 
     def start_agent(self, host: str) -> None:
-        argv = [sys.executable, "-m", "sluice", "agent", "--name", host, "--interface", f"{host}-eth0"]
+        argv = [
+            *self.prefix.get(host, []),
+            sys.executable,
+            "-m",
+            "sluice",
+            "agent",
+            "--name",
+            host,
+            "--interface",
+            f"{host}-eth0",
+        ]
         argv += ["--run-dir", str(self.folder / host), "--web", self.web.target, *self._arguments]
         self.processes[host] = self.cable.spawn(host, argv, self.folder / f"{host}.log")
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import errno
+import os
 import random
 from pathlib import Path
 
@@ -8,7 +10,6 @@ import pytest
 
 from hostagent.journal import Journal, JournalContents, resume
 from hostagent.records import AGENT_DOWN, RESTARTED
-from policy.errors import SluiceError
 from tests.unit.hostagent.flows import flow, record, schedule
 
 RUN = schedule(*(flow(i, start_s=float(i)) for i in range(10)))
@@ -41,10 +42,43 @@ def test_read__torn_at_every_byte(tmp_path: Path) -> None:
         assert Journal(tmp_path).read().next_sequence == started
 
 
-def test_read__damaged_names_the_remedy(tmp_path: Path) -> None:
+def test_read__a_damaged_journal_is_kept_aside(tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").write_text("nonsense\n")
-    with pytest.raises(SluiceError, match="remove the file"):
-        Journal(tmp_path).read()
+    assert Journal(tmp_path).read() == JournalContents()
+    assert (tmp_path / "journal.damaged").read_text() == "nonsense\n"
+
+
+def test_a_full_disk__flows_start_without_a_line_and_the_earlier_lines_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path)
+    assert journal.replace(100.0, 0)
+    journal.append_start(0, record(0))
+    with monkeypatch.context() as full:
+        write = os.write
+        full.setattr("os.write", lambda file, data: write(file, data[:7]))
+        journal.append_start(1, record(1))
+    journal.append_start(2, record(2))
+    assert journal.missing == 1
+    assert list(Journal(tmp_path).read().started) == ["run/0", "run/2"]
+
+
+def test_a_full_disk__the_journal_is_replaced_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path)
+
+    def no_room(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("pathlib.Path.write_bytes", no_room)
+        assert not journal.replace(100.0, 0)
+    for number in range(100):
+        assert not journal.is_long
+        journal.append_start(number, record(number))
+    assert journal.is_long
+    assert journal.missing == 100
+    assert journal.replace(100.0, 100)
+    assert Journal(tmp_path).read().next_sequence == 100
 
 
 def test_resume__the_first_process_skips_nothing() -> None:

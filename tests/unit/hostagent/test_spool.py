@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -144,10 +146,121 @@ def test_quarantine(tmp_path: Path) -> None:
     assert entry == {"why": "422 no", "record": '{"id":"x"}'}
 
 
-def test_append__a_full_disk_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from policy.errors import EnvironmentLacking
+class FullDisk:
+    """Takes the first bytes of each write while it is full, as a file system with a partly used block does."""
 
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = True
+        write, pwrite = os.write, os.pwrite
+
+        def limited(file: int, data: bytes) -> int:
+            return write(file, data[:7] if self.full else data)
+
+        def refused(file: int, data: bytes, offset: int) -> int:
+            if self.full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return pwrite(file, data, offset)
+
+        monkeypatch.setattr("os.write", limited)
+        monkeypatch.setattr("os.pwrite", refused)
+
+
+def test_a_full_disk__records_wait_in_memory_and_are_delivered_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spool = Spool(tmp_path)
-    monkeypatch.setattr("os.write", lambda fd, data: len(data) - 3)
-    with pytest.raises(EnvironmentLacking, match="disk is full"):
-        spool.append(record(1))
+    spool.append(record(1))
+    FullDisk(monkeypatch)
+    spool.append(record(2))
+    spool.append(record(3))
+    assert spool.depth == 3
+    assert "No space left on device" in spool.problem
+    assert "disk" in spool.problem
+    assert "2 wait in memory" in spool.problem
+    assert drain(spool) == ids(1, 2, 3)
+    assert (spool.depth, spool.dropped) == (0, 0)
+
+
+def test_a_full_disk__once_there_is_room_the_records_reach_it_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(tmp_path)
+    spool.append(record(1))
+    disk = FullDisk(monkeypatch)
+    spool.append(record(2))
+    disk.full = False
+    spool.append(record(3))
+    assert spool.problem == ""
+    assert drain(Spool(tmp_path)) == ids(1, 2, 3)  # of another process: all are on the disk
+
+
+def test_a_full_disk__the_oldest_in_memory_are_dropped_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(tmp_path, most_held=3)
+    disk = FullDisk(monkeypatch)
+    for number in range(5):
+        spool.append(record(number))
+    assert (spool.depth, spool.dropped) == (3, 2)
+    assert "2 were dropped" in spool.problem
+    disk.full = False
+    assert drain(spool) == ids(2, 3, 4)
+    assert (spool.depth, spool.dropped) == (0, 2)
+
+
+def test_a_full_disk__a_new_process_starts_and_delivers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Spool(tmp_path / "spool").append(record(1))
+
+    def no_room(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.open", no_room)
+    spool = Spool(tmp_path / "spool")
+    spool.append(record(2))
+    assert drain(spool) == ids(1, 2)
+
+
+def test_a_full_disk__closing_saves_what_waits_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(tmp_path)
+    disk = FullDisk(monkeypatch)
+    for number in range(3):
+        spool.append(record(number))
+    assert len(next_batch(spool).lines) == 3  # the web process does not answer
+    disk.full = False
+    spool.close()
+    assert drain(Spool(tmp_path)) == ids(0, 1, 2)
+
+
+def test_beyond_the_bound_of_the_files_the_oldest_segments_are_dropped(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, segment_bytes=1000, most_bytes=5000)
+    for number in range(40):
+        spool.append(record(number))
+    left = drain(spool)
+    assert left == ids(*range(40 - len(left), 40))
+    assert 0 < len(left) < 20
+    assert spool.dropped == 40 - len(left)
+    assert spool.depth == 0
+    assert sum(path.stat().st_size for path in tmp_path.glob("segment-*")) <= 6000
+
+
+def test_fsync__covers_ended_segments_the_current_one_and_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr("os.fsync", lambda file: synced.append(str(Path(f"/proc/self/fd/{file}").readlink())))
+    for fsync in (False, True):
+        spool = Spool(tmp_path / str(fsync), segment_bytes=1000, fsync=fsync)
+        for number in range(5):
+            spool.append(record(number))
+        spool.sync()
+        spool.close()
+    assert {Path(path).name for path in synced} >= {
+        "True",
+        "segment-00000001.jsonl",
+        "segment-00000002.jsonl",
+    }
+    assert not any("False" in path for path in synced)

@@ -219,7 +219,7 @@ def test_killed_and_restarted__every_flow_has_one_record(tmp_path: Path) -> None
 
 
 def test_checkpoints__journal_and_spool_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hostagent.traffic.CHECKPOINT_LINES", 20)
+    monkeypatch.setattr("hostagent.journal.CHECKPOINT_LINES", 20)
     flows = [flow(i, 0.001 * i) for i in range(200)]
     bench = Bench(tmp_path, schedule(*flows))
     # On a slow machine, flows that are active at the last checkpoint stay in the journal.

@@ -3,8 +3,10 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from sqlalchemy import Engine, update
 
+from store.ages import age_s
 from store.observed import (
     PortSample,
     ThresholdChange,
@@ -14,11 +16,11 @@ from store.observed import (
     agents_by_mac,
     all_agents,
     all_switches,
+    controller_seen_s,
     events_after,
     forget_processes,
     host_heartbeats,
     largest_tag_burst,
-    last_sample_at,
     latest_thresholds,
     newest_events,
     newest_port_samples,
@@ -95,13 +97,13 @@ def test_thresholds__history_oldest_first_and_the_newest_when_there_are_too_many
 
 
 def test_port_samples__history_and_the_newest_of_each_port(engine: Engine) -> None:
-    assert last_sample_at(engine) == 0
+    assert controller_seen_s(engine) is None
     samples = [PortSample(float(at), f"s1:{1 + at % 2}", (at, 0), (1, 0)) for at in range(1, 7)]
     add_port_samples(engine, samples)
     assert port_history(engine, 1) == samples[1:]
     assert port_history(engine, 0, ["s1:2"], limit=2) == [samples[2], samples[4]]
     assert newest_port_samples(engine) == [samples[5], samples[4]]
-    assert last_sample_at(engine) == 6
+    assert controller_seen_s(engine) == pytest.approx(age_s(engine), abs=60)
 
 
 def test_forget_processes__switches_and_agents_of_an_earlier_run(engine: Engine) -> None:

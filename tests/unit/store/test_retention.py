@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, insert, update
+from sqlalchemy import Engine, insert, select
 
 from policy.records import FlowRecord
 from store import schema
+from store.ages import mark
 from store.flows import add_flows, all_flows, last_sequence
 from store.observed import (
     PortSample,
@@ -28,16 +28,15 @@ from tests.unit.webui.records import record
 pytestmark = pytest.mark.slow
 
 NOW = 1_000_000.0
+"""A reading of the store's clock."""
 HOUR = Retention(flows_s=3600, samples_s=3600, events_s=3600, most_flows=None)
 
 
 def add_aged_flows(engine: Engine, ages_s: Iterable[float]) -> None:
-    """Add records that arrived this many seconds before NOW."""
+    """Add records that the store had this many seconds before NOW, the oldest first."""
     for age_s in ages_s:
         add_flows(engine, [FlowRecord.from_document(record(f"age-{age_s}"))])
-        newest = update(schema.flows).where(schema.flows.c.sequence == last_sequence(engine))
-        with engine.begin() as connection:
-            connection.execute(newest.values(received_at=NOW - age_s))
+        mark(engine, NOW - age_s, every_s=0)
 
 
 def forget_all(engine: Engine, retention: Retention, rows: int = 2) -> None:
@@ -46,12 +45,12 @@ def forget_all(engine: Engine, retention: Retention, rows: int = 2) -> None:
 
 
 def test_forget__what_is_older_than_its_time_goes_and_the_rest_stays(engine: Engine) -> None:
-    add_aged_flows(engine, [9000, 4000, 3601, 3599, 5])
-    for age_s in (9000, 3599):
+    for age_s in (9000, 4000, 3601, 3599, 5):
         add_port_samples(engine, [PortSample(NOW - age_s, "s1:1", (1,), (1,))])
+        add_aged_flows(engine, [age_s])
     forget_all(engine, HOUR)
     assert [flow.id for flow in all_flows(engine)] == ["age-3599", "age-5"]
-    assert [sample.at for sample in port_history(engine, 0)] == [NOW - 3599]
+    assert [sample.at for sample in port_history(engine, 0)] == [NOW - 3599, NOW - 5]
 
 
 def test_forget__the_newest_row_of_each_table_stays_however_old(engine: Engine) -> None:
@@ -62,6 +61,7 @@ def test_forget__the_newest_row_of_each_table_stays_however_old(engine: Engine) 
         add_port_samples(engine, [PortSample(at, p, (1,), (1,)) for p in ("s1:1", "s1:2")])
         with engine.begin() as connection:
             connection.execute(insert(schema.events).values(at=at, kind="tick", document={"at": at}))
+    mark(engine, NOW - 7000, every_s=0)
     before = last_sequence(engine)
     forget_all(engine, HOUR)
     assert [flow.id for flow in all_flows(engine)] == ["age-8000"]
@@ -83,14 +83,34 @@ def test_forget__too_many_flows_however_young(engine: Engine) -> None:
     assert [flow.id for flow in all_flows(engine)] == [f"age-{age_s}" for age_s in range(7, 0, -1)]
 
 
+def test_forget__rows_without_a_mark_stay(engine: Engine) -> None:
+    """As in a store of an earlier version: no one knows how old its rows are."""
+    add_flows(engine, [FlowRecord.from_document(record(f"old-{number}")) for number in range(3)])
+    forget_all(engine, HOUR)
+    assert len(all_flows(engine)) == 3
+    for later_s in (3590, 3610):
+        while forget_some(engine, HOUR, NOW + later_s):
+            pass
+        assert len(all_flows(engine)) == (3 if later_s < 3600 else 1)
+
+
+def test_marks__one_a_minute_and_none_that_no_one_needs(engine: Engine) -> None:
+    for second in range(0, 10_000, 10):
+        forget_some(engine, HOUR, NOW + second)
+    with engine.connect() as connection:
+        kept = connection.execute(select(schema.marks.c.age_s).order_by(schema.marks.c.age_s)).scalars().all()
+    assert kept[0] >= NOW + 10_000 - 3600 - 80
+    assert 60 <= len(kept) <= 63
+
+
 def test_forget__nothing_without_a_limit(engine: Engine) -> None:
     add_aged_flows(engine, [1e5, 1])
     add_event(engine, "tick")
-    assert forget_some(engine, FOR_EVER, time.time() + 1e9) == 0
+    assert forget_some(engine, FOR_EVER, NOW + 1e9) == 0
 
 
 def test_forget__no_more_rows_at_once_than_asked(engine: Engine) -> None:
-    add_aged_flows(engine, range(5000, 5011))
+    add_aged_flows(engine, range(5010, 4999, -1))
     assert [forget_some(engine, HOUR, NOW, rows=4) for _ in range(4)] == [4, 4, 2, 0]
 
 

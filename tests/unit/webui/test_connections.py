@@ -11,6 +11,7 @@ from sqlalchemy import Engine, update
 from policy.agents import LivingConnection
 from policy.entries import write
 from policy.records import FlowRecord
+from store.ages import age_s
 from store.flows import add_flows
 from store.schema import agents, flows
 from tests.kit.heartbeats import LIVING, document, host_heartbeat, watching
@@ -40,7 +41,7 @@ def test_living_connections_of_all_agents__the_fastest_first(client: Client) -> 
 def test_the_connections_of_an_agent_that_is_away_are_not_shown(client: Client, engine: Engine) -> None:
     beat(client, "h1", LIVING, lost=5)
     with engine.begin() as connection:
-        connection.execute(update(agents).values(seen_at=time.time() - 60))
+        connection.execute(update(agents).values(seen_s=age_s(engine) - 60))
     assert client.get("/api/v1/connections").json == {"living": [], "ended": [], "lost": 0}
 
 

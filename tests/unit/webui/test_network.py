@@ -60,7 +60,7 @@ def test_health__ok_when_all_are_there(client: Client, engine: Engine) -> None:
 def test_health__a_silent_agent_is_away(client: Client, engine: Engine) -> None:
     everyone(engine)
     with engine.begin() as connection:
-        connection.execute(text("UPDATE agents SET seen_at = seen_at - 60"))
+        connection.execute(text("UPDATE agents SET seen_s = seen_s - 60"))
     health = client.get("/api/v1/health").json
     assert health["status"] == "degraded"
     assert health["agents"][0]["alive"] is False
@@ -71,7 +71,7 @@ def test_health__the_switches_of_a_silent_controller_are_not_connected(
 ) -> None:
     everyone(engine)
     with engine.begin() as connection:
-        connection.execute(text("UPDATE switches SET seen_at = seen_at - 60"))
+        connection.execute(text("UPDATE signs SET seen_s = seen_s - 60"))
     controller = client.get("/api/v1/health").json["controller"]
     assert (controller["alive"], controller["connected"]) == (False, 0)
     add_port_samples(engine, [PortSample(time.time(), "s1:1", (0,), (0,))])

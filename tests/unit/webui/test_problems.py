@@ -16,6 +16,7 @@ from policy.network import read_network
 from policy.network_realised import realise
 from policy.sightings import SeenPort, SeenSwitch, Sightings
 from policy.version import VERSION
+from store.ages import age_s
 from store.desired import put_policy, put_topology
 from store.networks import put_network, put_sightings
 from store.observed import add_event, newest_events, put_agent, put_switch
@@ -112,7 +113,7 @@ def test_a_policy_that_acts_at_ports_without_a_port_agent(client: Client, engine
     put_agent(engine, "ports", port_heartbeat(ports={"rack1:1": (queue_counters(),)}))
     assert problems(client) == []
     with engine.begin() as connection:
-        connection.execute(agents.update().values(seen_at=1.0))
+        connection.execute(agents.update().values(seen_s=age_s(engine) - 60))
     assert problems(client) == [], "its agent has ended, but the port keeps the program"
 
 

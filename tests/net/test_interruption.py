@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run on the testbed that a closed terminal ends leaves a bundle, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime.wait import wait_until
+
+pytestmark = [
+    pytest.mark.net,
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
+]
+
+SCENARIO = """
+name = "long"
+seed = 1
+[fabric]
+topology = "single"
+hosts = 2
+host_rate = "5Mbit"
+buffer = "60KB"
+[scheme]
+name = "tcp"
+[workload]
+sizes = "web-search-bytes"
+pattern = "all-to-all"
+load = 0.3
+scale = 0.02
+flows = 5000
+"""
+
+
+def test_sighup_of_a_run__a_bundle_that_says_interrupted_and_nothing_left(tmp_path: Path) -> None:
+    (tmp_path / "long.toml").write_text(SCENARIO)
+    temporary, out = tmp_path / "t", tmp_path / "out"
+    temporary.mkdir()
+    argv = ["env", "--default-signal=HUP", f"TMPDIR={temporary}", sys.executable, "-m", "sluice", "run"]
+    argv += [str(tmp_path / "long.toml"), "--on", "testbed", "--out", str(out)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        spool = out / "run" / "spool" / "h1" / "spool"
+        wait_until(
+            lambda: (
+                process.poll() is not None or any(path.stat().st_size for path in spool.glob("segment-*"))
+            ),
+            "flows have ended",
+            timeout_s=90,
+        )
+        os.kill(process.pid, signal.SIGHUP)
+        os.kill(process.pid, signal.SIGTERM)  # someone is impatient
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "stopped: interrupted by SIGHUP" in said
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["valid"]["reasons"][0].startswith("interrupted by SIGHUP")
+    assert summary["fct_us"]["all"]["n"] > 0
+    assert list(temporary.iterdir()) == [], "the folder of the token is gone"

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated run that a signal ends writes a bundle that says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime.wait import wait_until
+from sluice.runs.bundle import is_complete, read_flows
+
+SCENARIO = """
+name = "long"
+seed = 1
+[fabric]
+topology = "single"
+hosts = 8
+host_rate = "1Gbit"
+[scheme]
+name = "pias"
+[workload]
+sizes = "web-search-bytes"
+pattern = "all-to-all"
+load = 0.6
+flows = 2000000
+"""
+
+
+@pytest.mark.parametrize("name", ["HUP", "TERM"])
+def test_an_interrupted_run_has_a_bundle_that_says_interrupted(tmp_path: Path, name: str) -> None:
+    (tmp_path / "long.toml").write_text(SCENARIO)
+    out = tmp_path / "out"
+    argv = ["env", "--default-signal=HUP", sys.executable, "-m", "sluice", "run", str(tmp_path / "long.toml")]
+    argv += ["--on", "simulator", "--out", str(out)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        flows = out / "flows.parquet"
+        wait_until(
+            lambda: process.poll() is not None or (flows.exists() and flows.stat().st_size > 100_000),
+            "flows have ended",
+            timeout_s=120,
+        )
+        os.kill(process.pid, signal.Signals[f"SIG{name}"])
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert f"stopped: interrupted by SIG{name}" in said
+    assert json.loads((out / "meta.json").read_text())["interrupted"] is True
+    valid = json.loads((out / "summary.json").read_text())["valid"]
+    assert (valid["ok"], valid["reasons"][0].split(";")[0]) == (False, f"interrupted by SIG{name}")
+    assert len(read_flows(out)) > 100
+    assert not is_complete(out, json.loads((out / "scenario.json").read_text()))

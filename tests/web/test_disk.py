@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The web process on a disk that fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from sqlalchemy import Engine
+
+from runtime.wait import wait_until
+from store.engine import open_store
+from tests.kit.small_disk import SmallDisk
+from tests.unit.webui.records import record
+from tests.web.conftest import PATIENCE_S, Server
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a disk of the test's own needs root")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> SmallDisk:
+    return SmallDisk(tmp_path / "disk")
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path, disk: SmallDisk) -> Iterator[Server]:
+    """A server whose store is on the small disk."""
+    server = Server(tmp_path, f"sqlite:///{disk.folder}/store.db")
+    server.prefix = disk.prefix
+    server.start()
+    yield server
+    server.stop()
+
+
+def post(server: Server, *names: str) -> requests.Response:
+    return requests.post(f"{server.url}/api/v1/flows", json=[*map(record, names)], timeout=PATIENCE_S)
+
+
+def error_of(answer: requests.Response) -> dict[str, Any]:
+    return dict(answer.json()["error"])
+
+
+def test_a_full_disk_is_a_503_that_says_disk__and_room_ends_it(on_disk: Server, disk: SmallDisk) -> None:
+    pid = on_disk.process.pid
+    assert post(on_disk, "before").status_code == 200
+    disk.fill(pid)
+    names = [f"during{number}" for number in range(300)]
+    answer = post(on_disk, *names)
+    assert answer.status_code == 503
+    assert error_of(answer)["code"] == "disk-full"
+    assert "make room" in error_of(answer)["problem"]
+    assert on_disk.get("health")["store"]["kind"] == "sqlite"  # reading needs no room
+    disk.make_room(pid)
+    assert post(on_disk, "before", *names).json() == {"accepted": 300, "known": 1}
+    assert on_disk.process.poll() is None
+
+
+def test_a_web_process_starts_on_a_full_disk(on_disk: Server, disk: SmallDisk) -> None:
+    pid = on_disk.process.pid
+    assert post(on_disk, "before").status_code == 200
+    disk.fill(pid)
+    os.kill(_worker(pid), 9)  # the new worker opens the store
+    wait_until(lambda: error_of(post(on_disk, *map(str, range(300))))["code"] == "disk-full", "it answers")
+    disk.make_room(pid)
+    wait_until(lambda: post(on_disk, "after").status_code == 200, "it takes records", timeout_s=PATIENCE_S)
+
+
+def _worker(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+def replaced(server: Server, how: str) -> None:
+    """Do to the store's file what an operator may do by mistake."""
+    file = server.folder / "store.db"
+    match how:
+        case "deleted":
+            file.unlink()
+        case "replaced":
+            file.unlink()
+            open_store(f"sqlite:///{file}").dispose()
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_a_store_that_is_no_longer_there_is_a_503(server: Server, how: str) -> None:
+    assert post(server, "before").status_code == 200
+    replaced(server, how)
+    answer = post(server, "after")
+    assert answer.status_code == 503
+    assert error_of(answer)["code"] == "store-gone"
+    assert "put it back" in error_of(answer)["problem"]
+    health = requests.get(f"{server.url}/api/v1/health", timeout=PATIENCE_S)
+    assert (health.status_code, error_of(health)["code"]) == (503, "store-gone")
+    if how == "deleted":
+        assert not (server.folder / "store.db").exists(), "no empty store in its place"
+
+
+def test_a_store_that_is_moved_back_serves_again(server: Server) -> None:
+    assert post(server, "before").status_code == 200
+    file = server.folder / "store.db"
+    file.rename(server.folder / "away.db")
+    assert error_of(post(server, "after"))["code"] == "store-gone"
+    (server.folder / "away.db").rename(file)
+    assert post(server, "before", "after").json() == {"accepted": 1, "known": 1}
+
+
+def test_a_damaged_store_is_a_503_and_a_copy_is_kept_aside(server: Server, engine: Engine) -> None:
+    for batch in range(40):
+        assert post(server, *(f"{batch}.{number}" for number in range(100))).status_code == 200
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    file = server.folder / "store.db"
+    size = file.stat().st_size
+    with file.open("r+b") as pages:
+        pages.seek(8192)
+        pages.write(b"\xa5" * (size - 8192))
+    # Until a page is not in SQLite's cache.
+    wait_until(lambda: post(server, "after").status_code != 200, "it sees the damage", timeout_s=PATIENCE_S)
+    answer = post(server, "after")
+    assert (answer.status_code, error_of(answer)["code"]) == (503, "store-damaged")
+    assert ".recover" in error_of(answer)["problem"]
+    assert (server.folder / "store.db.damaged").stat().st_size == size
+
+
+def test_a_file_that_is_no_store_is_one_line_at_the_start(server: Server) -> None:
+    server.stop()
+    (server.folder / "store.db").write_bytes(b"\0garbage" * 5000)
+    argv = [sys.executable, "-m", "sluice", "web", "--config", os.devnull, "--store", server.store_url]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
+    assert "the store is damaged" in ended.stderr.splitlines()[-1]
+
+
+def test_health__reachable_is_measured_by_a_write(on_disk: Server, disk: SmallDisk) -> None:
+    assert on_disk.get("health")["store"]["reachable"]
+    disk.fill(on_disk.process.pid)
+    post(on_disk, *map(str, range(300)))  # uses the rest of the last page
+    wait_until(
+        lambda: not on_disk.get("health")["store"]["reachable"], "it sees the disk", timeout_s=PATIENCE_S
+    )
+    assert "disk-full" in {problem["kind"] for problem in on_disk.get("health")["problems"]}
+    disk.make_room(on_disk.process.pid)
+    wait_until(lambda: on_disk.get("health")["store"]["reachable"], "it is back", timeout_s=PATIENCE_S)
