@@ -31,6 +31,7 @@
 #ifndef SLUICE_LAWS_DROP_ORDER_H
 #define SLUICE_LAWS_DROP_ORDER_H
 
+#include "mark.h"
 #include "types.h"
 
 enum sl_rank { SL_QUEUE_RANKS = 8, SL_RANK_BACKGROUND = 8 };
@@ -103,6 +104,30 @@ SL_LAW void sl_ahead_admitted(struct sl_ahead *a, sl_u32 rank, sl_u64 len)
 #define SL_GROW(r) a->of[r] += rank <= (r) ? len : 0;
 	SL_EACH_RANK(SL_GROW)
 #undef SL_GROW
+}
+
+/*
+ * As sl_vq_arrive (mark.h), in this order. `drained`: what the virtual queue has lost since the
+ * last packet. Call sl_vq_drain or sl_vq_at_least before.
+ */
+SL_LAW enum sl_vq_verdict sl_drop_order_arrive(struct sl_vq_state *q, struct sl_ahead *a,
+					       const struct sl_vq_settings *set, sl_u32 rank, sl_u32 len_bytes,
+					       sl_u64 drained, sl_u32 random)
+{
+	sl_u64 len = (sl_u64)len_bytes * SL_VQ_UNITS_PER_BYTE, found, above;
+
+	if (!set->rate_bps)
+		return SL_VQ_PASS;
+	sl_ahead_sent(a, drained);
+	above = sl_ahead_above(a, q->level, rank);
+	if (len_bytes > SL_VQ_MAX_BYTES || !sl_drop_order_admits(q->level, above, len, sl_vq_bound(set), rank))
+		return SL_VQ_DROP;
+	found = rank < SL_RANK_BACKGROUND ? sl_ahead_up_to(a, q->level, SL_QUEUE_RANKS - 1) : q->level;
+	q->level += len;
+	sl_ahead_admitted(a, rank, len);
+	if (sl_vq_marks_backlog(set, found, random) || sl_vq_marks_phantom(set, q->phantom))
+		return SL_VQ_MARK;
+	return SL_VQ_PASS;
 }
 
 #endif

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,9 @@ from hypothesis import strategies as st
 BACKGROUND = 8
 RANKS = range(BACKGROUND + 1)
 BUFFER = 360_000
+PASS, MARK, DROP = 0, 1, 2
+UNITS = 8 * 10**9
+"""Units of a level in a byte (laws/mark.h)."""
 
 buffers = st.one_of(st.integers(1, 10**6), st.integers(1, 2**62))
 ranks = st.integers(0, BACKGROUND)
@@ -136,6 +140,61 @@ def test_what_is_more_urgent_uses_its_own_room(laws: ModuleType) -> None:
 def test_background_marks_only_background(laws: ModuleType, total: int, background: int, rank: int) -> None:
     found = laws.lib.sl_drop_order_marking(total, background, rank)
     assert found == (total if rank == BACKGROUND else max(0, total - background))
+
+
+def arrive(
+    laws: ModuleType, state: tuple[Any, Any], settings: Any, rank: int, packet: tuple[int, int]
+) -> int:
+    """Let a packet of (bytes, time in ns) arrive at a virtual queue, as bpf/port.bpf.c does."""
+    (queue, ahead), (len_bytes, now_ns) = state, packet
+    before = queue.level
+    laws.lib.sl_vq_at_least(queue, settings, 0, now_ns)
+    return int(
+        laws.lib.sl_drop_order_arrive(queue, ahead, settings, rank, len_bytes, before - queue.level, 0)
+    )
+
+
+def virtual_queue(laws: ModuleType) -> tuple[Any, Any]:
+    return laws.ffi.new("struct sl_vq_state *"), laws.ffi.new("struct sl_ahead *")
+
+
+arrivals = st.lists(st.tuples(ranks, st.integers(0, 9000), st.integers(0, 200_000)), max_size=120)
+settings_of_a_port = st.tuples(
+    st.integers(10**7, 10**9), st.integers(0, 20_000), st.integers(1, 60_000), st.just(0)
+)
+
+
+@given(settings=settings_of_a_port, packets=arrivals)
+def test_arrive__the_first_rank_alone_is_the_port_without_an_order(
+    laws: ModuleType, settings: tuple[int, ...], packets: list[tuple[int, int, int]]
+) -> None:
+    given_settings = laws.ffi.new("struct sl_vq_settings *", settings)
+    state, plain, now_ns = virtual_queue(laws), laws.ffi.new("struct sl_vq_state *"), 0
+    for _, len_bytes, later_ns in packets:
+        now_ns += later_ns
+        expected = laws.lib.sl_vq_arrive(plain, given_settings, len_bytes, now_ns, 0)
+        assert arrive(laws, state, given_settings, 0, (len_bytes, now_ns)) == expected
+        assert state[0].level == plain.level == state[1].of[0]
+
+
+@given(settings=settings_of_a_port, packets=arrivals)
+def test_arrive__is_the_plain_port_while_it_drains(
+    laws: ModuleType, settings: tuple[int, ...], packets: list[tuple[int, int, int]]
+) -> None:
+    given_settings = laws.ffi.new("struct sl_vq_settings *", settings)
+    rate_bps, mark_bytes, buffer_bytes, _ = settings
+    state, now_ns = virtual_queue(laws), 0
+    plain = PlainPort(buffer_bytes * UNITS)
+    for rank, len_bytes, later_ns in packets:
+        now_ns += later_ns
+        plain.send(later_ns * rate_bps)
+        verdict = arrive(laws, state, given_settings, rank, (len_bytes, now_ns))
+        if not plain.admits(rank, len_bytes * UNITS):
+            assert verdict == DROP
+            continue
+        found = sum(plain.waiting[: rank + 1 if rank == BACKGROUND else BACKGROUND])
+        assert verdict == (MARK if mark_bytes and found > mark_bytes * UNITS else PASS)
+        plain.waiting[rank] += len_bytes * UNITS
 
 
 @given(
