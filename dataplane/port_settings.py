@@ -13,8 +13,8 @@ from policy.marking import PHANTOM_PERCENT
 MAX_BYTES = 2_000_000_000
 """Largest buffer and marking threshold that laws/mark.h models."""
 
-_LAYOUT = "=7QIxxxxIxxxx"
-"""struct sl_vq_settings; struct sl_dqs_settings; the queue of VLANs."""
+_LAYOUT = "=7QIxxxxII"
+"""struct sl_vq_settings; struct sl_dqs_settings; the queue of VLANs; whether urgent packets go first."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class PortSettings:
     """An empty flow queue stays assigned to its flow for this time."""
     vlan_queue: int = 0
     """The queue of frames of the operator's VLANs, in which no rule can name a queue."""
+    urgent_first: bool = False
+    """The port drops what is least urgent first (laws/drop_order.h). Otherwise it drops what does not fit."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.rate_bps < 1 << 64:
@@ -80,5 +82,11 @@ class PortSettings:
         backlog = (self.rate_bps, self.mark_bytes or 0, self.buffer_bytes, self.mark_max_bytes or 0)
         phantom = (phantom_rate_bps, self.phantom_mark_bytes or 0)
         return struct.pack(
-            _LAYOUT, *backlog, *phantom, self.release_ns, self.sub_queues or 0, self.vlan_queue
+            _LAYOUT,
+            *backlog,
+            *phantom,
+            self.release_ns,
+            self.sub_queues or 0,
+            self.vlan_queue,
+            self.urgent_first,
         )

@@ -40,6 +40,7 @@ class Policy(PolicyFields):
             buffer_bytes=self.buffer,
             mark_max_bytes=self.mark_max,
             phantom_mark_bytes=self.mark_at if phantom else None,
+            urgent_first=self.urgent_first,
         )
 
     @property

@@ -127,6 +127,15 @@ class PolicyFields:
         title="Buffer",
         default=DEFAULT_BUFFER_BYTES,
     )
+    urgent_first: bool = policy_field(
+        Flag(),
+        "A port that runs out of buffer drops what is least urgent (dataplane/laws/drop_order.h), and background"
+        " traffic marks no other packet. Otherwise it drops what arrives.",
+        title="Urgent first",
+        default=True,
+        applies=kinds.PRIORITIES,
+        absent=False,
+    )
     shares: tuple[float, ...] | None = policy_field(
         kinds.shares,
         "Guaranteed part of the link for each queue, at most 1 in all. The first queue with packets gets the rest."

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from policy.entries import entry
-from policy.kinds import Whole
+from policy.kinds import Flag, Whole
 
 DEFAULT_BUFFER_BYTES = 360_000
 PHANTOM_PERCENT = 95
@@ -31,4 +31,9 @@ class PortMarking:
     mark_max_bytes: int | None = entry(_BACKLOG, "Upper end of the ramp. Null: one threshold.", default=None)
     phantom_mark_bytes: int | None = entry(
         _BACKLOG, "Threshold of the phantom queue. Null: there is no phantom queue.", default=None
+    )
+    urgent_first: bool = entry(
+        Flag(),
+        "Whether the port drops what is least urgent first (dataplane/laws/drop_order.h).",
+        default=False,
     )

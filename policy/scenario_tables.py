@@ -194,6 +194,12 @@ class SimulatorSettings:
         " queues that are served no later than the packet's.",
         default="port",
     )
+    drop_by: str = entry(
+        Choice(("thresholds", "push-out")),
+        "How a port drops what is least urgent first, if the policy has urgent_first. thresholds: as on the testbed"
+        " (dataplane/laws/drop_order.h). push-out: a packet that waits makes room for a more urgent one.",
+        default="thresholds",
+    )
     tcp: TcpVariant | None = entry(
         TableOf(TcpVariant), "Where implementations of TCP differ. By default, TCP is Linux's.", default=None
     )

@@ -34,11 +34,19 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
         settings.buffer_bytes = policy.buffer
         settings.grants_rates = Need.EXPLICIT_RATES in policy.needs
         settings.mark_by = _fabric.MarkBy[simulator.mark_by]
+        settings.drop_order = _drop_order(policy, simulator)
         settings.count_tags = not of_host and policy.definition.threshold_rule.adapts
         _mark(settings, policy.port_marking if link.edge else policy.core_marking, link.rate_bps)
         return settings, discipline(policy)
 
     return make
+
+
+def _drop_order(policy: Policy, simulator: SimulatorSettings) -> _fabric.DropOrder:
+    if not policy.urgent_first:
+        return _fabric.DropOrder.arrival
+    by_push_out = simulator.drop_by == "push-out"
+    return _fabric.DropOrder.push_out if by_push_out else _fabric.DropOrder.urgency
 
 
 def _mark(settings: _fabric.PortSettings, marking: PortMarking, rate_bps: int) -> None:

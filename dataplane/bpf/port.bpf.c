@@ -6,7 +6,8 @@
  *      Take the tag off and choose HTB class 1:(q+1), which OVS's linux-htb uses for OpenFlow
  *      queue q. Packets without a tag go to queue 0. Frames of a real VLAN keep their tag and go
  *      to the queue that the settings name, unless the kernel datapath has chosen one.
- *   2. Pass the packet through the port's virtual queue (laws/mark.h). Drop it beyond the buffer.
+ *   2. Pass the packet through the port's virtual queue (laws/mark.h). Drop it beyond the buffer,
+ *      or the least urgent packets first (laws/drop_order.h).
  *      Set CE by K, by the ramp's probability, or by the phantom queue. A drop is silent (STOLEN,
  *      not SHOT), because OVS sends in batches. After an error it gives up the rest of the batch,
  *      so one packet beyond the buffer took up to 31 others with it.
@@ -24,6 +25,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "port.h"
+#include "../laws/tags.gen.h"
 
 #define VLAN_VID_MASK 0x0FFF
 #define VLAN_PCP_SHIFT 13
@@ -37,6 +39,7 @@
 struct port_state {
 	struct sl_vq_state queue;
 	__u64 late_ns; /* time in which the port had packets but did not send at its rate */
+	struct sl_ahead ahead;
 	struct bpf_spin_lock lock;
 };
 
@@ -126,26 +129,41 @@ static __always_inline __u32 waiting_bytes(struct __sk_buff *skb)
 	return BPF_CORE_READ(root, handle) == HTB_MAJOR ? BPF_CORE_READ(root, qstats.backlog) : 0;
 }
 
-static __always_inline enum sl_vq_verdict arrive(struct __sk_buff *skb, const struct sl_vq_settings *set,
+/* The packet's rank in laws/drop_order.h. Background traffic shares its queue with other flows. */
+static __always_inline __u32 rank_of(struct __sk_buff *skb, __u32 queue)
+{
+	int tos = is_ip(skb) ? ip_tos(skb) : 0;
+
+	return tos >= 0 && tos >> DSCP_SHIFT == SL_TAG_BACKGROUND ? SL_RANK_BACKGROUND : queue;
+}
+
+static __always_inline enum sl_vq_verdict arrive(struct __sk_buff *skb, const struct port_settings *set, __u32 queue,
 						 __u32 len_bytes, __u32 waiting)
 {
 	__u32 port = skb->ifindex;
 	struct port_state *state = bpf_map_lookup_elem(&states, &port);
-	struct sl_vq_settings law = *set;
+	__u32 random = 0, urgent_first = set->urgent_first, rank = 0;
+	struct sl_vq_settings law = set->marking;
 	enum sl_vq_verdict verdict;
-	__u32 random = 0;
-	__u64 now_ns, late;
+	__u64 now_ns, late, before;
 
 	if (!state)
 		return SL_VQ_PASS;
 	if (law.mark_max_bytes > law.mark_bytes)
 		random = bpf_get_prandom_u32();
+	if (urgent_first)
+		rank = rank_of(skb, queue);
 	now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&state->lock);
+	before = state->queue.level;
 	late = sl_vq_at_least(&state->queue, &law, waiting, now_ns);
 	if (late)
 		state->late_ns += late / law.rate_bps;
-	verdict = sl_vq_arrive(&state->queue, &law, len_bytes, now_ns, random);
+	if (urgent_first)
+		verdict = sl_drop_order_arrive(&state->queue, &state->ahead, &law, rank, len_bytes,
+					       before > state->queue.level ? before - state->queue.level : 0, random);
+	else
+		verdict = sl_vq_arrive(&state->queue, &law, len_bytes, now_ns, random);
 	bpf_spin_unlock(&state->lock);
 	return verdict;
 }
@@ -234,7 +252,7 @@ int sluice_port(struct __sk_buff *skb)
 
 	skb->priority = HTB_MAJOR | (queue + 1);
 	if (set)
-		verdict = arrive(skb, &set->marking, htb_bytes, waiting);
+		verdict = arrive(skb, set, queue, htb_bytes, waiting);
 	if (verdict == SL_VQ_MARK)
 		marked = mark(skb);
 	if (set && set->flow_queues.queues && verdict != SL_VQ_DROP)

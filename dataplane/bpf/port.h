@@ -4,6 +4,7 @@
 #define SLUICE_PORT_H
 
 #include "../laws/dqs.h"
+#include "../laws/drop_order.h"
 #include "../laws/mark.h"
 
 #define PORT_QUEUES 8
@@ -21,7 +22,7 @@ struct port_settings {
 	struct sl_vq_settings marking;
 	struct sl_dqs_settings flow_queues; /* .queues 0: a priority is one queue */
 	__u32 vlan_queue;		    /* of frames of the operator's VLANs */
-	__u32 unused;
+	__u32 urgent_first;		    /* drop by laws/drop_order.h */
 };
 
 struct queue_counters {

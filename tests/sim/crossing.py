@@ -110,6 +110,8 @@ class Definition:
     choose: Choose
     buffer_bytes: int = kit.NO_BOUND
     displace: Displace = lambda _waiting, arriving: arriving
+    is_dropped: Callable[[list[int], int], bool] = lambda _waiting, _arriving: False
+    """(packets that wait; the packet that arrives) -> whether it is dropped even if the buffer has room."""
     marks: Callable[[int, list[int]], bool] = lambda _arriving, _waiting: False
     free_ps: int = 0
     waiting: list[int] = field(default_factory=list)
@@ -127,6 +129,8 @@ class Definition:
 
     def _arrive(self, i: int) -> None:
         packet = self.packets[i]
+        if self.is_dropped(self.waiting, i):
+            return
         while self.backlog() + packet.frame_bytes > self.buffer_bytes:
             victim = self.displace(self.waiting, i)
             if victim == i:

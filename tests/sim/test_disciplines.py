@@ -242,3 +242,45 @@ def test_tags_are_counted_as_they_arrive() -> None:
             tag = attained_tag(number * PAYLOAD)
             expected[tag] += [1, frame, number == len(kit.packets_of(size)) - 1]
     assert net.fabric.tag_counters()[net.towards[3]].tolist() == expected.tolist()
+
+
+def room_bytes(buffer_bytes: int, rank: int) -> int:
+    """Return what may wait at a rank and below it, by dataplane/laws/drop_order.h."""
+    return buffer_bytes if rank == 0 else buffer_bytes - buffer_bytes // 4 - rank * (buffer_bytes // 32)
+
+
+@seeds
+def test_thresholds_drop_the_least_urgent_first(seed: int) -> None:
+    """A packet finds room if the buffer has it, and if its priority and those below have not used up theirs."""
+    packets, buffer_bytes = random_packets(seed, 200, 60 * US), 20_000
+
+    def is_dropped(waiting: list[int], arriving: int) -> bool:
+        packet = packets[arriving]
+        below = [i for i in waiting if packets[i].priority >= packet.priority]
+        sums = [sum(packets[i].frame_bytes for i in some) + packet.frame_bytes for some in (waiting, below)]
+        return sums[0] > buffer_bytes or sums[1] > room_bytes(buffer_bytes, packet.priority)
+
+    port = Link(buffer_bytes=buffer_bytes, more={"drop_order": core.DropOrder.urgency})
+    fate = cross(packets, port)
+    expected = Definition(packets, 10 * GBIT, highest(packets), buffer_bytes, is_dropped=is_dropped).run()
+    assert fate.served_ps == expected.served_ps
+    lost = [p.priority for p, served in zip(packets, fate.served_ps, strict=True) if served is None]
+    assert len(lost) > 10
+    assert lost.count(0) < lost.count(7)
+
+
+@seeds
+def test_push_out_drops_the_least_urgent_packet_that_waits(seed: int) -> None:
+    packets = random_packets(seed, 200, 60 * US, full=True)
+
+    def least_urgent(waiting: list[int], arriving: int) -> int:
+        lowest = max(packets[i].priority for i in waiting)
+        if lowest <= packets[arriving].priority:
+            return arriving
+        return next(i for i in waiting if packets[i].priority == lowest)
+
+    port = Link(buffer_bytes=10 * FRAME, more={"drop_order": core.DropOrder.push_out})
+    fate = cross(packets, port)
+    expected = Definition(packets, 10 * GBIT, highest(packets), 10 * FRAME, least_urgent).run()
+    assert fate.served_ps.count(None) > 10
+    assert fate.served_ps == expected.served_ps

@@ -2,11 +2,26 @@
 #include "port/port.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace sluice
 {
+
+namespace
+{
+
+// Of laws/drop_order.h.
+std::uint8_t rank_of(const Packet &packet)
+{
+	return packet.tag == SL_TAG_BACKGROUND ? SL_RANK_BACKGROUND : packet.queue;
+}
+
+bool reserves_rates(const Packet &packet)
+{
+	return packet.kind == PacketKind::RateRequest || packet.kind == PacketKind::RateGrant;
+}
+
+} // namespace
 
 Port::Port(const PortKind &kind, std::uint16_t peer, bool peer_is_host, std::unique_ptr<Queueing> queueing,
 	   SharedQueueMap queue_of)
@@ -52,13 +67,12 @@ void Port::accept(Packet *packet)
 		count(*packet);
 	if (settings.grants_rates && packet->kind == PacketKind::RateRequest)
 		grant_rate(*packet);
-	if (waiting_bytes(now) + packet->frame_bytes > settings.buffer_bytes && !make_room(packet, now))
+	if (!has_room(packet, now))
 		return;
 	if (marks(*packet, now))
 		mark(packet);
 	backlog_bytes_ += packet->frame_bytes;
-	if (settings.mark_by != MarkBy::Port)
-		queue_bytes_[packet->queue] += packet->frame_bytes;
+	rank_bytes_[rank_of(*packet)] += packet->frame_bytes;
 	statistics_.most_bytes = std::max(statistics_.most_bytes, backlog_bytes_);
 	queueing_->push(packet, now);
 	if (busy_until_ <= now)
@@ -94,8 +108,7 @@ void Port::send_next(Time now)
 void Port::take_off(const Packet &packet)
 {
 	backlog_bytes_ -= packet.frame_bytes;
-	if (kind_->settings.mark_by != MarkBy::Port)
-		queue_bytes_[packet.queue] -= packet.frame_bytes;
+	rank_bytes_[rank_of(packet)] -= packet.frame_bytes;
 }
 
 void Port::await(Time when)
@@ -141,17 +154,37 @@ Packet *Port::on_emulated_arrival()
 	return packet;
 }
 
+// False if the arriving packet is dropped.
+bool Port::has_room(Packet *arriving, Time now)
+{
+	const PortSettings &settings = kind_->settings;
+	std::uint64_t total = waiting_bytes(now);
+
+	if (settings.drop_order != DropOrder::Urgency || reserves_rates(*arriving))
+		return total + arriving->frame_bytes <= settings.buffer_bytes || make_room(arriving, now);
+	sl_ahead levels = ahead(credit_bytes(now));
+	std::uint8_t rank = rank_of(*arriving);
+
+	if (sl_drop_order_admits(total, sl_ahead_above(&levels, total, rank), arriving->frame_bytes,
+				 settings.buffer_bytes, rank))
+		return true;
+	drop(arriving);
+	return false;
+}
+
 // Drops packets until `arriving` fits. False if `arriving` itself is dropped.
 bool Port::make_room(Packet *arriving, Time now)
 {
-	if (arriving->kind == PacketKind::RateRequest || arriving->kind == PacketKind::RateGrant)
+	if (reserves_rates(*arriving))
 		return true; // a lost request would leave wrong counters at the ports that granted it
 	if (arriving->frame_bytes > kind_->settings.buffer_bytes) { // it can never fit
 		drop(arriving);
 		return false;
 	}
 	while (waiting_bytes(now) + arriving->frame_bytes > kind_->settings.buffer_bytes) {
-		Packet *victim = queueing_->displaced(arriving);
+		Packet *victim = kind_->settings.drop_order == DropOrder::PushOut
+					 ? queueing_->least_urgent(arriving, now)
+					 : queueing_->displaced(arriving);
 
 		if (victim != arriving)
 			take_off(*victim);
@@ -182,7 +215,7 @@ bool Port::marks(const Packet &packet, Time now)
 				    static_cast<sl_u64>(now / NANOSECOND), 0) == SL_VQ_MARK;
 	if (!kind_->settings.marking.mark_bytes || !packet.ect)
 		return false;
-	std::uint64_t found = marking_backlog(packet.queue, now);
+	std::uint64_t found = marking_backlog(packet, now);
 	bool ramp = kind_->settings.marking.mark_max_bytes > kind_->settings.marking.mark_bytes;
 
 	return sl_vq_marks_backlog(&kind_->settings.marking,
@@ -194,21 +227,39 @@ bool Port::marks(const Packet &packet, Time now)
 // credit.
 std::uint64_t Port::waiting_bytes(Time now) const
 {
-	Time ahead = kind_->burst ? busy_until_ + kind_->burst - now : 0;
-
-	return backlog_bytes_ + (ahead > 0 ? static_cast<std::uint64_t>(ahead / kind_->rate.time_of(1)) : 0);
+	return backlog_bytes_ + credit_bytes(now);
 }
 
-std::uint64_t Port::marking_backlog(std::uint8_t queue, Time now) const
+// What an emulated link has sent ahead of its rate.
+std::uint64_t Port::credit_bytes(Time now) const
 {
-	switch (kind_->settings.mark_by) {
-	case MarkBy::Queue:
-		return queue_bytes_[queue];
-	case MarkBy::Ahead:
-		return std::accumulate(queue_bytes_.begin(), queue_bytes_.begin() + queue + 1, std::uint64_t{0});
-	default:
-		return waiting_bytes(now);
-	}
+	Time early = kind_->burst ? busy_until_ + kind_->burst - now : 0;
+
+	return early > 0 ? static_cast<std::uint64_t>(early / kind_->rate.time_of(1)) : 0;
+}
+
+// What waits at each rank and above it. What was sent on credit counts as the most urgent.
+sl_ahead Port::ahead(std::uint64_t credit_bytes) const
+{
+	sl_ahead levels = {};
+
+	for (unsigned rank = 0; rank < SL_QUEUE_RANKS; rank++)
+		levels.of[rank] = credit_bytes += rank_bytes_[rank];
+	return levels;
+}
+
+std::uint64_t Port::marking_backlog(const Packet &packet, Time now) const
+{
+	bool in_order = kind_->settings.drop_order != DropOrder::Arrival;
+
+	if (kind_->settings.mark_by == MarkBy::Port)
+		return sl_drop_order_marking(waiting_bytes(now), rank_bytes_[SL_RANK_BACKGROUND],
+					     in_order ? rank_of(packet) : SL_RANK_BACKGROUND);
+	if (kind_->settings.mark_by == MarkBy::Queue)
+		return rank_bytes_[rank_of(packet)];
+	sl_ahead levels = ahead(credit_bytes(now));
+
+	return sl_ahead_up_to(&levels, waiting_bytes(now), rank_of(packet));
 }
 
 void Port::mark(Packet *packet)

@@ -18,6 +18,7 @@
 
 #include "event/calendar.hpp"
 #include "event/time.hpp"
+#include "laws/drop_order.h"
 #include "laws/mark.h"
 #include "link/link.hpp"
 #include "packet/packet.hpp"
@@ -121,9 +122,10 @@ class alignas(64) Port : public Event
       private:
 	void catch_up(Time now);
 	bool make_room(Packet *arriving, Time now);
+	bool has_room(Packet *arriving, Time now);
 	void mark(Packet *packet);
 	bool marks(const Packet &packet, Time now);
-	std::uint64_t marking_backlog(std::uint8_t queue, Time now) const;
+	std::uint64_t marking_backlog(const Packet &packet, Time now) const;
 	void drop(Packet *packet);
 	void make_counters();
 	void count(const Packet &packet);
@@ -135,6 +137,8 @@ class alignas(64) Port : public Event
 	void await(Time when);
 	void await_tokens();
 	std::uint64_t waiting_bytes(Time now) const;
+	std::uint64_t credit_bytes(Time now) const;
+	sl_ahead ahead(std::uint64_t credit_bytes) const;
 
 	// By cache line: first what an arrival reads, together with the event; then what a
 	// departure reads; then the rest.
@@ -154,7 +158,7 @@ class alignas(64) Port : public Event
 	std::unique_ptr<QueueCounters> queue_counters_;
 	std::unique_ptr<RateAllocator> allocator_;
 	sl_vq_state virtual_queue_ = {};
-	std::array<std::uint64_t, MAX_QUEUES> queue_bytes_ = {}; // unless marks go by the port
+	std::array<std::uint64_t, SL_RANK_BACKGROUND + 1> rank_bytes_ = {};
 };
 
 } // namespace sluice

@@ -16,6 +16,10 @@ namespace sluice
 // packet's own queue. Ahead: of all queues that the port serves no later than the packet's.
 enum class MarkBy : std::uint8_t { Port, Queue, Ahead };
 
+// Which packet a port without room for an arriving one drops. Arrival: the arriving one. Urgency: as
+// laws/drop_order.h. PushOut: the least urgent packet that waits, if it is less urgent than the arriving one.
+enum class DropOrder : std::uint8_t { Arrival, Urgency, PushOut };
+
 struct PortSettings {
 	std::uint64_t bps = 0;
 	Time delay = 0;
@@ -23,6 +27,7 @@ struct PortSettings {
 	std::uint64_t buffer_bytes = 0; // over all queues
 	sl_vq_settings marking = {};
 	MarkBy mark_by = MarkBy::Port;
+	DropOrder drop_order = DropOrder::Arrival;
 	bool count_tags = false;
 	bool count_queues = false;
 	bool grants_rates = false; // answers D3's rate requests
@@ -30,7 +35,7 @@ struct PortSettings {
 	auto all() const
 	{
 		return std::tie(bps, delay, burst_bytes, buffer_bytes, marking.mark_bytes, marking.mark_max_bytes,
-				marking.phantom_rate_bps, marking.phantom_mark_bytes, mark_by, count_tags,
+				marking.phantom_rate_bps, marking.phantom_mark_bytes, mark_by, drop_order, count_tags,
 				count_queues, grants_rates);
 	}
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <functional>
 #include <utility>
 
@@ -41,6 +42,19 @@ template <class Scheduler, class Queue> class alignas(64) Priorities final : pub
 	bool empty() const override
 	{
 		return !waiting_;
+	}
+
+	Packet *least_urgent(Packet *arriving, Time now) override
+	{
+		unsigned lowest = std::bit_width(waiting_) - 1;
+
+		if (!waiting_ || lowest <= arriving->queue)
+			return arriving;
+		Packet *packet = queues_[lowest].pop(now);
+
+		if (queues_[lowest].empty())
+			waiting_ &= ~(1U << lowest);
+		return packet;
 	}
 
 	void visit(const std::function<void(const Packet &)> &visit) const override

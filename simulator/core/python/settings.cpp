@@ -75,6 +75,10 @@ void bind_port(nb::module_ &m)
 		.value("port", MarkBy::Port)
 		.value("queue", MarkBy::Queue)
 		.value("ahead", MarkBy::Ahead);
+	nb::enum_<DropOrder>(m, "DropOrder")
+		.value("arrival", DropOrder::Arrival)
+		.value("urgency", DropOrder::Urgency)
+		.value("push_out", DropOrder::PushOut);
 	auto settings = nb::class_<P>(m, "PortSettings")
 				.def(nb::init<>())
 				.def_rw("bps", &P::bps)
@@ -82,6 +86,7 @@ void bind_port(nb::module_ &m)
 				.def_rw("burst_bytes", &P::burst_bytes)
 				.def_rw("buffer_bytes", &P::buffer_bytes)
 				.def_rw("mark_by", &P::mark_by)
+				.def_rw("drop_order", &P::drop_order)
 				.def_rw("count_tags", &P::count_tags)
 				.def_rw("count_queues", &P::count_queues)
 				.def_rw("grants_rates", &P::grants_rates);

@@ -14,10 +14,11 @@ from dataplane import laws_cffi
 _ROUNDS = 20_000
 _SEED = 0x5EED
 
-KEPT_BY_LAWS = {"sl_datcp_state", "sl_dqs", "sl_dqs_queue", "sl_vq_state"}
+KEPT_BY_LAWS = {"sl_ahead", "sl_datcp_state", "sl_dqs", "sl_dqs_queue", "sl_vq_state"}
 """Structures that only laws write. They start at zero and keep the laws' values. All others get random values."""
 
 WITHIN: dict[tuple[str, int], tuple[int, int]] = {
+    ("sl_ahead_admitted", 2): (0, 1 << 40),
     ("sl_minus_log2_q24", 0): (1, 1 << 20),
     ("sl_vq_drained", 1): (1, 2**64 - 1),
     ("sl_vq_phantom_shrunk", 2): (1, 2**64 - 1),

@@ -21,8 +21,14 @@ def test_read__survives_json(name: str) -> None:
 def test_marking__the_edge_and_the_core() -> None:
     policy = Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "mark_at_core": "80pkt"})
     behaviour = policy.port_behaviour
-    assert behaviour.marking(edge=True) == policy.port_marking == PortMarking(30_000, 360_000)
-    assert behaviour.marking(edge=False) == policy.core_marking == PortMarking(120_000, 360_000)
+    assert (
+        behaviour.marking(edge=True) == policy.port_marking == PortMarking(30_000, 360_000, urgent_first=True)
+    )
+    assert (
+        behaviour.marking(edge=False)
+        == policy.core_marking
+        == PortMarking(120_000, 360_000, urgent_first=True)
+    )
 
 
 @pytest.mark.parametrize("name", ["dctcp", "datcp", "hull", "tcp"])
@@ -35,5 +41,5 @@ def test_marking__the_same_everywhere_without_a_threshold_for_the_core(name: str
 def test_port_behaviour__flow_queues_and_shares() -> None:
     fish = Policy.from_document({"scheme": "fish", "queues": 2, "thresholds": ["1MB"], "release": "2ms"})
     assert fish.port_behaviour == PortBehaviour(
-        97_500, 360_000, None, None, None, (0.98, 0.02), 32, 2_000_000, untagged_queue=1
+        97_500, 360_000, None, None, True, None, (0.98, 0.02), 32, 2_000_000, untagged_queue=1
     )

@@ -141,6 +141,7 @@ export interface Policy {
   mark_min: number | null;
   mark_max: number | null;
   buffer: number;
+  urgent_first: boolean;
   shares: number[] | null;
   flow_queues: boolean;
   sub_queues: number | null;

@@ -74,6 +74,7 @@ export function policyVersion(different = {}, name = "pias") {
       mark_min: null,
       mark_max: null,
       buffer: 300_000,
+      urgent_first: true,
       shares: null,
       flow_queues: false,
       sub_queues: null,

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bpf/port.bpf.c drops what is least urgent first. Rates are so low that nothing drains during a test."""
+
+from __future__ import annotations
+
+import pytest
+
+from dataplane.port import PortProgram
+from dataplane.port_settings import PortSettings
+from policy.tags import BACKGROUND
+from tests.kernel.port_frames import CE, ECT0, PORT, SLOW_BPS, Ip, Port, ecn_of, frame, ipv4, ipv6, received
+
+DATA_BYTES = 900
+LENGTH = len(frame(ipv4(0, bytes(DATA_BYTES)), 0))
+"""Of an IPv4 frame with its priority tag, as HTB counts it."""
+BUFFER_BYTES = 32 * LENGTH
+ROOM = {0: 32, 1: 23, 7: 17}
+"""Queue → frames that fit into its room."""
+
+
+def settings(**more: int | bool | None) -> PortSettings:
+    given = {"rate_bps": SLOW_BPS, "mark_bytes": None, "buffer_bytes": BUFFER_BYTES, "urgent_first": True}
+    return PortSettings(**{**given, **more})  # type: ignore[arg-type]
+
+
+def sent(port: Port, queue: int, count: int, tos: int = 0, ip: Ip = ipv4) -> int:
+    """Send frames to a queue. Return how many were not dropped."""
+    program, sender, _ = port
+    before = program.counters(PORT)[queue].packets
+    for _ in range(count):
+        sender.send(frame(ip(tos, bytes(DATA_BYTES)), queue << 13))
+    return program.counters(PORT)[queue].packets - before
+
+
+@pytest.mark.parametrize("queue", ROOM)
+def test_a_flood_takes_the_room_of_its_queue(port: Port, queue: int) -> None:
+    port[0].set(PORT, settings())
+    assert sent(port, queue, 40) == ROOM[queue]
+
+
+def test_a_flood_leaves_room_for_every_more_urgent_queue(port: Port) -> None:
+    """17 of 32 frames for queue 7. Each queue above has one more than the one below it, and the first all the rest."""
+    port[0].set(PORT, settings())
+    assert [sent(port, queue, 40) for queue in range(7, -1, -1)] == [17, 1, 1, 1, 1, 1, 1, 9]
+    assert sum(c.packets for c in port[0].counters(PORT)) == 32
+
+
+def test_what_is_more_urgent_takes_no_room_from_those_below(port: Port) -> None:
+    port[0].set(PORT, settings())
+    assert sent(port, 0, 15) == 15
+    assert sent(port, 7, 40) == 17
+
+
+@pytest.mark.parametrize("ip", [ipv4, ipv6])
+def test_background_traffic_has_an_eighth_of_the_buffer(port: Port, ip: Ip) -> None:
+    """It shares queue 7 with flows whose tags say less than background."""
+    port[0].set(PORT, settings(buffer_bytes=32 * (LENGTH + 20)))
+    assert sent(port, 7, 40, BACKGROUND << 2, ip) == 4
+    assert sent(port, 7, 40) in (13, 14)
+
+
+def test_background_traffic_marks_no_other_packet(port: Port) -> None:
+    program, sender, capture = port
+    program.set(PORT, settings(mark_bytes=2 * LENGTH))
+    for tag in (BACKGROUND, BACKGROUND, BACKGROUND, BACKGROUND, 40, 40, 40, 40):
+        sender.send(frame(ipv4(tag << 2 | ECT0, bytes(DATA_BYTES)), 7 << 13))
+    codes = ecn_of(received(capture, 8))
+    assert codes == [ECT0] * 3 + [CE] + [ECT0] * 3 + [CE], "each kind finds more than two frames once"
+
+
+def test_without_it_the_port_drops_what_arrives(port: Port) -> None:
+    port[0].set(PORT, settings(urgent_first=False))
+    assert sent(port, 7, 40) == 32
+    assert sent(port, 0, 1) == 0
+
+
+def test_the_levels_drain_with_the_port(port: Port) -> None:
+    """After a second at a fast rate the port is empty, and the room of each queue is whole again."""
+    program: PortProgram = port[0]
+    program.set(PORT, settings())
+    assert sent(port, 7, 40) == 17
+    program.set(PORT, settings(rate_bps=10**12))
+    received(port[2], 17)
+    assert sent(port, 3, 1) == 1
+    program.set(PORT, settings())
+    assert sent(port, 7, 40) in (16, 17)

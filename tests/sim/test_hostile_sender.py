@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One host sends 1,500 packets a second into a port of 20 Mb/s, whatever is marked or lost. Others share the port."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from policy.queue_rules import demotion_levels
+from simulator import _fabric as core
+from tests.sim import kit
+from tests.sim.kit import GBIT, MS, PAYLOAD, US, Link, S
+
+RATE_BPS, FLOOD_PER_S, SECONDS = 20_000_000, 1500, 6
+SINK, ATTACKER, HOSTS = 0, 1, 7
+THRESHOLDS = (10_000, 30_000, 100_000, 300_000, 10**6, 3 * 10**6, 10**7)
+SIZES, SHARES = (2_000, 8_000, 20_000, 60_000, 100_000), (0.3, 0.3, 0.2, 0.1, 0.1)
+
+
+class Outcome(NamedTuple):
+    """What small and large flows got. Unfinished small flows count as flows of infinite duration."""
+
+    mean_ms: float
+    p99_ms: float
+    large_bps: float
+
+
+def queue_map() -> list[int]:
+    """Tags of attained service by THRESHOLDS; the flood's tags in the last queue (`kit.as_priority`)."""
+    found = kit.priority_map()
+    for tag, level in enumerate(demotion_levels(THRESHOLDS), start=1):
+        found[tag] = level
+    return found
+
+
+def shared_port(order: core.DropOrder) -> kit.Net:
+    more = {"drop_order": order, "mark_bytes": 97_500}
+    net = kit.single(
+        HOSTS,
+        # A packet of the flood is a flow of its own: it must never be retransmitted.
+        kit.transport(tags_deadlines=True, rto_initial_ps=100 * S),
+        up=Link(GBIT, 50 * US),
+        down=Link(RATE_BPS, 50 * US, buffer_bytes=360_000, more=more),
+    )
+    net.fabric.set_queue_of(net.towards[SINK], queue_map())
+    return net
+
+
+def small_flows(seed: int) -> list[tuple[int, int, int]]:
+    """Return (start, source, bytes) of flows of up to 100 KB at a load of 0.3."""
+    rng = np.random.default_rng(seed)
+    mean_bytes = float(np.dot(SIZES, SHARES))
+    count = round(0.3 * RATE_BPS / 8 / mean_bytes * SECONDS)
+    starts = np.sort(rng.uniform(0, SECONDS * S, count))
+    return [(int(start), int(rng.integers(2, HOSTS)), int(rng.choice(SIZES, p=SHARES))) for start in starts]
+
+
+def outcome(order: core.DropOrder, *, flood: bool, seed: int = 1) -> Outcome:
+    net = shared_port(order)
+    flows: list[tuple[int, int, int, str, dict[str, int]]] = [
+        (start, source, size, "small", {}) for start, source, size in small_flows(seed)
+    ]
+    flows += [(0, source, 1, "large", {"until_ps": SECONDS * S}) for source in (2, 3)]
+    if flood:
+        starts = (S // 5 + n * S // FLOOD_PER_S for n in range(FLOOD_PER_S * SECONDS))
+        flows += [(start, ATTACKER, PAYLOAD, "flood", kit.as_priority(7, start)) for start in starts]
+    flows.sort(key=lambda flow: flow[0])
+    kinds = np.array([kind for *_, kind, _ in flows])
+    for start, source, size, _, more in flows:
+        net.flow(source, SINK, size, start, **more)
+    net.run(2 * SECONDS * S)
+    ended = net.results()
+    fct_ms = np.full(len(flows), np.inf)
+    fct_ms[ended["id"]] = ended["fct_ps"] / MS
+    small = fct_ms[kinds == "small"]
+    large_bytes = ended["delivered_bytes"][kinds[ended["id"]] == "large"].sum()
+    return Outcome(
+        float(small.mean()),
+        float(np.percentile(small, 99, method="higher")),
+        float(large_bytes) * 8 / SECONDS,
+    )
+
+
+@pytest.mark.parametrize("order", [core.DropOrder.urgency, core.DropOrder.push_out])
+def test_a_flood_below_them_leaves_others_what_they_had(order: core.DropOrder) -> None:
+    before, during = outcome(order, flood=False), outcome(order, flood=True)
+    assert during.mean_ms < 1.2 * before.mean_ms
+    assert during.p99_ms < 1.5 * before.p99_ms
+    assert during.large_bps > 0.9 * before.large_bps
+
+
+def test_the_same_flood_stops_small_flows_if_the_port_drops_what_arrives() -> None:
+    """The law is what protects them: without it, some small flow never ends."""
+    assert outcome(core.DropOrder.arrival, flood=True).mean_ms == np.inf

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""laws/drop_order.h against a plain reading of its description: which packets a port admits, and what marks them."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+BACKGROUND = 8
+RANKS = range(BACKGROUND + 1)
+BUFFER = 360_000
+PASS, MARK, DROP = 0, 1, 2
+UNITS = 8 * 10**9
+"""Units of a level in a byte (laws/mark.h)."""
+
+buffers = st.one_of(st.integers(1, 10**6), st.integers(1, 2**62))
+ranks = st.integers(0, BACKGROUND)
+
+
+class PlainPort:
+    """The description on top of drop_order.h: the bytes that wait, by rank."""
+
+    def __init__(self, buffer_bytes: int) -> None:
+        self.buffer = buffer_bytes
+        self.waiting = [0] * len(RANKS)
+
+    def room(self, rank: int) -> int:
+        if rank == 0:
+            return self.buffer
+        if rank == BACKGROUND:
+            return self.buffer // 8
+        return self.buffer - self.buffer // 4 - rank * (self.buffer // 32)
+
+    def admits(self, rank: int, len_bytes: int) -> bool:
+        at_most_as_urgent = sum(self.waiting[rank:])
+        return sum(self.waiting) + len_bytes <= self.buffer and at_most_as_urgent + len_bytes <= self.room(
+            rank
+        )
+
+    def send(self, len_bytes: int) -> None:
+        """Take bytes from the most urgent rank on, as a port with strict priorities does."""
+        for rank in RANKS:
+            sent = min(self.waiting[rank], len_bytes)
+            self.waiting[rank] -= sent
+            len_bytes -= sent
+
+
+class LawPort:
+    """The same with the law's levels."""
+
+    def __init__(self, laws: ModuleType, buffer_bytes: int) -> None:
+        self.lib, self.buffer, self.total = laws.lib, buffer_bytes, 0
+        self.ahead = laws.ffi.new("struct sl_ahead *")
+
+    def admits(self, rank: int, len_bytes: int) -> bool:
+        above = self.lib.sl_ahead_above(self.ahead, self.total, rank)
+        return bool(self.lib.sl_drop_order_admits(self.total, above, len_bytes, self.buffer, rank))
+
+    def arrive(self, rank: int, len_bytes: int) -> bool:
+        admitted = self.admits(rank, len_bytes)
+        if admitted:
+            self.lib.sl_ahead_admitted(self.ahead, rank, len_bytes)
+            self.total += len_bytes
+        return admitted
+
+    def send(self, len_bytes: int) -> None:
+        sent = min(self.total, len_bytes)
+        self.lib.sl_ahead_sent(self.ahead, sent)
+        self.total -= sent
+
+
+events = st.lists(
+    st.tuples(ranks, st.integers(0, 9000), st.one_of(st.just(0), st.integers(0, 20_000))), max_size=120
+)
+
+
+@given(buffer_bytes=st.integers(1, 60_000), packets=events)
+def test_the_law_is_the_plain_reading(
+    laws: ModuleType, buffer_bytes: int, packets: list[tuple[int, int, int]]
+) -> None:
+    law, plain = LawPort(laws, buffer_bytes), PlainPort(buffer_bytes)
+    for rank, len_bytes, sent_bytes in packets:
+        law.send(sent_bytes)
+        plain.send(sent_bytes)
+        admitted = plain.admits(rank, len_bytes)
+        assert law.arrive(rank, len_bytes) == admitted
+        if admitted:
+            plain.waiting[rank] += len_bytes
+        levels = [laws.lib.sl_ahead_up_to(law.ahead, law.total, r) for r in RANKS]
+        assert levels == [sum(plain.waiting[: r + 1]) for r in RANKS]
+
+
+@given(buffer_bytes=buffers)
+def test_room__shrinks_with_every_rank(laws: ModuleType, buffer_bytes: int) -> None:
+    rooms = [laws.lib.sl_drop_order_room(buffer_bytes, rank) for rank in RANKS]
+    assert rooms[0] == buffer_bytes
+    assert rooms == sorted(rooms, reverse=True)
+    assert laws.lib.sl_drop_order_room(buffer_bytes, 2**32 - 1) == rooms[BACKGROUND]
+
+
+@given(rank=st.integers(1, BACKGROUND), packets=st.lists(st.integers(60, 1518), min_size=300, max_size=400))
+def test_a_flood_of_one_rank_leaves_room_for_every_more_urgent_one(
+    laws: ModuleType, rank: int, packets: list[int]
+) -> None:
+    port = LawPort(laws, BUFFER)
+    for len_bytes in packets:
+        port.arrive(rank, len_bytes)
+    for urgent in range(rank):
+        assert port.admits(urgent, BUFFER // 32)
+    assert port.admits(0, BUFFER // 4)
+
+
+@given(packets=st.lists(st.tuples(st.integers(1, BACKGROUND), st.integers(60, 1518)), max_size=400))
+def test_floods_of_all_lower_ranks_leave_a_quarter_to_the_first(
+    laws: ModuleType, packets: list[tuple[int, int]]
+) -> None:
+    port = LawPort(laws, BUFFER)
+    for rank, len_bytes in packets:
+        port.arrive(rank, len_bytes)
+    assert port.admits(0, BUFFER // 4)
+
+
+def test_the_first_rank_alone_gets_the_whole_buffer(laws: ModuleType) -> None:
+    port = LawPort(laws, BUFFER)
+    assert [port.arrive(0, BUFFER // 4) for _ in range(5)] == [True] * 4 + [False]
+
+
+def test_what_is_more_urgent_uses_its_own_room(laws: ModuleType) -> None:
+    """240 KB of rank 0 take nothing from rank 7, whose room is 191.25 KB, until the buffer is full."""
+    port = LawPort(laws, BUFFER)
+    assert port.arrive(0, 240_000)
+    assert port.admits(7, 120_000)
+    assert not port.admits(7, 120_001)
+
+
+@given(total=st.integers(0, 2**62), background=st.integers(0, 2**62), rank=ranks)
+def test_background_marks_only_background(laws: ModuleType, total: int, background: int, rank: int) -> None:
+    found = laws.lib.sl_drop_order_marking(total, background, rank)
+    assert found == (total if rank == BACKGROUND else max(0, total - background))
+
+
+def arrive(
+    laws: ModuleType, state: tuple[Any, Any], settings: Any, rank: int, packet: tuple[int, int]
+) -> int:
+    """Let a packet of (bytes, time in ns) arrive at a virtual queue, as bpf/port.bpf.c does."""
+    (queue, ahead), (len_bytes, now_ns) = state, packet
+    before = queue.level
+    laws.lib.sl_vq_at_least(queue, settings, 0, now_ns)
+    return int(
+        laws.lib.sl_drop_order_arrive(queue, ahead, settings, rank, len_bytes, before - queue.level, 0)
+    )
+
+
+def virtual_queue(laws: ModuleType) -> tuple[Any, Any]:
+    return laws.ffi.new("struct sl_vq_state *"), laws.ffi.new("struct sl_ahead *")
+
+
+arrivals = st.lists(st.tuples(ranks, st.integers(0, 9000), st.integers(0, 200_000)), max_size=120)
+settings_of_a_port = st.tuples(
+    st.integers(10**7, 10**9), st.integers(0, 20_000), st.integers(1, 60_000), st.just(0)
+)
+
+
+@given(settings=settings_of_a_port, packets=arrivals)
+def test_arrive__the_first_rank_alone_is_the_port_without_an_order(
+    laws: ModuleType, settings: tuple[int, ...], packets: list[tuple[int, int, int]]
+) -> None:
+    given_settings = laws.ffi.new("struct sl_vq_settings *", settings)
+    state, plain, now_ns = virtual_queue(laws), laws.ffi.new("struct sl_vq_state *"), 0
+    for _, len_bytes, later_ns in packets:
+        now_ns += later_ns
+        expected = laws.lib.sl_vq_arrive(plain, given_settings, len_bytes, now_ns, 0)
+        assert arrive(laws, state, given_settings, 0, (len_bytes, now_ns)) == expected
+        assert state[0].level == plain.level == state[1].of[0]
+
+
+@given(settings=settings_of_a_port, packets=arrivals)
+def test_arrive__is_the_plain_port_while_it_drains(
+    laws: ModuleType, settings: tuple[int, ...], packets: list[tuple[int, int, int]]
+) -> None:
+    given_settings = laws.ffi.new("struct sl_vq_settings *", settings)
+    rate_bps, mark_bytes, buffer_bytes, _ = settings
+    state, now_ns = virtual_queue(laws), 0
+    plain = PlainPort(buffer_bytes * UNITS)
+    for rank, len_bytes, later_ns in packets:
+        now_ns += later_ns
+        plain.send(later_ns * rate_bps)
+        verdict = arrive(laws, state, given_settings, rank, (len_bytes, now_ns))
+        if not plain.admits(rank, len_bytes * UNITS):
+            assert verdict == DROP
+            continue
+        found = sum(plain.waiting[: rank + 1 if rank == BACKGROUND else BACKGROUND])
+        assert verdict == (MARK if mark_bytes and found > mark_bytes * UNITS else PASS)
+        plain.waiting[rank] += len_bytes * UNITS
+
+
+@given(
+    total=st.integers(0, 2**63 - 1),
+    above=st.integers(0, 2**63 - 1),
+    len_bytes=st.integers(0, 2**63 - 1),
+    buffer_bytes=st.integers(0, 2**63 - 1),
+    rank=st.integers(0, 2**32 - 1),
+)
+def test_any_input_keeps_to_the_buffer(
+    laws: ModuleType, total: int, above: int, len_bytes: int, buffer_bytes: int, rank: int
+) -> None:
+    if laws.lib.sl_drop_order_admits(total, above, len_bytes, buffer_bytes, rank):
+        assert total + len_bytes <= buffer_bytes
