@@ -70,7 +70,12 @@ _INSERT_DOCUMENT = text(
 )
 
 OTHER_SCHEME = "other"
-"""The totals' name for a scheme that this version does not know. It bounds their number of rows."""
+"""The name in totals and figures for a scheme that this version does not know. It bounds their number of rows."""
+
+
+def known_scheme(name: str) -> str:
+    """Return the name, or OTHER_SCHEME for one that this version does not know."""
+    return name if name in SCHEMES else OTHER_SCHEME
 
 
 def add_flows(engine: Engine, records: Sequence[FlowRecord]) -> int:
@@ -138,8 +143,7 @@ def count_records(tally: Tally, records: Iterable[FlowRecord]) -> None:
     """Add these records to the counts for the metrics."""
     kinds: dict[tuple[str, str, str], list[FlowRecord]] = {}
     for record in records:
-        scheme = record.scheme if record.scheme in SCHEMES else OTHER_SCHEME
-        kinds.setdefault((scheme, record.size_class, record.source), []).append(record)
+        kinds.setdefault((known_scheme(record.scheme), record.size_class, record.source), []).append(record)
     for (scheme, size_class, source), those in kinds.items():
         finished = [record.fct_us / US_PER_S for record in those if record.fct_us is not None]
         for status, count in ((FINISHED, len(finished)), (UNFINISHED, len(those) - len(finished))):
@@ -195,14 +199,15 @@ class FlowColumns:
         _, received, started, fct, ideal, size_class, scheme, met, source = columns
         fct_us = np.array(fct, dtype=np.float64)
         classes = {name: place for place, name in enumerate(SIZE_CLASSES)}
-        schemes = {name: place for place, name in enumerate(dict.fromkeys(scheme))}
+        known = [known_scheme(name) for name in scheme]
+        schemes = {name: place for place, name in enumerate(dict.fromkeys(known))}
         finished = np.array(started, dtype=np.float64) + fct_us / US_PER_S
         return cls(
             at=np.where(np.isnan(fct_us), np.array(received, dtype=np.float64), finished),
             fct_us=fct_us,
             slowdown=fct_us / np.array(ideal, dtype=np.float64),
             size_class=np.array([classes[name] for name in size_class], dtype=np.uint8),
-            scheme=np.array([schemes[name] for name in scheme], dtype=np.int32),
+            scheme=np.array([schemes[name] for name in known], dtype=np.int32),
             has_deadline=np.array([m is not None for m in met], dtype=np.bool_),
             missed=np.array([m is not None and not m for m in met], dtype=np.bool_),
             watched=np.array([name == WATCHED for name in source], dtype=np.bool_),

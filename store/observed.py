@@ -26,6 +26,9 @@ from store.schema import agents, events, port_samples, sanctions, signs, switche
 
 CONTROLLER = "controller"
 
+MOST_AGENTS = 1000
+"""The most agents that report at one web process's store."""
+
 
 @dataclass(frozen=True)
 class ThresholdChange:
@@ -84,6 +87,14 @@ def find_agent(engine: Engine, name: str) -> Heartbeat | None:
 def put_agent(engine: Engine, name: str, heartbeat: Heartbeat) -> None:
     """Store an agent's heartbeat in place of the previous one."""
     put_agents(engine, {name: heartbeat})
+
+
+def may_add_agent(engine: Engine, name: str) -> bool:
+    """Return whether the agent is known, or there are fewer than MOST_AGENTS."""
+    known = func.count().filter(agents.c.name == name)
+    with engine.connect() as connection:
+        total, this = connection.execute(select(func.count(), known).select_from(agents)).one()
+    return bool(this) or total < MOST_AGENTS
 
 
 def put_agents(engine: Engine, heartbeats: Mapping[str, Heartbeat]) -> None:

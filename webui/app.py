@@ -25,6 +25,7 @@ from webui.api import (
 from webui.api_page import api_page
 from webui.authority import Authority
 from webui.errors import query_error, register_errors
+from webui.hosts import allowed_hosts, check_host
 from webui.identity import Refusals, check_channel, write_refusal
 from webui.ingestion import Ingestion
 from webui.live import Live
@@ -49,10 +50,11 @@ def create_app(
     token: str,
     stopping: threading.Event | None = None,
     authority: Authority | None = None,
+    hosts: frozenset[str] = allowed_hosts((), ()),
 ) -> OpenAPI:
     """Return the web application for a store. A policy change needs `token`.
 
-    `authority` certifies agents of other machines; None: there are none.
+    `authority` certifies agents of other machines; None: there are none. `hosts`: the names under which it answers.
     """
     app = OpenAPI(
         __name__,
@@ -73,6 +75,7 @@ def create_app(
         stopping,
         Refusals(write_refusal(engine)),
         authority,
+        hosts,
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]
     for module in (network, description, policies, observed, sanctions, flows, agents, enrolment, events):
@@ -82,6 +85,7 @@ def create_app(
     app.register_blueprint(api_page)
     app.add_url_rule("/openapi/openapi.json", "openapi", lambda: app.api_doc)
     register_errors(app)
+    app.before_request(check_host)
     app.before_request(check_channel)
     app.after_request(_secure)
     return app

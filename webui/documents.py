@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from policy.agents import Heartbeat, HostHeartbeat, SimulatorHeartbeat, programmed_ports
+from policy.agents import Heartbeat, HostHeartbeat, PortHeartbeat, SimulatorHeartbeat, programmed_ports
 from policy.desired import Policy
 from policy.entries import Entry, write
 from policy.fabrics import SIMULATOR, TESTBED, refusal
@@ -225,9 +225,15 @@ def agent_document(row: AgentRow, age_s: float) -> dict[str, Any]:
 
 
 def _status_document(heartbeat: Heartbeat) -> dict[str, Any]:
-    """Return the heartbeat without its connections: connections_document shows those of all agents together."""
+    """Return the heartbeat without its long parts, because every dashboard gets it each second.
+
+    connections_document shows the connections of all agents together, /metrics the ports' counters, and `problems`
+    what a port agent reports.
+    """
     if isinstance(heartbeat, HostHeartbeat):
         heartbeat = replace(heartbeat, watch=replace(heartbeat.watch, connections=()))
+    if isinstance(heartbeat, PortHeartbeat):
+        heartbeat = replace(heartbeat, attached={}, ports={}, late_ns={}, problems=())
     return write(heartbeat)
 
 

@@ -45,6 +45,8 @@ AGENTS_READ = frozenset({"network.topology"})
 RENEWS = "enrolment.renew"
 _FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Real-Ip")
 EVENT_EVERY_S = 60.0
+MOST_REFUSALS = 200
+"""The most events of refused agents in EVENT_EVERY_S. The log has only these, too."""
 
 
 @dataclass
@@ -59,7 +61,7 @@ class Refusals:
         now = time.monotonic()
         with self._lock:
             self._told = {key: at for key, at in self._told.items() if now - at < EVENT_EVERY_S}
-            if (who, reason) in self._told:
+            if (who, reason) in self._told or len(self._told) >= MOST_REFUSALS:
                 return
             self._told[who, reason] = now
         log.warning("refused %s: %s", who, reason)

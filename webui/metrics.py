@@ -8,6 +8,7 @@ the controller, which serves no requests itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from flask import Blueprint, Response
 from prometheus_client import CollectorRegistry, generate_latest
@@ -32,6 +33,9 @@ from webui.documents import capacities_bps, controller_document, is_alive
 from webui.services import services
 
 metrics = Blueprint("metrics", __name__)
+
+MOST_PORTS = 4096
+"""The most ports with counters of port programs in an answer."""
 
 
 @metrics.get("/metrics")
@@ -169,22 +173,25 @@ def _agent_families(agents: Iterable[AgentRow], age_s: float) -> Iterator[Family
         "Seconds of the wall clock for each simulated second; absent if the network is real",
         labels=[],
     )
+    counters: dict[str, Sequence[QueueCounters]] = {}
     for agent in agents:
         up.add_metric([agent.name, agent.kind], is_alive(agent, age_s))
         match agent.heartbeat:
             case HostHeartbeat(spool_depth=depth):
                 spool.add_metric([agent.name], depth)
             case PortHeartbeat(ports=ports):
-                _add_queues(ports, marked, dropped)
+                counters = {**ports, **counters}
             case SimulatorHeartbeat(dilation=factor):
                 dilation.add_metric([], factor)
+    _add_queues(counters, marked, dropped)
     yield from (up, spool, marked, dropped, dilation)
 
 
 def _add_queues(
     ports: Mapping[str, Sequence[QueueCounters]], marked: CounterMetricFamily, dropped: CounterMetricFamily
 ) -> None:
-    for port, queues in ports.items():
+    """Add each port once: two samples with the same labels would make the whole answer invalid."""
+    for port, queues in islice(ports.items(), MOST_PORTS):
         for queue, counters in enumerate(queues):
             marked.add_metric([port, str(queue)], counters.marked)
             dropped.add_metric([port, str(queue)], counters.dropped)

@@ -22,6 +22,8 @@ from store.networks import current_network, current_sightings, network_version, 
 from store.observed import AgentRow, events_of
 from webui.identity import EVENT_EVERY_S
 
+MOST_PROBLEMS = 200
+"""The most problems in an answer. A last one says how many more there are."""
 REFUSED_S = 2 * EVENT_EVERY_S
 """How long a refused agent is a problem. While it tries again, an event follows every EVENT_EVERY_S."""
 
@@ -59,6 +61,9 @@ def problems(
         *_clock_problem(engine),
         *_agents_say(alive),
     )
+    left_out = len(found) - MOST_PROBLEMS
+    if left_out > 0:
+        found = (*found[:MOST_PROBLEMS], Problem("more", "all", f"{left_out} more problems are not listed"))
     return [problem._asdict() for problem in found]
 
 

@@ -27,6 +27,7 @@ from webui.agent_tls import AGENTS, AgentsAddress, ServerTls
 from webui.app import create_app
 from webui.authority import Authority
 from webui.event_log import EventLog
+from webui.hosts import allowed_hosts
 from webui.housekeeping import Housekeeping
 from webui.identity import Refusals
 from webui.services import EXTENSION
@@ -98,6 +99,8 @@ class ServerSettings:
     authority: Path | None = None
     """Folder of the agents' certificate authority; needed with `agents`."""
     certificate_life_s: float = AGENT_LIFE_S
+    allowed_hosts: tuple[str, ...] = ()
+    """Names under which the process answers besides the loopback names and the addresses of `listen`."""
 
 
 class Overseer(Arbiter):  # type: ignore[misc]
@@ -191,7 +194,8 @@ class Server(BaseApplication):  # type: ignore[misc]
         # This works also while the store is unreachable.
         engine = engine_of(self._settings.store_url, fsync=self._settings.fsync)
         authority = self._authority()
-        app = create_app(engine, self._settings.token, authority=authority)
+        hosts = allowed_hosts(self._settings.listen, self._settings.allowed_hosts)
+        app = create_app(engine, self._settings.token, authority=authority, hosts=hosts)
         app.extensions[AGENTS] = self._agents_address(authority, app.extensions[EXTENSION].refusals)
         found = app.extensions[EXTENSION]
         event_log = EventLog(engine, self._settings.event_log) if self._settings.event_log else None

@@ -16,7 +16,16 @@ from policy.errors import EnvironmentLacking, FieldError
 from policy.kinds import Flag, ListOf, Whole
 from runtime.notify import Notifier
 from runtime.settings import Service
-from runtime.settings.kinds import Address, Age, CountOrForEver, FileToWrite, Folder, SecretFile, StoreUrl
+from runtime.settings.kinds import (
+    Address,
+    Age,
+    CountOrForEver,
+    FileToWrite,
+    Folder,
+    HostName,
+    SecretFile,
+    StoreUrl,
+)
 from store.retention import Retention
 
 if TYPE_CHECKING:
@@ -43,6 +52,12 @@ class WebOptions:
     listen: tuple[str, ...] = entry(
         ListOf(Address(), longest=16),
         f"Addresses to serve on. Without this and without unix, it is {DEFAULT_LISTEN}. The flag is repeatable.",
+        default=(),
+    )
+    allowed_hosts: tuple[str, ...] = entry(
+        ListOf(HostName(), longest=64),
+        "Names under which browsers reach the process, besides localhost and the addresses of listen. Others get 421."
+        " The flag is repeatable.",
         default=(),
     )
     unix: Path | None = entry(FileToWrite(), "Serve on this Unix socket.", default=None)
@@ -151,6 +166,7 @@ def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerS
         agents=options.agents,
         authority=options.authority or default_authority_path(),
         certificate_life_s=options.certificate_life,
+        allowed_hosts=options.allowed_hosts,
     )
 
 

@@ -34,6 +34,8 @@ class Services:
     refusals: Refusals
     authority: Authority | None = None
     """None: no agents of other machines."""
+    hosts: frozenset[str] = frozenset()
+    """The names under which this process answers."""
     tally: Tally = field(default_factory=Tally)
     """Counts of this process; housekeeping adds them to the store's totals within a second."""
 

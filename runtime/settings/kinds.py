@@ -75,6 +75,24 @@ class Address(Outside):
 
 
 @dataclass(frozen=True)
+class HostName(Outside):
+    """The name or the address of a machine, without a port."""
+
+    name: ClassVar[str] = "host"
+    metavar: ClassVar[str] = "HOST"
+
+    def read(self, where: str, value: object) -> str:
+        try:
+            return split_address(f"{value}:0")[0]
+        except ValueError:
+            raise self.refuse(where, value) from None
+
+    @property
+    def allowed(self) -> str:
+        return 'the name or address of a machine, such as "sluice.example", 192.0.2.1 or [2001:db8::1]'
+
+
+@dataclass(frozen=True)
 class WebAddress(Outside):
     """Where an agent reaches the web process."""
 

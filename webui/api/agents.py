@@ -21,7 +21,7 @@ from policy.errors import FieldError
 from policy.foreign import new_uses
 from policy.version import VERSION
 from store.desired import policy_in_force
-from store.observed import add_event, find_agent, put_agent
+from store.observed import MOST_AGENTS, add_event, find_agent, may_add_agent, put_agent
 from webui.api import blueprint
 from webui.bodies import read_json
 from webui.errors import ApiError
@@ -42,6 +42,7 @@ api = blueprint("agents", __name__, "Heartbeats of the agents on hosts and ports
         401: Error,
         403: Error,
         404: Error,
+        409: Error,
         413: Error,
         415: Error,
     },
@@ -52,6 +53,13 @@ def heartbeat(path: AgentPath) -> Response:
     beat = _heartbeat(path.name, read_json(MAX_HEARTBEAT_BYTES))
     engine = services().engine
     check_agent(path.name, beat.KIND)
+    if not may_add_agent(engine, path.name):
+        raise ApiError(
+            409,
+            "too-many-agents",
+            f"{MOST_AGENTS} agents report already, and {path.name} is not one of them; silent agents expire",
+            "name",
+        )
     _note_foreign_dscps(path.name, beat)
     put_agent(engine, path.name, beat)
     current = policy_in_force(engine)
