@@ -14,6 +14,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from policy.errors import EnvironmentLacking, FieldError
+from store.lease import check_fence
 from store.migration import bring_up_to_date, note_version, refuse_newer
 from store.order import one_after_another
 from store.schema import RETIRED_INDEXES, metadata
@@ -74,15 +75,18 @@ def _engine(url: URL) -> Engine:
     if backend == "sqlite":
         engine = create_engine(url)
         event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", check_fence)
         return engine
     if backend != "postgresql":
         raise FieldError("store", f"{backend} is not supported; allowed are sqlite and postgresql+psycopg")
     try:
-        return create_engine(url, **POOL)
+        engine = create_engine(url, **POOL)
     except NoSuchModuleError:
         raise _not_a_store(url) from None
     except ImportError as error:
         raise FieldError("store", f"{error}: write postgresql+psycopg://… and install psycopg") from None
+    event.listen(engine, "begin", check_fence)
+    return engine
 
 
 def _make_tables(engine: Engine) -> None:
