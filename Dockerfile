@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # One image for the services of docker-compose.yml.
-FROM debian:bookworm-slim
+# BASE can be a digest: docs/how-to/containers.md has the command.
+ARG BASE=debian:bookworm-slim
+FROM ${BASE}
 
 COPY debian-packages.txt /opt/sluice/
 COPY tools/install-packages /opt/sluice/tools/
 RUN /opt/sluice/tools/install-packages --runtime && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /opt/sluice
-COPY constraints.txt ./
-RUN /usr/bin/python3 -m venv --system-site-packages .venv
+COPY requirements/run.txt requirements/
+RUN /usr/bin/python3 -m venv --system-site-packages .venv \
+    && .venv/bin/pip install --quiet --no-cache-dir --require-hashes -r requirements/run.txt
 COPY webui/package.json webui/package-lock.json webui/fetch_vendor.py webui/
 RUN /usr/bin/python3 webui/fetch_vendor.py
 
 COPY . .
-RUN .venv/bin/pip install --quiet --no-cache-dir -c constraints.txt -e . && .venv/bin/python -m simulator.build
+RUN .venv/bin/pip install --quiet --no-cache-dir --no-deps --no-build-isolation -e . && .venv/bin/python -m simulator.build
 
 ENV PATH=/opt/sluice/.venv/bin:$PATH PYTHONUNBUFFERED=1
 RUN useradd --system --uid 10001 --home-dir /run/sluice sluice

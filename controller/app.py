@@ -169,7 +169,7 @@ class Controller(DaemonLoop):
     def _lead(self, status: LeaseStatus) -> None:
         log.info("leading, generation %d", status.generation)
         self._reset()
-        self.recorder.lead()
+        self.recorder.lead(status.generation)
         self._reporter.leading(status.generation)
 
     def _follow(self, status: LeaseStatus) -> None:
@@ -201,7 +201,7 @@ class Controller(DaemonLoop):
 
     @handles(EventDesired)
     def on_desired(self, event: EventDesired) -> None:
-        if self._lease is None or not self._lease.leads:
+        if event.desired.generation != self._generation():
             return
         before, self._desired = self._desired, event.desired
         if before is None or before.version != self._desired.version:
@@ -235,7 +235,7 @@ class Controller(DaemonLoop):
 
     @handles(EventNetwork)
     def on_network(self, event: EventNetwork) -> None:
-        if self._lease is None or not self._lease.leads:
+        if event.description.generation != self._generation():
             return
         left = self._survey.adopt(event, time.monotonic_ns())
         if left is not None:

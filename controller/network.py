@@ -63,6 +63,8 @@ class Description:
     """None if the network is not described."""
     withdrawn: bool = False
     """The operator has taken the description back: Sluice leaves all switches."""
+    generation: int = 0
+    """Of the lease under which this was read."""
 
 
 class NetworkKeeper:

@@ -2,7 +2,8 @@
 """The controller's side of the store: reads the desired state, writes what has been observed.
 
 It does both only while the controller leads (`leadership.py`), because the store belongs to the
-leader.
+leader. The store itself refuses the rows of a controller that has lost the lease and does not know it yet
+(`store.lease.fenced`).
 
 One thread does both, so a locked or absent store never holds up a switch. Rows wait in order until
 the store takes them. When too many wait, the oldest are dropped. An outage is logged once when it
@@ -17,12 +18,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum, auto
+from dataclasses import dataclass
 from typing import Concatenate
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from controller.leadership import NAME
 from controller.network import Description
 from controller.state import Desired
 from controller.writes import Call, P, Row, Rows, Write
@@ -31,7 +33,7 @@ from policy.desired import Policy
 from policy.errors import EnvironmentLacking, FieldError
 from policy.framing import MSS_BYTES
 from policy.graph import Topology
-from store import desired, networks, observed
+from store import desired, lease, networks, observed
 from store.desired import PolicyVersion
 from store.engine import open_store
 from store.failures import is_outage
@@ -50,10 +52,20 @@ ROUND_S = 0.02
 """
 
 
-class _Signal(Enum):
-    WAKE = auto()
-    FORGET = auto()
-    """Drop all writes before this one."""
+@dataclass
+class _Tenure:
+    """A time during which this controller leads. It may take its own lease again with a greater generation."""
+
+    generation: int
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A write, and the tenure in which it was recorded."""
+
+    write: Write
+    tenure: _Tenure
 
 
 class Recorder:
@@ -73,8 +85,9 @@ class Recorder:
         self._engine: Engine | None = None
         self._has_opened = False
         """Whether there was a store: one that was deleted since must not come back empty."""
-        self._incoming: queue.SimpleQueue[Write | _Signal] = queue.SimpleQueue()
-        self._waiting: deque[Write] = deque(maxlen=MAX_WAITING)
+        self._incoming: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        """None only wakes the thread."""
+        self._waiting: deque[_Waiting] = deque(maxlen=MAX_WAITING)
         self._topology: Topology | None = None
         self._network_version = -1
         """Of the description that was delivered; -1 before the first delivery."""
@@ -86,7 +99,8 @@ class Recorder:
         self._outage = ""
         """Why the store could not be used the last time; empty if it could."""
         self._stopping = threading.Event()
-        self._leads = False
+        self._tenure: _Tenure | None = None
+        """None while another controller leads."""
         self._begins = threading.Event()
         """The controller leads since a moment ago: deliver the desired state whether it is new or not."""
         self._programmed: frozenset[str] | None = None
@@ -99,7 +113,7 @@ class Recorder:
     def stop(self, timeout_s: float) -> None:
         """Write what is waiting, if the store permits it within the time."""
         self._stopping.set()
-        self._incoming.put(_Signal.WAKE)
+        self._incoming.put(None)
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             log.warning("the store did not take the last rows within %.1f s", timeout_s)
@@ -108,29 +122,35 @@ class Recorder:
         self, write: Callable[Concatenate[Engine, P], object], *args: P.args, **kwargs: P.kwargs
     ) -> None:
         """Call `write(engine, *args, **kwargs)`, repeatedly until the store takes it."""
-        if self._leads:
-            self._incoming.put(Call(write, *args, **kwargs))
+        if self._tenure is not None:
+            self._incoming.put(_Waiting(Call(write, *args, **kwargs), self._tenure))
 
     def record_rows(self, write: Callable[[Engine, list[Row]], object], rows: Sequence[Row]) -> None:
         """Call `write(engine, rows)`; consecutive rows for one function are written together."""
-        if self._leads:
-            self._incoming.put(Rows(write, list(rows)))
+        if self._tenure is not None:
+            self._incoming.put(_Waiting(Rows(write, list(rows)), self._tenure))
 
     def put_topology(self, topology: Topology) -> None:
         """Store a topology and deliver it at once."""
         self.record(desired.put_topology, topology)
         self._topology_due_s = self._poll_due_s = 0.0
 
-    def lead(self) -> None:
-        """Deliver the desired state from now on, with the thresholds learned until now."""
+    def lead(self, generation: int) -> None:
+        """Deliver the desired state from now on, with the thresholds learned until now.
+
+        `generation` of the lease that this controller holds. What it recorded under its own last one stays.
+        """
+        if self._tenure is None:
+            self._tenure = _Tenure(generation)
+        self._tenure.generation = generation
         self._begins.set()
-        self._leads = True
-        self._incoming.put(_Signal.WAKE)
+        self._incoming.put(None)
 
     def follow(self) -> None:
         """Deliver nothing and drop what is waiting: the store belongs to another controller."""
-        self._leads = False
-        self._incoming.put(_Signal.FORGET)
+        if self._tenure is not None:
+            self._tenure.ended = True
+        self._tenure = None
 
     # ── The thread ──────────────────────────────────────────────────────────────────────────────
 
@@ -147,17 +167,16 @@ class Recorder:
         try:
             item = self._incoming.get(timeout=timeout_s) if timeout_s else self._incoming.get_nowait()
             while True:
-                if item is _Signal.FORGET:
-                    self._waiting.clear()
-                elif not isinstance(item, _Signal):
+                if item is not None:
                     self._append(item)
                 item = self._incoming.get_nowait()
         except queue.Empty:
             return
 
-    def _append(self, write: Write) -> None:
-        if not (self._waiting and self._waiting[-1].absorb(write)):
-            self._waiting.append(write)
+    def _append(self, item: _Waiting) -> None:
+        last = self._waiting[-1] if self._waiting else None
+        if last is None or last.tenure is not item.tenure or not last.write.absorb(item.write):
+            self._waiting.append(item)
 
     def _attempt(self) -> None:
         try:
@@ -165,8 +184,11 @@ class Recorder:
             self._write(engine)
             if time.monotonic() >= self._poll_due_s or self._begins.is_set():
                 self._poll_due_s = time.monotonic() + POLL_S
-                if self._leads:
-                    self._poll(engine)
+                if (tenure := self._tenure) is not None:
+                    self._poll(engine, tenure.generation)
+        except lease.Deposed as deposed:  # the lease's own thread finds out soon, and ends the tenure
+            self._warn_once(str(deposed))
+            self._stopping.wait(POLL_S)
         except SQLAlchemyError as error:
             if not is_outage(error):
                 raise
@@ -197,12 +219,14 @@ class Recorder:
 
     def _write(self, engine: Engine) -> None:
         while self._waiting:
+            first = self._waiting[0]
             try:
-                self._waiting[0](engine)
+                if not first.tenure.ended:
+                    first.write(lease.fenced(engine, NAME, first.tenure.generation))
             except SQLAlchemyError as error:
                 if is_outage(error):
                     raise
-                log.exception("dropped a row that the store will never take: %s", self._waiting[0])
+                log.exception("dropped a row that the store will never take: %s", first.write)
             self._waiting.popleft()
 
     def _warn_once(self, text: str) -> None:
@@ -212,23 +236,24 @@ class Recorder:
 
     # ── Desired state ───────────────────────────────────────────────────────────────────────────
 
-    def _poll(self, engine: Engine) -> None:
+    def _poll(self, engine: Engine, generation: int) -> None:
+        """Deliver what is new, with the generation of the lease under which it was read."""
         if self._begins.is_set():
             self._begins.clear()
             self._topology, self._delivered, self._network_version = None, None, -1
             self._agents = {}
         version = desired.current_version(engine)
-        topology = self._current_topology(engine)
+        topology = self._current_topology(engine, generation)
         if topology is None:
             self._warn_once("no network in the store yet: looking for one")
         elif version == 0 and topology.learns:
-            desired.put_policy(engine, WATCH_ONLY, author="controller")
+            desired.put_policy(lease.fenced(engine, NAME, generation), WATCH_ONLY, author="controller")
         elif version == 0:
             self._warn_once("no policy in the store yet: waiting for one")
         elif (version, topology, self._burst_bytes) != self._delivered or self._ports_changed(
             engine, topology
         ):
-            self._deliver(engine, topology)
+            self._deliver(engine, topology, generation)
 
     def _ports_changed(self, engine: Engine, topology: Topology) -> bool:
         """Whether port agents report other ports than before."""
@@ -237,18 +262,18 @@ class Recorder:
         self._ports_due_s = time.monotonic() + TOPOLOGY_POLL_S
         return self._programmed_ports(engine, topology) != self._programmed
 
-    def _current_topology(self, engine: Engine) -> Topology | None:
+    def _current_topology(self, engine: Engine, generation: int) -> Topology | None:
         if self._topology is None or time.monotonic() >= self._topology_due_s:
             self._topology_due_s = time.monotonic() + TOPOLOGY_POLL_S
             topology = desired.current_topology(engine)
-            self._deliver_network(engine, topology)
+            self._deliver_network(engine, topology, generation)
             self._deliver_agents(engine)
             # It only grows: a host whose agent is gone still sends in its bursts.
             self._burst_bytes = max(self._burst_bytes, observed.largest_tag_burst(engine) or 0)
             return topology
         return self._topology
 
-    def _deliver_network(self, engine: Engine, topology: Topology | None) -> None:
+    def _deliver_network(self, engine: Engine, topology: Topology | None, generation: int) -> None:
         """Deliver the description if there is another one, or for the first time that there is none."""
         version = networks.network_version(engine)
         if version == self._network_version:
@@ -261,7 +286,7 @@ class Recorder:
             self._warn_once(f"the description of the network is not valid: {error}. The one before it stays")
             return
         self._network_version = version
-        self._on_network(Description(network, withdrawn), topology)
+        self._on_network(Description(network, withdrawn, generation), topology)
 
     def _deliver_agents(self, engine: Engine) -> None:
         named = observed.agents_by_mac(engine)
@@ -269,7 +294,7 @@ class Recorder:
             self._agents = named
             self._on_agents(named)
 
-    def _deliver(self, engine: Engine, topology: Topology) -> None:
+    def _deliver(self, engine: Engine, topology: Topology, generation: int) -> None:
         try:
             newest = desired.current_policy(engine)
         except FieldError as error:
@@ -295,6 +320,7 @@ class Recorder:
                 offences,
                 self._programmed,
                 self._burst_bytes,
+                generation,
             )
         )
 

@@ -73,6 +73,8 @@ class Desired:
 
     tag_burst_bytes: int = MSS_BYTES
     """The most payload under one tag that an agent reports of its host."""
+    generation: int = 0
+    """Of the lease under which this was read."""
 
     def acting_ports(self, switch: str) -> frozenset[str]:
         """Return the ids of the ports whose rules choose a queue."""

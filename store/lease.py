@@ -7,7 +7,7 @@ by its own monotonic clock (controller/leadership.py).
 
 Every change of the row is a compare-and-set on (generation, beat), so only one of two competitors
 gets the lease. Each new holder gets a greater generation than all before. By this number, switches
-recognise late orders of a former holder.
+recognise late orders of a former holder, and the store its late rows (`fenced`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Engine, create_engine, event, select, update
+from sqlalchemy import Connection, Engine, create_engine, event, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateTable
@@ -25,8 +25,14 @@ from store.schema import leases
 from store.sqlite_file import watch
 
 NOBODY = ""
+_FENCE = "sluice_lease"
+"""Name of the execution option that `fenced` sets: the lease's name and generation."""
 WAIT_MS = 300
 """A store that does not answer within this time counts as unreachable until the next attempt."""
+
+
+class Deposed(Exception):
+    """The lease has another generation than the one in whose name the store is written."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,31 @@ def renew(engine: Engine, mine: Lease) -> Lease | None:
 def release(engine: Engine, mine: Lease) -> None:
     """Give up the lease, so that any other process can take it."""
     _change(engine, mine, Lease(mine.name, NOBODY, mine.generation, mine.beat + 1))
+
+
+def fenced(engine: Engine, name: str, generation: int) -> Engine:
+    """Return the same store for one who holds the lease `name` in this generation.
+
+    Every transaction raises Deposed if the lease has another generation. Nobody can take the lease between that look
+    and the transaction's end. `engine` is from store.engine.
+    """
+    return engine.execution_options(**{_FENCE: (name, generation)})
+
+
+def check_fence(connection: Connection) -> None:
+    """Carry out what `fenced` says. To be called at the begin of every transaction."""
+    fence = connection.get_execution_options().get(_FENCE)
+    if fence is None:
+        return
+    name, generation = fence
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # nobody else writes until the end
+    query = select(leases.c.generation).where(leases.c.name == name).with_for_update(read=True)
+    found = connection.execute(query).scalar()
+    if found != generation:
+        raise Deposed(
+            f"the lease '{name}' has the generation {found}, and this process held {generation}: nothing is written"
+        )
 
 
 def _found(engine: Engine, name: str, holder: str) -> Lease | None:

@@ -37,6 +37,30 @@ def test_every_requirement_has_an_exact_version(extra: str) -> None:
     assert {_canonical(requirement) for requirement in requirements} <= canonical
 
 
+def _hashed(name: str) -> dict[str, str]:
+    """Return the versions in a file of requirements/ by package."""
+    text = (ROOT / "requirements" / f"{name}.txt").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert all("--hash=sha256:" in line for line in lines)
+    found = (line.partition(" ")[0].partition("==") for line in lines)
+    return {_canonical(package): version for package, _, version in found}
+
+
+@pytest.mark.parametrize("name", ["run", "dev", "node", "audit", "fuzz"])
+def test_every_package_with_hashes_has_the_version_of_the_constraints(name: str) -> None:
+    lines = (ROOT / "constraints.txt").read_text().split()
+    pinned = {_canonical(line): line.partition("==")[2] for line in lines}
+    for package, version in _hashed(name).items():
+        assert pinned.get(package) == version, f"{package}: enter it in constraints.txt, then `make pins`"
+
+
+def test_every_requirement_has_hashes() -> None:
+    needed = {_canonical(requirement) for requirement in PROJECT["project"]["dependencies"]}
+    assert needed <= _hashed("run").keys(), "run `make pins`"
+    needed |= {_canonical(requirement) for requirement in PROJECT["project"]["optional-dependencies"]["dev"]}
+    assert needed <= _hashed("dev").keys(), "run `make pins`"
+
+
 def _canonical(requirement: str) -> str:
     name = requirement
     for mark in "[=<>~!, ":

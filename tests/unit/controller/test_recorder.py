@@ -10,13 +10,16 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
+from controller.leadership import NAME
 from controller.recorder import Recorder
 from controller.state import Desired
 from policy.desired import Policy
 from runtime.wait import wait_until
 from store import desired, observed
 from store.engine import open_store
+from store.schema import leases
 from tests.kit.heartbeats import host_heartbeat
+from tests.unit.controller.leases import take_lease
 from tests.unit.controller.networks import single
 
 
@@ -38,9 +41,9 @@ def delivered() -> list[Desired]:
 
 
 @pytest.fixture
-def recorder(url: str, delivered: list[Desired]) -> Iterator[Recorder]:
+def recorder(url: str, engine: Engine, delivered: list[Desired]) -> Iterator[Recorder]:
     recorder = Recorder(url, delivered.append)
-    recorder.lead()
+    recorder.lead(take_lease(engine))
     recorder.start()
     yield recorder
     recorder.stop(5)
@@ -85,7 +88,7 @@ def test_thresholds_learned_under_this_version_alone_are_delivered(engine: Engin
     observed.add_thresholds(engine, [observed.ThresholdChange(1.0, p, v, t, 0) for p, v, t in rows])
     delivered: list[Desired] = []
     recorder = Recorder(url, delivered.append)
-    recorder.lead()
+    recorder.lead(take_lease(engine))
     recorder.start()
     wait_until(lambda: delivered, "the policy arrives")
     recorder.stop(5)
@@ -105,7 +108,7 @@ def test_thresholds_of_a_frozen_port_are_delivered_from_an_earlier_version_of_th
     observed.add_thresholds(engine, rows)
     delivered: list[Desired] = []
     recorder = Recorder(url, delivered.append)
-    recorder.lead()
+    recorder.lead(take_lease(engine))
     recorder.start()
     wait_until(lambda: delivered, "the policy arrives")
     recorder.stop(5)
@@ -117,13 +120,13 @@ def test_a_controller_that_follows_delivers_nothing_and_writes_nothing(engine: E
     put(engine)
     delivered: list[Desired] = []
     recorder = Recorder(url, delivered.append)
-    recorder.lead()
+    recorder.lead(take_lease(engine))
     recorder.start()
     wait_until(lambda: delivered, "the policy arrives")
     recorder.follow()
     recorder.record(add_event, "late")
     newest = put(engine)
-    recorder.lead()
+    recorder.lead(take_lease(engine))
     wait_until(lambda: len(delivered) == 2, "the newest desired state is delivered")
     recorder.record(add_event, "own")
     wait_until(lambda: observed.recent_events(engine, 0), "rows are written again")
@@ -141,7 +144,7 @@ def test_rows_of_one_kind_that_wait_together_are_written_together_and_in_order(
         written.append(list(some))
 
     recorder = Recorder(url, lambda _: None)
-    recorder.lead()
+    recorder.lead(take_lease(engine))
     for i in range(5):
         recorder.record_rows(rows, [i])
     recorder.record(add_event, "between")
@@ -151,10 +154,10 @@ def test_rows_of_one_kind_that_wait_together_are_written_together_and_in_order(
     assert written == [[0, 1, 2, 3, 4], [5, 6]]
 
 
-def test_rows_for_different_functions_are_not_mixed(url: str) -> None:
+def test_rows_for_different_functions_are_not_mixed(url: str, engine: Engine) -> None:
     written: list[tuple[str, list[int]]] = []
     recorder = Recorder(url, lambda _: None)
-    recorder.lead()
+    recorder.lead(take_lease(engine))
     recorder.record_rows(lambda _, rows: written.append(("one", rows)), [1])
     recorder.record_rows(lambda _, rows: written.append(("other", rows)), [2])
     recorder.start()
@@ -215,7 +218,7 @@ def test_a_row_that_the_store_will_never_take_does_not_hold_up_the_others(
 
 def test_stop_writes_what_is_waiting(url: str, engine: Engine) -> None:
     recorder = Recorder(url, lambda _: None)
-    recorder.lead()
+    recorder.lead(take_lease(engine))
     recorder.start()
     for _ in range(20):
         recorder.record(add_event, "last")
@@ -227,11 +230,13 @@ def test_it_starts_without_a_store_and_uses_one_that_appears(tmp_path: Path) -> 
     delivered: list[Desired] = []
     folder = tmp_path / "later"
     recorder = Recorder(f"sqlite:///{folder}/store.db", delivered.append)
-    recorder.lead()
+    recorder.lead(5)
     recorder.start()
     recorder.record(add_event, "early")
     folder.mkdir()
     engine = open_store(f"sqlite:///{folder}/store.db")
+    with engine.begin() as connection:
+        connection.execute(leases.insert().values(name=NAME, holder="a", generation=5, beat=0, beat_at=0.0))
     wait_until(lambda: observed.recent_events(engine, 0), "the row is written")
     recorder.stop(5)
     engine.dispose()
@@ -242,9 +247,53 @@ def test_delivers_the_names_of_agents_when_they_change(engine: Engine, url: str)
     recorder = Recorder(url, lambda desired: None, on_agents=named.append)
     recorder.start()
     try:
-        recorder.lead()
+        recorder.lead(take_lease(engine))
         observed.put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
         wait_until(lambda: named, "they are delivered", timeout_s=5)
         assert named == [{"52:54:00:00:00:11": "web1"}]
     finally:
         recorder.stop(1)
+
+
+def test_rows_that_waited_while_another_controller_took_the_lease_are_never_written(
+    recorder: Recorder, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = [True]
+
+    def late(store: Engine) -> None:
+        if away:
+            raise OperationalError("insert", {}, Exception("database is locked"))
+        observed.add_event(store, "late")
+
+    recorder.record(late)
+    wait_until(lambda: "locked" in caplog.text, "the row waits")
+    taken = take_lease(engine, "another one")
+    away.clear()
+    wait_until(lambda: f"has the generation {taken}" in caplog.text, "the store has refused the row")
+    recorder.follow()
+    recorder.lead(take_lease(engine))
+    recorder.record(add_event, "own")
+    wait_until(lambda: observed.recent_events(engine, 0), "the next tenure's rows are written")
+    assert [event["kind"] for event in observed.recent_events(engine, 0)] == ["own"]
+
+
+def test_rows_wait_while_a_controller_takes_its_own_lease_again(
+    recorder: Recorder, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    again = take_lease(engine)
+    recorder.record(add_event, "early")
+    wait_until(lambda: f"has the generation {again}" in caplog.text, "the row waits")
+    recorder.lead(again)
+    wait_until(lambda: observed.recent_events(engine, 0), "it is written")
+
+
+def test_what_is_delivered_names_the_generation_under_which_it_was_read(
+    recorder: Recorder, delivered: list[Desired], engine: Engine
+) -> None:
+    desired.put_topology(engine, single())
+    put(engine)
+    wait_until(lambda: delivered, "the policy arrives")
+    again = take_lease(engine)
+    recorder.lead(again)
+    wait_until(lambda: delivered[-1].generation == again, "it is read again")
+    assert [d.generation for d in delivered] == [again - 1, again]

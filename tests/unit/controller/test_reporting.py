@@ -19,6 +19,7 @@ from store import observed
 from store.engine import open_store
 from store.sanctions import all_sanctions
 from tests.unit.controller.driven import policy
+from tests.unit.controller.leases import take_lease
 from tests.unit.controller.networks import single
 
 Write = Callable[[Callable[[Reporter], None]], None]
@@ -44,7 +45,7 @@ def write(tmp_path: Path, engine: Engine) -> Write:
 
     def reports(make: Callable[[Reporter], None]) -> None:
         recorder = Recorder(f"sqlite:///{tmp_path}/store.db", lambda _: None)
-        recorder.lead()
+        recorder.lead(take_lease(engine))
         make(Reporter(recorder))
         recorder.start()
         recorder.stop(10)

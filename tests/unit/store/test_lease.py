@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import Engine
+from sqlalchemy.exc import OperationalError
 
-from store import lease
+from store import lease, observed
+from store.engine import open_store
 from tests.kit.known import known
 
 
@@ -77,3 +79,30 @@ def test_of_many_who_reach_for_it_at_once_one_gets_it(store_url: str, engine: En
         thread.join()
     (winner,) = [taken for taken in got if taken is not None]
     assert lease.look(engine, "work") == winner
+
+
+def test_fenced__nobody_takes_the_lease_during_a_transaction_in_its_name(
+    engine: Engine, store_url: str
+) -> None:
+    store = open_store(store_url)
+    mine = known(lease.take(engine, "work", "a", None))
+    with (
+        lease.fenced(store, "work", mine.generation).begin(),
+        pytest.raises(OperationalError, match=r"lock|timeout"),
+    ):
+        lease.take(engine, "work", "b", mine)
+    assert lease.take(engine, "work", "b", mine) is not None
+    store.dispose()
+
+
+def test_fenced__a_transaction_of_a_former_holder_writes_nothing(engine: Engine, store_url: str) -> None:
+    store = open_store(store_url)
+    mine = known(lease.take(engine, "work", "a", None))
+    former = lease.fenced(store, "work", mine.generation)
+    observed.add_event(former, "early")
+    lease.take(engine, "work", "b", mine)
+    with pytest.raises(lease.Deposed, match=rf"generation {mine.generation + 1}.*{mine.generation}"):
+        observed.add_event(former, "late")
+    observed.add_event(store, "not fenced")
+    assert [event["kind"] for event in observed.recent_events(store, 0)] == ["early", "not fenced"]
+    store.dispose()
