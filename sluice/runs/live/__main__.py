@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.recorder import Recorder
+from runtime.notify import Notifier
 from runtime.signals import on_end
 from sluice.runs.files import scenario_with
 from topologies import build_topology
@@ -60,11 +61,15 @@ def run(store_url: str, document: Mapping[str, Any], received: Set[int]) -> None
     network = LiveNetwork(scenario, build_topology(scenario), run_id, recorder, now())
     recorder.lead()
     recorder.start()
+    notifier = Notifier()
+    notifier.ready("simulates the network")
     while signal.SIGTERM not in received:
+        notifier.alive()
         if signal.SIGUSR1 in received:
             network.end_traffic()
         if network.step(now()):
             time.sleep(IDLE_S)
+    notifier.stopping()
     network.finish(now())
     recorder.stop(LAST_ROWS_S)
 
