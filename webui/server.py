@@ -21,6 +21,8 @@ from gunicorn.workers.gthread import ThreadWorker
 from policy.enrolment import AGENT_LIFE_S
 from runtime.notify import Notifier
 from runtime.process import die_with_parent
+from runtime.wait import patient
+from runtime.watchdog import LIMIT_S
 from store.engine import engine_of
 from store.retention import Retention
 from webui.agent_tls import AGENTS, AgentsAddress, ServerTls
@@ -155,7 +157,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             "worker_class": Worker,
             "workers": self._settings.workers,
             "threads": self._settings.threads,
-            "timeout": 60,
+            "timeout": round(patient(LIMIT_S)),
             "graceful_timeout": GRACEFUL_S,
             "keepalive": KEEPALIVE_S,
             "control_socket_disable": True,

@@ -19,6 +19,7 @@ from typing import Any
 
 from controller.leadership import NAME
 from controller.recorder import Recorder
+from runtime.notify import Notifier
 from runtime.signals import on_end
 from sluice.runs.files import scenario_with
 from store import lease
@@ -63,11 +64,15 @@ def run(store_url: str, document: Mapping[str, Any], received: Set[int]) -> None
     network = LiveNetwork(scenario, build_topology(scenario), run_id, recorder, now())
     recorder.lead(_take_lease(store_url))
     recorder.start()
+    notifier = Notifier()
+    notifier.ready("simulates the network")
     while signal.SIGTERM not in received:
+        notifier.alive()
         if signal.SIGUSR1 in received:
             network.end_traffic()
         if network.step(now()):
             time.sleep(IDLE_S)
+    notifier.stopping()
     network.finish(now())
     recorder.stop(LAST_ROWS_S)
 
