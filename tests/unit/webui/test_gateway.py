@@ -123,7 +123,7 @@ def test_streams__too_many_are_a_429_and_a_place_is_free_again_after_the_end(app
     found: Services = app.extensions[EXTENSION]
     object.__setattr__(found, "streams", StreamPlaces(3))
     for _ in range(2):
-        replies = call(app, *[("GET", "/api/v1/events?count=1", b"")] * 5)
+        replies = call(app, *[("GET", "/api/v1/events?count=2", b"")] * 5)
         assert sorted(reply.status for reply in replies) == [200, 200, 200, 429, 429]
     refused = next(reply for reply in replies if reply.status == 429)
     assert (refused.code, refused.headers["retry-after"]) == ("too-many-streams", "5")
