@@ -29,7 +29,7 @@ CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
 .PHONY: help setup debian-packages packages test-packages test-deploy guests test-kernels venv simulated bpf fabric frontend gen fmt \
-	check check-python check-types check-native check-pages tidy docs test sanitize hooks model model-traces pins audit sbom coverage coverage-cpp prose \
+	check check-python check-types check-native check-pages tidy docs test sanitize hooks fuzz fuzz-parsers mutate-laws soak model model-traces pins audit sbom coverage coverage-cpp prose \
 	bench experiment demo doctor clean
 
 help: ## this list
@@ -153,6 +153,10 @@ MINUTES ?= 10
 SEED ?=
 fuzz: setup ## property tests with new random examples for MINUTES=10; prints the seed of each round, SEED=7 repeats one
 	tools/fuzz $(PYTHON) $(MINUTES) $(SEED)
+
+fuzz-parsers: venv ## fuzz every parser for MINUTES=10 each, guided by coverage; SEED=7 repeats; MINUTES=keep keeps the corpus
+	$(PIP_HASHED) requirements/fuzz.txt
+	nice -n 19 tools/fuzz-parsers $(PYTHON) $(MINUTES) $(SEED)
 
 # Java and Maven are needed for this alone, so setup does not install them.
 model: venv ## check the model of the lease, of roles and generations (tests/model) with TLC, in half an hour

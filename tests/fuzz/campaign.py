@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Search one target for inputs that break it, guided by coverage: `python -m tests.fuzz.campaign NAME SECONDS SEED`.
+
+It begins with the corpus of the tree. An input that breaks the target is written to build/fuzz, and the command ends
+with another status than 0. With `--merge` and then `--keep`, it puts what a campaign has found into the tree: the
+smallest inputs that together reach all that it has reached, at most KEPT of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import atheris
+
+KEPT = 60
+FOUND = Path("build/fuzz")
+ROOMS = ["controller.openflow", "hostagent.wire", "policy", "sluice.runs.files", "topologies", "webui.bodies"]
+
+with atheris.instrument_imports(include=ROOMS):
+    from tests.fuzz.targets import CORPUS, MOST_BYTES, TARGETS, corpus
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=sorted(TARGETS))
+    parser.add_argument("seconds", type=int)
+    parser.add_argument("seed", type=int)
+    parser.add_argument("--merge", action="store_true", help="leave what reaches most in build/fuzz/NAME.min")
+    parser.add_argument("--keep", action="store_true", help="put that into the tree")
+    given = parser.parse_args()
+    found = FOUND / given.name
+    if given.keep:
+        _keep(given.name, found)
+        return 0
+    if given.merge:
+        _run(given.name, "-merge=1", str(found.with_suffix(".min")), str(found))
+    found.mkdir(parents=True, exist_ok=True)
+    for number, data in enumerate(corpus(given.name)):
+        (found / f"tree-{number}").write_bytes(data)
+    _run(given.name, f"-max_total_time={given.seconds}", f"-seed={given.seed}", str(found))
+    return 0
+
+
+def _run(name: str, *options: str) -> None:
+    limits = [
+        f"-max_len={MOST_BYTES}",
+        "-timeout=20",
+        "-rss_limit_mb=2048",
+        f"-artifact_prefix={FOUND}/{name}-",
+    ]
+    atheris.Setup(["fuzz", "-print_final_stats=1", "-verbosity=1", *limits, *options], TARGETS[name])
+    atheris.Fuzz()
+
+
+def _keep(name: str, found: Path) -> None:
+    """Write the smallest inputs of build/fuzz/NAME.min."""
+    smallest = sorted((path.read_bytes() for path in found.with_suffix(".min").iterdir()), key=len)
+    texts = sorted({data.decode("latin-1") for data in smallest[:KEPT]})
+    (CORPUS / f"{name}.json").write_text(json.dumps(texts, indent=0) + "\n")
+    shutil.rmtree(found.with_suffix(".min"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
