@@ -161,6 +161,45 @@ def test_keeps_fractions__a_cut_is_exact_and_may_leave_one_packet() -> None:
     assert (least_window(), least_window(keeps_fractions=True)) == (2, 1)
 
 
+def acks_to_grow(**settings: Any) -> int:
+    """Return how many packets are acknowledged while the window is 10, long after a single cut from 8 packets."""
+    given = {"first_alpha_q20": ALPHA_ONE_Q20 // 12, "cuts_at_once": True, "initial_window": 8}
+    net = all_marked(**given, **settings)
+    while net.sender(1)["cwnd"] == given["initial_window"]:
+        net.run(net.fabric.now_ps + FULL)
+    net.fabric.change_port(net.towards[1], Link(delay_ps=TRIP // 4).settings(), core.Discipline())
+    while (now := net.sender(1))["cwnd"] < 10:
+        net.run(net.fabric.now_ps + FULL // 2)
+    began = now["acked_bytes"]
+    while (now := net.sender(1))["cwnd"] == 10:
+        net.run(net.fabric.now_ps + FULL // 2)
+    return (now["acked_bytes"] - began) // PAYLOAD
+
+
+def all_marked(**settings: Any) -> kit.Net:
+    """Return a network in which flow 1 has just begun, and all of its packets will be marked."""
+    more = {"phantom_rate_bps": 1, "phantom_mark_bytes": 1}
+    net = bottleneck(1, TRIP, kit.transport(changes_by_advance=True, **settings), more=more)
+    net.flow(0, 1, PAYLOAD)  # no packet after it finds an empty phantom queue
+    forever(net, 0, 1, 2 * TRIP)
+    net.run(2 * TRIP + TRIP // 2)
+    return net
+
+
+def test_keeps_fractions__a_window_with_a_fraction_needs_one_ack_more_to_grow() -> None:
+    assert (acks_to_grow(), acks_to_grow(keeps_fractions=True)) == (10, 11)
+
+
+def test_alpha_by_acks__the_cut_knows_the_ack_that_causes_it() -> None:
+    """The first ACK is marked and ends the first window of data, so alpha is 1/16."""
+    after = []
+    for by_acks in (False, True):
+        net = all_marked(first_alpha_q20=0, cuts_at_once=True, initial_window=64, alpha_by_acks=by_acks)
+        net.run(2 * TRIP + TRIP_IN_ALL + FULL)
+        after.append(net.sender(1)["cwnd"])
+    assert after == [64, 62]
+
+
 def marked_path(**settings: Any) -> float:
     """Return alpha of a flow whose packets take two paths in turn. The slower one marks all of them."""
     net = two_paths(30 * US, duplicate_threshold=0, initial_window=20, max_window=20, **settings)

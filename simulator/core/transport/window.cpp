@@ -30,8 +30,11 @@ std::optional<sl_window_sum> Window::ended(const Progress &progress, const RttEs
 	Time smoothed = rtt.smoothed();
 	sl_window_sum sum = {};
 
-	if (progress.now - began_ < smoothed - smoothed / 4 ||
-	    !sl_window_ended(&window_, progress.una, progress.next, counted_, marked_, &sum))
+	bool by_acks = settings_.tcp.alpha_by_acks;
+	bool is_early = progress.now - began_ < smoothed - smoothed / 4;
+
+	if ((is_early && !by_acks) ||
+	    !sl_window_ended(&window_, progress.una - by_acks, progress.next, counted_, marked_, &sum))
 		return std::nullopt;
 	return sum;
 }
@@ -187,7 +190,7 @@ void Window::grow(std::uint32_t newly, bool limited, const RttEstimator &rtt, Ti
 		cwnd_ = grown;
 	}
 	if (newly)
-		cwnd_ += control_->growth(cwnd_, newly, now, rtt.smoothed());
+		cwnd_ += control_->growth(cwnd_ + (fraction_q20_ ? 1 : 0), newly, now, rtt.smoothed());
 	cwnd_ = bounded(cwnd_);
 }
 
