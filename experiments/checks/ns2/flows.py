@@ -16,7 +16,6 @@ import numpy as np
 from policy.columns import Array
 from policy.sizes import SizeCdf
 
-HOSTS = 144
 RATE_BPS = 1e10
 PACKET_BYTES, FRAME_BYTES = 1460, 1500
 SCRIPT_MEAN_PACKETS = 1138
@@ -44,22 +43,22 @@ class Mrg32k3a:
         return numbers
 
 
-def flow_tables(flows: int, load: float, sizes: SizeCdf) -> list[dict[str, str]]:
+def flow_tables(flows: int, load: float, sizes: SizeCdf, hosts: int) -> list[dict[str, str]]:
     """Return the first flows as [[workload.flow]] tables. Time 0 is when the scripts' flows begin."""
-    starts_s, size_bytes, source, to = columns(flows, load, sizes)
+    starts_s, size_bytes, source, to = columns(flows, load, sizes, hosts)
     return [
         {"from": f"h{a + 1}", "to": f"h{b + 1}", "bytes": f"{int(n)}B", "start": f"{round(s * 1e9)}ns"}
         for s, n, a, b in zip(starts_s, size_bytes, source, to, strict=True)
     ]
 
 
-def columns(flows: int, load: float, sizes: SizeCdf) -> tuple[Array, Array, Array, Array]:
+def columns(flows: int, load: float, sizes: SizeCdf, hosts: int) -> tuple[Array, Array, Array, Array]:
     """Return start in seconds, size in bytes, sender and receiver of the first flows, by start."""
-    to, source = (pair.ravel() for pair in np.mgrid[0:HOSTS, 0:HOSTS])
+    to, source = (pair.ravel() for pair in np.mgrid[0:hosts, 0:hosts])
     pairs = source != to
     to, source = to[pairs], source[pairs]
     gaps, places = Mrg32k3a(17 * source + 1244 * to), Mrg32k3a(33 * source + 4369 * to)
-    mean_gap_s = SCRIPT_MEAN_PACKETS * FRAME_BYTES * 8 / (load * RATE_BPS) * (HOSTS - 1)
+    mean_gap_s = SCRIPT_MEAN_PACKETS * FRAME_BYTES * 8 / (load * RATE_BPS) * (hosts - 1)
 
     start_s, table = np.zeros(len(to)), np.empty((4, 0))
     while np.count_nonzero(table[0] < start_s.min()) < flows:

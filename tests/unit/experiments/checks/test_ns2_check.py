@@ -13,7 +13,7 @@ import pytest
 
 from experiments.checks.ns2 import run
 from experiments.checks.ns2.flows import columns
-from experiments.checks.ns2.reference import ALL_MEAN_US, ROWS
+from experiments.checks.ns2.reference import ALL_MEAN_US, FULL, ROWS, SMALL, Reference
 from policy.scenario import Scenario, scenario_from_document
 from policy.scenario_tables import TcpVariant
 from sluice.runs.files import load_cdf
@@ -31,15 +31,20 @@ def tcp_of(name: str) -> TcpVariant:
     return tcp
 
 
-def test_flows__are_those_of_the_run_in_the_reference() -> None:
-    starts_s, size_bytes, source, to = columns(100_000, 0.8, load_cdf("web-search"))
+@pytest.mark.parametrize("reference", [FULL, SMALL])
+def test_flows__are_those_of_the_reference(reference: Reference) -> None:
+    starts_s, size_bytes, source, to = columns(reference.flows, 0.8, load_cdf("web-search"), reference.hosts)
     packets = size_bytes / 1460
-    assert [int(((row.least_packets <= packets) & (packets <= row.most_packets)).sum()) for row in ROWS] == [
-        row.flows for row in ROWS
-    ]
+    assert [
+        int(((row.least_packets <= packets) & (packets <= row.most_packets)).sum()) for row in reference.rows
+    ] == [row.flows for row in reference.rows]
     assert (source != to).all()
     assert (np.diff(starts_s) >= 0).all()
-    received = np.bincount(to, packets)
+
+
+def test_flows__one_host_receives_a_third_more_than_the_mean() -> None:
+    _, size_bytes, _, to = columns(FULL.flows, 0.8, load_cdf("web-search"), FULL.hosts)
+    received = np.bincount(to, size_bytes)
     assert received.max() / received.mean() == pytest.approx(1.3387, abs=1e-4), "as in the file of that run"
 
 
