@@ -25,6 +25,7 @@ from runtime.settings.kinds import (
     HostName,
     SecretFile,
     StoreUrl,
+    is_loopback,
 )
 from store.retention import Retention
 
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_LISTEN = "127.0.0.1:8080"
+PLAINTEXT = (
+    "{address} is reachable from other machines, and this address has no TLS: listen on 127.0.0.1 behind a proxy with"
+    " TLS (SSH forwarding is one), or say --plaintext-beyond-loopback. Agents of other machines use TLS at --agents"
+)
+"""The problem with an address beyond the loopback."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,12 @@ class WebOptions:
         "Names under which browsers reach the process, besides localhost and the addresses of listen. Others get 421."
         " The flag is repeatable.",
         default=(),
+    )
+    plaintext_beyond_loopback: bool = entry(
+        Flag(),
+        "Serve other machines without TLS. Needed if an address of listen is not on the loopback, because anyone on"
+        " the way reads tokens there.",
+        default=False,
     )
     unix: Path | None = entry(FileToWrite(), "Serve on this Unix socket.", default=None)
     agents: str | None = entry(
@@ -149,6 +161,8 @@ def run(options: WebOptions) -> int:
         print(f"agents on https://{settings.agents}, authority in {settings.authority}", flush=True)
     for address in settings.listen:
         print(f"dashboard on http://{address}", flush=True)
+        if not is_loopback(address):
+            log.warning("%s has no TLS: anyone on the way reads tokens and all answers", address)
     print(f"a policy change needs the token in {source}", flush=True)
     Server(settings, Notifier()).run()
     return 0
@@ -184,7 +198,10 @@ def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerS
 
 
 def problems(options: WebOptions) -> Iterator[FieldError]:
-    """The agents' address must be another one, and a certificate must end."""
+    """Plain text beyond the loopback needs a word, the agents' address must be another one, a certificate must end."""
+    for address in options.listen:
+        if not is_loopback(address) and not options.plaintext_beyond_loopback:
+            yield FieldError("listen", PLAINTEXT.format(address=address))
     if options.agents and options.agents in options.listen:
         yield FieldError("agents", f"{options.agents} is also an address of listen; use another port")
     if math.isinf(options.certificate_life):
@@ -212,7 +229,7 @@ SERVICE = Service(
     run,
     examples="""\
   sluice web                                            the dashboard on http://127.0.0.1:8080
-  sluice web --listen 127.0.0.1:8080 --listen 192.0.2.1:8080
+  sluice web --listen 127.0.0.1:8080 --listen 192.0.2.1:8080 --plaintext-beyond-loopback
   sluice web --agents 0.0.0.0:8443                      also agents of other machines, with certificates
   sluice web --keep-flows 7d --event-log /var/log/sluice-events.jsonl
   sluice web --config my.toml --check                   check a file before a restart

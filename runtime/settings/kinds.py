@@ -49,6 +49,15 @@ def split_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def is_loopback(address: str) -> bool:
+    """Return whether only this machine reaches HOST:PORT. A name other than localhost may be any machine's."""
+    host = split_address(address)[0]
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
 @dataclass(frozen=True)
 class Address(Outside):
     """An address to listen on."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A service of Sluice: one table of settings gives its flags, file, variables, checks and help.
 
-    SERVICE = Service("web", "API and dashboard", WebSettings, run, examples="sluice web --listen 0.0.0.0:8080")
+    SERVICE = Service("web", "API and dashboard", WebSettings, run, examples="sluice web --listen 127.0.0.1:8080")
     sys.exit(SERVICE.main(sys.argv[1:]))
 
 To add a setting, add an entry to the table. The reference page and the example file come from it (`make gen`).

@@ -19,6 +19,7 @@ from policy.fabrics import SIMULATOR, TESTBED, missing
 from policy.graph import Topology
 from policy.records import SCHEDULED, WATCHED
 from policy.scenario import Scenario
+from runtime.settings.kinds import is_loopback
 from simulator import build
 from sluice.commands.arguments import (
     SCENARIO_HELP,
@@ -42,6 +43,7 @@ from sluice.terminal import console, print_summary
 from store.flows import flow_pages
 from topologies import build_topology
 from webui.options import add_retention, retention
+from webui.service import PLAINTEXT
 
 AUTO = "auto"
 SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}
@@ -71,6 +73,11 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--listen", default="127.0.0.1:8080", help="address of the dashboard (default: %(default)s)"
+    )
+    made.add_argument(
+        "--plaintext-beyond-loopback",
+        action="store_true",
+        help="allow --listen an address that other machines reach, though it has no TLS",
     )
     made.add_argument(
         "--out",
@@ -109,6 +116,7 @@ class Demo:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    check_plaintext(arguments.listen, arguments.plaintext_beyond_loopback)
     if arguments.services and (arguments.store or arguments.event_log):
         raise SluiceError("--services has a store and a web process of its own: omit --store and --event-log")
     scenario, document, on = chosen(arguments.on, arguments.scenario)
@@ -126,6 +134,7 @@ def execute(arguments: argparse.Namespace) -> int:
                 arguments.workers,
                 retention(arguments),
                 arguments.event_log,
+                plaintext_beyond_loopback=arguments.plaintext_beyond_loopback,
                 fsync=arguments.store is not None,
             ),
         )
@@ -244,6 +253,16 @@ def _write_bundle(demo: Demo, stack: Stack, watch: RunWatch | None) -> dict[str,
             validity_reasons=watch.reasons() if watch else [],
             watched=stack.records(WATCHED),
         )
+
+
+def check_plaintext(listen: str, allowed: bool) -> None:
+    """Raise FieldError if other machines reach the dashboard without TLS, and no one said that they may."""
+    try:
+        beyond = not is_loopback(listen)
+    except ValueError:
+        raise FieldError("--listen", f"must be HOST:PORT, not {listen!r}") from None
+    if beyond and not allowed:
+        raise FieldError("--listen", PLAINTEXT.format(address=listen))
 
 
 def check_free(listen: str) -> None:

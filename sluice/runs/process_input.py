@@ -23,6 +23,8 @@ class WebSettings:
     workers: int = 1
     retention: Retention = FOR_EVER
     event_log: Path | None = None
+    plaintext_beyond_loopback: bool = False
+    """Whether the dashboard's address may be one that other machines reach."""
     fsync: bool = False
     """Whether a delivery is on the device before its answer."""
 
@@ -40,6 +42,7 @@ def web_argv(
     argv += ["--token-file", str(token_file)]
     argv += ["--listen", listen] if listen else []
     argv += ["--workers", str(settings.workers), *retention_argv(settings.retention)]
+    argv += ["--plaintext-beyond-loopback"] if settings.plaintext_beyond_loopback else []
     argv += ["--fsync" if settings.fsync else "--no-fsync"]
     return argv + (["--event-log", str(settings.event_log)] if settings.event_log else [])
 

@@ -133,7 +133,18 @@ class Racks:
     def start_web(self) -> None:
         token = ["--token-file", str(self.folder / "token")]
         agents = ["--agents", AGENTS, "--authority", str(self.folder / "authority")]
-        self.start("web", "hub", "web", "--store", self.store, "--listen", WEB, *agents, *token)
+        self.start(
+            "web",
+            "hub",
+            "web",
+            "--store",
+            self.store,
+            "--listen",
+            WEB,
+            "--plaintext-beyond-loopback",
+            *agents,
+            *token,
+        )
 
     def start_controller(self) -> None:
         self.start("controller", "hub", "controller", "--store", self.store, "--listen", "0.0.0.0:6653")
