@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, func, s
 
 from store.observed import newest_of_each_port
 from store.schema import events, flows, port_samples, thresholds
+from store.silent_agents import forget_silent_agents
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
@@ -36,9 +37,11 @@ class Retention:
     events_s: float | None = 7 * DAY_S
     most_flows: int | None = 1_000_000
     """The most flow records to keep, by sequence number, of any age."""
+    agents_s: float | None = 600.0
+    """For silent agents that neither the network nor a certificate names."""
 
 
-FOR_EVER = Retention(None, None, None, None)
+FOR_EVER = Retention(None, None, None, None, None)
 
 
 def forget_some(engine: Engine, retention: Retention, now: float, rows: int = STEP_ROWS) -> int:
@@ -79,12 +82,18 @@ def _old_events(engine: Engine, retention: Retention, now: float, rows: int) -> 
     return _forget(engine, events, events.c.at, _before(now, retention.events_s), rows)
 
 
+def _silent_agents(engine: Engine, retention: Retention, now: float, _rows: int) -> int:
+    before = _before(now, retention.agents_s)
+    return 0 if before is None else forget_silent_agents(engine, before, now)
+
+
 _STEPS: tuple[Callable[[Engine, Retention, float, int], int], ...] = (
     _old_flows,
     _too_many_flows,
     _old_samples,
     _old_thresholds,
     _old_events,
+    _silent_agents,
 )
 
 
