@@ -125,6 +125,11 @@ class WebOptions:
         Age(), "How long to keep port samples and replaced thresholds.", default=Retention.samples_s
     )
     keep_events: float = entry(Age(), "How long to keep events.", default=Retention.events_s)
+    keep_agents: float = entry(
+        Age(),
+        "How long /health lists a silent agent that neither the network nor a certificate names.",
+        default=Retention.agents_s,
+    )
     most_flows: float = entry(
         CountOrForEver(), "How many flow records to keep at most, of any age.", default=Retention.most_flows
     )
@@ -214,6 +219,7 @@ def retention(options: WebOptions) -> Retention:
         flows_s=_finite(options.keep_flows),
         samples_s=_finite(options.keep_samples),
         events_s=_finite(options.keep_events),
+        agents_s=_finite(options.keep_agents),
         most_flows=int(options.most_flows) if math.isfinite(options.most_flows) else None,
     )
 
