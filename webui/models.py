@@ -297,6 +297,30 @@ class TokenAnswer(BaseModel):
     expires_at: int = Field(description="epoch seconds")
 
 
+class AccessTokenAnswer(BaseModel):
+    token: str = Field(description="the only copy; the store keeps its hash")
+    name: str
+    role: Literal["read", "change"]
+    expires_at: float = Field(description="epoch seconds")
+
+
+class AccessTokenModel(BaseModel):
+    name: str
+    role: Literal["read", "change"]
+    created_at: float
+    expires_at: float
+    revoked_at: float | None
+    state: Literal["valid", "ended", "revoked"]
+
+
+class AccessTokens(BaseModel):
+    tokens: list[AccessTokenModel]
+
+
+class TokenRevoked(BaseModel):
+    revoked: str = Field(description="the token's name")
+
+
 class AgentCertificate(BaseModel):
     serial: str
     name: str

@@ -43,6 +43,7 @@ def read_policy(query: HistoryQuery) -> Response:
         202: PolicyVersionModel,
         400: Error,
         401: Error,
+        403: Error,
         413: Error,
         415: Error,
     },
