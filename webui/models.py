@@ -293,7 +293,9 @@ class AgentSettingsModel(model_of(AgentSettings)):  # type: ignore[misc]
 
 
 class TokenAnswer(BaseModel):
-    token: str = Field(description="give it to the agent with --enrol; it works once")
+    token: str = Field(
+        description="write it into a file and give its path to the agent with --enrol; it works once"
+    )
     expires_at: int = Field(description="epoch seconds")
 
 

@@ -25,7 +25,7 @@ EXTENSION = "sluice"
 @dataclass(frozen=True)
 class Services:
     engine: Engine
-    token: str
+    token: str = field(repr=False)
     recent: RecentFlows
     live: Live
     ingestion: Ingestion
