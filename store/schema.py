@@ -4,7 +4,7 @@ state only there.
 
 desired:  policies (versioned), networks (versioned), topologies
 observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions,
-          enrolments, certificates, tokens
+          enrolments, certificates, tokens, audit
 Times are seconds of the Unix epoch, except those named `age_s` and `seen_s`: they are of the store's own clock
 (store/ages.py).
 """
@@ -268,6 +268,18 @@ tokens = Table(
     Index("tokens_by_name", "name"),
 )
 """Access tokens, by the public part; of the secret only the hash: see store/tokens.py."""
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("at", Float, nullable=False),
+    Column("by", String, nullable=False),
+    Column("address", String, nullable=False),
+    Column("before", Integer),
+    Column("changed", JSON, nullable=False),
+)
+"""A row for each change of the policy through the API: see store/audit.py."""
 
 enrolments = Table(
     "enrolments",

@@ -299,6 +299,19 @@ class TokenAnswer(BaseModel):
     expires_at: int = Field(description="epoch seconds")
 
 
+class AuditedChange(BaseModel):
+    version: int
+    at: float = Field(description="epoch seconds")
+    by: str = Field(description="name of the token; `owner` is the token of the web process's start")
+    address: str = Field(description="where the request came from")
+    before: int | None = Field(description="the version that this one replaced")
+    changed: list[str] = Field(description="the keys of the policy whose values differ")
+
+
+class AuditAnswer(BaseModel):
+    changes: list[AuditedChange]
+
+
 class AccessTokenAnswer(BaseModel):
     token: str = Field(description="the only copy; the store keeps its hash")
     name: str

@@ -102,3 +102,26 @@ def test_a_name_in_force_is_a_409(client: Client, bearer: dict[str, str]) -> Non
         "/api/v1/tokens", json={"name": "alice", "role": "read", "valid_s": 9}, headers=bearer
     )
     assert again.status_code == 409
+
+
+def test_a_change_is_in_the_audit_log_with_its_author(
+    client: Client, engine: Engine, bearer: dict[str, str]
+) -> None:
+    alice, reader = made(client, bearer, "alice", "change"), made(client, bearer, "wall", "read")
+    client.put("/api/v1/policy?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
+    client.put("/api/v1/policy?wait_s=0", json={"scheme": "dctcp", "acts_at": []}, headers=alice)
+    assert client.put("/api/v1/policy", json={"scheme": "nosuch"}, headers=alice).status_code == 422
+    newest, first = client.get("/api/v1/audit", headers=reader).json["changes"]
+    assert (newest["by"], newest["address"], newest["version"], newest["before"]) == (
+        "alice",
+        "127.0.0.1",
+        2,
+        1,
+    )
+    assert {"scheme", "acts_at"} <= set(newest["changed"])
+    assert "queues" not in newest["changed"]
+    assert newest["at"] == pytest.approx(time.time(), abs=60)
+    assert (first["by"], first["before"]) == ("owner", None)
+    assert client.get("/api/v1/audit").status_code == 401
+    requested = [row["document"] for row in events_after(engine, 0) if row["kind"] == "policy-requested"]
+    assert [document["by"] for document in requested] == ["owner", "alice"]
