@@ -62,7 +62,7 @@ class Identity:
             raise EnvironmentLacking(
                 f"{self._folder}: the agent {self.holder.name} is not enrolled; run `sluice enrol "
                 f"{self.holder.name}{_kind_option(self.holder)}` beside the web process, and start the agent once "
-                "with --enrol TOKEN"
+                "with --enrol /PATH, a file with a token"
             )
 
     def context(self) -> ssl.SSLContext:

@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "policy": "show the policy, change where it acts, and go back",
     "network": "describe a network that exists, and compare the description with its switches",
     "capture": "record packets of a switch port as a pcap file",
+    "token": "make, list and revoke the tokens of people and programs",
     "enrol": "make a token with which an agent of another machine gets a certificate",
     "revoke": "refuse an agent's certificate from now on",
     "agents": "list the agents: state, certificate, last heartbeat, version",

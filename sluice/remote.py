@@ -51,6 +51,10 @@ class Remote:
         """Send a document that changes nothing."""
         return self._request("POST", path, document, {})
 
+    def read(self, path: str) -> dict[str, Any]:
+        """Get what not everyone may read, with the token."""
+        return self.change("GET", path)
+
     def change(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a change, with the token."""
         token, _ = find_token(self._token_file)

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, Select, desc, func, select
+from sqlalchemy import Connection, Engine, Select, desc, func, select
 
 from policy.desired import Policy
 from policy.errors import FieldError
 from policy.graph import Topology
+from store.audit import Author, note_change
 from store.dialect import insert_for
 from store.schema import applied, policies, topologies
 
@@ -26,12 +28,23 @@ class PolicyVersion:
     """When every connected switch had applied this version; None while pending."""
 
 
-def put_policy(engine: Engine, policy: Policy, author: str) -> int:
-    """Store this as the desired policy and return its version."""
+def put_policy(engine: Engine, policy: Policy, author: str | Author) -> int:
+    """Store this as the desired policy and return its version. The change of an Author is in the audit log, too."""
+    name = author if isinstance(author, str) else author.name
     with engine.begin() as connection:
-        row = {"document": policy.to_document(), "author": author, "created_at": time.time()}
+        row = {"document": policy.to_document(), "author": name, "created_at": time.time()}
         statement = policies.insert().values(**row).returning(policies.c.version)
-        return int(connection.execute(statement).scalar_one())
+        version = int(connection.execute(statement).scalar_one())
+        if isinstance(author, Author):
+            _note(connection, version, row, author)
+    return version
+
+
+def _note(connection: Connection, version: int, row: Mapping[str, Any], author: Author) -> None:
+    before = select(policies).where(policies.c.version < version).order_by(desc(policies.c.version))
+    old = connection.execute(before.limit(1)).first()
+    known = (old.version, old.document) if old else None
+    note_change(connection, row["created_at"], author, (version, row["document"]), known)
 
 
 def current_policy(engine: Engine) -> PolicyVersion | None:

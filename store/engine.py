@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from policy.errors import EnvironmentLacking, FieldError
+from runtime.settings.secret import without_password
 from store import ages
 from store.lease import check_fence
 from store.migration import bring_up_to_date, note_version, refuse_newer
@@ -77,7 +78,8 @@ def _parsed(url: str) -> URL:
 
 def _not_a_store(url: object) -> FieldError:
     return FieldError(
-        "store", f"'{url}' is not a store URL; write sqlite:////path/to/store.db or postgresql+psycopg://…"
+        "store",
+        f"'{without_password(str(url))}' is not a store URL; write sqlite:////path/to/store.db or postgresql+psycopg://…",
     )
 
 

@@ -4,7 +4,7 @@ state only there.
 
 desired:  policies (versioned), networks (versioned), topologies
 observed: applied, sightings, switches, agents, thresholds, port_samples, flows, events, totals, leases, sanctions,
-          enrolments, certificates
+          enrolments, certificates, tokens, audit
 Times are seconds of the Unix epoch, except those named `age_s` and `seen_s`: they are of the store's own clock
 (store/ages.py).
 """
@@ -254,6 +254,32 @@ sanctions = Table(
     Column("term_s", Float, nullable=False),
 )
 """A row for each host that is demoted now: see store/sanctions.py."""
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("hash", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("role", String, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+    Column("revoked_at", Float),
+    Index("tokens_by_name", "name"),
+)
+"""Access tokens, by the public part; of the secret only the hash: see store/tokens.py."""
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("at", Float, nullable=False),
+    Column("by", String, nullable=False),
+    Column("address", String, nullable=False),
+    Column("before", Integer),
+    Column("changed", JSON, nullable=False),
+)
+"""A row for each change of the policy through the API: see store/audit.py."""
 
 enrolments = Table(
     "enrolments",

@@ -21,6 +21,7 @@ from webui.api import (
     observed,
     policies,
     sanctions,
+    tokens,
 )
 from webui.api_page import api_page
 from webui.authority import Authority
@@ -81,7 +82,18 @@ def create_app(
         StreamPlaces(most_streams),
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    for module in (network, description, policies, observed, sanctions, flows, agents, enrolment, events):
+    for module in (
+        network,
+        description,
+        policies,
+        observed,
+        sanctions,
+        flows,
+        agents,
+        enrolment,
+        tokens,
+        events,
+    ):
         app.register_api(module.api)
     app.register_blueprint(pages)
     app.register_blueprint(metrics)

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bearer token that a policy change needs."""
+"""Bearer tokens: the one with which the web process starts, and those that it has made."""
 
 from __future__ import annotations
 
 import hmac
 import os
 import secrets
+from dataclasses import dataclass
 from pathlib import Path
 
 from flask import request
 
+from policy.access import CHANGE, OWNER, allows
 from policy.errors import EnvironmentLacking
+from store import tokens
 from webui.errors import ApiError
+from webui.services import services
 
 TOKEN_VARIABLE = "SLUICE_TOKEN"
 INSTALLED_TOKEN = Path("/var/lib/sluice/token")
@@ -73,8 +77,37 @@ def _read(path: Path) -> str:
     return token
 
 
-def require_token(token: str) -> None:
-    """Raise ApiError 401 unless the request carries the token."""
+@dataclass(frozen=True)
+class Caller:
+    """Who sends a request."""
+
+    name: str
+    """The name of the token."""
+    role: str
+    address: str
+    """The address of the connection, or "unix socket"."""
+
+
+def require_token(owner_token: str, needed: str = CHANGE) -> Caller:
+    """Return who sends the request. Raises ApiError 401 without a token in force, 403 if its role allows less."""
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
-        raise ApiError(401, "unauthorised", "send the header Authorization: Bearer <token>")
+    found = _who(given.strip(), owner_token) if scheme.lower() == "bearer" else None
+    if found is None:
+        raise ApiError(
+            401, "unauthorised", "send the header Authorization: Bearer <token>, with a token in force"
+        )
+    name, role = found
+    if not allows(role, needed):
+        allowed = (
+            "the token of the web process's start" if needed == OWNER else f"a token with the role {needed}"
+        )
+        raise ApiError(403, "role", f"this token has the role {role}, but this needs {allowed}")
+    return Caller(name, role, request.remote_addr or "unix socket")
+
+
+def _who(given: str, owner_token: str) -> tuple[str, str] | None:
+    """Return name and role of a token; None if it is not in force."""
+    if hmac.compare_digest(given.encode(), owner_token.encode()):
+        return OWNER, OWNER
+    found = tokens.find_token(services().engine, given)
+    return (found.name, found.role) if found else None

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bodies of requests about certificates."""
+"""The bodies of requests about certificates and tokens."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from policy import names
+from policy.access import ROLES, TOKEN_LIFE_MAX_S
 from policy.enrolment import KINDS
 from policy.entries import entry
 from policy.kinds import Choice, Text, Whole
@@ -20,6 +21,15 @@ class NewToken:
     name: str = entry(names.AGENT, "Name of the agent.")
     kind: str = entry(Choice(KINDS), "Kind of the agent.", default="host")
     valid_s: int = entry(Whole(1, 30 * 86_400, "s"), "The token expires after this time.", default=3600)
+
+
+@dataclass(frozen=True)
+class NewAccessToken:
+    """What a new access token allows."""
+
+    name: str = entry(names.TOKEN, "Who uses the token.")
+    role: str = entry(Choice(ROLES), "What it allows.")
+    valid_s: int = entry(Whole(1, TOKEN_LIFE_MAX_S, "s"), "The token expires after this time.")
 
 
 @dataclass(frozen=True)

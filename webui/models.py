@@ -293,8 +293,47 @@ class AgentSettingsModel(model_of(AgentSettings)):  # type: ignore[misc]
 
 
 class TokenAnswer(BaseModel):
-    token: str = Field(description="give it to the agent with --enrol; it works once")
+    token: str = Field(
+        description="write it into a file and give its path to the agent with --enrol; it works once"
+    )
     expires_at: int = Field(description="epoch seconds")
+
+
+class AuditedChange(BaseModel):
+    version: int
+    at: float = Field(description="epoch seconds")
+    by: str = Field(description="name of the token; `owner` is the token of the web process's start")
+    address: str = Field(description="where the request came from")
+    before: int | None = Field(description="the version that this one replaced")
+    changed: list[str] = Field(description="the keys of the policy whose values differ")
+
+
+class AuditAnswer(BaseModel):
+    changes: list[AuditedChange]
+
+
+class AccessTokenAnswer(BaseModel):
+    token: str = Field(description="the only copy; the store keeps its hash")
+    name: str
+    role: Literal["read", "change"]
+    expires_at: float = Field(description="epoch seconds")
+
+
+class AccessTokenModel(BaseModel):
+    name: str
+    role: Literal["read", "change"]
+    created_at: float
+    expires_at: float
+    revoked_at: float | None
+    state: Literal["valid", "ended", "revoked"]
+
+
+class AccessTokens(BaseModel):
+    tokens: list[AccessTokenModel]
+
+
+class TokenRevoked(BaseModel):
+    revoked: str = Field(description="the token's name")
 
 
 class AgentCertificate(BaseModel):

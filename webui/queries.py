@@ -87,5 +87,9 @@ class EventsQuery(BaseModel):
     )
 
 
+class TokenPath(BaseModel):
+    name: str = Field(pattern=r"^[A-Za-z0-9._@-]{1,64}$")
+
+
 class AgentPath(BaseModel):
     name: str = Field(pattern=f"^{names.AGENT.pattern}$")

@@ -26,7 +26,7 @@ EXTENSION = "sluice"
 @dataclass(frozen=True)
 class Services:
     engine: Engine
-    token: str
+    token: str = field(repr=False)
     recent: RecentFlows
     live: Live
     ingestion: Ingestion

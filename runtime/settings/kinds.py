@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from policy.kinds import Kind, Schema
+from runtime.settings.secret import PASSWORD_REMEDY, has_password, without_password
 
 FOR_EVER = "forever"
 _MAX_PORT = 65_535
@@ -29,6 +30,10 @@ class Outside(Kind):
 
     def problem(self, value: Any) -> str | None:
         """What `--check` finds wrong on this machine, with the remedy; None if nothing."""
+        return None
+
+    def flag_problem(self, value: Any) -> str | None:
+        """Why the value must not be on a command line, with the remedy; None if it may."""
         return None
 
     def schema(self) -> Schema:
@@ -149,7 +154,10 @@ class StoreUrl(Outside):
 
     def show(self, value: Any) -> str:
         """The URL without its password."""
-        return super().show(re.sub(r"://([^:/@]*):[^@]*@", r"://\1:***@", value))
+        return super().show(without_password(value))
+
+    def flag_problem(self, value: Any) -> str | None:
+        return PASSWORD_REMEDY if has_password(value) else None
 
     def problem(self, value: Any) -> str | None:
         if not value.startswith("sqlite:////"):
@@ -177,6 +185,11 @@ class EnrolmentToken(Outside):
     def show(self, value: Any) -> str:
         """The path; of a token, nothing."""
         return super().show(value if value.startswith("/") else "***")
+
+    def flag_problem(self, value: Any) -> str | None:
+        if value.startswith("/"):
+            return None
+        return "a command line shows the token to every user of the machine: give the /PATH of a file with it"
 
     @property
     def allowed(self) -> str:

@@ -128,9 +128,19 @@ class Service(Generic[SettingsT]):
             raise WrongSettings([*wrong, error]) from None
         settings = self.table(**values)
         wrong += [_found_at(problem, sources) for problem in self.problems(settings)]
+        wrong += self._secrets_in_flags(settings, sources)
         if wrong:
             raise WrongSettings(wrong)
         return settings, sources
+
+    def _secrets_in_flags(self, settings: SettingsT, sources: Mapping[str, str]) -> Iterable[FieldError]:
+        """Return an error for each secret that is on the command line."""
+        for one in entries(self.table):
+            flag, value = flag_of(one), getattr(settings, one.name)
+            if sources.get(one.key) == flag and isinstance(one.kind, Outside):
+                problem = one.kind.flag_problem(value)
+                if problem:
+                    yield FieldError(flag, problem)
 
     def _check(self, settings: SettingsT, sources: Mapping[str, str]) -> None:
         """Look at the machine as well, and print the settings. Raises WrongSettings."""

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from policy.errors import shortened
+from runtime.settings.secret import PASSWORD_REMEDY, has_password
 from sluice.cli import COMMANDS
 
 LONGEST_S = 1e7
@@ -102,6 +103,8 @@ def file(text: str) -> Path:
 
 def store_url(text: str) -> str:
     """Return the URL of a store. Raises ArgumentTypeError if it cannot be one; PostgreSQL is not asked."""
+    if has_password(text):
+        raise argparse.ArgumentTypeError(PASSWORD_REMEDY)
     backend, separator, place = text.partition("://")
     if not separator or backend.partition("+")[0] not in ("sqlite", "postgresql"):
         raise argparse.ArgumentTypeError(

@@ -281,12 +281,10 @@ def check_free(listen: str) -> None:
 
 def _print_where(stack: Stack, listen: str) -> None:
     console.print(f"dashboard: [bold]http://{listen}/[/]")
-    try:
-        token = stack.token
-    except PermissionError as error:
-        console.print(f"  the right to change the scheme is the token in {error.filename}")
-    else:
+    if console.is_terminal and not stack.external:
         console.print(
-            f"  with the right to change the scheme: http://{listen}/#token={token}", soft_wrap=True
+            f"  with the right to change the scheme: http://{listen}/#token={stack.token}", soft_wrap=True
         )
+    else:  # a log would keep the token
+        console.print(f"  the right to change the scheme is the token in {stack.token_file}", soft_wrap=True)
     console.print("Ctrl-C ends the demonstration and leaves nothing behind.\n")

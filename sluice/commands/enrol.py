@@ -14,7 +14,10 @@ from sluice.remote import Remote, add_remote
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command_parser("enrol", "The token works once. Start the agent on its host with --enrol TOKEN.")
+    made = command_parser(
+        "enrol",
+        "The token works once. Write it into a file on its host, and start the agent there with --enrol /PATH.",
+    )
     made.add_argument("name", help="name of the agent: of a host, as the network names it")
     made.add_argument(
         "--kind", choices=KINDS, default="host", help="host agent or port agent (default: host)"

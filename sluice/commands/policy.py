@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from sluice.terminal import console
 
 _EPILOG = """examples:
   sluice policy show                        the policy in force, and the ones before
+  sluice policy history                     who changed it, from where, when, and which keys
   sluice policy set policy.toml             put a file in force: scheme = "pias", …
   sluice policy act --at rack1:3 rack1:4    a canary: the policy acts at two ports and watches at all others
   sluice policy act --at '*'                it acts everywhere
@@ -34,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     add_remote(made)
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser("show", help="show the policy in force, and the ones before")
+    actions.add_parser("history", help="show who changed the policy, when, and which keys; needs any token")
     actions.add_parser("set", help="put a TOML file in force").add_argument("file", type=Path, metavar="FILE")
     act = actions.add_parser("act", help="choose the ports at which the policy acts")
     where = act.add_mutually_exclusive_group(required=True)
@@ -49,6 +52,8 @@ def execute(arguments: argparse.Namespace) -> int:
     match arguments.action:
         case "show":
             _show(remote)
+        case "history":
+            _history(remote)
         case "set":
             _put(remote, _read(arguments.file))
         case "act":
@@ -67,6 +72,16 @@ def _show(remote: Remote) -> None:
         policy = version["policy"]
         acts_at = ", ".join(policy["acts_at"]) or "no port"
         table.add_row(str(version["version"]), policy["scheme"], acts_at, version["author"], version["state"])
+    console.print(table)
+
+
+def _history(remote: Remote) -> None:
+    table = Table("version", "when", "by", "from", "replaced", "changed")
+    for one in remote.read("audit?limit=100")["changes"]:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["at"]))
+        before = "-" if one["before"] is None else str(one["before"])
+        changed = ", ".join(one["changed"]) or "nothing"
+        table.add_row(str(one["version"]), when, one["by"], one["address"], before, changed)
     console.print(table)
 
 

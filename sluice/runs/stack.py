@@ -138,10 +138,14 @@ class Stack:
         return self.meeting / "openflow.sock"
 
     @property
+    def token_file(self) -> Path:
+        """The file with the token, which only its owner can read."""
+        return self.meeting / ("sluice/token" if self.external else "token")
+
+    @property
     def token(self) -> str:
         """The token that a policy change needs."""
-        path = self.meeting / ("sluice/token" if self.external else "token")
-        return path.read_text().strip() if path.exists() else ""
+        return self.token_file.read_text().strip() if self.token_file.exists() else ""
 
     def _start(self) -> None:
         settings = self._testbed_settings()

@@ -151,10 +151,11 @@ class Racks:
 
     def start_port_agent(self, rack: str) -> None:
         name = f"ports-{rack}"
-        token = self.sluice("enrol", name, "--kind", "port")[1].split()[0]
+        token = self.folder / f"{name}.token"
+        token.write_text(self.sluice("enrol", name, "--kind", "port")[1].split()[0])
         where = ["--name", name, "--run-dir", str(self.folder / name), "--web", f"https://{AGENTS}"]
         database = f"unix:{self.folder}/{rack}/db.sock"
-        self.start(name, rack, "port-agent", *where, "--enrol", token, "--database", database)
+        self.start(name, rack, "port-agent", *where, "--enrol", str(token), "--database", database)
 
     @property
     def store(self) -> str:

@@ -276,7 +276,8 @@ def test_agent_process__renews_and_goes_on_when_revoked(tmp_path: Path) -> None:
     web = Web(tmp_path, life="4s")
     web.start()
     argv = [*service_argv("agent"), "--name", "web1", "--interface", "lo", "--no-bpf", "--no-realtime"]
-    argv += ["--run-dir", str(tmp_path / "run"), "--web", web.target, "--enrol", web.token()]
+    (tmp_path / "enrol").write_text(web.token())
+    argv += ["--run-dir", str(tmp_path / "run"), "--web", web.target, "--enrol", str(tmp_path / "enrol")]
     log = tmp_path / "agent.log"
     agent = spawn(argv, log_file=log)
     try:

@@ -18,8 +18,8 @@ _INTRODUCTION = """\
 The web process serves the API under `/api/v1`. A running one also shows this reference at `/openapi/`, where requests
 can be tried out, and the document itself at `/openapi/openapi.json`.
 
-Reading needs no authentication. Only `PUT /policy` needs the token: the web process prints at its start where the token
-is. The recipes below expect two variables:
+Reading needs no token, except for `GET /audit` and `GET /tokens`. Changes need one: the web process prints at its start
+where its own is, and `sluice token create` makes others. The recipes below expect two variables:
 
 ```bash
 URL=http://127.0.0.1:8080

@@ -26,7 +26,7 @@ from webui.services import services
 
 api = blueprint("network-description", __name__, "The operator's description of the network")
 
-_CHANGED: dict[Any, Any] = {200: NetworkAnswer, 400: Error, 401: Error, 413: Error, 415: Error}
+_CHANGED: dict[Any, Any] = {200: NetworkAnswer, 400: Error, 401: Error, 403: Error, 413: Error, 415: Error}
 
 
 @api.get("/network", responses={200: NetworkAnswer})

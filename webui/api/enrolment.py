@@ -50,7 +50,7 @@ _REFUSED: dict[str | int, Any] = {400: Error, 403: Error, 413: Error, 415: Error
 
 @api.post(
     "/enrolments",
-    responses={200: TokenAnswer, 400: Error, 401: Error, 409: Error, 413: Error, 415: Error},
+    responses={200: TokenAnswer, 400: Error, 401: Error, 403: Error, 409: Error, 413: Error, 415: Error},
     security=[{"bearer": []}],
     openapi_extensions=request_body(schema(NewToken)),
 )
@@ -77,7 +77,7 @@ def list_certificates() -> Response:
 
 @api.post(
     "/agents/<name>/revocation",
-    responses={200: RevokedAnswer, 401: Error, 404: Error},
+    responses={200: RevokedAnswer, 401: Error, 403: Error, 404: Error},
     security=[{"bearer": []}],
 )
 def revoke_agent(path: AgentPath) -> Response:

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import asdict
 
 from flask import Response, jsonify, make_response
 from sqlalchemy import Engine
 
+from policy.access import READ
 from policy.desired import Policy
 from policy.fabrics import check_fabric
+from store.audit import Author, policy_changes
 from store.desired import PolicyVersion, current_version, policy_history, policy_version, put_policy
 from store.observed import add_event
 from webui.api import blueprint
 from webui.auth import require_token
 from webui.bodies import read_json
 from webui.documents import fabric_of, policy_document
-from webui.models import Error, PolicyAnswer, PolicyVersionModel
+from webui.models import AuditAnswer, Error, PolicyAnswer, PolicyVersionModel
 from webui.queries import HistoryQuery, PutPolicyQuery
 from webui.request_schemas import policy_schema, request_body
 from webui.services import services
@@ -36,6 +39,13 @@ def read_policy(query: HistoryQuery) -> Response:
     return jsonify(current=documents[0] if documents else None, history=documents)
 
 
+@api.get("/audit", responses={200: AuditAnswer, 401: Error, 403: Error}, security=[{"bearer": []}])
+def read_audit(query: HistoryQuery) -> Response:
+    """Who changed the policy, newest first. Needs a token of any role, because it shows names and addresses."""
+    require_token(services().token, READ)
+    return jsonify(changes=[asdict(change) for change in policy_changes(services().engine, query.limit)])
+
+
 @api.put(
     "/policy",
     responses={
@@ -43,6 +53,7 @@ def read_policy(query: HistoryQuery) -> Response:
         202: PolicyVersionModel,
         400: Error,
         401: Error,
+        403: Error,
         413: Error,
         415: Error,
     },
@@ -55,12 +66,12 @@ def change_policy(query: PutPolicyQuery) -> Response:
     Answers 200 once the controller has applied it. Answers 202 if that takes longer than `wait_s`;
     the policy remains in the store, and the controller applies it later.
     """
-    require_token(services().token)
+    caller = require_token(services().token)
     policy = Policy.from_document(read_json())
     engine = services().engine
     check_fabric(policy, fabric_of(engine))
-    version = put_policy(engine, policy, author="api")
-    add_event(engine, "policy-requested", version=version, scheme=policy.scheme)
+    version = put_policy(engine, policy, author=Author(caller.name, caller.address))
+    add_event(engine, "policy-requested", version=version, scheme=policy.scheme, by=caller.name)
     reached = wait_applied(engine, version, query.wait_s, services().stopping)
     document = policy_document(reached, current_version(engine))
     return make_response(jsonify(document), 202 if reached.applied_at is None else 200)

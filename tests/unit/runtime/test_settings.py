@@ -206,6 +206,21 @@ def test_store_url() -> None:
     assert kind.show("postgresql://u:secret@h/d") == '"postgresql://u:***@h/d"'
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["postgresql://u:secret@h/d", "postgresql://u@h/d?password=secret", "postgresql://u:a@secret@h/d"],
+)
+def test_a_password_is_never_shown_and_never_a_flag(url: str) -> None:
+    assert "secret" not in StoreUrl().show(url)
+    assert "store_password_file" in str(StoreUrl().flag_problem(url))
+
+
+@pytest.mark.parametrize("url", ["sqlite:////x/store.db", "postgresql://u@h/d?host=/run", "postgresql:///d"])
+def test_a_url_without_a_password_may_be_a_flag(url: str) -> None:
+    assert StoreUrl().flag_problem(url) is None
+    assert StoreUrl().show(url) == f'"{url}"'
+
+
 def test_enrolment_token__is_never_shown() -> None:
     assert EnrolmentToken().show("abc123") == '"***"'
     assert EnrolmentToken().show("/etc/sluice/token") == '"/etc/sluice/token"'

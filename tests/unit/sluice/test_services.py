@@ -173,3 +173,38 @@ def test_ready__when_it_serves_and_then_alive(name: str, tmp_path: Path) -> None
         rest = b""
         while b"STOPPING" not in rest:
             rest = systemd.recv(4096)
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("web", ["--store", "postgresql+psycopg://u:hunter2@db/sluice"]),
+        ("controller", ["--store", "postgresql+psycopg://u@db/sluice?password=hunter2"]),
+        ("agent", ["--interface", "lo", "--enrol", "hunter2", "--web", "https://192.0.2.1:8443"]),
+    ],
+)
+def test_a_secret_on_the_command_line_is_refused_and_not_repeated(
+    name: str, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, *flags, "--check"]) == 2
+    written = "".join(capsys.readouterr())
+    assert "a command line shows" in written
+    assert "hunter2" not in written
+
+
+def test_a_secret_in_the_settings_file_is_allowed_and_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "web.toml").write_text('store = "postgresql+psycopg://u:hunter2@db/sluice"')
+    assert main(["web", "--config", str(tmp_path / "web.toml"), "--check"]) == 0
+    written = "".join(capsys.readouterr())
+    assert "u:***@db" in written
+    assert "hunter2" not in written
+
+
+def test_a_run_refuses_a_password_on_its_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "paper-mix", "--store", "postgresql+psycopg://u:hunter2@db/sluice"])
+    written = "".join(capsys.readouterr())
+    assert "a command line shows" in written
+    assert "hunter2" not in written

@@ -115,7 +115,10 @@ def test_change_policy__overrides_are_part_of_the_document_and_their_bad_fields_
 def test_change_policy__leaves_an_event(client: Client, engine: Engine, bearer: dict[str, str]) -> None:
     client.put(f"{PATH}?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
     event = newest_events(engine, 1)[0]
-    assert (event["kind"], event["document"]) == ("policy-requested", {"version": 1, "scheme": "tcp"})
+    assert (event["kind"], event["document"]) == (
+        "policy-requested",
+        {"version": 1, "scheme": "tcp", "by": "owner"},
+    )
 
 
 @pytest.mark.parametrize(

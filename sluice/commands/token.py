@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice token`: make, list and revoke the tokens with which people and programs read and change."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from rich.table import Table
+
+from policy.access import ROLES, TOKEN_LIFE_MAX_S
+from policy.errors import FieldError
+from runtime.settings.kinds import Age
+from sluice.commands.arguments import command_parser
+from sluice.remote import Remote, add_remote
+from sluice.terminal import console
+
+_EPILOG = """examples:
+  sluice token create --role read --expires 30d --name wall-display > display.token
+  sluice token create --role change --expires 12h --name alice > alice.token
+  sluice token list
+  sluice token revoke alice
+
+A new token is written to the standard output once; Sluice keeps only its hash. Write it into a file that only its user
+can read, and give commands that file with --token-file. Making and revoking needs the token with which the web process
+starts.
+"""
+_DAY_S = 86_400.0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = command_parser("token", _EPILOG)
+    add_remote(made)
+    actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
+    create = actions.add_parser("create", help="make a token and write it to the standard output, once")
+    create.add_argument("--role", choices=ROLES, required=True, help="what it allows")
+    create.add_argument(
+        "--expires", type=_life_s, required=True, metavar="TIME", help="12h, 30d … at most 366d"
+    )
+    create.add_argument("--name", required=True, help="who uses it; the log of changes shows this name")
+    actions.add_parser("list", help="list the tokens, without their secrets")
+    actions.add_parser("revoke", help="end a token now").add_argument("name", help="name of the token")
+    return made
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    remote = Remote.of(arguments)
+    match arguments.action:
+        case "create":
+            _create(remote, arguments)
+        case "list":
+            _list(remote)
+        case "revoke":
+            remote.change("POST", f"tokens/{arguments.name}/revocation")
+            console.print(f"{arguments.name}: the token no longer works")
+    return 0
+
+
+def _life_s(text: str) -> int:
+    """Return a lifetime in seconds. Raises ArgumentTypeError."""
+    try:
+        life_s = Age().read("--expires", text)
+    except FieldError as error:
+        raise argparse.ArgumentTypeError(error.problem) from None
+    if not 1 <= life_s <= TOKEN_LIFE_MAX_S:
+        raise argparse.ArgumentTypeError(f"must be 1s to 366d, because a token must end, not {text!r}")
+    return int(life_s)
+
+
+def _create(remote: Remote, arguments: argparse.Namespace) -> None:
+    wanted = {"name": arguments.name, "role": arguments.role, "valid_s": arguments.expires}
+    print(remote.change("POST", "tokens", wanted)["token"])
+    print(f"{arguments.name}: this is the only copy of the token", file=sys.stderr)
+
+
+def _list(remote: Remote) -> None:
+    table = Table("name", "role", "state", "ends")
+    now = time.time()
+    for one in remote.read("tokens")["tokens"]:
+        ends = f"in {(one['expires_at'] - now) / _DAY_S:.1f} days" if one["state"] == "valid" else "-"
+        table.add_row(one["name"], one["role"], one["state"], ends)
+    console.print(table)

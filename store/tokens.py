@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Access tokens: who may read or change, and until when. The store keeps only the hash of each.
+
+A token is "sluice-ID-SECRET". The public ID finds the row, so the secret is compared in constant time. The secret has
+256 random bits; a single SHA-256 is enough, because no one can guess so much. A slow hash protects passwords, which
+people choose.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine, delete, func, insert, select, update
+
+from store.order import one_after_another
+from store.schema import tokens
+
+PREFIX = "sluice"
+SECRET_BYTES = 32
+MOST_TOKENS = 200
+"""The most tokens in force."""
+KEEP_ENDED_S = 30 * 86_400.0
+"""How long a token that has ended stays in the list."""
+
+
+@dataclass(frozen=True)
+class AccessToken:
+    """A token without its secret. Times are epoch seconds."""
+
+    name: str
+    role: str
+    created_at: float
+    expires_at: float
+    revoked_at: float | None = None
+
+    def state(self, now: float) -> str:
+        """Return "valid", "ended" or "revoked"."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "valid" if self.expires_at > now else "ended"
+
+
+class TokenRefused(Exception):
+    """The token cannot be made; the text says why."""
+
+
+def create_token(engine: Engine, name: str, role: str, expires_at: float) -> str:
+    """Store a new token and return its text, which is nowhere else. Raises TokenRefused."""
+    key, secret, now = secrets.token_hex(8), secrets.token_urlsafe(SECRET_BYTES), time.time()
+    with engine.begin() as connection:
+        one_after_another(connection, tokens.name)
+        connection.execute(delete(tokens).where(tokens.c.expires_at < now - KEEP_ENDED_S))
+        _check_room(connection, name, now)
+        row = {"id": key, "hash": _hash(secret), "name": name, "role": role, "created_at": now}
+        connection.execute(insert(tokens).values(**row, expires_at=expires_at))
+    return f"{PREFIX}-{key}-{secret}"
+
+
+def find_token(engine: Engine, text: str) -> AccessToken | None:
+    """Return the token in force with this text; None if there is none."""
+    prefix, _, rest = text.partition("-")
+    key, _, secret = rest.partition("-")
+    if prefix != PREFIX or not re.fullmatch("[0-9a-f]{16}", key):
+        return None
+    with engine.connect() as connection:
+        row = connection.execute(select(tokens).where(tokens.c.id == key)).first()
+    if row is None or not hmac.compare_digest(row.hash, _hash(secret)):
+        return None
+    found = _token(row)
+    return found if found.state(time.time()) == "valid" else None
+
+
+def all_tokens(engine: Engine) -> list[AccessToken]:
+    """Return the tokens in force and those that ended lately, by name, the newest of a name first."""
+    with engine.connect() as connection:
+        rows = connection.execute(select(tokens).order_by(tokens.c.name, tokens.c.created_at.desc()))
+        return [_token(row) for row in rows]
+
+
+def revoke_token(engine: Engine, name: str) -> bool:
+    """End the token of this name now; return whether there was one in force."""
+    now = time.time()
+    with engine.begin() as connection:
+        ended = update(tokens).where(*_in_force(now), tokens.c.name == name).values(revoked_at=now)
+        return connection.execute(ended).rowcount > 0
+
+
+def _check_room(connection: Connection, name: str, now: float) -> None:
+    count = select(func.count()).select_from(tokens).where(*_in_force(now))
+    if connection.execute(count.where(tokens.c.name == name)).scalar_one():
+        raise TokenRefused(f"a token named {name!r} is in force; revoke it or choose another name")
+    if connection.execute(count).scalar_one() >= MOST_TOKENS:
+        raise TokenRefused(f"{MOST_TOKENS} tokens are in force, which is the most; revoke one first")
+
+
+def _in_force(now: float) -> tuple[Any, ...]:
+    return tokens.c.revoked_at.is_(None), tokens.c.expires_at > now
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _token(row: Any) -> AccessToken:
+    return AccessToken(row.name, row.role, row.created_at, row.expires_at, row.revoked_at)

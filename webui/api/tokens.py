@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Access tokens: making, listing and revoking them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+
+from flask import Response, jsonify
+
+from policy.access import CHANGE, OWNER
+from policy.entries import read, schema
+from store.observed import add_event
+from store.tokens import TokenRefused, all_tokens, create_token, revoke_token
+from webui.api import blueprint
+from webui.auth import require_token
+from webui.bodies import read_json
+from webui.enrolment_documents import NewAccessToken
+from webui.errors import ApiError
+from webui.models import AccessTokenAnswer, AccessTokens, Error, TokenRevoked
+from webui.queries import TokenPath
+from webui.request_schemas import request_body
+from webui.services import services
+
+api = blueprint("tokens", __name__, "Who may read and change")
+
+MAX_BODY_BYTES = 4000
+
+
+@api.post(
+    "/tokens",
+    responses={
+        200: AccessTokenAnswer,
+        400: Error,
+        401: Error,
+        403: Error,
+        409: Error,
+        413: Error,
+        415: Error,
+    },
+    security=[{"bearer": []}],
+    openapi_extensions=request_body(schema(NewAccessToken)),
+)
+def make_access_token() -> Response:
+    """Make a token. Needs the token with which the web process starts. The answer is its only copy."""
+    caller = require_token(services().token, OWNER)
+    asked = read(NewAccessToken, read_json(MAX_BODY_BYTES))
+    expires_at = time.time() + asked.valid_s
+    try:
+        token = create_token(services().engine, asked.name, asked.role, expires_at)
+    except TokenRefused as refused:
+        raise ApiError(409, "token-refused", str(refused), "name") from None
+    add_event(services().engine, "token-made", name=asked.name, role=asked.role, by=caller.name)
+    return jsonify(token=token, name=asked.name, role=asked.role, expires_at=expires_at)
+
+
+@api.get("/tokens", responses={200: AccessTokens, 401: Error, 403: Error}, security=[{"bearer": []}])
+def list_access_tokens() -> Response:
+    """The tokens without their secrets. Needs the role change. An ended one stays in the list for 30 days."""
+    require_token(services().token, CHANGE)
+    now = time.time()
+    found = all_tokens(services().engine)
+    return jsonify(tokens=[{**asdict(one), "state": one.state(now)} for one in found])
+
+
+@api.post(
+    "/tokens/<name>/revocation",
+    responses={200: TokenRevoked, 401: Error, 403: Error, 404: Error},
+    security=[{"bearer": []}],
+)
+def revoke_access_token(path: TokenPath) -> Response:
+    """End a token from the next request on. Needs the token with which the web process starts."""
+    caller = require_token(services().token, OWNER)
+    if not revoke_token(services().engine, path.name):
+        raise ApiError(404, "not-found", f"no token named {path.name} is in force")
+    add_event(services().engine, "token-revoked", name=path.name, by=caller.name)
+    return jsonify(revoked=path.name)
