@@ -209,5 +209,9 @@ bench: setup ## cost of the data plane and the control loop, ratios side by side
 experiment: setup ## run one experiment: make experiment NAME=dyna_fig6 ARGS=--quick; without NAME, list all
 	$(PYTHON) -m experiments $(NAME) $(ARGS)
 
+HOURS ?= 6
+soak: setup ## HOURS=6 of flows, killed processes and changed schemes on the testbed; draws memory, descriptors and records
+	$(PYTHON) -m experiments soak --seconds $$(( 3600 * $(HOURS) )) --concurrent 40 --kill-every 120 --loads 10 $(ARGS)
+
 clean: ## remove what setup and runs made
 	rm -rf .venv .setup build dataplane/build simulator/build simulator/_fabric.* webui/static/vendor webui/node_modules results *.egg-info .coverage*

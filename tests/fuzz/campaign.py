@@ -2,15 +2,14 @@
 """Search one target for inputs that break it, guided by coverage: `python -m tests.fuzz.campaign NAME SECONDS SEED`.
 
 It begins with the corpus of the tree. An input that breaks the target is written to build/fuzz, and the command ends
-with another status than 0. With `--merge` and then `--keep`, it puts what a campaign has found into the tree: the
-smallest inputs that together reach all that it has reached, at most KEPT of them.
+with another status than 0. With `--keep`, it adds the smallest inputs that a campaign has found, each of which reached
+something new, to the corpus of the tree, until that has KEPT.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -29,15 +28,12 @@ def main() -> int:
     parser.add_argument("name", choices=sorted(TARGETS))
     parser.add_argument("seconds", type=int)
     parser.add_argument("seed", type=int)
-    parser.add_argument("--merge", action="store_true", help="leave what reaches most in build/fuzz/NAME.min")
-    parser.add_argument("--keep", action="store_true", help="put that into the tree")
+    parser.add_argument("--keep", action="store_true", help="put what was found into the tree")
     given = parser.parse_args()
     found = FOUND / given.name
     if given.keep:
         _keep(given.name, found)
         return 0
-    if given.merge:
-        _run(given.name, "-merge=1", str(found.with_suffix(".min")), str(found))
     found.mkdir(parents=True, exist_ok=True)
     for number, data in enumerate(corpus(given.name)):
         (found / f"tree-{number}").write_bytes(data)
@@ -57,11 +53,11 @@ def _run(name: str, *options: str) -> None:
 
 
 def _keep(name: str, found: Path) -> None:
-    """Write the smallest inputs of build/fuzz/NAME.min."""
-    smallest = sorted((path.read_bytes() for path in found.with_suffix(".min").iterdir()), key=len)
-    texts = sorted({data.decode("latin-1") for data in smallest[:KEPT]})
+    """Add the smallest inputs of a campaign to the corpus of the tree."""
+    before = corpus(name)
+    new = sorted({path.read_bytes() for path in found.iterdir()} - {*before}, key=len)
+    texts = [data.decode("latin-1") for data in [*before, *new[: max(0, KEPT - len(before))]]]
     (CORPUS / f"{name}.json").write_text(json.dumps(texts, indent=0) + "\n")
-    shutil.rmtree(found.with_suffix(".min"))
 
 
 if __name__ == "__main__":

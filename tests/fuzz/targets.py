@@ -139,15 +139,16 @@ def _toml(data: bytes) -> dict[str, Any] | None:
 def _scenario(data: bytes) -> None:
     document = _toml(data)
     if document is not None and _is_small(document):
+        document.pop("sweep", None)  # as scenario_from_file does
         with suppress(FieldError):
             build_topology(scenario_from_document(document, load_cdf, load_trace))
 
 
 def _is_small(document: Mapping[str, Any]) -> bool:
     """Whether the network can be built at once. A network of 10,000 hosts is no error, and takes seconds."""
-    topology = document.get("topology", {})
-    numbers = topology.values() if isinstance(topology, dict) else ()
-    return all(number < 9 for number in numbers if isinstance(number, int))
+    fabric = document.get("fabric", {})
+    numbers = fabric.values() if isinstance(fabric, dict) else ()
+    return all(number < 40 for number in numbers if isinstance(number, int))
 
 
 def _text(parse: Callable[[str, str], object]) -> Callable[[bytes], None]:
