@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from dataplane import flow_queues, iterators
-from dataplane.clsact import attached_program
+from dataplane.clsact import Netlink, attached_program
 from dataplane.flow_queues import QUEUES, SUB_QUEUES
 from dataplane.libbpf import ATTACH_RAW_TRACEPOINT
 from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
@@ -65,6 +65,7 @@ class PortProgram:
         self._program = self._object.program("sluice_port")
         self._indices: dict[str, int] = {}
         self._link_fd: int | None = None
+        self._netlink = Netlink()
 
     def attach(self, ifname: str, settings: PortSettings) -> None:
         """Attach the program to an interface of this network namespace. Idempotent: counters and backlog stay.
@@ -134,7 +135,7 @@ class PortProgram:
             current = self._indices.get(ifname) == socket.if_nametoindex(ifname)
         except OSError:
             return False
-        return current and is_attached(ifname, self._program)
+        return current and is_attached(ifname, self._program, netlink=self._netlink)
 
     def counters(self, ifname: str) -> tuple[QueueCounters, ...]:
         """Return the counters of queues 0 … 7. KeyError: the port was never attached."""
@@ -193,6 +194,7 @@ class PortProgram:
         if self._link_fd is not None:
             os.close(self._link_fd)
             self._link_fd = None
+        self._netlink.close()
         self._object.close()
 
     def __enter__(self) -> PortProgram:

@@ -7,6 +7,7 @@ import struct
 from dataclasses import dataclass
 from types import TracebackType
 
+from dataplane.clsact import Netlink
 from dataplane.loader import BpfObject, attach_clsact, detach_clsact, is_attached, load
 from policy.foreign import ForeignDscp
 from policy.reserved import written_tag
@@ -57,6 +58,7 @@ class Tagger:
         """Raises EnvironmentLacking when BPF cannot be used here."""
         self._object: BpfObject = load("tag")
         self._program = self._object.program("sluice_tag")
+        self._netlink = Netlink()
         self.set(settings)
 
     def set(self, settings: TagSettings) -> None:
@@ -87,7 +89,7 @@ class Tagger:
 
     def is_attached(self, ifname: str) -> bool:
         """Return whether this process's tagger is attached, not that of an earlier process."""
-        return is_attached(ifname, self._program)
+        return is_attached(ifname, self._program, netlink=self._netlink)
 
     def counters(self) -> tuple[TagCounters, ...]:
         """Return the counters of DSCP 0 … 63."""
@@ -103,6 +105,7 @@ class Tagger:
 
     def close(self) -> None:
         """Release the program. Idempotent."""
+        self._netlink.close()
         self._object.close()
 
     def __enter__(self) -> Tagger:

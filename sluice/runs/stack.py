@@ -27,14 +27,14 @@ from sqlalchemy import Engine
 from dataplane.shared_resource import Provided
 from hostagent.background import FIRST_PORT, BackgroundLoad, Load
 from hostagent.sampler import FILE as SAMPLES
-from hostagent.schedule import write_start
-from policy.entries import write
+from hostagent.schedule import write_schedule, write_start
 from policy.fabrics import TESTBED, check_fabric
 from policy.graph import Topology
 from policy.records import SCHEDULED, FlowRecord
 from policy.scenario import Scenario
 from policy.schedule import ScheduledFlow, by_source
 from runtime.http_client import Answer, HttpClient, ServerAway
+from runtime.logs import keep_short
 from runtime.process import spawn
 from runtime.wait import wait_until
 from sluice.runs.kernel_parts import kernel_parts
@@ -232,8 +232,9 @@ class Stack:
             return web.request(method, f"/api/v1/{what}", body, headers)
 
     def check(self) -> None:
-        """Restart processes that died. Call this a few times a second."""
+        """Restart processes that died or hang. Call this a few times a second."""
         self.services.check()
+        keep_short(self.out / "log")
 
     def wait_applied(self, version: int) -> None:
         """Wait until every switch has applied this policy version."""
@@ -268,10 +269,9 @@ class Stack:
         return self.out / "start"
 
     def _schedule_file(self, host: str, flows: Sequence[ScheduledFlow]) -> Path:
-        path = self.out / "schedule" / f"{host}.json"
+        path = self.out / "schedule" / f"{host}.json.gz"
         path.parent.mkdir(exist_ok=True)
-        schedule = schedule_of(self.scenario, self.topology, flows)
-        path.write_text(json.dumps(write(schedule)))
+        write_schedule(path, schedule_of(self.scenario, self.topology, flows))
         return path
 
     def _agent_folder(self, name: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hostagent.schedule import load_schedule
+from hostagent.schedule import load_schedule, write_schedule
 from policy.entries import write
 from policy.errors import FieldError
 from policy.schedule import Schedule
@@ -43,7 +43,9 @@ def test_load__what_a_runner_writes(tmp_path: Path) -> None:
         {"h2": "fd00::2"},
         (flow(1), flow(2, 0.5, deadline_us=3e3)),
     )
-    path = tmp_path / "schedule.json"
+    path = tmp_path / "schedule.json.gz"
+    write_schedule(path, schedule)
+    assert load_schedule(path, "h1") == schedule
     path.write_text(json.dumps(write(schedule)))
     assert load_schedule(path, "h1") == schedule
     assert schedule.names == {"10.0.0.2": "h2", "fd00::2": "h2"}
@@ -78,6 +80,16 @@ def test_load__bad_documents_name_the_field(tmp_path: Path, changes: dict[str, A
     with pytest.raises(FieldError) as caught:
         load(tmp_path, **changes)
     assert caught.value.field == field
+
+
+def test_write__an_hour_of_flows_is_small(tmp_path: Path) -> None:
+    flows = tuple(flow(number, number / 7, deadline_us=3e3 + number) for number in range(5000))
+    path = tmp_path / "schedule.json.gz"
+    write_schedule(path, Schedule("pias", addresses={"h2": "10.0.0.2"}, flows=flows))
+    assert path.stat().st_size < 40 * len(flows)
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(FieldError, match="not a readable schedule"):
+        load_schedule(path, "h1")
 
 
 def test_load__file_missing_or_damaged(tmp_path: Path) -> None:
