@@ -22,13 +22,14 @@ from types import MappingProxyType
 from controller.conduct import Treatments, conduct_rules, lldp_rules
 from controller.cookies import NOT_IP, VLAN, cookie
 from controller.forwarding import forwarding_rules, keeps_vlans
-from controller.rules import FlowRule, Match, Output, PushVlan, SetPriority, SetQueue, SwitchRules
+from controller.rules import FlowRule, Masked, Match, Output, PushVlan, SetPriority, SetQueue, SwitchRules
 from controller.tables import (
     CODE_MASK,
     FAMILIES,
     PORT_BITS,
     PORT_MASK,
     TCP,
+    UDP,
     VLAN_PRESENT,
     Table,
     match_on,
@@ -118,6 +119,42 @@ def _fin_rule(port: int, tag: int, index: int, family: int) -> FlowRule:
     return FlowRule(Table.COMPLETED, 10, match, goto=Table.MAP, cookie=code)
 
 
+_PLAIN, _UNTAGGED, _WITH_PORTS, _FRAGMENT, _OTHERS = 1, 2, 3, 4, 5
+_LATER_FRAGMENT = 2
+"""Open vSwitch's ip_frag: the packet is a fragment and not the first one."""
+
+
+def unaccountable_rules(reserved: Iterable[int] = ()) -> Iterator[FlowRule]:
+    """Yield the rules that take the tag of packets whose flow no counter can name: they count as background.
+
+    These are IP packets of protocols other than TCP and UDP, and later fragments. Untagged packets and those with a
+    `reserved` DSCP keep their queue, and so do frames of the operator's VLANs.
+    """
+    background = (tags.BACKGROUND << PORT_BITS, CODE_MASK)
+    yield _accounting(_OTHERS, match_on(metadata=(VLAN << PORT_BITS, CODE_MASK)))
+    for code in reserved:
+        yield _accounting(_OTHERS, match_on(metadata=(code << PORT_BITS, CODE_MASK)))
+    for family in FAMILIES:
+        yield _accounting(_PLAIN, match_on(eth_type=family), background)
+        untagged = match_on(eth_type=family, metadata=(tags.UNTAGGED << PORT_BITS, CODE_MASK))
+        yield _accounting(_UNTAGGED, untagged)
+        for protocol in (TCP, UDP):
+            yield _accounting(_WITH_PORTS, match_on(eth_type=family, ip_proto=protocol))
+            later = match_on(eth_type=family, ip_proto=protocol, ip_frag=(_LATER_FRAGMENT, _LATER_FRAGMENT))
+            yield _accounting(_FRAGMENT, later, background)
+
+
+def _accounting(priority: int, match: Match, metadata: Masked | None = None) -> FlowRule:
+    return FlowRule(
+        Table.COMPLETED,
+        priority,
+        match,
+        write_metadata=metadata,
+        goto=Table.MAP,
+        cookie=cookie(Table.COMPLETED),
+    )
+
+
 # ── map ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -175,8 +212,12 @@ def switch_rules(
     switch: str,
     queue_maps: Mapping[int, QueueMap | None],
     treatments: Treatments = MappingProxyType({}),
+    reserved: Iterable[int] = (),
 ) -> SwitchRules:
-    """Return all groups and rules of a switch, for {port number: queue map} of all its ports."""
+    """Return all groups and rules of a switch, for {port number: queue map} of all its ports.
+
+    `reserved`: the DSCPs that belong to others.
+    """
     ports = topology.ports_of[switch]
     forwarding = forwarding_rules(topology, switch)
     hosts_at = (port.number for port in ports if port.edge and not port.uplink)
@@ -186,6 +227,7 @@ def switch_rules(
         *ingress_rules(hosts_at, (port.number for port in ports if port.uplink)),
         *forwarding.flows,
         *completed_rules(port.number for port in ports),
+        *unaccountable_rules(reserved),
         *map_rules(queue_maps, priority_tags=topology.switch_by_name[switch].priority_tags),
         *((vlan_rule(), *vlan_map_rules(queue_maps)) if keeps_vlans(topology, switch) else ()),
     )

@@ -175,7 +175,7 @@ class SwitchState:
         """
         before, acting = self._policy, self._acting
         self._adopt(desired)
-        if acting != self._acting:
+        if acting != self._acting or before.reserved_dscp != self._policy.reserved_dscp:
             self._settings.forget()
         self._policing.adopt(desired.policy, desired.tag_burst_bytes)
         self._settings.adopt(desired.policy, desired.version, self._acting)
@@ -244,7 +244,9 @@ class SwitchState:
         self._next_treatments = self._policing.treatments
         self._next_forwarding = self._desired_forwarding
         queue_maps = self._settings.begin_all()
-        target = switch_rules(self._topology, self.name, queue_maps, self._next_treatments)
+        target = switch_rules(
+            self._topology, self.name, queue_maps, self._next_treatments, self._policy.reserved_dscp
+        )
         return Change(diff(held, target))
 
     def _forwarding_change(self) -> Change:

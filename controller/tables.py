@@ -58,8 +58,8 @@ PIPELINE: tuple[TableSpec, ...] = (
     ),
     TableSpec(
         Table.COMPLETED,
-        ("metadata", "eth_type", "ip_proto", "tcp_flags"),
-        "egress port × tag: count FIN",
+        ("metadata", "eth_type", "ip_proto", "ip_frag", "tcp_flags"),
+        "egress port × tag: count FIN; tagged IP packets that are neither TCP nor UDP, and later fragments: background",
         "not the end of a flow: map",
     ),
     TableSpec(

@@ -25,8 +25,8 @@ from dataplane.port_settings import PortSettings
 from policy.agents import QueueCounters
 from policy.errors import SluiceError
 
-_STATE = f"=QQQQ{QUEUES}QIxxxx"
-"""Backlog, time, phantom queue, time that the port was late, backlog up to each rank, lock."""
+_STATE = f"=QQQQ{QUEUES}Q3QIxxxx"
+"""Backlog, time, phantom queue, time that the port was late, backlog up to each rank, budget of frames not IP, lock."""
 _LEVEL_PER_BYTE = 8 * 10**9
 _QUEUE_FIELDS = 5
 _COUNTERS = f"={QUEUES * _QUEUE_FIELDS}Q"

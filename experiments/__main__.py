@@ -45,6 +45,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "ns3_check": "checks.ns3.run",
     "scheme_tour": "checks.scheme_tour.run",
     "scheme_order": "checks.scheme_tour.compare",
+    "hostile": "checks.hostile.run",
     "live_switch": "checks.live_switch.run",
     "perimeter": "checks.perimeter.run",
     "soak": "checks.soak.run",

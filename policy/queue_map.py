@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from policy import tags
 from policy.desired import Policy
 from policy.queue_rules import QueueMap
 
@@ -12,13 +13,27 @@ __all__ = ["QueueMap", "changed", "queue_map"]
 
 
 def queue_map(policy: Policy, thresholds_bytes: Sequence[int]) -> QueueMap:
-    """The queue of each tag at a port with these thresholds."""
-    rule = policy.definition.queue_rule
-    found = rule.map(thresholds_bytes, queues=policy.queues, untagged_queue=policy.untagged_queue)
+    """The queue of each tag at a port with these thresholds.
+
+    Tags that no host of the scheme writes are background traffic. No limit holds for urgency, so it would be a way into
+    the first queue (policy/tag_limits.py).
+    """
+    scheme, last = policy.definition, policy.queues - 1
+    found = scheme.queue_rule.map(
+        thresholds_bytes, queues=policy.queues, untagged_queue=policy.untagged_queue
+    )
+    if not scheme.tags_deadlines:
+        found = _sent_to(found, range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1), last)
+    if not scheme.tags_sizes:
+        found = _sent_to(found, range(tags.KNOWN_SIZE_FIRST, tags.KNOWN_SIZE_LAST + 1), last)
     if not policy.reserved_dscp:
         return found
-    kept = set(policy.reserved_dscp)
-    return tuple(policy.reserved_queue if tag in kept else queue for tag, queue in enumerate(found))
+    return _sent_to(found, set(policy.reserved_dscp), policy.reserved_queue)
+
+
+def _sent_to(found: QueueMap, some: Collection[int], queue: int) -> QueueMap:
+    """Return the map with another queue for some tags."""
+    return tuple(queue if tag in some else before for tag, before in enumerate(found))
 
 
 def changed(installed: QueueMap | None, wanted: QueueMap) -> Mapping[int, int]:

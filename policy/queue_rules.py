@@ -10,8 +10,9 @@
 | sieve          | 1 + thresholds passed; 1st packet 0 | 0          | 1 + those below it | last       |
 | two-level      | 2 × thresholds passed   | 2 × level + 1            | 0                  | last       |
 
-Untagged traffic goes to the queue `untagged_queue` of the policy. Hosts write only the tags that the rule of their
-scheme reads (`tags_deadlines`, `tags_sizes`). The other columns are for packets from hosts with another scheme.
+Untagged traffic goes to the queue `untagged_queue` of the policy. Hosts write urgency and sizes only if their scheme
+does (`tags_deadlines`, `tags_sizes`). In other schemes, packets with such tags are in the last queue
+(policy/queue_map.py).
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ from controller.rules import (
     LearnFlow,
     LearnHost,
     LoadMetadata,
+    MatchValue,
     Output,
     PushVlan,
     Resubmit,
@@ -101,9 +102,18 @@ _FLOW_MOD = struct.Struct("!QQBBHHHIIIHxx")
 @lru_cache(CACHED_BODIES)
 def rule_body(rule: FlowRule) -> bytes:
     """Return the bytes of a rule's match and instructions."""
-    match = parser.OFPMatch(**dict(rule.match))
+    match = _os_ken_match(dict(rule.match))
     flow_mod = parser.OFPFlowMod(CODEC, match=match, instructions=instructions(rule))
     return serialised(flow_mod)[HEADER.size + _FLOW_MOD.size :]
+
+
+def _os_ken_match(fields: dict[str, MatchValue]) -> Any:
+    """Return os-ken's match. It would write `ip_frag` before `eth_type`, which Open vSwitch refuses."""
+    fragment = fields.pop("ip_frag", None)
+    match = parser.OFPMatch(**fields)
+    if fragment is None:
+        return match
+    return parser.OFPMatch(_ordered_fields=[*match.items(), ("ip_frag", fragment)])
 
 
 def shifted(rule: FlowRule, by: int) -> FlowRule:

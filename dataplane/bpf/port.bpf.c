@@ -34,12 +34,20 @@
 /* An empty port to which no packet came for this long has no packet on its way into a queue. */
 #define SETTLED_NS 10000000
 
+/*
+ * Frames that are not IP have no tag. Networks need a few of them (ARP), so these go first: a 64th
+ * of the link, and so many bytes at once. What is beyond that is background traffic.
+ */
+#define NOT_IP_PART 64
+#define NOT_IP_BURST_BYTES 8000
+
 #define BULK_MAX 64 /* most packets that leave a qdisc at once */
 
 struct port_state {
 	struct sl_vq_state queue;
 	__u64 late_ns; /* time in which the port had packets but did not send at its rate */
 	struct sl_ahead ahead;
+	struct sl_vq_state not_ip; /* the budget of frames that are not IP */
 	struct bpf_spin_lock lock;
 };
 
@@ -129,21 +137,41 @@ static __always_inline __u32 waiting_bytes(struct __sk_buff *skb)
 	return BPF_CORE_READ(root, handle) == HTB_MAJOR ? BPF_CORE_READ(root, qstats.backlog) : 0;
 }
 
-/* The packet's rank in laws/drop_order.h. Background traffic shares its queue with other flows. */
-static __always_inline __u32 rank_of(struct __sk_buff *skb, __u32 queue)
+/* Is this an IPv4 packet without ports: another protocol than TCP and UDP, or a later fragment? */
+static __always_inline int lacks_ports(struct __sk_buff *skb)
 {
-	int tos = is_ip(skb) ? ip_tos(skb) : 0;
+	struct iphdr ip;
 
-	return tos >= 0 && tos >> DSCP_SHIFT == SL_TAG_BACKGROUND ? SL_RANK_BACKGROUND : queue;
+	if (skb->protocol != bpf_htons(ETH_P_IP) || bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+		return 0;
+	if (ip.frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET))
+		return 1;
+	return ip.protocol != IPPROTO_TCP && ip.protocol != IPPROTO_UDP;
 }
 
-static __always_inline enum sl_vq_verdict arrive(struct __sk_buff *skb, const struct port_settings *set, __u32 queue,
+/*
+ * The packet's rank in laws/drop_order.h. Background traffic shares the last queue with other flows,
+ * and so do tagged packets whose tag the switch has not believed because they lack ports.
+ */
+static __always_inline __u32 rank_of(struct __sk_buff *skb, __u32 queue, __u32 untagged_queue)
+{
+	int tag = (is_ip(skb) ? ip_tos(skb) : 0) >> DSCP_SHIFT;
+
+	if (tag == SL_TAG_BACKGROUND)
+		return SL_RANK_BACKGROUND;
+	return tag > 0 && queue == untagged_queue && lacks_ports(skb) ? SL_RANK_BACKGROUND : queue;
+}
+
+/* `queue` changes for a frame that is not IP and beyond the budget of such frames. */
+static __always_inline enum sl_vq_verdict arrive(struct __sk_buff *skb, const struct port_settings *set, __u32 *queue,
 						 __u32 len_bytes, __u32 waiting)
 {
 	__u32 port = skb->ifindex;
 	struct port_state *state = bpf_map_lookup_elem(&states, &port);
 	__u32 random = 0, urgent_first = set->urgent_first, rank = 0;
 	struct sl_vq_settings law = set->marking;
+	struct sl_vq_settings budget = {.rate_bps = law.rate_bps / NOT_IP_PART, .buffer_bytes = NOT_IP_BURST_BYTES};
+	int not_ip = urgent_first && !is_ip(skb) && outer_vlan_tci(skb) < 0;
 	enum sl_vq_verdict verdict;
 	__u64 now_ns, late, before;
 
@@ -152,9 +180,13 @@ static __always_inline enum sl_vq_verdict arrive(struct __sk_buff *skb, const st
 	if (law.mark_max_bytes > law.mark_bytes)
 		random = bpf_get_prandom_u32();
 	if (urgent_first)
-		rank = rank_of(skb, queue);
+		rank = rank_of(skb, *queue, set->vlan_queue);
 	now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&state->lock);
+	if (not_ip && sl_vq_arrive(&state->not_ip, &budget, len_bytes, now_ns, 0) == SL_VQ_DROP) {
+		*queue = sl_index(set->vlan_queue, PORT_QUEUES);
+		rank = SL_RANK_BACKGROUND;
+	}
 	before = state->queue.level;
 	late = sl_vq_at_least(&state->queue, &law, waiting, now_ns);
 	if (late)
@@ -250,9 +282,9 @@ int sluice_port(struct __sk_buff *skb)
 	enum sl_vq_verdict verdict = SL_VQ_PASS;
 	int marked = 0;
 
-	skb->priority = HTB_MAJOR | (queue + 1);
 	if (set)
-		verdict = arrive(skb, set, queue, htb_bytes, waiting);
+		verdict = arrive(skb, set, &queue, htb_bytes, waiting);
+	skb->priority = HTB_MAJOR | (queue + 1);
 	if (verdict == SL_VQ_MARK)
 		marked = mark(skb);
 	if (set && set->flow_queues.queues && verdict != SL_VQ_DROP)

@@ -37,6 +37,9 @@ class Packet:
     eth_type: int = IPV4
     dscp: int = 0
     fin: bool = False
+    protocol: int = 6
+    fragment: int = 0
+    """Open vSwitch's ip_frag: 0, 1 for the first fragment, 3 for a later one."""
     vlan: int | None = None
     """Id of the operator's VLAN; None without a tag."""
     flow_hash: int = 0
@@ -53,7 +56,9 @@ class Packet:
         if self.vlan is not None:
             fields["vlan_vid"] = VLAN_PRESENT | self.vlan
         if self.eth_type in (IPV4, IPV6):
-            fields |= {"ip_dscp": self.dscp, "ip_proto": 6, "tcp_flags": 0x10 | self.fin}
+            fields |= {"ip_dscp": self.dscp, "ip_proto": self.protocol, "ip_frag": self.fragment}
+            if self.protocol == 6 and self.fragment < 2:
+                fields["tcp_flags"] = 0x10 | self.fin
         return fields
 
 

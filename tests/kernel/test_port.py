@@ -116,7 +116,7 @@ def test_marks_packets_that_find_more_than_k_and_changes_nothing_else(port: Port
 
 def set_backlog(program: PortProgram, level_bytes: int) -> None:
     """Put this backlog into the port's virtual queue."""
-    state = struct.pack("=QQQQ64xIxxxx", level_bytes * 8 * 10**9, time.monotonic_ns(), 0, 0, 0)
+    state = struct.pack("=QQQQ64x24xIxxxx", level_bytes * 8 * 10**9, time.monotonic_ns(), 0, 0, 0)
     program._object.map("states").update(socket.if_nametoindex(PORT), state)
     assert program.backlog_bytes(PORT) == level_bytes
 

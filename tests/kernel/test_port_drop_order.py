@@ -8,7 +8,20 @@ import pytest
 from dataplane.port import PortProgram
 from dataplane.port_settings import PortSettings
 from policy.tags import BACKGROUND
-from tests.kernel.port_frames import CE, ECT0, PORT, SLOW_BPS, Ip, Port, ecn_of, frame, ipv4, ipv6, received
+from tests.kernel.port_frames import (
+    CE,
+    ECT0,
+    MACS,
+    PORT,
+    SLOW_BPS,
+    Ip,
+    Port,
+    ecn_of,
+    frame,
+    ipv4,
+    ipv6,
+    received,
+)
 
 DATA_BYTES = 900
 LENGTH = len(frame(ipv4(0, bytes(DATA_BYTES)), 0))
@@ -59,6 +72,21 @@ def test_background_traffic_has_an_eighth_of_the_buffer(port: Port, ip: Ip) -> N
     assert sent(port, 7, 40) in (13, 14)
 
 
+@pytest.mark.parametrize(("at", "value"), [(9, 47), (7, 185)], ids=["protocol 47", "later fragment"])
+def test_tagged_packets_without_ports_are_background_in_the_queue_of_untagged_ones(
+    port: Port, at: int, value: int
+) -> None:
+    def without_ports(tos: int, data: bytes) -> bytes:
+        packet = bytearray(ipv4(tos, data))
+        packet[at] = value
+        return bytes(packet)
+
+    port[0].set(PORT, settings(vlan_queue=7))
+    assert sent(port, 7, 10, 1 << 2, without_ports) == 4
+    assert sent(port, 7, 5, 0, without_ports) == 5, "untagged packets need no ports"
+    assert sent(port, 6, 5, 1 << 2, without_ports) == 5, "the switch has believed this tag: it is reserved"
+
+
 def test_background_traffic_marks_no_other_packet(port: Port) -> None:
     program, sender, capture = port
     program.set(PORT, settings(mark_bytes=2 * LENGTH))
@@ -66,6 +94,19 @@ def test_background_traffic_marks_no_other_packet(port: Port) -> None:
         sender.send(frame(ipv4(tag << 2 | ECT0, bytes(DATA_BYTES)), 7 << 13))
     codes = ecn_of(received(capture, 8))
     assert codes == [ECT0] * 3 + [CE] + [ECT0] * 3 + [CE], "each kind finds more than two frames once"
+
+
+def test_frames_that_are_not_ip_have_a_small_budget_in_the_first_queue(port: Port) -> None:
+    """8,000 bytes at once. What is beyond goes to the queue of untagged packets as background traffic."""
+    program, sender, _ = port
+    program.set(PORT, settings(vlan_queue=7))
+    for _ in range(40):
+        sender.send(MACS + b"\x88\xb5" + bytes(986))
+    first, *_, last = program.counters(PORT)
+    assert first.packets == 8
+    assert last.packets <= BUFFER_BYTES // 8 // 1000
+    assert last.packets + last.dropped == 32
+    assert sent(port, 0, 10) == 10
 
 
 def test_without_it_the_port_drops_what_arrives(port: Port) -> None:

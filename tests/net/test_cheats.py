@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ import pytest
 
 from controller.cookies import cookie
 from controller.tables import Table
+from experiments.checks.hostile import flood
 from policy import tags
 from runtime.process import stop
 from runtime.wait import wait_until
@@ -173,3 +175,17 @@ def test_honest_hosts_are_suspected_at_most(network: Network, traffic: str, buff
         assert any(watched), "the switch counted its flows one by one"
     network.bed.set_marking(None)
     assert len(network.events("host-demoted")) == accused
+
+
+@pytest.mark.parametrize("kind", ["no-ports", "fragments", "frames", "broadcast"])
+def test_what_no_counter_can_name_does_not_stay_in_the_first_queue(network: Network, kind: str) -> None:
+    """Tagged packets without ports, and frames that are not IP, by far more than a network needs."""
+    places = [f"{network.topology.host_by_name[host].mac},{network.address(host)}" for host in ("h6", "h1")]
+    first, last = network.queue_packets("s1", 1)[:2]
+    argv = [sys.executable, flood.__file__, kind, "h6-eth0", *places, "500"]
+    sender = network.bed.spawn("h6", argv)
+    network.streams.append(sender)
+    wait_until(lambda: network.queue_packets("s1", 1)[1] - last > 300, "the flood arrives")
+    now_first, now_last = network.queue_packets("s1", 1)[:2]
+    assert now_last - last > 4 * (now_first - first)
+    assert not network.sanctions()

@@ -125,7 +125,39 @@ def test_a_fin_without_a_size_is_not_counted(dscp: int) -> None:
     topology = single()
     switch = FakeSwitch(rules_of(topology, "s1"))
     assert len(switch.send(Packet(1, mac(topology, "h2"), dscp=dscp, fin=True))) == 1
-    assert switch.packets[(Table.COMPLETED, 0, ())] == 1
+    counted = [rule for rule in switch.flows.values() if cookies.cookie_code(rule.cookie) != cookies.NO_CODE]
+    assert not any(switch.packets[rule.key] for rule in counted if rule.table == Table.COMPLETED)
+
+
+@pytest.mark.parametrize("family", [IPV4, IPV6])
+@pytest.mark.parametrize("dscp", [1, 9, 41, 56, 57, 61])
+@pytest.mark.parametrize(
+    ("protocol", "fragment"), [(47, 0), (132, 0), (1, 0), (58, 0), (17, 3), (6, 3), (253, 3)]
+)
+def test_what_no_counter_can_name_is_background(family: int, dscp: int, protocol: int, fragment: int) -> None:
+    topology = single()
+    switch = FakeSwitch(rules_of(topology, "s1"))
+    packet = Packet(1, mac(topology, "h2"), family, dscp, protocol=protocol, fragment=fragment)
+    queue = MAP_AT_10KB[tags.BACKGROUND]
+    assert queue != MAP_AT_10KB[1]
+    assert switch.send(packet) == [Sent(2, queue, queue)]
+
+
+@pytest.mark.parametrize(("protocol", "fragment"), [(6, 0), (17, 0), (17, 1)])
+def test_packets_with_ports_keep_the_queue_of_their_tag(protocol: int, fragment: int) -> None:
+    topology = single()
+    switch = FakeSwitch(rules_of(topology, "s1"))
+    packet = Packet(1, mac(topology, "h2"), dscp=1, protocol=protocol, fragment=fragment)
+    assert switch.send(packet) == [Sent(2, MAP_AT_10KB[1], MAP_AT_10KB[1])]
+
+
+def test_untagged_packets_and_reserved_dscps_keep_their_queue_without_ports() -> None:
+    topology = single()
+    maps = {port.number: (1, *MAP_AT_10KB[1:48], 0, *MAP_AT_10KB[49:]) for port in topology.ports_of["s1"]}
+    switch = FakeSwitch(switch_rules(topology, "s1", maps, reserved=(48,)))
+    for dscp, queue in ((0, 1), (48, 0), (47, MAP_AT_10KB[tags.BACKGROUND])):
+        packet = Packet(1, mac(topology, "h2"), dscp=dscp, protocol=89)
+        assert switch.send(packet) == [Sent(2, queue, queue)]
 
 
 def test_ingress_counts_by_edge_port_and_tag() -> None:
@@ -168,7 +200,7 @@ def test_the_number_of_rules_is_ports_times_tags() -> None:
     rules = rules_of(leaf_spine(leaves=4, spines=2, hosts_per_leaf=4), "s1").flows
     by_table = [sum(rule.table == table for rule in rules) for table in Table]
     assert by_table[Table.MAP] == 6 * (tags.TAG_COUNT + 1) + 1
-    assert by_table[Table.COMPLETED] == 6 * tags.ATTAINED_BUCKETS * 2 + 1
+    assert by_table[Table.COMPLETED] == 6 * tags.ATTAINED_BUCKETS * 2 + 1 + 13
     assert sum(by_table) < 1600
 
 

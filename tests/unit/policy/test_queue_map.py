@@ -37,6 +37,14 @@ def test_queue_map__background_and_untagged_traffic_are_last(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMES)
+def test_queue_map__tags_that_no_host_of_the_scheme_writes_are_last(name: str) -> None:
+    policy = Policy.from_document({"scheme": name})
+    queues, last = queue_map(policy, policy.thresholds), {policy.queues - 1}
+    assert policy.definition.tags_deadlines or set(queues[URGENCY]) == last
+    assert policy.definition.tags_sizes or set(queues[KNOWN]) == last
+
+
+@pytest.mark.parametrize("name", SCHEMES)
 def test_queue_map__a_flow_never_rises_by_sending_and_never_falls_by_urgency(name: str) -> None:
     policy = Policy.from_document({"scheme": name})
     queues = queue_map(policy, policy.thresholds)

@@ -85,6 +85,13 @@ def test_change_requests__are_byte_for_byte_what_os_ken_writes() -> None:
         assert [frame.data for frame in added] == list(by_os_ken(changes, 7, first.xid + 1))
 
 
+def _match_of(rule: FlowRule) -> Any:
+    """Return os-ken's match, with `ip_frag` last: Open vSwitch wants `eth_type` before it."""
+    fields = [(name, value) for name, value in rule.match if name != "ip_frag"]
+    plain = parser.OFPMatch(**dict(fields))
+    return parser.OFPMatch(_ordered_fields=[*plain.items(), *(f for f in rule.match if f[0] == "ip_frag")])
+
+
 def by_os_ken(changes: Changes, bundle_id: int, first_xid: int) -> Iterator[bytes]:
     """Yield the same messages in the same order, each an object of os-ken's."""
     messages = [
@@ -116,7 +123,7 @@ def flow_mod(command: int, rule: FlowRule) -> Any:
         priority=rule.priority,
         out_port=ofp.OFPP_ANY,
         out_group=ofp.OFPG_ANY,
-        match=parser.OFPMatch(**dict(rule.match)),
+        match=_match_of(rule),
         instructions=[] if deletes else instructions(rule),
     )
 
