@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ class Channel:
     """It came in at the agents' address, over TLS."""
     is_unix: bool = False
     """It came in at the Unix socket."""
+    uid: Callable[[], int | None] | None = None
+    """Returns the caller's user id on this machine, None if the kernel names none. No front, no function."""
     certificate: bytes | None = None
     """The caller's verified certificate (DER); None without one."""
 

@@ -33,8 +33,8 @@ class StreamPlaces:
     def take(self, has_token: bool) -> Callable[[], None]:
         """Take a place and return the function that gives it back. Raises ApiError 429 if there is none."""
         with self._lock:
-            if self._open[has_token] >= self._most[has_token]:
-                raise ApiError(429, "too-many-streams", self._problem(has_token))
+            if problem := self.problem(has_token):
+                raise ApiError(429, "too-many-streams", problem)
             self._open[has_token] += 1
         return lambda: self._give_back(has_token)
 
@@ -42,7 +42,10 @@ class StreamPlaces:
         with self._lock:
             self._open[has_token] -= 1
 
-    def _problem(self, has_token: bool) -> str:
+    def problem(self, has_token: bool) -> str:
+        """Return why there is no place now; empty if there is one."""
+        if self._open[has_token] < self._most[has_token]:
+            return ""
         remedy = (
             "raise the setting most_streams"
             if has_token

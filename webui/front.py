@@ -25,6 +25,7 @@ from webui.channel import CHANNEL, Channel
 from webui.door import Door, Visit
 from webui.errors import RETRY_AFTER_S
 from webui.gateway import Gateway
+from webui.peers import uid_at_loopback, uid_at_unix_socket
 from webui.services import EXTENSION
 
 HEADER_S = 10.0
@@ -37,10 +38,10 @@ _PLAIN, _UNIX, _AGENTS = "plain", "unix", "agents"
 class Protocol(ASGIProtocol):  # type: ignore[misc]
     """One connection: HTTP as gunicorn reads it, with a deadline for each header."""
 
-    def __init__(self, worker: FrontWorker, door: Door, address: str, kind: str) -> None:
+    def __init__(self, worker: FrontWorker, door: Door, visit: Visit, kind: str) -> None:
         super().__init__(worker)
-        self._door, self._kind = door, kind
-        self.visit = Visit(address, self._make_room)
+        self._door, self._kind, self._visit = door, kind, visit
+        visit.turn_away = self._make_room
         self._header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -54,13 +55,19 @@ class Protocol(ASGIProtocol):  # type: ignore[misc]
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
-        self._door.leave(self.visit)
+        self.leave()
         super().connection_lost(exc)
 
+    @property
+    def address(self) -> str:
+        return self._visit.address
+
+    def leave(self) -> None:
+        """Give the place back."""
+        self._door.leave(self._visit)
+
     def _expect_header(self) -> None:
-        self._header_timer = self.worker.loop.call_later(
-            HEADER_S, self._end, 408, "too-slow", f"no complete header within {HEADER_S:.0f} s"
-        )
+        self._header_timer = self.worker.loop.call_later(HEADER_S, self._end, 408, "too-slow", _NO_HEADER)
 
     def _stop_timer(self) -> None:
         if self._header_timer is not None:
@@ -69,15 +76,15 @@ class Protocol(ASGIProtocol):  # type: ignore[misc]
 
     def _on_headers_complete(self) -> Any:
         self._stop_timer()
-        self._door.serve(self.visit)
+        self._door.serve(self._visit)
         return super()._on_headers_complete()
 
     def _arm_keepalive_timer(self) -> None:
-        self._door.wait(self.visit)
+        self._door.wait(self._visit)
         super()._arm_keepalive_timer()
 
     def _make_room(self) -> None:
-        self._end(408, "made-room", "the server has too many connections, and this one has waited longest")
+        self._end(408, "made-room", _LONGEST)
 
     def _end(self, status: int, code: str, problem: str) -> None:
         self._safe_write(answer(status, code, problem))
@@ -96,8 +103,15 @@ class Protocol(ASGIProtocol):  # type: ignore[misc]
         scope: dict[str, Any] = super()._build_http_scope(request, sockname, peername)
         tls = self.transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls else None
-        channel = Channel(self._kind == _AGENTS, self._kind == _UNIX, certificate)
+        channel = Channel(self._kind == _AGENTS, self._kind == _UNIX, self._uid, certificate)
         return {**scope, "extensions": {CHANNEL: channel}}
+
+    def _uid(self) -> int | None:
+        """Return the caller's user id. Asked only for agents' documents at addresses without TLS."""
+        if self._kind == _UNIX:
+            return uid_at_unix_socket(self.transport.get_extra_info("socket"))
+        client, server = (self.transport.get_extra_info(end) for end in ("peername", "sockname"))
+        return uid_at_loopback(client[:2], server[:2])
 
 
 class FrontWorker(ASGIWorker):  # type: ignore[misc]
@@ -110,6 +124,7 @@ class FrontWorker(ASGIWorker):  # type: ignore[misc]
     def init_signals(self) -> None:
         super().init_signals()
         self._ending = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def handle_exit_signal(self) -> None:
         super().handle_exit_signal()
@@ -155,28 +170,52 @@ class FrontWorker(ASGIWorker):  # type: ignore[misc]
                 self.log.warning("cannot accept a connection: %s", error)
                 await asyncio.sleep(0.1)
                 continue
-            protocol = Protocol(self, doors[kind], "" if kind == _UNIX else str(address[0]), kind)
-            self.loop.create_task(self._begin(connection, protocol, agents if kind == _AGENTS else None))
+            self._begin(connection, doors[kind], kind, "" if kind == _UNIX else str(address[0]), agents)
             await asyncio.sleep(0)
 
-    async def _begin(
-        self, connection: socket.socket, protocol: Protocol, agents: AgentsAddress | None
+    def _begin(
+        self, connection: socket.socket, door: Door, kind: str, address: str, agents: AgentsAddress | None
     ) -> None:
+        """Let a connection wait for its first byte, which costs little, so that many silent ones cost little, too."""
         connection.setblocking(False)
-        door, visit = protocol._door, protocol.visit
-        if not door.enter(visit):
+        visit = Visit(address, lambda: end(408, "made-room", _LONGEST))
+
+        def stop_waiting() -> None:
+            self.loop.remove_reader(connection)
+            timer.cancel()
+
+        def end(status: int, code: str, problem: str) -> None:
+            stop_waiting()
+            door.leave(visit)
             with connection, suppress(OSError):
-                connection.send(b"" if agents else answer(429, "too-many-connections", _TOO_MANY))
-            return
-        if agents is None:
-            await self.loop.connect_accepted_socket(lambda: protocol, connection)
-            return
-        visit.turn_away = connection.close
+                connection.send(b"" if kind == _AGENTS else answer(status, code, problem))
+
+        def start() -> None:
+            stop_waiting()
+            protocol = Protocol(self, door, visit, kind)
+            visit.turn_away = connection.close
+            self._tasks.add(
+                task := self.loop.create_task(self._serve_one(connection, protocol, kind, agents))
+            )
+            task.add_done_callback(self._tasks.discard)
+
+        timer = self.loop.call_later(HEADER_S, end, 408, "too-slow", _NO_HEADER)
+        if door.enter(visit):
+            self.loop.add_reader(connection, start)
+        else:
+            end(429, "too-many-connections", _TOO_MANY)
+
+    async def _serve_one(
+        self, connection: socket.socket, protocol: Protocol, kind: str, agents: AgentsAddress | None
+    ) -> None:
         try:
-            await self._shake_hands(connection, protocol, agents)
+            if agents is not None and kind == _AGENTS:
+                await self._shake_hands(connection, protocol, agents)
+            else:
+                await self.loop.connect_accepted_socket(lambda: protocol, connection)
         finally:
             if protocol.transport is None:
-                door.leave(visit)
+                protocol.leave()
 
     async def _shake_hands(
         self, connection: socket.socket, protocol: Protocol, agents: AgentsAddress
@@ -192,7 +231,7 @@ class FrontWorker(ASGIWorker):  # type: ignore[misc]
                 )
             except ssl.SSLError as error:
                 await self._send_alert(plain, handshake.alert)
-                await asyncio.to_thread(agents.refused, protocol.visit.address, reason(error))
+                await asyncio.to_thread(agents.refused, protocol.address, reason(error))
             except OSError:
                 return  # the caller has gone, or was too slow
 
@@ -206,6 +245,8 @@ class FrontWorker(ASGIWorker):  # type: ignore[misc]
                     pass
 
 
+_NO_HEADER = f"no complete header within {HEADER_S:.0f} s"
+_LONGEST = "the server has too many connections, and this one has waited longest"
 _TOO_MANY = "the server has too many connections; try again later"
 
 

@@ -33,6 +33,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 FLOWS_PATH = "/api/v1/flows"
+STREAM_PATH = "/api/v1/events"
 BODY_S = 10.0
 """Time for a body, and one second more for each BODY_RATE_BYTES that have come."""
 BODY_RATE_BYTES = 100_000
@@ -68,11 +69,19 @@ class Gateway:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         channel: Channel = scope["extensions"][CHANNEL]
         try:
+            self._check_streams(scope)
             body = await self._body(scope, receive, channel.is_trusted)
             if body is not None:
                 await self._answer(scope, channel, body, send)
         except Refused as refused:
             await _refuse(send, refused)
+
+    def _check_streams(self, scope: Scope) -> None:
+        """Refuse a stream without a token at once if there is no place. It costs no thread."""
+        if scope["path"] != STREAM_PATH or any(name == b"authorization" for name, _ in scope["headers"]):
+            return
+        if problem := self._app.extensions[EXTENSION].streams.problem(has_token=False):
+            raise Refused(429, "too-many-streams", problem)
 
     def wake_streams(self) -> None:
         """Let every stream see whether the process stops. Runs in the loop's thread."""

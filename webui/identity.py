@@ -3,8 +3,9 @@
 
 | came in | agents' documents | everything else |
 | --- | --- | --- |
-| Unix socket | any name | yes |
-| plain address, from this machine | any name | yes |
+| Unix socket, from root or the web process's user | any name | yes |
+| plain address, the same on this machine | any name | yes |
+| either, from other users of this machine | 403 | yes |
 | plain address, from another machine or through a proxy | 403 | yes |
 | agents' address, with a certificate | its own name and kind | the topology; otherwise 403 |
 | agents' address, without one | only enrolment | 403 |
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -30,6 +32,7 @@ from store.flows import Conflict
 from store.observed import add_event
 from webui.agent_tls import is_agents_address, peer_certificate
 from webui.authority import serial_of
+from webui.channel import channel_of
 from webui.errors import ApiError
 from webui.services import services
 
@@ -84,6 +87,20 @@ def check_channel() -> None:
             request.remote_addr or "?",
             "agents-only",
             "agents of other machines use the address of --agents, with a certificate: `sluice enrol NAME`",
+        )
+    elif endpoint in AGENT_DOCUMENTS:
+        _check_user()
+
+
+def _check_user() -> None:
+    """Refuse agents' documents of other users. Only root and the web process's own user may speak for agents here."""
+    uid_of = channel_of(request.environ).uid
+    uid = uid_of() if uid_of else os.geteuid()
+    if uid not in (0, os.geteuid()):
+        raise _refused(
+            f"user-{uid}",
+            "agents-only",
+            f"the user with the id {uid} may not send agents' documents; root and the user of the web process may",
         )
 
 

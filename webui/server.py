@@ -53,7 +53,7 @@ class ServerSettings:
     listen: list[str]
     """Addresses, each HOST:PORT."""
     unix: Path | None = None
-    threads: int = 16
+    threads: int = 8
     """Reads that a worker answers at the same time. Changes, agents and /health have threads of their own."""
     most_connections: int = 4000
     """Connections that a worker keeps open at each kind of address."""

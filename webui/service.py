@@ -98,7 +98,7 @@ class WebOptions:
     threads: int = entry(
         Whole(1, 1000),
         "Reads that one worker answers at the same time. Changes, agents and /health have threads of their own.",
-        default=16,
+        default=8,
     )
     most_connections: int = entry(
         Whole(16, 100_000),

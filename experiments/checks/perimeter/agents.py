@@ -38,7 +38,7 @@ class Agent(threading.Thread):
         self.name = name
         self._web = HttpClient(f"unix:{socket}", TIMEOUT_S)
         self._until, self._times = until, times
-        self._sent = 0
+        self._sent = time.time_ns()  # each run has ids of its own
         self._waiting: list[tuple[float, bytes]] = []
 
     def run(self) -> None:
