@@ -29,7 +29,7 @@ CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
 .PHONY: help setup debian-packages packages test-packages test-deploy guests test-kernels venv simulated bpf fabric frontend gen fmt \
-	check check-python check-types check-native check-pages tidy docs test sanitize hooks model model-traces pins audit sbom coverage coverage-cpp prose \
+	check check-python check-types check-native check-pages tidy docs test sanitize hooks fuzz fuzz-parsers mutate-laws soak model model-traces pins audit sbom coverage coverage-cpp prose \
 	bench experiment demo doctor clean
 
 help: ## this list
@@ -120,13 +120,11 @@ tidy: .setup/tidy ## clang-tidy on the simulator's core, if it has changed
 	tools/tidy-core $(PYTHON)
 	@touch $@
 
-# The interpreter is not sanitized: the sanitizer's library must come first, and leaks of the interpreter do not count. The
-# test with the most random networks is left out, because it takes minutes here.
-sanitize: venv ## tests of the simulator with the address and undefined-behaviour sanitizers
+# The interpreter is not sanitized: the sanitizer's library must come first, and leaks of the interpreter do not count.
+sanitize: venv ## every test of the simulator with the address and undefined-behaviour sanitizers, in a quarter of an hour
 	$(PYTHON) -m simulator.build sanitize
 	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
-		SLUICE_CORE=sanitize $(PYTHON) -m pytest -q -p tests.sim.instrumented $(CORE_TESTS) \
-		--deselect tests/sim/test_conservation.py::test_every_flow_ends_and_nothing_is_left
+		SLUICE_CORE=sanitize $(PYTHON) -m pytest -q -p tests.sim.instrumented --timeout 1800 tests/sim
 
 coverage-cpp: venv ## line coverage of the simulator's core and the laws by its tests
 	$(PYTHON) -m simulator.build coverage
@@ -153,6 +151,14 @@ MINUTES ?= 10
 SEED ?=
 fuzz: setup ## property tests with new random examples for MINUTES=10; prints the seed of each round, SEED=7 repeats one
 	tools/fuzz $(PYTHON) $(MINUTES) $(SEED)
+
+fuzz-parsers: venv ## fuzz every parser for MINUTES=10 each, guided by coverage; SEED=7 repeats; MINUTES=keep keeps the corpus
+	$(PIP_HASHED) requirements/fuzz.txt
+	nice -n 19 tools/fuzz-parsers $(PYTHON) $(MINUTES) $(SEED)
+
+SHARE ?= 1
+mutate-laws: venv ## break the laws in one place at a time, and see whether their tests notice; SHARE=0.1 takes a part
+	nice -n 19 $(PYTHON) -m tools.mutate_laws --share $(SHARE) $(ARGS)
 
 # Java and Maven are needed for this alone, so setup does not install them.
 model: venv ## check the model of the lease, of roles and generations (tests/model) with TLC, in half an hour
@@ -202,6 +208,10 @@ bench: setup ## cost of the data plane and the control loop, ratios side by side
 
 experiment: setup ## run one experiment: make experiment NAME=dyna_fig6 ARGS=--quick; without NAME, list all
 	$(PYTHON) -m experiments $(NAME) $(ARGS)
+
+HOURS ?= 6
+soak: setup ## HOURS=6 of flows, killed processes and changed schemes on the testbed; draws memory, descriptors and records
+	$(PYTHON) -m experiments soak --seconds $$(( 3600 * $(HOURS) )) --concurrent 40 --kill-every 120 --loads 10 $(ARGS)
 
 clean: ## remove what setup and runs made
 	rm -rf .venv .setup build dataplane/build simulator/build simulator/_fabric.* webui/static/vendor webui/node_modules results *.egg-info .coverage*

@@ -46,6 +46,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "scheme_tour": "checks.scheme_tour.run",
     "scheme_order": "checks.scheme_tour.compare",
     "live_switch": "checks.live_switch.run",
+    "perimeter": "checks.perimeter.run",
     "soak": "checks.soak.run",
     "random_faults": "checks.random_faults.run",
 }

@@ -17,7 +17,7 @@ from runtime.http_client import Answer, ServerAway
 log = logging.getLogger(__name__)
 
 PATH = "/api/v1/flows"
-_REFUSED = (400, 413, 422)
+_REFUSED = (400, 409, 413, 422)
 """A record is wrong. Other refusals (404, 429 …) concern the service and may end, so the courier tries again."""
 _NOT_OURS = "other-agent"
 """Code of the 403 for a flow that has no end at this host. Any other 403 concerns the agent's certificate."""

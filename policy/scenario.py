@@ -160,8 +160,6 @@ def _simulator(table: object, transport: Transport) -> SimulatorSettings:
     timeout is the minimum."""
     settings = read(SimulatorSettings, table, "simulator")
     given = table if isinstance(table, Mapping) else {}
-    if settings.tcp and settings.tcp.overtaken == "resend" and settings.duplicate_threshold:
-        raise FieldError("simulator.tcp.overtaken", "resend needs simulator.duplicate_threshold = 0")
     if "recovery" not in given and not settings.duplicate_threshold:
         settings = replace(settings, recovery="plain")
     if "rto_initial" not in given and transport.connections == "persistent":

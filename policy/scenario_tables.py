@@ -106,12 +106,6 @@ class TcpVariant:
         " acknowledges the first unacknowledged packet, as for one packet; ns-2.",
         default="by-delivery",
     )
-    overtaken: str = entry(
-        Choice(("wait", "resend")),
-        "Packets that later ones have overtaken while the sender reacts to marks. resend: they leave once more; ns-2."
-        " It needs duplicate_threshold = 0.",
-        default="wait",
-    )
     keep: str = entry(
         Choice(("nothing", "threshold")),
         "What the next flow of a persistent connection keeps. threshold: alpha, and the threshold of slow start; ns-2.",
@@ -138,6 +132,41 @@ class TcpVariant:
     header_bytes: int = entry(
         Size(20, 200), "Headers of every packet. ns-2: 40B.", key="headers", default=HEADER_BYTES
     )
+    fractions: str = entry(
+        Choice(("round", "keep")),
+        "How a cut for marks ends. round: at whole packets, two or more. keep: a fraction of a packet stays in the"
+        " window, of one packet or more; ns-2.",
+        default="round",
+    )
+    alpha_counts: str = entry(
+        Choice(("packets", "acks")),
+        "What DCTCP's alpha is the marked share of. packets: each that arrives. acks: each ACK, for the packets by"
+        " which it advances, or for one; ns-2.",
+        default="packets",
+    )
+    after_timeout: str = entry(
+        Choice(("halve", "spare")),
+        "Slow start's threshold after a timeout. halve: half the window. spare: as it was if the last cut was for"
+        " marks; ns-2.",
+        default="halve",
+    )
+    busy: str = entry(
+        Choice(("share", "open")),
+        "A flow between hosts whose persistent connections are all busy. share: it begins at once. open: a handshake"
+        " opens a further one; ns-2.",
+        default="share",
+    )
+    sack_option_bytes: int = entry(
+        Size(0, 40),
+        "Bytes of an ACK's SACK option without its blocks; each of up to three blocks has 8 more. ns-2: 2B. 0B: an ACK"
+        " is no longer with SACK blocks.",
+        key="sack_option",
+        default=0,
+    )
+
+
+SPRAYS = ("per-packet", "per-packet-and-host")
+"""The values of `multipath` with which the packets of a flow take several paths."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +174,9 @@ class SimulatorSettings:
     """The [simulator] table: properties that a testbed has by nature. The testbed ignores it."""
 
     multipath: str = entry(
-        Choice(("per-flow", "per-packet")),
-        "Equal-cost links. per-flow: chosen by a hash of the flow. per-packet: packets take them in turn.",
+        Choice(("per-flow", *SPRAYS)),
+        "Equal-cost links. per-flow: chosen by a hash of the flow. per-packet: packets to hosts of one edge switch take"
+        " them in turn. per-packet-and-host: packets to one host do; ns-2.",
         default="per-flow",
     )
     duplicate_threshold: int = entry(

@@ -10,8 +10,10 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
+from weakref import WeakSet
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ def spawn(
     log.debug("$ %s &", shlex.join(argv))
     out = _opened(log_file) if log_file else None
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             list(argv),
             stdin=stdin,
             stdout=out,
@@ -52,9 +54,43 @@ def spawn(
             preexec_fn=die_with_parent,
             pass_fds=pass_fds,
         )
+        _spawned.add(process)
+        return process
     finally:
         if out:
             out.close()
+
+
+_spawned: WeakSet[subprocess.Popen[bytes]] = WeakSet()
+_seen_dead: set[int] = set()
+
+
+def reap_orphans() -> None:
+    """Collect children that this process did not start, because it is process 1 of a container or a namespace.
+
+    A process that was dead at the call before, too, is certainly not one that another part of the program waits for.
+    """
+    if os.getpid() != 1:
+        return
+    ours = {process.pid for process in _spawned}
+    dead = {pid for pid in _children() if _is_zombie(pid)} - ours
+    for pid in dead & _seen_dead:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    _seen_dead.clear()
+    _seen_dead.update(dead)
+
+
+def _children() -> list[int]:
+    tasks = Path("/proc/self/task").glob("*/children")
+    return [int(pid) for task in tasks for pid in task.read_text().split()]
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _opened(log_file: Path) -> IO[bytes] | None:

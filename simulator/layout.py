@@ -35,8 +35,13 @@ def near_ps(topology: Topology) -> int:
     return 2 * FRAME_BYTES * 8 * PS_PER_S // min(port.rate_bps for port in topology.ports)
 
 
-def lay_out(fabric: _fabric.Fabric, topology: Topology, make_port: MakePort) -> Layout:
-    """Add every port and route of the graph to an empty fabric."""
+def lay_out(
+    fabric: _fabric.Fabric, topology: Topology, make_port: MakePort, *, turn_by_host: bool = False
+) -> Layout:
+    """Add every port and route of the graph to an empty fabric.
+
+    `turn_by_host`: packets that take equal-cost ports in turn do so for each host, not for each edge switch.
+    """
     layout = Layout(
         host={host.name: i for i, host in enumerate(topology.hosts)},
         switch={switch.name: i for i, switch in enumerate(topology.switches)},
@@ -49,7 +54,7 @@ def lay_out(fabric: _fabric.Fabric, topology: Topology, make_port: MakePort) -> 
     for port in topology.ports:
         peer = layout.host[port.peer] if port.edge else layout.switch[port.peer]
         _add(fabric, port, peer, to_host=port.edge, made=make_port(port, False))
-    _route(fabric, topology, layout, edge)
+    _route(fabric, topology, layout, edge, turn_by_host=turn_by_host)
     return layout
 
 
@@ -72,7 +77,14 @@ def on_link(settings: _fabric.PortSettings, link: Port) -> _fabric.PortSettings:
     return settings
 
 
-def _route(fabric: _fabric.Fabric, topology: Topology, layout: Layout, edge: Mapping[str, Port]) -> None:
+def _route(
+    fabric: _fabric.Fabric,
+    topology: Topology,
+    layout: Layout,
+    edge: Mapping[str, Port],
+    *,
+    turn_by_host: bool,
+) -> None:
     """Other switches reach all hosts of one edge switch by the same ports, so these are searched once for all."""
     hosts_of: dict[str, list[str]] = defaultdict(list)
     for name, port in edge.items():
@@ -92,4 +104,6 @@ def _route(fabric: _fabric.Fabric, topology: Topology, layout: Layout, edge: Map
             ]
             group = fabric.add_group(nearer)
             for name in names:
+                if turn_by_host:
+                    group = fabric.add_group(nearer)
                 fabric.set_route(layout.switch[switch.name], layout.host[name], group)

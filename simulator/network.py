@@ -8,6 +8,7 @@ from policy.errors import FieldError
 from policy.graph import Topology
 from policy.needs import Need
 from policy.scenario import Scenario
+from policy.scenario_tables import SPRAYS
 from simulator import _fabric
 from simulator.layout import Layout, MakePort, lay_out, near_ps
 from simulator.transport import transport_settings
@@ -22,9 +23,10 @@ def make_fabric(scenario: Scenario, topology: Topology, make_port: MakePort) -> 
         transport_settings(scenario, scenario.policy),
         near_ps(topology),
         scenario.seed,
-        scenario.simulator.multipath == "per-packet",
+        scenario.simulator.multipath in SPRAYS,
     )
-    return fabric, lay_out(fabric, topology, make_port)
+    by_host = scenario.simulator.multipath == "per-packet-and-host"
+    return fabric, lay_out(fabric, topology, make_port, turn_by_host=by_host)
 
 
 def check_scenario(scenario: Scenario) -> None:
@@ -39,7 +41,7 @@ def check_scenario(scenario: Scenario) -> None:
 
 def check_paths(scenario: Scenario, policy: Policy) -> None:
     """Raise FieldError if the policy reserves rates along one path, and flows take several."""
-    if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.multipath == "per-packet":
+    if Need.EXPLICIT_RATES in policy.needs and scenario.simulator.multipath in SPRAYS:
         raise FieldError(
             "simulator.multipath",
             f'must be "per-flow" with scheme {policy.scheme}, which reserves rates along one path of a flow',

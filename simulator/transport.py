@@ -45,9 +45,13 @@ def _vary(settings: _fabric.TransportSettings, tcp: TcpVariant) -> None:
     settings.cuts_at_once = tcp.cut == "at-once"
     settings.bounds_from_first = tcp.bounds == "from-first"
     settings.changes_by_advance = tcp.changes == "by-advance"
-    settings.resends_overtaken = tcp.overtaken == "resend"
     settings.keeps_threshold = tcp.keep == "threshold"
     settings.ends_with_ack = tcp.ends == "ack"
+    settings.keeps_fractions = tcp.fractions == "keep"
+    settings.alpha_by_acks = tcp.alpha_counts == "acks"
+    settings.timeout_spares_threshold = tcp.after_timeout == "spare"
+    settings.sack_option_bytes = tcp.sack_option_bytes
+    settings.opens_if_busy = tcp.busy == "open"
     settings.starved_after = tcp.probe_after
     if tcp.timeout == "fixed":
         settings.timeout_rule = _fabric.TimeoutRule.fixed

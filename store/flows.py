@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
@@ -62,6 +63,9 @@ _FIGURES = (
 _NAMES = tuple(field.name for field in entries(FlowRecord))
 _COLUMNS = [flows.c[name] for name in _NAMES]
 _fields_of = attrgetter(*_NAMES)
+_FROM_THE_NETWORK = ("src", "dst", "ideal_us")
+"""What the web process completes in a watched flow's record; it may differ once the network is known better."""
+_IDS_A_QUERY = 500
 _INTO = f"flows ({', '.join((*_NAMES, 'received_at'))})"
 _INSERT_DOCUMENT = text(
     f"INSERT INTO {_INTO} "
@@ -83,27 +87,75 @@ def add_flows(engine: Engine, records: Sequence[FlowRecord]) -> int:
 
     The same transaction counts them in the totals, so each record is counted once, too.
     """
-    return add_batches(engine, [records])[0]
+    return add_batches(engine, [records])[0].new
 
 
-def add_batches(engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list[int]:
+@dataclass(frozen=True)
+class Conflict:
+    """A record that differs from the stored one of its id."""
+
+    record: FlowRecord
+    field: str
+    """The first key that differs."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """What became of a batch."""
+
+    new: int = 0
+    conflicts: tuple[Conflict, ...] = ()
+    """In the order of the batch. The other records are in the store."""
+
+
+def add_batches(engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list[Added]:
     """Do `add_flows` for several batches in one transaction, which waits for the disk once."""
     records = [record for batch in batches for record in batch]
     if not records:
-        return [0] * len(batches)
+        return [Added()] * len(batches)
     with engine.begin() as connection:
         one_after_another(connection, flows.name)
         accepted = _insert(connection, records, time.time())
         tally = Tally()
         if accepted == len(records):
-            new, counts = records, [len(batch) for batch in batches]
+            new, added = records, [Added(len(batch)) for batch in batches]
         else:
             new = _new_ones(connection, records, accepted)
             counts = _by_batch(batches, {record.id for record in new})
-            tally.count(RECORDS_KNOWN, len(records) - accepted)
+            stored = _stored(connection, _repeated(records, new))
+            found = [tuple(_conflicts(batch, stored)) for batch in batches]
+            added = [Added(count, conflicts) for count, conflicts in zip(counts, found, strict=True)]
+            tally.count(RECORDS_KNOWN, len(records) - accepted - sum(map(len, found)))
         count_records(tally, new)
         add_totals(connection, tally.take())
-    return counts
+    return added
+
+
+def _repeated(records: Iterable[FlowRecord], new: Iterable[FlowRecord]) -> set[str]:
+    """Return the ids of the records that were in the store already, or come twice."""
+    left = Counter(record.id for record in records)
+    left.subtract(record.id for record in new)
+    return {identity for identity, count in left.items() if count}
+
+
+def _stored(connection: Connection, ids: Iterable[str]) -> dict[str, FlowRecord]:
+    """Return the records with these ids."""
+    asked, found = sorted(ids), {}
+    for start in range(0, len(asked), _IDS_A_QUERY):
+        query = select(*_COLUMNS).where(flows.c.id.in_(asked[start : start + _IDS_A_QUERY]))
+        found.update({row.id: FlowRecord(**row._mapping) for row in connection.execute(query)})
+    return found
+
+
+def _conflicts(records: Iterable[FlowRecord], stored: Mapping[str, FlowRecord]) -> Iterator[Conflict]:
+    """Yield the records that differ from the stored one of their id."""
+    for record in records:
+        first = stored.get(record.id, record)
+        skipped = _FROM_THE_NETWORK if record.source == WATCHED else ()
+        for name in _NAMES:
+            if name not in skipped and getattr(record, name) != getattr(first, name):
+                yield Conflict(record, name)
+                break
 
 
 def _by_batch(batches: Sequence[Sequence[FlowRecord]], new: set[str]) -> list[int]:

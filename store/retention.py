@@ -19,6 +19,7 @@ from sqlalchemy import Connection, Engine, Table, delete, func, select
 from store.ages import forget_marks, mark, older_than
 from store.observed import newest_of_each_port
 from store.schema import events, flows, port_samples, thresholds
+from store.silent_agents import forget_silent_agents
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
@@ -43,6 +44,8 @@ class Retention:
     events_s: float | None = 7 * DAY_S
     most_flows: int | None = 1_000_000
     """The most flow records to keep, by sequence number, of any age."""
+    agents_s: float | None = 600.0
+    """For silent agents that neither the network nor a certificate names."""
 
     @property
     def times_s(self) -> Mapping[Table, float]:
@@ -56,7 +59,7 @@ class Retention:
         return {table: time_s for table, time_s in kept.items() if time_s is not None}
 
 
-FOR_EVER = Retention(None, None, None, None)
+FOR_EVER = Retention(None, None, None, None, None)
 
 
 def forget_some(engine: Engine, retention: Retention, age_s: float, rows: int = STEP_ROWS) -> int:
@@ -69,7 +72,10 @@ def forget_some(engine: Engine, retention: Retention, age_s: float, rows: int = 
         mark(engine, age_s, min(_LONGEST_MARK_S, min(times_s.values()) / _MARKS))
         forget_marks(engine, age_s - max(times_s.values()))
     deleted = sum(_old(engine, table, age_s - time_s, rows) for table, time_s in times_s.items())
-    return deleted + _too_many_flows(engine, retention.most_flows, rows)
+    deleted += _too_many_flows(engine, retention.most_flows, rows)
+    if retention.agents_s is not None:
+        deleted += forget_silent_agents(engine, retention.agents_s, age_s)
+    return deleted
 
 
 def _old(engine: Engine, table: Table, before_s: float, rows: int) -> int:

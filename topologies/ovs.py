@@ -13,12 +13,15 @@ from typing import Any
 
 from policy.errors import EnvironmentLacking
 from runtime.command import CommandFailed, run
+from runtime.wait import patient
 
 log = logging.getLogger(__name__)
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 KERNEL_FAMILY = "ovs_datapath"
 
+LIFE_S = round(patient(6))
+"""A process that gives no answer for so many seconds hangs."""
 _REALTIME = ["chrt", "--rr", "1"]
 _NICE = ["nice", "-n", "-10"]
 
@@ -106,6 +109,11 @@ def switch_argv(folder: Path) -> list[str]:
         f"--unixctl={folder}/ovs-vswitchd.ctl",
         "-vconsole:warn",
     ]
+
+
+def life_argv(folder: Path, name: str) -> list[str]:
+    """Return the command that asks a process of this Open vSwitch for an answer. It gives up by itself."""
+    return ["ovs-appctl", f"--timeout={LIFE_S}", "-t", str(folder / f"{name}.ctl"), "version"]
 
 
 def database_answers(folder: Path) -> bool:

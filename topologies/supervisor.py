@@ -23,10 +23,12 @@ from typing import Any
 
 from policy.graph import Topology
 from runtime.command import CommandFailed
-from runtime.process import spawn
+from runtime.process import reap_orphans, spawn
 from runtime.wait import wait_until
+from runtime.watchdog import Watchdog, socket_path
 from topologies import emulation, ovs, packet_sockets
 from topologies.commands import switches as commands
+from topologies.probing import Probe
 from topologies.settings import Settings, load_start, try_write_json
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,8 @@ class Service:
     """Called each time that the process becomes ready."""
     process: subprocess.Popen[bytes] | None = None
     restarts: int = 0
+    hangs: Callable[[], bool] = lambda: False
+    """Whether the process lives but does nothing."""
 
     def run(self) -> None:
         """Start the process and wait until it is ready."""
@@ -91,21 +95,37 @@ class Inside:
         folder = self.settings.ovs_dir
         ovs.make_database(folder)
         self._add(DATABASE, ovs.database_argv(folder), lambda: ovs.database_answers(folder))
+        self.service(DATABASE).hangs = Probe(ovs.life_argv(folder, DATABASE)).hangs
         self.ovs(commands.ovs_settings().argv)
         self._add(SWITCH, ovs.switch_argv(folder), lambda: ovs.switch_answers(folder))
+        self.service(SWITCH).hangs = Probe(ovs.life_argv(folder, SWITCH)).hangs
         self.hosts = emulation.start(self.graph, self.settings, self.datapath_type, self.ovs)
         self.service(SWITCH).after = self._prepare_switches
         self._prepare_switches()
         self._check_ports()
-        self._add(PORT_AGENT, self._port_agent_argv(), self._port_agent_reports)
+        self._add_port_agent()
         self.say("ready")
 
-    def _add(self, name: str, argv: list[str], ready: Callable[[], bool]) -> None:
+    def _add(
+        self, name: str, argv: list[str], ready: Callable[[], bool], watchdog: Watchdog | None = None
+    ) -> None:
         env = ovs.environment(self.settings.ovs_dir) | (ovs.SWITCH_MEMORY if name == SWITCH else {})
+        env |= watchdog.env if watchdog else {}
         log_file = self.settings.log_dir / f"{name}.log"
-        service = Service(name, lambda: spawn(argv, log_file=log_file, env=env), ready)
+
+        def start() -> subprocess.Popen[bytes]:
+            if watchdog:
+                watchdog.begin()
+            return spawn(argv, log_file=log_file, env=env)
+
+        service = Service(name, start, ready)
+        service.hangs = watchdog.hangs if watchdog else service.hangs
         self.services.append(service)
         service.run()
+
+    def _add_port_agent(self) -> None:
+        watchdog = Watchdog(socket_path(self.settings.run_dir, PORT_AGENT))
+        self._add(PORT_AGENT, self._port_agent_argv(), self._port_agent_reports, watchdog)
 
     def service(self, name: str) -> Service:
         return next(service for service in self.services if service.name == name)
@@ -160,11 +180,15 @@ class Inside:
         self.known_sockets |= packet_sockets.enlarge(process.pid, self.known_sockets)
 
     def supervise(self) -> None:
-        """Restart services that end, until this process ends."""
+        """Restart services that end or hang, until this process ends."""
         next_look = 0.0
         while True:
             time.sleep(TICK_S)
             for service in self.services:
+                if service.hangs() and service.process is not None:
+                    log.warning("%s lives but does nothing: killing it", service.name)
+                    service.process.kill()
+                    service.process.wait()
                 if service.died():
                     self._restart(service)
             if time.monotonic() >= next_look:
@@ -176,6 +200,7 @@ class Inside:
             self.enlarge_new_sockets()
         if self.unsaid:
             self.say(self.unsaid)
+        reap_orphans()
 
     def _restart(self, service: Service) -> None:
         log.warning(

@@ -4,20 +4,18 @@
 from __future__ import annotations
 
 import logging
-import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cryptography import x509
-from gunicorn.workers.gthread import TConn
 
 from runtime.certificates import pem
 from webui.authority import Authority
+from webui.channel import channel_of
 
 log = logging.getLogger(__name__)
 
@@ -55,38 +53,40 @@ def _context(authority: Authority) -> ssl.SSLContext:
     # A caller without a certificate may only enrol (webui/identity.py). One with a certificate of
     # another authority ends in the handshake.
     context.verify_mode = ssl.CERT_OPTIONAL
+    context.sslobject_class = _Watched
     context.num_tickets = 0  # every connection verifies the certificate
     return context
 
 
-class AgentConnection(TConn):  # type: ignore[misc]
-    """A connection at the agents' address."""
+class _Watched(ssl.SSLObject):
+    """Tells its Handshake the alert of a failed handshake, which asyncio discards."""
 
-    def __init__(
-        self, *arguments: Any, tls: ServerTls, refused: Callable[[str, str], None], **options: Any
-    ) -> None:
-        """`refused` gets the address of a caller and the reason why its handshake failed."""
-        super().__init__(*arguments, **options)
-        self.sock: socket.socket
-        self._tls = tls
-        self._refused = refused
+    handshake: Handshake
+    outgoing: ssl.MemoryBIO
 
-    def init(self) -> None:
-        if not self.initialized:
-            self.sock.settimeout(HANDSHAKE_S)
-            self.sock = self._handshake()
-        super().init()
-
-    def _handshake(self) -> ssl.SSLSocket:
-        plain = self.sock.dup()
+    def do_handshake(self) -> None:
         try:
-            return self._tls.context().wrap_socket(self.sock, server_side=True)
-        except ssl.SSLError as error:
-            self._refused(str(self.client[0]), _reason(error))
-            _let_it_read_the_alert(plain)
-            raise ConnectionResetError(104, "the TLS handshake failed") from None
-        finally:
-            plain.close()
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError:
+            self.handshake.alert = self.outgoing.read()
+            raise
+
+
+class Handshake:
+    """The TLS context of one connection, as asyncio uses it."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        self.alert = b""
+        """What a failed handshake has to tell the caller."""
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **options: Any) -> ssl.SSLObject:
+        made = self._context.wrap_bio(incoming, outgoing, **options)
+        assert isinstance(made, _Watched), "the context makes them"
+        made.handshake, made.outgoing = self, outgoing
+        return made
 
 
 @dataclass(frozen=True)
@@ -97,35 +97,26 @@ class AgentsAddress:
     """As gunicorn parses HOST:PORT."""
     tls: ServerTls
     refused: Callable[[str, str], None]
+    """Gets the address of a caller and the reason why its handshake failed."""
 
-    def connection(self, *arguments: Any) -> AgentConnection:
-        """Return a new connection; the arguments are TConn's."""
-        return AgentConnection(*arguments, tls=self.tls, refused=self.refused)
+    def handshake(self) -> Handshake:
+        """Return the context for a new connection."""
+        return Handshake(self.tls.context())
 
 
-def _reason(error: ssl.SSLError) -> str:
+def reason(error: ssl.SSLError) -> str:
+    """Return why a handshake failed, for an operator."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"
     return f"the TLS handshake failed: {error.reason or error}"
 
 
-def _let_it_read_the_alert(connection: socket.socket) -> None:
-    """Read what the caller still sends. A socket closed with unread data would discard the alert on its way."""
-    with suppress(OSError):
-        connection.settimeout(1.0)
-        connection.shutdown(socket.SHUT_WR)
-        deadline = time.monotonic() + 1.0
-        while connection.recv(4096) and time.monotonic() < deadline:
-            pass
-
-
-def peer_certificate(environ: dict[str, Any]) -> x509.Certificate | None:
+def peer_certificate(environ: Mapping[str, Any]) -> x509.Certificate | None:
     """Return the verified certificate of the caller, None without one."""
-    connection = environ.get("gunicorn.socket")
-    found = connection.getpeercert(binary_form=True) if isinstance(connection, ssl.SSLSocket) else None
+    found = channel_of(environ).certificate
     return x509.load_der_x509_certificate(found) if found else None
 
 
-def is_agents_address(environ: dict[str, Any]) -> bool:
+def is_agents_address(environ: Mapping[str, Any]) -> bool:
     """Return whether the request came in at the agents' address."""
-    return isinstance(environ.get("gunicorn.socket"), ssl.SSLSocket)
+    return channel_of(environ).is_agents

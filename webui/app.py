@@ -26,6 +26,7 @@ from webui.api import (
 from webui.api_page import api_page
 from webui.authority import Authority
 from webui.errors import query_error, register_errors
+from webui.event_stream import MOST_STREAMS, StreamPlaces
 from webui.hosts import allowed_hosts, check_host
 from webui.identity import Refusals, check_channel, write_refusal
 from webui.ingestion import Ingestion
@@ -52,6 +53,7 @@ def create_app(
     stopping: threading.Event | None = None,
     authority: Authority | None = None,
     hosts: frozenset[str] = allowed_hosts((), ()),
+    most_streams: int = MOST_STREAMS,
 ) -> OpenAPI:
     """Return the web application for a store. A policy change needs `token`.
 
@@ -77,6 +79,7 @@ def create_app(
         Refusals(write_refusal(engine)),
         authority,
         hosts,
+        StreamPlaces(most_streams),
     )
     app.json.sort_keys = False  # type: ignore[attr-defined]
     for module in (

@@ -5,7 +5,6 @@ its status code."""
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from flask import Flask, Response, jsonify, make_response, request
 from pydantic import ValidationError
@@ -18,9 +17,9 @@ from store.failures import failure_of
 log = logging.getLogger(__name__)
 
 MAX_PROBLEM_CHARACTERS = 400
-DRAIN_LIMIT_BYTES = 32_000_000
-"""How much of an oversized body to discard. A client that can send its body to the end reads the 413."""
-_CHUNK_BYTES = 65_536
+BUSY = frozenset({429, 503})
+RETRY_AFTER_S = 5
+"""When a caller may try again after one of these."""
 
 
 class ApiError(Exception):
@@ -42,6 +41,8 @@ def error_response(
     response = make_response(jsonify(error=error), status)
     if status == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="sluice"'
+    if status in BUSY:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response
 
 
@@ -81,20 +82,8 @@ def _store_error(error: SQLAlchemyError) -> Response:
     return error_response(503, failure.code, failure.problem)
 
 
-def _too_large(error: RequestEntityTooLarge) -> Response:
-    _drain(request.environ)
+def _too_large(_error: RequestEntityTooLarge) -> Response:
     return error_response(413, "too-large", "the body is larger than this endpoint allows")
-
-
-def _drain(environ: dict[str, Any]) -> None:
-    """Read and discard the body piece by piece, because a client that is cut off sees a reset
-    instead of the answer."""
-    left = min(int(environ.get("CONTENT_LENGTH") or DRAIN_LIMIT_BYTES), DRAIN_LIMIT_BYTES)
-    while left > 0:
-        piece = environ["wsgi.input"].read(min(left, _CHUNK_BYTES))
-        if not piece:
-            return
-        left -= len(piece)
 
 
 def _http_error(error: HTTPException) -> Response:

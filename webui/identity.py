@@ -16,7 +16,7 @@ import ipaddress
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from flask import request
@@ -26,6 +26,7 @@ from policy.enrolment import KINDS
 from policy.records import FlowRecord
 from runtime.certificates import Holder, holder_of
 from store.certificates import find_certificate
+from store.flows import Conflict
 from store.observed import add_event
 from webui.agent_tls import is_agents_address, peer_certificate
 from webui.authority import serial_of
@@ -155,6 +156,17 @@ def check_records(records: Iterable[FlowRecord]) -> None:
                 f"the certificate is of {found.name}, which is no end of the flow {record.src} > {record.dst}",
                 index,
             )
+
+
+def refuse_conflict(records: Sequence[FlowRecord], conflicts: Sequence[Conflict]) -> ApiError:
+    """Report records that contradict the store, and return the error for their sender."""
+    first = conflicts[0]
+    record = first.record
+    places = (index for index, one in enumerate(records) if one.id == record.id)
+    problem = f"another record with the id {record.id} is in the store, and its {first.field} differs"
+    who = found.name if (found := holder()) else record.src
+    services().refusals.note(who, f"{problem}; {len(conflicts)} such records in one delivery")
+    return ApiError(409, "record-conflict", problem, first.field, next(places, None))
 
 
 def _refused(who: str, code: str, problem: str, index: int | None = None) -> ApiError:

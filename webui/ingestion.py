@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 
 from policy.records import FlowRecord
-from store.flows import add_batches
+from store.flows import Added, add_batches
 from webui.known_network import KnownNetwork
 
 MOST_TOGETHER = 5_000
@@ -28,12 +28,12 @@ wait that long."""
 @dataclass
 class _Delivery:
     records: Sequence[FlowRecord]
-    accepted: int | None = None
+    added: Added | None = None
     error: Exception | None = None
 
     @property
     def done(self) -> bool:
-        return self.accepted is not None or self.error is not None
+        return self.added is not None or self.error is not None
 
 
 class Ingestion:
@@ -46,8 +46,8 @@ class Ingestion:
         self._waiting: deque[_Delivery] = deque()
         """Every thread appends to it; the thread that writes takes from it."""
 
-    def add(self, records: Sequence[FlowRecord]) -> int:
-        """Store the records and return how many were new. Raises the store's error.
+    def add(self, records: Sequence[FlowRecord]) -> Added:
+        """Store the records and return what became of them. Raises the store's error.
 
         Watched flows get the names and the ideal FCT that the network gives them.
         """
@@ -58,8 +58,8 @@ class Ingestion:
                 self._write(self._taken())
         if delivery.error is not None:
             raise delivery.error
-        assert delivery.accepted is not None
-        return delivery.accepted
+        assert delivery.added is not None
+        return delivery.added
 
     def alone(self) -> AbstractContextManager[object]:
         """Return a context manager: while it is held, no other thread of this process writes flow records."""
@@ -78,10 +78,10 @@ class Ingestion:
         """Store the deliveries, after which each is done. The records are valid, so an error is
         the store's and holds for all."""
         try:
-            counts = add_batches(self._engine, [delivery.records for delivery in deliveries])
+            results = add_batches(self._engine, [delivery.records for delivery in deliveries])
         except Exception as error:
             for delivery in deliveries:
                 delivery.error = error
             return
-        for delivery, count in zip(deliveries, counts, strict=True):
-            delivery.accepted = count
+        for delivery, added in zip(deliveries, results, strict=True):
+            delivery.added = added

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Engine
@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from store.observed import events_after, newest_events
 from store.sanctions import Sanction, all_sanctions
 from webui.documents import event_document, snapshot
+from webui.event_stream import EventStream
 from webui.recent import RecentFlows
 
 log = logging.getLogger(__name__)
@@ -50,56 +51,55 @@ class Live:
         self._clients = 0
         self._left_at = 0.0
         self._thread: threading.Thread | None = None
+        self._listeners: list[Callable[[], None]] = []
 
     def stream(
-        self, last_event_id: int | None = None, count: int | None = None
-    ) -> Generator[bytes, None, None]:
-        """Yield frames for one client: past events that it lacks, then a snapshot each second and new events.
+        self,
+        last_event_id: int | None = None,
+        count: int | None = None,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> EventStream:
+        """Return the stream of one client, which ends after `count` snapshots. `on_close` is called when it closes."""
+        if last_event_id is None:
+            rows = newest_events(self._engine, GREETING_EVENTS)
+        else:
+            rows = events_after(self._engine, last_event_id, KEPT_EVENTS)
+        greeting = b"".join(event_frame(row) for row in rows)
+        seen = int(rows[-1]["id"]) if rows else (last_event_id or 0)
+        return EventStream(self, greeting, seen, count, on_close)
 
-        Ends after `count` snapshots, or when the process stops.
-        """
-        self._join()
-        try:
-            yield b"retry: 1000\n\n"
-            seen = yield from self._greeting(last_event_id)
-            tick, sent = 0, 0
-            while not self._stopping.is_set() and (count is None or sent < count):
-                tick, seen, frames = self._next(tick, seen)
-                if frames:
-                    sent += 1
-                    yield b"".join(frames)
-        finally:
-            self._leave()
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
 
-    def _join(self) -> None:
+    def call_at_ticks(self, called: Callable[[], None]) -> None:
+        """Call this function, in another thread, each time there is something new."""
+        self._listeners.append(called)
+
+    def join(self) -> None:
+        """Note a new client."""
         with self._condition:
             self._clients += 1
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="live", daemon=True)
                 self._thread.start()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Note that a client has gone."""
         with self._condition:
             self._clients -= 1
             self._left_at = time.monotonic()
 
-    def _greeting(self, last_event_id: int | None) -> Generator[bytes, None, int]:
-        """Yield past events from the store; return the id of the last one."""
-        if last_event_id is None:
-            rows = newest_events(self._engine, GREETING_EVENTS)
-        else:
-            rows = events_after(self._engine, last_event_id, KEPT_EVENTS)
-        if rows:
-            yield b"".join(event_frame(row) for row in rows)
-        return int(rows[-1]["id"]) if rows else (last_event_id or 0)
-
-    def _next(self, tick: int, seen: int) -> tuple[int, int, list[bytes]]:
-        """Wait for the next tick. Return its number, the last event's id, and the frames (none
-        after a timeout)."""
+    def wait_for(self, tick: int) -> None:
+        """Wait until there is something newer than this tick, for some seconds at most."""
         with self._condition:
             self._condition.wait_for(
                 lambda: self._tick > tick or self._stopping.is_set(), timeout=5 * INTERVAL_S
             )
+
+    def since(self, tick: int, seen: int) -> tuple[int, int, list[bytes]]:
+        """Return the number of the newest tick, the last event's id, and the frames since that tick and event."""
+        with self._condition:
             if self._tick <= tick:
                 return tick, seen, []
             fresh = [(number, frame) for number, frame in self._events if number > seen]
@@ -115,12 +115,18 @@ class Live:
                 self._frame = frame
                 self._events.extend(events)
                 self._condition.notify_all()
+                self._tell()
                 if not self._clients and time.monotonic() - self._left_at > _LINGER_S:
                     self._thread = None
                     return
             self._wait(began + INTERVAL_S)
         with self._condition:
             self._condition.notify_all()
+            self._tell()
+
+    def _tell(self) -> None:
+        for called in self._listeners:
+            called()
 
     def _wait(self, until: float) -> None:
         """Wait for the next second, or until a host is demoted or restored: clients get that at once."""

@@ -11,7 +11,7 @@ from store.retention import Retention
 from webui import service
 from webui.service import WebOptions
 
-_KEYS = ("keep_flows", "keep_samples", "keep_events", "most_flows")
+_KEYS = ("keep_flows", "keep_samples", "keep_events", "keep_agents", "most_flows")
 
 
 def add_retention(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,12 @@ def retention(arguments: argparse.Namespace) -> Retention:
 
 def retention_argv(kept: Retention) -> list[str]:
     """Return the options that pass these settings to another process."""
-    times = {"--keep-flows": kept.flows_s, "--keep-samples": kept.samples_s, "--keep-events": kept.events_s}
+    times = {
+        "--keep-flows": kept.flows_s,
+        "--keep-samples": kept.samples_s,
+        "--keep-events": kept.events_s,
+        "--keep-agents": kept.agents_s,
+    }
     argv = []
     for name, keep_s in times.items():
         argv += [name, FOR_EVER if keep_s is None else f"{keep_s:.3f}s"]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gunicorn with the application: processes of threads, on TCP and a unix socket, that end within 2
-s of SIGTERM."""
+"""gunicorn with the application: worker processes, on TCP and a unix socket, that end within 2 s of SIGTERM."""
 
 from __future__ import annotations
 
 import gc
 import os
+import resource
 import signal
 import sys
 import time
@@ -16,17 +16,20 @@ from typing import Any
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.util import parse_address
-from gunicorn.workers.gthread import ThreadWorker
 
 from policy.enrolment import AGENT_LIFE_S
 from runtime.notify import Notifier
 from runtime.process import die_with_parent
+from runtime.wait import patient
+from runtime.watchdog import LIMIT_S
 from store.engine import engine_of
 from store.retention import Retention
 from webui.agent_tls import AGENTS, AgentsAddress, ServerTls
 from webui.app import create_app
 from webui.authority import Authority
 from webui.event_log import EventLog
+from webui.event_stream import MOST_STREAMS
+from webui.front import FrontWorker
 from webui.hosts import allowed_hosts
 from webui.housekeeping import Housekeeping
 from webui.identity import Refusals
@@ -41,42 +44,6 @@ KEEPALIVE_S = 75
 under the next one."""
 
 
-class Worker(ThreadWorker):  # type: ignore[misc]
-    """Ends the long-lived responses (server-sent events, a PUT that waits) when the process must stop.
-
-    Connections at the agents' address begin with a TLS handshake.
-    """
-
-    def run(self) -> None:
-        agents = self._agents
-        if agents and not any(listener.cfg_addr == agents.address for listener in self.sockets):
-            raise RuntimeError(f"no listener at the agents' address {agents.address}")
-        super().run()
-
-    def accept(self, listener: Any) -> None:
-        agents = self._agents
-        if agents is None or listener.cfg_addr != agents.address:
-            super().accept(listener)
-            return
-        try:
-            connection, address = listener.accept()
-        except (BlockingIOError, ConnectionAbortedError):
-            return
-        self.nr_conns += 1
-        self.enqueue_req(agents.connection(self.cfg, connection, address, listener.getsockname()))
-
-    @property
-    def _agents(self) -> AgentsAddress | None:
-        found: AgentsAddress | None = self.wsgi.extensions[AGENTS]
-        return found
-
-    def handle_exit(self, sig: int, frame: Any) -> None:
-        application = getattr(self, "wsgi", None)
-        if application is not None:
-            application.extensions[EXTENSION].stopping.set()
-        super().handle_exit(sig, frame)
-
-
 @dataclass(frozen=True)
 class ServerSettings:
     """The settings of the web process."""
@@ -86,8 +53,12 @@ class ServerSettings:
     listen: list[str]
     """Addresses, each HOST:PORT."""
     unix: Path | None = None
-    threads: int = 64
-    """Requests that a worker serves at the same time. Each dashboard needs one."""
+    threads: int = 16
+    """Reads that a worker answers at the same time. Changes, agents and /health have threads of their own."""
+    most_connections: int = 4000
+    """Connections that a worker keeps open at each kind of address."""
+    most_streams: int = MOST_STREAMS
+    """Event streams of a worker for clients with a token. Those without one have an eighth as many places."""
     workers: int = 1
     """Worker processes. Each reads the store itself, so all of them give the same answers."""
     retention: Retention = field(default_factory=Retention)
@@ -147,15 +118,26 @@ class Server(BaseApplication):  # type: ignore[misc]
         super().__init__()
 
     def run(self) -> None:
+        _allow_descriptors()
         Overseer(self, self._notifier, self._serving).run()
+
+    @property
+    def threads(self) -> int:
+        return self._settings.threads
+
+    @property
+    def most_connections(self) -> int:
+        return self._settings.most_connections
 
     def load_config(self) -> None:
         settings = {
             "bind": self._binds(),
-            "worker_class": Worker,
+            "worker_class": FrontWorker,
+            "asgi_disconnect_grace_period": 0,
+            "asgi_loop": "asyncio",
+            "asgi_lifespan": "off",
             "workers": self._settings.workers,
-            "threads": self._settings.threads,
-            "timeout": 60,
+            "timeout": round(patient(LIMIT_S)),
             "graceful_timeout": GRACEFUL_S,
             "keepalive": KEEPALIVE_S,
             "control_socket_disable": True,
@@ -195,7 +177,13 @@ class Server(BaseApplication):  # type: ignore[misc]
         engine = engine_of(self._settings.store_url, fsync=self._settings.fsync)
         authority = self._authority()
         hosts = allowed_hosts(self._settings.listen, self._settings.allowed_hosts)
-        app = create_app(engine, self._settings.token, authority=authority, hosts=hosts)
+        app = create_app(
+            engine,
+            self._settings.token,
+            authority=authority,
+            hosts=hosts,
+            most_streams=self._settings.most_streams,
+        )
         app.extensions[AGENTS] = self._agents_address(authority, app.extensions[EXTENSION].refusals)
         found = app.extensions[EXTENSION]
         event_log = EventLog(engine, self._settings.event_log) if self._settings.event_log else None
@@ -204,6 +192,12 @@ class Server(BaseApplication):  # type: ignore[misc]
         ).start()
         _forget_garbage_so_far()
         return app
+
+
+def _allow_descriptors() -> None:
+    """Allow as many open descriptors as this user may have, because each connection needs one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _forget_garbage_so_far() -> None:

@@ -97,8 +97,19 @@ class WebOptions:
     )
     threads: int = entry(
         Whole(1, 1000),
-        "Requests that one worker serves at the same time. Each dashboard needs one.",
-        default=64,
+        "Reads that one worker answers at the same time. Changes, agents and /health have threads of their own.",
+        default=16,
+    )
+    most_connections: int = entry(
+        Whole(16, 100_000),
+        "Connections that one worker keeps open at TCP addresses. The one that has waited longest makes room. As many"
+        " at the Unix socket and at the address for agents.",
+        default=4000,
+    )
+    most_streams: int = entry(
+        Whole(8, 100_000),
+        "Event streams of one worker for clients that send a token; an eighth as many for others. More get 429.",
+        default=1000,
     )
     workers: int = entry(Whole(1, 64), "Worker processes.", default=1)
     fsync: bool = entry(
@@ -114,6 +125,11 @@ class WebOptions:
         Age(), "How long to keep port samples and replaced thresholds.", default=Retention.samples_s
     )
     keep_events: float = entry(Age(), "How long to keep events.", default=Retention.events_s)
+    keep_agents: float = entry(
+        Age(),
+        "How long /health lists a silent agent that neither the network nor a certificate names.",
+        default=Retention.agents_s,
+    )
     most_flows: float = entry(
         CountOrForEver(), "How many flow records to keep at most, of any age.", default=Retention.most_flows
     )
@@ -173,6 +189,8 @@ def _server_settings(options: WebOptions, store_url: str, token: str) -> ServerS
         listen=list(options.listen) or ([] if options.unix else [DEFAULT_LISTEN]),
         unix=options.unix,
         threads=options.threads,
+        most_connections=options.most_connections,
+        most_streams=options.most_streams,
         workers=options.workers,
         retention=retention(options),
         fsync=options.fsync,
@@ -201,6 +219,7 @@ def retention(options: WebOptions) -> Retention:
         flows_s=_finite(options.keep_flows),
         samples_s=_finite(options.keep_samples),
         events_s=_finite(options.keep_events),
+        agents_s=_finite(options.keep_agents),
         most_flows=int(options.most_flows) if math.isfinite(options.most_flows) else None,
     )
 

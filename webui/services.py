@@ -11,6 +11,7 @@ from flask import current_app
 from sqlalchemy import Engine
 
 from store.totals import Tally
+from webui.event_stream import StreamPlaces
 
 if TYPE_CHECKING:
     from webui.authority import Authority
@@ -36,6 +37,7 @@ class Services:
     """None: no agents of other machines."""
     hosts: frozenset[str] = frozenset()
     """The names under which this process answers."""
+    streams: StreamPlaces = field(default_factory=StreamPlaces)
     tally: Tally = field(default_factory=Tally)
     """Counts of this process; housekeeping adds them to the store's totals within a second."""
 

@@ -21,6 +21,9 @@ _MATCH_HEADER_BYTES = 4
 _OXM_HEADER_BYTES = 4
 _APPLY_OR_WRITE_ACTIONS = (3, 4)
 _OXM_BASIC = 0x8000
+_FIELD_BYTES = {0: 4, 3: 6, 4: 6, 5: 2, 8: 1, 10: 1, 22: 4, 26: 16, 27: 16}
+_FIELD_BYTES |= {11: 4, 12: 4, 13: 2, 14: 2, 15: 2, 16: 2}
+"""Size of each basic field that is read, by its number (1.3.5, table 12)."""
 
 
 def _items(data: bytes, start: int, end: int, *, length_at: int, at_least: int, what: str) -> Iterator[int]:
@@ -95,14 +98,19 @@ def _bad_match(length: int, at_most: int) -> ProtocolViolation:
 def match_fields(match: bytes) -> dict[int, bytes]:
     """Return the values of the basic fields by number (1.3.5, section 7.2.3.7).
 
-    Masked fields and the fields of experimenters are left out.
+    Masked fields and the fields of experimenters are left out. Raises ProtocolViolation.
     """
     _check_fields(match, 0, len(match))
     fields, at = {}, 0
     while at < len(match):
         end = at + _OXM_HEADER_BYTES + match[at + 3]
         if u16(match, at) == _OXM_BASIC and not match[at + 2] & 1:
-            fields[match[at + 2] >> 1] = match[at + _OXM_HEADER_BYTES : end]
+            number, size = match[at + 2] >> 1, end - at - _OXM_HEADER_BYTES
+            if size != _FIELD_BYTES.get(number, size):
+                raise ProtocolViolation(
+                    f"match field {number} has {size} bytes instead of {_FIELD_BYTES[number]}"
+                )
+            fields[number] = match[at + _OXM_HEADER_BYTES : end]
         at = end
     return fields
 

@@ -5,8 +5,7 @@
         stack.start_agents(flows)
         ...                        # call stack.check() a few times a second
 
-The web process answers on a Unix socket in the run's folder, and on a TCP port if requested.
-Agents use the socket, so management traffic never crosses the emulated links.
+Agents reach the web process over a Unix socket, so management traffic never crosses the emulated links.
 """
 
 from __future__ import annotations
@@ -68,21 +67,22 @@ class Stack:
     """Folder of the management sockets. Its path is short, because a socket's has at most 107 bytes."""
     listen: str | None
     external: bool
-    """Whether web process, controller and store belong to another stack, which has its sockets in `meeting`."""
+    """Whether web process, controller and store belong to another stack."""
     store: str | None = None
     """URL of the store. None: a file in the run's folder."""
-    web: WebSettings = field(default_factory=lambda: WebSettings())
+    web: WebSettings = field(default_factory=WebSettings)
     began_at: float = field(default_factory=time.time)
     """Older rows of the store belong to other runs."""
     began_after: int = 0
     """Flow records up to this sequence number belong to other runs."""
-    services: Services = field(default_factory=Services)
+    services: Services = field(init=False)
     bed: Testbed | None = None
     background: list[BackgroundLoad] = field(default_factory=list)
     _kernel: list[Provided] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.reserve = Reserve(self.out / "reserve")
+        self.services = Services(self.meeting)
 
     @classmethod
     def start(
@@ -96,8 +96,7 @@ class Stack:
         store: str | None = None,
         web: WebSettings | None = None,
     ) -> Stack:
-        """Start web process, testbed and controller, and wait until the switches have applied the
-        scenario's policy.
+        """Start web process, testbed and controller, and wait until the switches have applied the policy.
 
         `listen` is a TCP address for the web process; without it only agents can reach it.
         `external` is the folder of a web process and a controller that already run (the services
@@ -189,17 +188,17 @@ class Stack:
         path.parent.mkdir(exist_ok=True)
         return path
 
-    def _spawn_web(self) -> Process:
+    def _spawn_web(self, env: Mapping[str, str]) -> Process:
         token_file = self.meeting / "token"
         argv = web_argv(self.store_url, self.web_socket, token_file, self.listen, self.web)
-        return spawn(argv, log_file=self._log("web"))
+        return spawn(argv, log_file=self._log("web"), env=env)
 
     def start_controller(self) -> None:
         self.services.start("controller", self._spawn_controller)
 
-    def _spawn_controller(self) -> Process:
+    def _spawn_controller(self, env: Mapping[str, str]) -> Process:
         argv = controller_argv(self.store_url, self.openflow_socket)
-        return spawn(argv, log_file=self._log("controller"))
+        return spawn(argv, log_file=self._log("controller"), env=env)
 
     def _web_answers(self) -> bool:
         self.check()
@@ -286,12 +285,12 @@ class Stack:
         lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
         return sorted(map(json.loads, lines), key=lambda sample: float(sample["at_s"]))
 
-    def _spawn_agent(self, name: str, schedule: Path) -> Process:
+    def _spawn_agent(self, name: str, schedule: Path, env: Mapping[str, str]) -> Process:
         host = self.topology.host_by_name[name]
         argv = agent_argv(
             host, self.scenario, self._agent_folder(name), self.web_socket, schedule, self._start_file
         )
-        return self.testbed.spawn(name, argv, log_file=self._log(f"agent-{name}"))
+        return self.testbed.spawn(name, argv, log_file=self._log(f"agent-{name}"), env=env)
 
     def _all_report(self, names: set[str], since_s: float) -> bool:
         self.check()

@@ -204,3 +204,25 @@ def test_a_run_folder_with_a_long_name(start_testbed: Callable[..., Testbed], tm
         assert len(str(bed.settings.ovs_dir)) > 120
         bed.exec("h1", ["ping", "-c", "1", "-W", "2", "10.0.0.2"])
         bed.set_marking(10_000)
+
+
+@pytest.mark.parametrize("service", ["ovs-vswitchd", "port-agent"])
+def test_a_stopped_process_is_killed_and_back(bed: Testbed, service: str) -> None:
+    """It lives but does nothing, as in a deadlock."""
+    os.kill(bed.pids[service], signal.SIGSTOP)
+    bed.wait_restarted(service, 1, timeout_s=40)
+    wait_until(lambda: attached(bed, "s1-eth1"), "the program is attached")
+    assert bed.restarts == {"ovsdb-server": 0, "ovs-vswitchd": 0, "port-agent": 0, service: 1}
+
+
+def test_orphans_are_reaped(bed: Testbed) -> None:
+    """A process whose parent has ended belongs to the testbed's first process."""
+    bed.exec(None, ["sh", "-c", "(sleep 0.2 &) ; exit 0"])
+    inside = ["nsenter", "--pid", "--mount", "--target", str(bed.pid)]
+    subprocess.run([*inside, "sh", "-c", "(sleep 0.2 &) ; exit 0"], check=True)
+
+    def zombies() -> list[int]:
+        return [pid for pid in processes.children(bed.pid) if processes.has_ended(pid)]
+
+    wait_until(zombies, "the orphan has ended", timeout_s=10, interval_s=0.005)
+    wait_until(lambda: not zombies(), "it is reaped", timeout_s=20)

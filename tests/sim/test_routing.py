@@ -7,9 +7,15 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from policy.scenario import scenario_from_document, scheduled_batches
 from simulator import _fabric as core
+from simulator.columns import fabric_columns
+from simulator.network import make_fabric
+from simulator.ports import port_maker
+from sluice.runs.files import load_cdf
 from tests.sim import kit
 from tests.sim.kit import GBIT, MS, NS, Link
+from topologies import build_topology
 
 
 def three_stages(flows: int, *, spray: bool = False) -> kit.Array:
@@ -85,3 +91,26 @@ def test_add_port__has_a_rate() -> None:
     fabric = core.Fabric(2, 1, kit.transport(), 100_000, 1, False)
     with pytest.raises(ValueError, match="bps must be above 0"):
         fabric.add_port(Link(0).settings(), core.Discipline(), 0, True)
+
+
+@pytest.mark.parametrize(("multipath", "by_spine"), [("per-packet", [1, 1]), ("per-packet-and-host", [0, 2])])
+def test_multipath__for_whom_packets_take_the_spines_in_turn(multipath: str, by_spine: list[int]) -> None:
+    """A packet to each of two hosts of a rack."""
+    document = {
+        "name": "turns",
+        "fabric": {"topology": "leaf-spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2},
+        "scheme": {"name": "dctcp"},
+        "transport": {"connections": "persistent"},
+        "simulator": {"multipath": multipath},
+        "workload": {"flow": [{"from": "h1", "to": to, "bytes": "1KB"} for to in ("h3", "h4")]},
+    }
+    scenario = scenario_from_document(document, load_cdf)
+    topology = build_topology(scenario)
+    fabric, layout = make_fabric(scenario, topology, port_maker(scenario.policy, scenario.simulator))
+    for batch in scheduled_batches(scenario, topology, np.random.default_rng(1), 1.0):
+        fabric.add_flows(**fabric_columns(batch))
+    assert fabric.run(kit.S, 10**6)
+    statistics = fabric.port_statistics()
+    (leaf,) = {port.switch for port in topology.ports if port.edge and port.peer == "h1"}
+    up = [layout.port[port.id] for port in topology.ports if port.switch == leaf and not port.edge]
+    assert sorted(int(statistics[port][0]) for port in up) == by_spine

@@ -15,6 +15,8 @@ from tests.sim.kit import FRAME, GBIT, HEADER, MS, PAYLOAD, US, Link, serialisat
 
 ALPHA_ONE_Q20 = 1 << 20
 WINDOW = 10
+SLOW_PATH = 3
+"""The number of the port towards the slower path in two_paths."""
 
 
 def marked_bottleneck(**settings: Any) -> kit.Net:
@@ -100,20 +102,6 @@ def test_changes_by_advance__slow_start_grows_by_one_packet_for_each_ack(
     assert net.sender()["cwnd"] == pytest.approx(WINDOW * growth, abs=1)
 
 
-def resent(**settings: Any) -> int:
-    net = two_paths(100 * US, duplicate_threshold=0, initial_window=40, **settings)
-    net.fabric.change_port(0, Link(more={"mark_bytes": 10 * FRAME}).settings(), core.Discipline())
-    net.flow(0, 1, 400 * PAYLOAD)
-    retransmissions = int(net.finish()["retransmissions"][0])
-    net.assert_nothing_left()
-    return retransmissions
-
-
-def test_resends_overtaken__after_marks_and_only_then() -> None:
-    assert resent() == 0
-    assert resent(resends_overtaken=True) > 10
-
-
 def second_threshold(**settings: Any) -> tuple[int, int]:
     """Return alpha and the window of a second flow, eight round trips after its start."""
     net = bottleneck(
@@ -144,3 +132,136 @@ def test_fixed_timeout__it_comes_though_the_round_trip_is_longer() -> None:
         timeouts.append(int(net.finish()["timeouts"][0]))
     assert timeouts[0] == 0
     assert timeouts[1] == 2, "after 1 and 2 ms, before the first packet has arrived"
+
+
+def small_cut(**settings: Any) -> tuple[int, float]:
+    """Return the window after the first cut, and what an exact cut would leave."""
+    net = marked_bottleneck(first_alpha_q20=ALPHA_ONE_Q20 // 12, cuts_at_once=True, **settings)
+    first = next(w for w in net.trace(5 * MS, 10 * US)[0] if w.cuts)
+    return first.cut_to, first.cut_from * (1 - first.cut_penalty_q20 / ALPHA_ONE_Q20 / 2)
+
+
+def least_window(**settings: Any) -> int:
+    """Return the smallest window of eight flows of whose packets nearly all are marked."""
+    given = {"cuts_at_once": True, "changes_by_advance": True, "initial_window": 2}
+    net = bottleneck(8, TRIP // 20, kit.transport(**given, **settings), more={"mark_bytes": 1})
+    for source in range(8):
+        forever(net, source, 8)
+    least = []
+    for now in range(0, 2 * TRIP, FULL):
+        net.run(now)
+        least.append(min(net.fabric.senders()["cwnd"], default=2))
+    return min(least)
+
+
+def test_keeps_fractions__a_cut_is_exact_and_may_leave_one_packet() -> None:
+    rounded, exact = small_cut()
+    assert rounded == round(exact) == int(exact) + 1, "rounding makes a difference here"
+    assert small_cut(keeps_fractions=True) == (int(exact), exact)
+    assert (least_window(), least_window(keeps_fractions=True)) == (2, 1)
+
+
+def acks_to_grow(**settings: Any) -> int:
+    """Return how many packets are acknowledged while the window is 10, long after a single cut from 8 packets."""
+    given = {"first_alpha_q20": ALPHA_ONE_Q20 // 12, "cuts_at_once": True, "initial_window": 8}
+    net = all_marked(**given, **settings)
+    while net.sender(1)["cwnd"] == given["initial_window"]:
+        net.run(net.fabric.now_ps + FULL)
+    net.fabric.change_port(net.towards[1], Link(delay_ps=TRIP // 4).settings(), core.Discipline())
+    while (now := net.sender(1))["cwnd"] < 10:
+        net.run(net.fabric.now_ps + FULL // 2)
+    began = now["acked_bytes"]
+    while (now := net.sender(1))["cwnd"] == 10:
+        net.run(net.fabric.now_ps + FULL // 2)
+    return (now["acked_bytes"] - began) // PAYLOAD
+
+
+def all_marked(**settings: Any) -> kit.Net:
+    """Return a network in which flow 1 has just begun, and all of its packets will be marked."""
+    more = {"phantom_rate_bps": 1, "phantom_mark_bytes": 1}
+    net = bottleneck(1, TRIP, kit.transport(changes_by_advance=True, **settings), more=more)
+    net.flow(0, 1, PAYLOAD)  # no packet after it finds an empty phantom queue
+    forever(net, 0, 1, 2 * TRIP)
+    net.run(2 * TRIP + TRIP // 2)
+    return net
+
+
+def test_keeps_fractions__a_window_with_a_fraction_needs_one_ack_more_to_grow() -> None:
+    assert (acks_to_grow(), acks_to_grow(keeps_fractions=True)) == (10, 11)
+
+
+def test_alpha_by_acks__the_cut_knows_the_ack_that_causes_it() -> None:
+    """The first ACK is marked and ends the first window of data, so alpha is 1/16."""
+    after = []
+    for by_acks in (False, True):
+        net = all_marked(first_alpha_q20=0, cuts_at_once=True, initial_window=64, alpha_by_acks=by_acks)
+        net.run(2 * TRIP + TRIP_IN_ALL + FULL)
+        after.append(net.sender(1)["cwnd"])
+    assert after == [64, 62]
+
+
+def marked_path(**settings: Any) -> float:
+    """Return alpha of a flow whose packets take two paths in turn. The slower one marks all of them."""
+    net = two_paths(30 * US, duplicate_threshold=0, initial_window=20, max_window=20, **settings)
+    slow = Link(delay_ps=30 * US, more={"phantom_rate_bps": 1, "phantom_mark_bytes": 1})
+    net.fabric.change_port(SLOW_PATH, slow.settings(), core.Discipline())
+    forever(net, 0, 1)
+    net.run(20 * MS)
+    return net.windows()[0].alpha_q20 / ALPHA_ONE_Q20
+
+
+def test_alpha_by_acks__what_an_ack_passes_counts_with_its_mark() -> None:
+    """An ACK from the slow path passes what had overtaken its packet, and had been counted before."""
+    assert marked_path() == pytest.approx(1 / 2, abs=0.02)
+    assert marked_path(alpha_by_acks=True) == pytest.approx(2 / 3, abs=0.02)
+
+
+def after_blackout(mark_bytes: int, **settings: Any) -> int:
+    """Return the window some round trips after a timeout, in slow start or beyond it."""
+    given = {"rto_min_ps": MS, "timeout_rule": core.TimeoutRule.fixed, "cuts_at_once": True}
+    net = bottleneck(1, TRIP, kit.transport(**given, **settings), more={"mark_bytes": mark_bytes})
+    forever(net, 0, 1)
+    net.run(20 * MS)
+    dark = Link(10 * GBIT, TRIP // 4, more={"mark_bytes": mark_bytes, "buffer_bytes": 1})
+    net.fabric.change_port(net.towards[1], dark.settings(), core.Discipline())
+    net.run(20 * MS + 300 * US)
+    net.fabric.change_port(
+        net.towards[1],
+        Link(10 * GBIT, TRIP // 4, more={"mark_bytes": mark_bytes}).settings(),
+        core.Discipline(),
+    )
+    net.run(22 * MS + 15 * TRIP)
+    return net.sender()["cwnd"]
+
+
+def test_timeout_spares_threshold__if_the_last_cut_was_for_marks() -> None:
+    halved, spared = (after_blackout(40 * FRAME, timeout_spares_threshold=s) for s in (False, True))
+    assert spared > 1.5 * halved
+
+
+def test_opens_if_busy__only_a_flow_that_finds_no_idle_connection_has_a_handshake() -> None:
+    fct = {}
+    for opens in (False, True):
+        net = kit.chain([Link(), Link()], kit.transport(keeps_threshold=True, opens_if_busy=opens))
+        for start in (0, 0, MS):
+            net.flow(0, 1, 5 * PAYLOAD, start)
+        fct[opens] = [int(t) for t in net.finish()["fct_ps"]]
+        net.assert_nothing_left()
+    assert fct[True][0] == fct[False][0]
+    assert fct[True][1] > fct[False][1]
+    assert fct[True][2] == fct[False][2]
+
+
+def bytes_of_acks(**settings: Any) -> tuple[int, int]:
+    """Return the packets and the bytes that host 1 sends while packets overtake each other."""
+    net = two_paths(30 * US, duplicate_threshold=0, initial_window=20, **settings)
+    net.flow(0, 1, 100 * PAYLOAD)
+    net.finish()
+    return net.port(1).packets, net.port(1).bytes
+
+
+def test_sack_option__an_ack_is_longer_by_its_blocks() -> None:
+    packets, without = bytes_of_acks()
+    assert without == packets * HEADER
+    same, with_blocks = bytes_of_acks(sack_option_bytes=2)
+    assert 0 < with_blocks - same * HEADER <= packets * (2 + 3 * 8)

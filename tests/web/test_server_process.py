@@ -193,3 +193,11 @@ def test_sighup_ends_neither_the_server_nor_a_worker(server: Server) -> None:
         assert server.get("health")["store"]["reachable"]
     assert server.process.poll() is None
     assert children.read_text() == before
+
+
+def test_a_worker_that_does_nothing_is_replaced(server: Server) -> None:
+    pid = server.process.pid
+    (stopped,) = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    os.kill(stopped, signal.SIGSTOP)
+    wait_until(lambda: not Path(f"/proc/{stopped}").exists(), "it is gone", timeout_s=PATIENCE_S)
+    assert server.get("health")["store"]["reachable"]

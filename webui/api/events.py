@@ -6,6 +6,10 @@ from __future__ import annotations
 from flask import Response, request
 
 from webui.api import blueprint
+from webui.auth import require_token
+from webui.errors import ApiError
+from webui.event_stream import STREAM
+from webui.models import Error
 from webui.queries import EventsQuery
 from webui.services import services
 
@@ -18,14 +22,34 @@ api = blueprint("events", __name__, "The live picture, once a second")
         200: {
             "description": "a `snapshot` message each second, `event` messages with ids, `trouble` if the store fails",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        }
+        },
+        429: Error,
     },
 )
 def events(query: EventsQuery) -> Response:
-    """Server-sent events. The header Last-Event-ID resumes the stream after that event."""
-    frames = services().live.stream(_last_event_id(), query.count)
+    """Server-sent events. The header Last-Event-ID resumes the stream after that event.
+
+    A token is not needed, but 429 comes earlier without one.
+    """
+    found = services()
+    leave = found.streams.take(_has_token())
+    try:
+        stream = found.live.stream(_last_event_id(), query.count, leave)
+    except BaseException:
+        leave()
+        raise
+    request.environ[STREAM] = stream
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return Response(frames, mimetype="text/event-stream", headers=headers)
+    return Response(stream, mimetype="text/event-stream", headers=headers)
+
+
+def _has_token() -> bool:
+    """Return whether the request carries the token. A stream needs none, but those without one have fewer places."""
+    try:
+        require_token(services().token)
+    except ApiError:
+        return False
+    return True
 
 
 def _last_event_id() -> int | None:

@@ -17,7 +17,7 @@ from webui.api import blueprint
 from webui.bodies import MAX_FLOWS_BODY_BYTES, read_json
 from webui.documents import connections_document
 from webui.errors import ApiError
-from webui.identity import check_records
+from webui.identity import check_records, refuse_conflict
 from webui.models import (
     ConnectionsAnswer,
     DeadlinesAnswer,
@@ -37,11 +37,15 @@ MAX_BINS = 5000
 
 @api.post(
     "/flows",
-    responses={200: FlowsAccepted, 400: Error, 401: Error, 403: Error, 413: Error, 415: Error},
+    responses={200: FlowsAccepted, 400: Error, 401: Error, 403: Error, 409: Error, 413: Error, 415: Error},
     openapi_extensions=request_body(flows_schema()),
 )
 def deliver_flows() -> Response:
-    """Store a batch of records: all of them, or none if one is invalid. A repeated record changes nothing."""
+    """Store a batch of records: all of them, or none if one is invalid.
+
+    A repeated record changes nothing. One that differs from the stored record of its id is refused with 409;
+    the others of its batch are stored.
+    """
     began, found = time.monotonic(), services()
     try:
         records = _records(read_json(MAX_FLOWS_BODY_BYTES, max_depth=None))
@@ -50,9 +54,12 @@ def deliver_flows() -> Response:
         status = refused.status if isinstance(refused, ApiError) else 413
         found.tally.count(REQUESTS_REFUSED, status=str(status))
         raise
-    accepted = found.ingestion.add(records)
+    added = found.ingestion.add(records)
     found.tally.observe(INGESTION_SECONDS, [time.monotonic() - began])
-    return jsonify(accepted=accepted, known=len(records) - accepted)
+    if added.conflicts:
+        found.tally.count(REQUESTS_REFUSED, status="409")
+        raise refuse_conflict(records, added.conflicts)
+    return jsonify(accepted=added.new, known=len(records) - added.new)
 
 
 def _records(body: object) -> list[FlowRecord]:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """DCTCP on our simulator against DCTCP on the ns-2 of PIAS's authors, by flow size.
 
-The scenario is pias-144 at load 0.8. The first run has our simulator as it is, which is Linux. The second has
-all settings of [simulator.tcp] as in ns-2. Each of the others puts one of them back, to show what it changes.
+The scenario is pias-144 at load 0.8, with the flows of the authors' scripts. The first run has our simulator as it
+is, which is Linux. The second has all settings as in ns-2. Each of the others puts one of them back, to show what it
+changes, or has other flows.
 """
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +17,16 @@ import numpy as np
 import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
-from experiments.checks.ns2.reference import ALL_MEAN_US, ROWS, TAIL_ROWS, SizeRow
+from experiments.checks.ns2.flows import flow_tables
+from experiments.checks.ns2.reference import FULL, ROWS, SMALL, TAIL_ROWS, Reference, SizeRow
 from experiments.kit.draw import grid
-from experiments.kit.experiment import Experiment, Given, Script
+from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.points import NamedPoint
 from experiments.kit.pool import run_all
 from experiments.kit.verdict import Claim
 from policy.framing import WIRE_PER_PAYLOAD
-from sluice.runs.files import SCENARIOS, read_document
+from sluice.runs.files import SCENARIOS, load_cdf, read_document
+from sluice.sweep.points import points
 
 PAYLOAD_BYTES, HEADER_BYTES = 1460, 40
 LOAD = 0.8
@@ -31,17 +35,22 @@ NS2: Mapping[str, Any] = {
     "cut": "at-once",
     "bounds": "from-first",
     "changes": "by-advance",
-    "overtaken": "resend",
     "keep": "threshold",
     "timeout": "fixed",
     "probe_after": 5,
     "ends": "ack",
+    "fractions": "keep",
+    "alpha_counts": "acks",
+    "after_timeout": "spare",
+    "busy": "open",
+    "sack_option": "2B",
     "payload": f"{PAYLOAD_BYTES}B",
     "headers": f"{HEADER_BYTES}B",
 }
 TOGETHER = {"timeout": ("timeout", "probe_after"), "payload": ("payload", "headers")}
 """Settings that only make sense together."""
 AS_LINUX, AS_NS2 = "Linux", "ns-2"
+POISSON, BY_SWITCH = "ns-2 with Poisson flows", "ns-2 without multipath"
 MARK_BYTES = 64 * (PAYLOAD_BYTES + HEADER_BYTES)
 """ns-2 marks the packet with which more than 65 wait."""
 MEAN_TOLERANCE, TAIL_TOLERANCE, ALL_TOLERANCE = 0.05, 0.10, 0.03
@@ -53,13 +62,18 @@ class Side:
 
     rows: Sequence[SizeRow]
     all_mean_us: float
+    reference: Reference = FULL
 
     def ratios(self, figure: str) -> list[float]:
         """Return ours over ns-2's for each row."""
         return [
             float(getattr(ours, figure)) / float(getattr(theirs, figure))
-            for ours, theirs in zip(self.rows, ROWS, strict=True)
+            for ours, theirs in zip(self.rows, self.reference.rows, strict=True)
         ]
+
+    @property
+    def all_ratio(self) -> float:
+        return self.all_mean_us / self.reference.all_mean_us
 
 
 Sides = Mapping[str, Side]
@@ -73,31 +87,82 @@ def variants() -> dict[str, dict[str, Any]]:
             continue
         gone = TOGETHER.get(key, (key,))
         made[f"ns-2 without {key}"] = {k: v for k, v in NS2.items() if k not in gone}
-    return made
+    return made | {POISSON: dict(NS2), BY_SWITCH: dict(NS2)}
+
+
+SMALL_NETWORK = option(
+    "--small",
+    action="store_true",
+    help="two racks of eight hosts and 3,000 flows: all runs take a few minutes",
+)
 
 
 def measure(given: Given) -> Sides:
-    points = {name: _point(name, tcp, given) for name, tcp in variants().items()}
-    run_all(list(points.values()), given.out, given.jobs)
-    return {name: side(given, point) for name, point in points.items()}
+    found = {name: _point(name, tcp, given) for name, tcp in variants().items()}
+    found |= {f"{scheme} at {load:g}": _as_ns2(scheme, load, given) for scheme, load in given["also"]}
+    run_all(list(found.values()), given.out, given.jobs)
+    return {name: side(given, point) for name, point in found.items()}
 
 
 def _point(name: str, tcp: Mapping[str, Any], given: Given) -> NamedPoint:
-    document = read_document(SCENARIOS / "pias-144.toml")
-    del document["sweep"]
-    in_ns2s_frames = "payload" in tcp
-    document["scheme"] = {"name": "dctcp", "mark_at": f"{MARK_BYTES}B" if in_ns2s_frames else "65pkt"}
-    document["workload"] |= {"flows": given.flows, "load": _load(in_ns2s_frames)}
-    document["simulator"]["tcp"] = dict(tcp)
-    seed = given.seeds[0]
-    document |= {"name": f"ns2-{name}", "seed": seed}
-    return NamedPoint(name, LOAD, seed, document, name.replace(" ", "-"))
+    point = _as_ns2("dctcp", LOAD, given)
+    document: dict[str, Any] = {**point.document, "name": f"ns2-{name}"}
+    if "payload" not in tcp:
+        document["scheme"] = {**document["scheme"], "mark_at": "65pkt"}
+    if name == POISSON:
+        document["workload"] = {
+            "sizes": "web-search",
+            "pattern": "all-to-all",
+            "flows": _flows(given),
+            "load": round(LOAD * WIRE_PER_PAYLOAD * PAYLOAD_BYTES / (PAYLOAD_BYTES + HEADER_BYTES), 4),
+        }
+    document["simulator"] = {**document["simulator"], "tcp": dict(tcp)}
+    if name in (AS_LINUX, BY_SWITCH):
+        document["simulator"]["multipath"] = "per-packet"
+    return NamedPoint(name, LOAD, point.seed, document, name.replace(" ", "-"))
 
 
-def _load(in_ns2s_frames: bool) -> float:
-    """Return the load that a scenario names, which counts our frames, so that the wire has LOAD."""
-    wire = (PAYLOAD_BYTES + HEADER_BYTES) / PAYLOAD_BYTES if in_ns2s_frames else WIRE_PER_PAYLOAD
-    return round(LOAD * WIRE_PER_PAYLOAD / wire, 4)
+def _as_ns2(scheme: str, load: float, given: Given) -> NamedPoint:
+    """Return a run of pias-144 with a scheme, with the flows of the authors' scripts at this load."""
+    (point,) = points(
+        read_document(SCENARIOS / "pias-144.toml"), schemes=[scheme], loads=[load], seeds=[given.seeds[0]]
+    )
+    document, reference = dict(point.document), _reference(given)
+    document["workload"] = {"flow": flow_tables(_flows(given), load, load_cdf("web-search"), reference.hosts)}
+    document["fabric"] = {**document["fabric"], **reference.fabric}
+    document["simulator"] = {**document["simulator"], "multipath": "per-packet-and-host", "tcp": dict(NS2)}
+    if "mark_at" in document["scheme"]:
+        document["scheme"] = {**document["scheme"], "mark_at": f"{MARK_BYTES}B"}
+    return NamedPoint(scheme, load, point.seed, document, f"{scheme}-{load:g}")
+
+
+def _reference(given: Given) -> Reference:
+    return SMALL if given["small"] else FULL
+
+
+def _flows(given: Given) -> int:
+    return min(given.flows, _reference(given).flows)
+
+
+def scheme_at_load(text: str) -> tuple[str, float]:
+    """Read "pias:0.6". Raises argparse.ArgumentTypeError."""
+    scheme, _, load = text.partition(":")
+    try:
+        return scheme, float(load)
+    except ValueError:
+        raise ArgumentTypeError(
+            f"{text!r}: write a scheme of pias-144 and a load, for example pias:0.6"
+        ) from None
+
+
+ALSO = option(
+    "--also",
+    type=scheme_at_load,
+    action="append",
+    default=[],
+    metavar="SCHEME:LOAD",
+    help="another run as ns-2, for example pias:0.6; its ratios are to ns-2's DCTCP at load 0.8; may be repeated",
+)
 
 
 def side(given: Given, point: NamedPoint) -> Side:
@@ -108,7 +173,7 @@ def side(given: Given, point: NamedPoint) -> Side:
     for row in ROWS:
         chosen = (packets >= row.least_packets) & (packets <= row.most_packets)
         rows.append(_row(row, fct_us[chosen]))
-    return Side(rows, float(fct_us.mean()))
+    return Side(rows, float(fct_us.mean()), _reference(given))
 
 
 def _row(like: SizeRow, fct_us: np.ndarray[Any, Any]) -> SizeRow:
@@ -126,14 +191,13 @@ def _row(like: SizeRow, fct_us: np.ndarray[Any, Any]) -> SizeRow:
 def claims(found: Sides) -> list[Claim]:
     ours = found[AS_NS2]
     means, tails = ours.ratios("mean_us"), ours.ratios("p99_us")
-    every = ours.all_mean_us / ALL_MEAN_US
     return [
         *(_close(f"{row.name}: mean", r, MEAN_TOLERANCE) for row, r in zip(ROWS, means, strict=True)),
         *(
             _close(f"{row.name}: p99", r, TAIL_TOLERANCE)
             for row, r in zip(ROWS[:TAIL_ROWS], tails, strict=False)
         ),
-        _close("all flows: mean", every, ALL_TOLERANCE),
+        _close("all flows: mean", ours.all_ratio, ALL_TOLERANCE),
     ]
 
 
@@ -155,7 +219,7 @@ def table(found: Sides) -> str:
     for i, row in enumerate(ROWS):
         cells = " | ".join(f"{of[i]:.2f}" for of in ratios.values())
         lines.append(f"| {row.least_packets:,}–{row.most_packets:,} | {cells} |")
-    every = " | ".join(f"{one.all_mean_us / ALL_MEAN_US:.2f}" for one in found.values())
+    every = " | ".join(f"{one.all_ratio:.2f}" for one in found.values())
     return "\n".join([*lines, f"| all | {every} |"]) + "\n"
 
 
@@ -179,8 +243,8 @@ EXPERIMENT = Experiment(
     figure="",
     minutes=45,
     about=__doc__,
-    runner=Script(measure),
-    seeds=(1234,),
+    runner=Script(measure, (ALSO, SMALL_NETWORK)),
+    seeds=(1,),
     flows=100_000,
     quick={"flows": 2000},
     claims=claims,

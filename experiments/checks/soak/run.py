@@ -22,6 +22,7 @@ from dataplane import build
 from dataplane.inventory import storages
 from dataplane.loader import load
 from experiments.checks.soak.flows import SCHEMES, SEGMENT_S, document_of
+from experiments.checks.soak.usage import GROWTH, Reading, draw, growing, read_all
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.live import run_until
 from experiments.kit.machine import Machine, kernel_complaints, left_over, nothing_left
@@ -40,7 +41,6 @@ from sluice.terminal import console
 from store import flows as flow_store
 from topologies import build_topology
 
-KILL_EVERY_S = 5.0
 SCHEME_EVERY_S = 30.0
 LOOK_EVERY_S = 10.0
 TICK_S = 0.1
@@ -58,6 +58,7 @@ class Outcome:
     """Active flows by the schedule, at each reading."""
     storages: list[int] = field(default_factory=list)
     """Sockets with storage, at each reading."""
+    readings: list[Reading] = field(default_factory=list)
     records: list[FlowRecord] = field(default_factory=list)
     storages_after: int = 0
     left: list[str] = field(default_factory=list)
@@ -96,7 +97,7 @@ def _soak(given: Given, outcome: Outcome) -> None:
     flows = scheduled_flows(scenario, topology, rng, f"soak-{int(time.time())}")
     with Stack.start(scenario, topology, given.out / "run") as stack:
         start_at = stack.start_agents(flows)
-        ticks = _timetable(stack, flows, start_at, rng, outcome)
+        ticks = _timetable(stack, flows, start_at, rng, outcome, given["kill_every"])
         run_until(stack, start_at + given["seconds"], ticks, TICK_S)
         stack.stop_agents()
         outcome.records = complete(flow_store.all_flows(stack.engine), flows, scenario, start_at)
@@ -105,13 +106,18 @@ def _soak(given: Given, outcome: Outcome) -> None:
 
 
 def _timetable(
-    stack: Stack, flows: Sequence[ScheduledFlow], start_at: float, rng: np.random.Generator, outcome: Outcome
+    stack: Stack,
+    flows: Sequence[ScheduledFlow],
+    start_at: float,
+    rng: np.random.Generator,
+    outcome: Outcome,
+    kill_every_s: float,
 ) -> Callable[[], None]:
     """Return a function to call often: each call does the actions that are due."""
     actions: tuple[tuple[float, Callable[[], None]], ...] = (
-        (KILL_EVERY_S, partial(_kill_one, stack, rng, outcome)),
+        (kill_every_s, partial(_kill_one, stack, rng, outcome)),
         (SCHEME_EVERY_S, partial(change_scheme, stack, rng, outcome)),
-        (LOOK_EVERY_S, partial(_look, flows, start_at, outcome)),
+        (LOOK_EVERY_S, partial(_look, stack, flows, start_at, outcome)),
     )
     due = [start_at + every_s for every_s, _ in actions]
 
@@ -147,11 +153,13 @@ def _put(stack: Stack, document: dict[str, Any]) -> bool:
         return False
 
 
-def _look(flows: Sequence[ScheduledFlow], start_at: float, outcome: Outcome) -> None:
+def _look(stack: Stack, flows: Sequence[ScheduledFlow], start_at: float, outcome: Outcome) -> None:
     now_s = time.time() - start_at
     active = sum(flow.start_s <= now_s < flow.start_s + SEGMENT_S for flow in flows)
     outcome.active.append(active)
     outcome.storages.append(storages(STORAGE))
+    pids = {service.name: service.process.pid for service in stack.services.running}
+    outcome.readings.append(read_all(now_s, pids, flow_store.count_flows(stack.engine)))
     scheme = outcome.schemes[-1] if outcome.schemes else SCHEMES[0]
     console.print(
         f"{now_s:.0f} s: {active} flows by the schedule, {outcome.storages[-1]} sockets with storage, "
@@ -175,7 +183,7 @@ def claims(outcome: Outcome) -> list[Claim]:
     records, ids = len(outcome.records), len({record.id for record in outcome.records})
     active, kills = outcome.active, len(outcome.kills)
     complaints = "; ".join(outcome.complaints) or "never"
-    storages_after = outcome.storages_after
+    storages_after, grown = outcome.storages_after, growing(outcome.readings)
     return [
         Claim("programs load and unload", "100 times each", f"{outcome.loads} loads", outcome.loads > 0),
         Claim("active flows", "200", f"{min(active)} … {max(active)}", len(active) > 0),
@@ -189,6 +197,12 @@ def claims(outcome: Outcome) -> list[Claim]:
         Claim("the kernel complains", "never", complaints, not outcome.complaints),
         Claim("socket storage afterwards", "none", f"{storages_after} sockets", storages_after == 0),
         nothing_left(outcome.left),
+        Claim(
+            "memory and descriptors grow",
+            f"by less than × {GROWTH}",
+            "; ".join(grown) or "by less",
+            not grown,
+        ),
     ]
 
 
@@ -199,6 +213,7 @@ def numbers(outcome: Outcome) -> dict[str, Any]:
         "schemes": outcome.schemes,
         "active": [min(active), int(np.median(active)), max(active)],
         "storages": [min(seen), max(seen), outcome.storages_after],
+        "usage": [vars(reading) for reading in outcome.readings],
         "records": len(outcome.records),
         "finished": sum(record.status == FINISHED for record in outcome.records),
     }
@@ -222,9 +237,13 @@ EXPERIMENT = Experiment(
             default=100,
             help="loads of each BPF program (default: %(default)s)",
         ),
+        option(
+            "--kill-every", type=float, default=5.0, help="seconds between two kills (default: %(default)s)"
+        ),
         option("--seed", type=int, default=1, help="seed of flows and kills (default: %(default)s)"),
     ),
     quick={"seconds": 60.0, "concurrent": 60, "program_loads": 10},
     claims=claims,
     numbers=numbers,
+    draw=lambda outcome: draw(outcome.readings),
 )

@@ -229,22 +229,26 @@ void Fabric::start_flows()
 							*ports_.at(spec.sink)));
 		Flow &flow = *flows_.back();
 		flow.place = flows_.size() - 1;
-		if (transports_.back().tcp.keeps_threshold)
-			resume(flow);
-		flow.connection.start();
+		flow.connection.start(opens(flow));
 	}
 	schedule_start();
 }
 
-// A flow takes over the connection of an earlier one between the same hosts if one is idle.
-void Fabric::resume(Flow &flow)
+// A flow takes over an idle connection of its two hosts. Whether it opens one instead: the first one has always been there.
+bool Fabric::opens(Flow &flow)
 {
-	auto &idle = idle_[hosts_of(flow)];
+	const TransportSettings &transport = transports_.back();
+
+	if (!transport.tcp.keeps_threshold)
+		return transport.handshake;
+	auto [entry, is_first] = idle_.try_emplace(hosts_of(flow));
+	auto &idle = entry->second;
 
 	if (idle.empty())
-		return;
+		return transport.handshake || (transport.tcp.opens_if_busy && !is_first);
 	flow.connection.resume(idle.back());
 	idle.pop_back();
+	return transport.handshake;
 }
 
 void Fabric::end_flow(Flow &flow)

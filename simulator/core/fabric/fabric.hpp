@@ -134,7 +134,7 @@ class Fabric
 	void deliver_to_source(Packet *packet, Flow &flow);
 	void start_flows();
 	void schedule_start();
-	void resume(Flow &flow);
+	bool opens(Flow &flow);
 	void end_flow(Flow &flow);
 	void finish(Flow &flow, Outcome outcome);
 	void remove_if_over(Flow &flow);

@@ -63,9 +63,13 @@ void bind_transport(nb::module_ &m)
 	bind_field<&T::tcp, &I::cuts_at_once>(settings, "cuts_at_once");
 	bind_field<&T::tcp, &I::bounds_from_first>(settings, "bounds_from_first");
 	bind_field<&T::tcp, &I::changes_by_advance>(settings, "changes_by_advance");
-	bind_field<&T::tcp, &I::resends_overtaken>(settings, "resends_overtaken");
 	bind_field<&T::tcp, &I::keeps_threshold>(settings, "keeps_threshold");
 	bind_field<&T::tcp, &I::ends_with_ack>(settings, "ends_with_ack");
+	bind_field<&T::tcp, &I::keeps_fractions>(settings, "keeps_fractions");
+	bind_field<&T::tcp, &I::alpha_by_acks>(settings, "alpha_by_acks");
+	bind_field<&T::tcp, &I::timeout_spares_threshold>(settings, "timeout_spares_threshold");
+	bind_field<&T::tcp, &I::sack_option_bytes>(settings, "sack_option_bytes");
+	bind_field<&T::tcp, &I::opens_if_busy>(settings, "opens_if_busy");
 }
 
 void bind_port(nb::module_ &m)

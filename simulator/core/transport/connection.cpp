@@ -37,9 +37,9 @@ std::uint64_t Connection::acked_bytes() const
 	return board().una() == total_ ? flow_.spec.bytes : bytes;
 }
 
-void Connection::start()
+void Connection::start(bool opens)
 {
-	if (settings_.handshake)
+	if (opens)
 		send_syn();
 	else
 		establish();
@@ -85,11 +85,14 @@ void Connection::on_ack(const Packet &ack)
 	timeout_.on_ack();
 	sample_round_trip(rtt);
 	window_.watch_slow_start(progress, rtt, rtt_);
-	window_.on_delivered(delivery.newly, ack.ce);
+	window_.on_delivered(delivery, ack.ce);
+	if (settings_.tcp.alpha_by_acks)
+		end_window(progress);
 	LossRecovery::Outcome outcome = recovery_.assess(ack, delivery, now);
 
 	announces_reduction_ |= outcome.cut_for_marks;
-	end_window(progress);
+	if (!settings_.tcp.alpha_by_acks)
+		end_window(progress);
 	if (recovery_.is_reducing())
 		window_.reduce(board().in_flight(), delivery.newly);
 	else if (delivery.advances && !outcome.reached_target)

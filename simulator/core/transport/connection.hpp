@@ -37,7 +37,8 @@ class Connection
       public:
 	Connection(World &world, const TransportSettings &settings, Flow &flow, Port &port);
 
-	void start();
+	// `opens`: a SYN and its SYN-ACK precede the data.
+	void start(bool opens);
 	void on_syn_ack(const Packet &packet);
 	void on_ack(const Packet &ack);
 	void on_grant(const Packet &packet);

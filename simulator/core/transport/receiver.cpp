@@ -9,6 +9,13 @@
 namespace sluice
 {
 
+namespace
+{
+
+constexpr std::uint32_t SACK_BLOCK_BYTES = 8, MOST_SACK_BLOCKS = 3;
+
+} // namespace
+
 Receiver::Receiver(World &world, const TransportSettings &settings, Flow &flow, Port &port)
     : world_(world), settings_(settings), flow_(flow), port_(port), timer_(world.timers, EventKind::AckDelay, flow)
 {
@@ -60,10 +67,31 @@ bool Receiver::arrive(std::uint32_t number)
 	if (arrived_.at(number) == PacketState::Delivered)
 		return false;
 	arrived_.set(number, PacketState::Delivered);
+	count_blocks(number);
 	highest_ = std::max(highest_, number + 1);
+	blocks_ -= number == next_expected_;
 	while (next_expected_ < highest_ && arrived_.at(next_expected_) == PacketState::Delivered)
 		arrived_.set(next_expected_++, PacketState::Sent);
 	return true;
+}
+
+// A packet begins a block of its own, extends one, or joins two.
+void Receiver::count_blocks(std::uint32_t number)
+{
+	bool extends = number > next_expected_ && arrived_.at(number - 1) == PacketState::Delivered;
+	bool precedes = number + 1 < highest_ && arrived_.at(number + 1) == PacketState::Delivered;
+
+	blocks_ += 1;
+	blocks_ -= extends;
+	blocks_ -= precedes;
+}
+
+// The length of the SACK option (RFC 2018).
+std::uint32_t Receiver::sack_bytes() const
+{
+	if (!settings_.tcp.sack_option_bytes || !blocks_)
+		return 0;
+	return settings_.tcp.sack_option_bytes + SACK_BLOCK_BYTES * std::min(blocks_, MOST_SACK_BLOCKS);
 }
 
 // Whether the ACK of this packet echoes a mark.
@@ -119,7 +147,8 @@ void Receiver::reply(Packet *packet, PacketKind kind)
 {
 	packet->kind = kind;
 	packet->destination = flow_.spec.source;
-	packet->frame_bytes = static_cast<std::uint16_t>(settings_.segment.header_bytes);
+	packet->frame_bytes = static_cast<std::uint16_t>(settings_.segment.header_bytes +
+							 (kind == PacketKind::Ack ? sack_bytes() : 0));
 	packet->ect = false;
 	packet->last = false;
 	packet->remaining = 0;

@@ -51,6 +51,8 @@ class Receiver
       private:
 	bool arrive(std::uint32_t number);
 	bool echo(const Packet &packet);
+	void count_blocks(std::uint32_t number);
+	std::uint32_t sack_bytes() const;
 	bool may_wait(const Packet &packet, bool in_order, bool echo_changed) const;
 	void acknowledge(Packet *packet, std::uint32_t number, bool ce, Time sent_at);
 	void acknowledge_waiting(bool ce);
@@ -65,6 +67,7 @@ class Receiver
 	std::uint32_t next_expected_ = 0;
 	std::uint32_t highest_ = 0; // the highest packet that has arrived, plus one
 	PacketStates arrived_;	    // packets beyond a gap
+	std::uint32_t blocks_ = 0;  // of packets in a row beyond a gap
 
 	bool ce_ = false;	    // exact echo: the last packet's mark; standard: latched until CWR
 	std::uint32_t waiting_ = 0; // packets without an ACK

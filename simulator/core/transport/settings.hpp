@@ -56,11 +56,20 @@ struct ImplementationSettings {
 	// Only an ACK that advances the first unacknowledged packet changes the window: by a cut, or by growth as for
 	// one packet. The first ACK that echoes a mark lets it not grow.
 	bool changes_by_advance = false;
-	// While the sender reacts to marks, it sends once more what later packets have overtaken.
-	bool resends_overtaken = false;
 	// The next flow of a connection keeps alpha and slow start's threshold.
 	bool keeps_threshold = false;
 	bool ends_with_ack = false; // a flow ends when its source knows that all has arrived
+	// A cut for marks leaves a fraction of a packet in the window, and at least one packet. Else it is rounded, to two
+	// packets or more.
+	bool keeps_fractions = false;
+	// Each ACK counts for alpha with the packets by which it advances, or else with one. Else with those that it
+	// reports for the first time.
+	bool alpha_by_acks = false;
+	// A timeout lowers slow start's threshold only if the last cut was not for marks.
+	bool timeout_spares_threshold = false;
+	std::uint32_t sack_option_bytes =
+		0;		    // of an ACK, and 8 for each of up to three blocks; 0: none for blocks either
+	bool opens_if_busy = false; // a flow opens a connection if all of its two hosts are busy
 };
 
 // What the tag of a data packet says.

@@ -9,6 +9,13 @@
 namespace sluice
 {
 
+namespace
+{
+
+constexpr unsigned FRACTION_BITS = 20;
+
+} // namespace
+
 Window::Window(const TransportSettings &settings, std::unique_ptr<CongestionControl> control)
     : settings_(settings), control_(std::move(control)),
       cwnd_(std::min(settings.window.initial, settings.window.largest))
@@ -23,8 +30,11 @@ std::optional<sl_window_sum> Window::ended(const Progress &progress, const RttEs
 	Time smoothed = rtt.smoothed();
 	sl_window_sum sum = {};
 
-	if (progress.now - began_ < smoothed - smoothed / 4 ||
-	    !sl_window_ended(&window_, progress.una, progress.next, delivered_, marked_, &sum))
+	bool by_acks = settings_.tcp.alpha_by_acks;
+	bool is_early = progress.now - began_ < smoothed - smoothed / 4;
+
+	if ((is_early && !by_acks) ||
+	    !sl_window_ended(&window_, progress.una - by_acks, progress.next, counted_, marked_, &sum))
 		return std::nullopt;
 	return sum;
 }
@@ -91,7 +101,10 @@ void Window::begin_cut()
 	cwnd_before_cut_ = cwnd_;
 	threshold_before_cut_ = slow_start_threshold_;
 	target_ = control_->after_marks(cwnd_, last_.penalty_q20);
-	slow_start_threshold_ = target_;
+	cut_for_marks_ = true;
+	if (settings_.tcp.keeps_fractions)
+		cut_exactly();
+	slow_start_threshold_ = std::max(target_, SL_MIN_CWND);
 	delivered_at_cut_ = delivered_before_;
 	sent_since_cut_ = 0;
 	control_->on_cut();
@@ -100,19 +113,34 @@ void Window::begin_cut()
 		cwnd_ = bounded(target_);
 }
 
+// The cut is made in fractions of a packet. Only whole packets count.
+void Window::cut_exactly()
+{
+	std::uint64_t from_q20 = (static_cast<std::uint64_t>(cwnd_) << FRACTION_BITS) + fraction_q20_;
+	std::uint64_t to_q20 = from_q20 - (from_q20 * last_.penalty_q20 >> (FRACTION_BITS + 1));
+
+	to_q20 = std::max<std::uint64_t>(to_q20, 1ULL << FRACTION_BITS);
+	target_ = static_cast<std::uint32_t>(to_q20 >> FRACTION_BITS);
+	fraction_q20_ = to_q20 & ((1U << FRACTION_BITS) - 1);
+}
+
 void Window::begin_recovery(bool reducing)
 {
 	if (!reducing)
 		begin_cut();
+	cut_for_marks_ = false;
 	target_ = control_->after_losses(cwnd_before_cut_, target_);
 	slow_start_threshold_ = target_;
 }
 
 void Window::after_timeout(bool fresh, bool reducing)
 {
-	if (fresh || reducing)
+	bool spared = settings_.tcp.timeout_spares_threshold && cut_for_marks_;
+
+	if ((fresh || reducing) && !spared)
 		begin_recovery(!fresh);
 	cwnd_ = 1;
+	fraction_q20_ = 0;
 	control_->on_timeout();
 }
 
@@ -162,7 +190,7 @@ void Window::grow(std::uint32_t newly, bool limited, const RttEstimator &rtt, Ti
 		cwnd_ = grown;
 	}
 	if (newly)
-		cwnd_ += control_->growth(cwnd_, newly, now, rtt.smoothed());
+		cwnd_ += control_->growth(cwnd_ + (fraction_q20_ ? 1 : 0), newly, now, rtt.smoothed());
 	cwnd_ = bounded(cwnd_);
 }
 

@@ -4,6 +4,7 @@
 // dataplane/bpf/cc_ops.bpf.h is in the kernel.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "laws/control.h"
 #include "transport/control/congestion_control.hpp"
 #include "transport/flow_spec.hpp"
+#include "transport/recovery/scoreboard.hpp"
 #include "transport/settings.hpp"
 #include "transport/timeout/rtt_estimator.hpp"
 #include "world/random.hpp"
@@ -47,12 +49,15 @@ class Window
 	// An ACK whose round trip was `rtt` came: the control may end slow start.
 	void watch_slow_start(const Progress &progress, Time rtt, const RttEstimator &estimator);
 
-	// An ACK reports the arrival of this many packets.
-	void on_delivered(std::uint32_t packets, bool echo)
+	// An ACK reports the arrival of packets.
+	void on_delivered(const Delivery &delivery, bool echo)
 	{
+		std::uint32_t counts = settings_.tcp.alpha_by_acks ? std::max(delivery.advance, 1U) : delivery.newly;
+
 		delivered_before_ = delivered_;
-		delivered_ += packets;
-		marked_ += echo ? packets : 0;
+		delivered_ += delivery.newly;
+		counted_ += counts;
+		marked_ += echo ? counts : 0;
 	}
 
 	// The sum of the window of data that has ended with the last ACK, if one has. `ask_law`
@@ -86,17 +91,19 @@ class Window
 	struct Kept {
 		std::uint32_t alpha_q20;
 		std::uint32_t slow_start_threshold;
+		bool cut_for_marks;
 	};
 
 	Kept kept() const
 	{
-		return {last_.alpha_q20, slow_start_threshold_};
+		return {last_.alpha_q20, slow_start_threshold_, cut_for_marks_};
 	}
 
 	void resume(const Kept &kept)
 	{
 		last_.alpha_q20 = last_.penalty_q20 = kept.alpha_q20;
 		slow_start_threshold_ = kept.slow_start_threshold;
+		cut_for_marks_ = kept.cut_for_marks;
 	}
 
 	// An ACK of `newly` packets came outside of a reduction. `limited`: only the window kept
@@ -129,14 +136,17 @@ class Window
 				  Time now) const;
 	void add_goal(sl_window_record &record, const FlowSpec &flow, std::uint64_t acked_bytes, Time now) const;
 	std::uint32_t bounded(std::uint32_t packets) const;
+	void cut_exactly();
 
 	const TransportSettings &settings_;
 	std::unique_ptr<CongestionControl> control_;
 	std::uint32_t cwnd_;
+	std::uint32_t fraction_q20_ = 0; // of a packet, beyond `cwnd_`
 	std::uint32_t slow_start_threshold_ = UINT32_MAX;
 	std::uint32_t delivered_ = 0;	     // running count of packets
 	std::uint32_t delivered_before_ = 0; // the last ACK
-	std::uint32_t marked_ = 0;	     // of `delivered_`
+	std::uint32_t counted_ = 0;	     // running count of packets for alpha
+	std::uint32_t marked_ = 0;	     // of `counted_`
 	sl_window window_ = {};
 	Time began_ = 0;		// when this window of data began
 	std::uint64_t acked_bytes_ = 0; // of the flow, when this window of data began
@@ -146,6 +156,7 @@ class Window
 	std::uint32_t target_ = 0;
 	std::uint32_t delivered_at_cut_ = 0;
 	std::uint32_t sent_since_cut_ = 0;
+	bool cut_for_marks_ = false; // the last cut
 
 	sl_window_record last_ = {};
 };

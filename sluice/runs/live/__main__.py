@@ -17,9 +17,13 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
+from controller.leadership import NAME
 from controller.recorder import Recorder
+from runtime.notify import Notifier
 from runtime.signals import on_end
 from sluice.runs.files import scenario_with
+from store import lease
+from store.engine import open_store
 from topologies import build_topology
 
 IDLE_S = 0.01
@@ -58,15 +62,30 @@ def run(store_url: str, document: Mapping[str, Any], received: Set[int]) -> None
     run_id = f"{scenario.name}-{int(time.time())}"
     recorder = Recorder(store_url, lambda desired: network.want(desired))
     network = LiveNetwork(scenario, build_topology(scenario), run_id, recorder, now())
-    recorder.lead()
+    recorder.lead(_take_lease(store_url))
     recorder.start()
+    notifier = Notifier()
+    notifier.ready("simulates the network")
     while signal.SIGTERM not in received:
+        notifier.alive()
         if signal.SIGUSR1 in received:
             network.end_traffic()
         if network.step(now()):
             time.sleep(IDLE_S)
+    notifier.stopping()
     network.finish(now())
     recorder.stop(LAST_ROWS_S)
+
+
+def _take_lease(store_url: str) -> int:
+    """Take the controllers' lease, because this process stands in for one. Returns its generation."""
+    store, held = open_store(store_url), None
+    try:
+        while held is None:
+            held = lease.take(store, NAME, "simulator", lease.look(store, NAME))
+    finally:
+        store.dispose()
+    return held.generation
 
 
 if __name__ == "__main__":

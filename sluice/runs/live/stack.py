@@ -84,9 +84,9 @@ class SimulatedStack(Stack):
         wait_until(self._web_answers, "the web process answers", timeout_s=READY_TIMEOUT_S)
         self.wait_applied(version)
 
-    def _spawn_network(self) -> Process:
+    def _spawn_network(self, env: Mapping[str, str]) -> Process:
         argv = network_argv(self.store_url, self.out / "scenario.json")
-        return spawn(argv, log_file=self._log(NETWORK))
+        return spawn(argv, log_file=self._log(NETWORK), env=env)
 
     def end_traffic(self) -> None:
         """Start no more flows. Active ones continue."""

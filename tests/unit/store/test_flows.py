@@ -2,13 +2,16 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Engine
 
-from policy.records import FlowRecord
+from policy.records import UNFINISHED, WATCHED, FlowRecord
 from store.flows import (
+    Added,
+    Conflict,
     add_batches,
     add_flows,
     all_flows,
@@ -81,12 +84,34 @@ def test_find_flows__older_than_a_sequence(engine: Engine) -> None:
     assert find_flows(engine, {"src": "h2"}) == []
 
 
+def test_add_batches__a_record_that_differs_from_the_stored_one_is_a_conflict(engine: Engine) -> None:
+    first = flow("a")
+    add_flows(engine, [first])
+    forged = replace(first, bytes=first.bytes + 1)
+    second = flow("b")
+    twice = replace(second, retransmissions=7)
+    (one, two, three) = add_batches(engine, [[flow("c"), forged], [second, first], [twice]])
+    assert (one.new, one.conflicts) == (1, (Conflict(forged, "bytes"),))
+    assert (two.new, two.conflicts) == (1, ())
+    assert (three.new, three.conflicts) == (0, (Conflict(twice, "retransmissions"),))
+    assert [stored.bytes for stored in all_flows(engine)] == [first.bytes] * 3
+
+
+def test_add_batches__a_watched_flow_may_be_completed_otherwise_when_it_comes_again(engine: Engine) -> None:
+    first = flow("w", source=WATCHED, src="192.0.2.1", ideal_us=None)
+    add_flows(engine, [first])
+    [added] = add_batches(engine, [[replace(first, src="h1", ideal_us=9.0)]])
+    assert added == Added()
+    [added] = add_batches(engine, [[replace(first, status=UNFINISHED, fct_us=None)]])
+    assert [conflict.field for conflict in added.conflicts] == ["fct_us"]
+
+
 def test_add_batches__how_many_of_each_were_new(engine: Engine) -> None:
     add_flows(engine, [flow("a")])
     batches = [[flow("a"), flow("b")], [], [flow("b"), flow("c"), flow("c")], [flow("d")]]
-    assert add_batches(engine, batches) == [1, 0, 1, 1]
+    assert [added.new for added in add_batches(engine, batches)] == [1, 0, 1, 1]
     assert [f.id for f in all_flows(engine)] == ["a", "b", "c", "d"]
-    assert add_batches(engine, [[], []]) == [0, 0]
+    assert add_batches(engine, [[], []]) == [Added(), Added()]
 
 
 def test_flow_columns__the_newest_when_there_are_too_many(engine: Engine) -> None:

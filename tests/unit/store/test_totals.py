@@ -114,7 +114,8 @@ def test_totals__many_writers_at_once_add_up(engine: Engine) -> None:
 def test_add_flows__counts_a_record_once_however_often_it_comes(engine: Engine) -> None:
     batch = [flow("a", fct_us=1500.0), flow("b", scheme="tcp"), flow("c", status="unfinished", fct_us=None)]
     add_flows(engine, batch)
-    add_flows(engine, [*batch, flow("d"), flow("d")])
+    fourth = flow("d")
+    add_flows(engine, [*batch, fourth, fourth])
     assert values(engine, FLOWS) == {
         ("scheduled", "pias", "finished"): 2,
         ("scheduled", "pias", "unfinished"): 1,

@@ -24,7 +24,7 @@ def test_deliver__counts_what_was_new_and_what_was_known(client: Client, engine:
 
 
 def test_deliver__twice_in_one_batch_is_once(client: Client) -> None:
-    assert client.post(PATH, json=[record("f1"), record("f1")]).json == {"accepted": 1, "known": 1}
+    assert client.post(PATH, json=[record("f1")] * 2).json == {"accepted": 1, "known": 1}
 
 
 @pytest.mark.parametrize(
@@ -160,3 +160,18 @@ def test_deadlines(client: Client) -> None:
 @pytest.mark.parametrize("query", ["window_s=0", "window_s=inf", "bin_s=0", "bin_s=nan", "window_s=1e9"])
 def test_windows__bad_ones_are_a_422(client: Client, path: str, query: str) -> None:
     assert client.get(f"/api/v1/{path}?{query}").status_code == 422
+
+
+def test_deliver__a_different_record_with_a_known_id_is_refused_and_reported(client: Client) -> None:
+    true = [record(f"f{i}") for i in range(3)]
+    forged = [{**document, "fct_us": 1.0} for document in true[:2]]
+    assert client.post("/api/v1/flows", json=forged).json == {"accepted": 2, "known": 0}
+    answer = client.post("/api/v1/flows", json=true)
+    assert answer.status_code == 409
+    error = answer.json["error"]
+    assert (error["code"], error["field"], error["index"]) == ("record-conflict", "fct_us", 0)
+    assert {flow["id"] for flow in client.get("/api/v1/flows").json["flows"]} == {"f0", "f1", "f2"}
+    [problem] = [p for p in client.get("/api/v1/health").json["problems"] if p["kind"] == "agent-refused"]
+    assert problem["where"] == "h1"
+    assert "id f0" in problem["problem"]
+    assert client.post("/api/v1/flows", json=forged).json == {"accepted": 0, "known": 2}

@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError
 
 from policy.records import FlowRecord
 from runtime.wait import wait_until
-from store.flows import add_batches, all_flows
+from store.flows import Added, add_batches, all_flows
 from tests.unit.webui.records import record
 from webui import ingestion as ingestion_module
 from webui.ingestion import Ingestion
@@ -30,7 +30,7 @@ class Slow:
         self.go, self.failing = threading.Event(), failing
         monkeypatch.setattr(ingestion_module, "add_batches", self)
 
-    def __call__(self, engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list[int]:
+    def __call__(self, engine: Engine, batches: Sequence[Sequence[FlowRecord]]) -> list[Added]:
         self.sizes.append([len(records) for records in batches])
         if len(self.sizes) == 1:
             assert self.go.wait(20)
@@ -68,18 +68,15 @@ def test_add__what_came_while_another_was_written_is_written_together(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow, ingestion = Slow(monkeypatch), Ingestion(engine)
-    deliveries = {
-        "a": batch("a", 2),
-        "b": batch("b", 3),
-        "c": batch("a", 2) + batch("c", 1),
-        "d": batch("c", 1),
-    }
+    a, c = batch("a", 2), batch("c", 1)
+    deliveries = {"a": a, "b": batch("b", 3), "c": [*a, *c], "d": c}
     threads, results = deliver(ingestion, deliveries)
     slow.go.set()
     for thread in threads:
         thread.join(20)
     assert slow.sizes == [[2], [3, 3, 1]]
-    assert results == {"a": 2, "b": 3, "c": 1, "d": 0}
+    assert {name: added.new for name, added in results.items()} == {"a": 2, "b": 3, "c": 1, "d": 0}
+    assert not any(added.conflicts for added in results.values())
     assert len(all_flows(engine)) == 6
 
 
@@ -94,7 +91,7 @@ def test_add__so_many_go_together_and_no_more(engine: Engine, monkeypatch: pytes
     for thread in threads:
         thread.join(20)
     assert slow.sizes == [[1], [3, 2], [2], [9]]
-    assert sum(results.values()) == 17
+    assert sum(added.new for added in results.values()) == 17
 
 
 def test_add__a_store_that_fails_is_told_to_those_whose_records_it_did_not_take(
@@ -105,14 +102,14 @@ def test_add__a_store_that_fails_is_told_to_those_whose_records_it_did_not_take(
     slow.go.set()
     for thread in threads:
         thread.join(20)
-    assert results["a"] == 1
+    assert results["a"] == Added(1)
     assert isinstance(results["b"], OperationalError)
     assert isinstance(results["c"], OperationalError)
-    assert ingestion.add(batch("b", 1)) == 1
+    assert ingestion.add(batch("b", 1)) == Added(1)
 
 
 def test_add__nothing(engine: Engine) -> None:
-    assert Ingestion(engine).add([]) == 0
+    assert Ingestion(engine).add([]) == Added()
 
 
 @pytest.mark.parametrize("failing", [(), (1,)])
@@ -127,4 +124,4 @@ def test_add__leaves_the_way_free(
         assert failing
     with ingestion.alone():
         pass
-    assert ingestion.add(batch("b", 1)) == 1
+    assert ingestion.add(batch("b", 1)) == Added(1)

@@ -55,12 +55,6 @@ class LossDetection
 			lose_once_sent_before(passed());
 	}
 
-	// Marks every packet that a later one has overtaken.
-	void lose_overtaken()
-	{
-		lose_once_sent_before(board_.highest_delivered());
-	}
-
 	// Marks the packets that the passing of time shows to be lost.
 	virtual void detect_overdue(Time /* now */)
 	{

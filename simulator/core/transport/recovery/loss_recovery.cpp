@@ -32,10 +32,6 @@ LossRecovery::Outcome LossRecovery::assess(const Packet &ack, Delivery delivery,
 	bool reached_target = settle();
 
 	detection_->detect(ack, now);
-	if (settings_.tcp.resends_overtaken && state_ == State::Reducing) {
-		detection_->lose_overtaken();
-		return {.reached_target = reached_target, .cut_for_marks = false};
-	}
 	bool counts = delivery.advances || !settings_.tcp.changes_by_advance;
 
 	return {.reached_target = reached_target, .cut_for_marks = react(ack.ce && counts)};
@@ -72,7 +68,7 @@ bool LossRecovery::settle()
 // Begins a reaction if one is due. True: it is a reduction for marks.
 bool LossRecovery::begin_reaction(bool marked)
 {
-	if (board_.lost() && is_open() && !settings_.tcp.resends_overtaken) {
+	if (board_.lost() && is_open()) {
 		window_.begin_recovery(state_ == State::Reducing);
 		if (state_ != State::Reducing) {
 			high_ = board_.next();

@@ -16,6 +16,7 @@ namespace sluice
 struct Delivery {
 	std::uint32_t newly = 0;    // packets that it reports for the first time
 	bool advances = false;	    // it acknowledges the first unacknowledged packet
+	std::uint32_t advance = 0;  // packets by which the first unacknowledged packet moves
 	bool was_overtaken = false; // the answered packet left once, before one that arrived earlier
 };
 
@@ -75,6 +76,7 @@ class Scoreboard
 		Delivery delivery = {
 			.newly = 0,
 			.advances = una_ < ack.next_expected,
+			.advance = una_ < ack.next_expected ? ack.next_expected - una_ : 0,
 			.was_overtaken = is_overtaken(ack.number),
 		};
 

@@ -115,3 +115,13 @@ def test_the_checks_end_on_any_bytes_with_entries_or_a_violation(body: bytes) ->
             assert len(list(check(body))) <= len(body)
         except ProtocolViolation:
             continue
+
+
+@pytest.mark.parametrize(("number", "size"), [(8, 1), (11, 4), (13, 2), (26, 16)])
+def test_match_fields__a_field_of_another_size_is_a_violation(number: int, size: int) -> None:
+    right = struct.pack("!HBB", 0x8000, number << 1, size) + bytes(size)
+    assert match_fields(right) == {number: bytes(size)}
+    for wrong in (0, size + 1):
+        field = struct.pack("!HBB", 0x8000, number << 1, wrong) + bytes(wrong)
+        with pytest.raises(ProtocolViolation, match=f"field {number} has {wrong} bytes instead of {size}"):
+            match_fields(field)

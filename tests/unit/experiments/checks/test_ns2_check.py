@@ -6,23 +6,64 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from experiments.checks.ns2 import run
-from experiments.checks.ns2.reference import ALL_MEAN_US, ROWS
-from policy.scenario import scenario_from_document
+from experiments.checks.ns2.flows import columns
+from experiments.checks.ns2.reference import ALL_MEAN_US, FULL, ROWS, SMALL, Reference
+from policy.scenario import Scenario, scenario_from_document
 from policy.scenario_tables import TcpVariant
 from sluice.runs.files import load_cdf
 from tests.unit.experiments.builders import given
 
 
+def scenario_of(name: str) -> Scenario:
+    point = run._point(name, run.variants()[name], given(run.EXPERIMENT, "--flows", "10"))
+    return scenario_from_document(point.document, load_cdf)
+
+
 def tcp_of(name: str) -> TcpVariant:
-    point = run._point(name, run.variants()[name], given(run.EXPERIMENT))
-    tcp = scenario_from_document(point.document, load_cdf).simulator.tcp
+    tcp = scenario_of(name).simulator.tcp
     assert tcp is not None
     return tcp
+
+
+@pytest.mark.parametrize("reference", [FULL, SMALL])
+def test_flows__are_those_of_the_reference(reference: Reference) -> None:
+    starts_s, size_bytes, source, to = columns(reference.flows, 0.8, load_cdf("web-search"), reference.hosts)
+    packets = size_bytes / 1460
+    assert [
+        int(((row.least_packets <= packets) & (packets <= row.most_packets)).sum()) for row in reference.rows
+    ] == [row.flows for row in reference.rows]
+    assert (source != to).all()
+    assert (np.diff(starts_s) >= 0).all()
+
+
+def test_flows__one_host_receives_a_third_more_than_the_mean() -> None:
+    _, size_bytes, _, to = columns(FULL.flows, 0.8, load_cdf("web-search"), FULL.hosts)
+    received = np.bincount(to, size_bytes)
+    assert received.max() / received.mean() == pytest.approx(1.3387, abs=1e-4), "as in the file of that run"
+
+
+def test_runs__have_the_same_flows_but_one() -> None:
+    workloads = {name: scenario_of(name).workload for name in run.variants()}
+    other = workloads.pop(run.POISSON)
+    assert set(workloads.values()) == {workloads["ns-2"]}
+    assert other != workloads["ns-2"]
+
+
+def test_also__another_scheme_at_another_load() -> None:
+    asked = given(run.EXPERIMENT, "--flows", "10", "--also", "pias:0.6")
+    (scheme, load), *_ = asked["also"]
+    scenario = scenario_from_document(run._as_ns2(scheme, load, asked).document, load_cdf)
+    assert scenario.policy.scheme == "pias"
+    assert scenario.policy.thresholds[0] == 956 * 1460
+    assert scenario.simulator.tcp == tcp_of("ns-2")
+    with pytest.raises(SystemExit):
+        given(run.EXPERIMENT, "--also", "pias")
 
 
 def test_runs__ns2_differs_from_linux_in_every_key() -> None:
@@ -30,7 +71,9 @@ def test_runs__ns2_differs_from_linux_in_every_key() -> None:
     assert all(linux[key] != ns2[key] for key in linux)
 
 
-@pytest.mark.parametrize("name", [name for name in run.variants() if "without" in name])
+@pytest.mark.parametrize(
+    "name", [f"ns-2 without {key}" for key in run.NS2 if key not in ("probe_after", "headers")]
+)
 def test_runs__without_a_key_it_is_linuxs(name: str) -> None:
     without, linux, ns2 = vars(tcp_of(name)), vars(tcp_of("Linux")), vars(tcp_of("ns-2"))
     back = {key for key in linux if without[key] == linux[key]}
@@ -51,7 +94,7 @@ def test_claims(factor: float, failing: int) -> None:
 
 
 def test_side__a_row_for_each_range_of_sizes(tmp_path: Path) -> None:
-    asked = given(run.EXPERIMENT, "--out", str(tmp_path))
+    asked = given(run.EXPERIMENT, "--flows", "10", "--out", str(tmp_path))
     point = run._point("ns-2", run.NS2, asked)
     flows: dict[str, Any] = {
         "bytes": [1460 * 3, 1460 * 7, 1460 * 7 + 1, 1460],

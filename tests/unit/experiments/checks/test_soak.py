@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -11,10 +13,12 @@ import pytest
 
 from experiments.checks.soak.flows import SEGMENT_S, document_of
 from experiments.checks.soak.run import Outcome, change_scheme, claims
+from experiments.checks.soak.usage import Reading, draw, growing, read_process
 from policy.scenario import scheduled_flows
 from runtime.http_client import Answer, ServerAway
 from sluice.runs.files import scenario_with
 from sluice.runs.stack import Stack
+from tests.kit.known import known
 from tests.unit.experiments.kit.test_runs import record
 from topologies import build_topology
 
@@ -24,6 +28,33 @@ def test_document__as_many_flows_at_any_time() -> None:
     flows = scheduled_flows(scenario, build_topology(scenario), np.random.default_rng(1), "run")
     for now_s in (20.0, 40.0):
         assert sum(flow.start_s <= now_s < flow.start_s + SEGMENT_S for flow in flows) == 20
+
+
+def readings(memory_step_kb: int, count: int = 30) -> list[Reading]:
+    return [Reading(10.0 * i, {"web": 9_000 + memory_step_kb * i}, {"web": 20}, i) for i in range(count)]
+
+
+def test_read_process__this_one_and_one_that_is_gone() -> None:
+    used = read_process(os.getpid())
+    assert used is not None
+    memory_kb, descriptors = used
+    assert memory_kb > 1000
+    with Path("/dev/null").open():
+        assert read_process(os.getpid()) is not None
+        assert known(read_process(os.getpid()))[1] == descriptors + 1
+    assert read_process(2**22 + 1) is None
+
+
+def test_growing__names_the_process_and_what_grows() -> None:
+    assert growing(readings(memory_step_kb=10)) == []
+    (found,) = growing(readings(memory_step_kb=500))
+    assert found.startswith("web: memory_kb")
+    assert growing(readings(memory_step_kb=500, count=8)) == [], "too few to say"
+
+
+def test_draw__one_line_for_each_process() -> None:
+    memory, descriptors, records = draw(readings(memory_step_kb=10)).axes
+    assert [len(axes.lines) for axes in (memory, descriptors, records)] == [1, 1, 1]
 
 
 def outcome(**changes: Any) -> Outcome:
@@ -40,11 +71,12 @@ def outcome(**changes: Any) -> Outcome:
         (4, {"complaints": ["BUG: x"]}),
         (5, {"storages_after": 1}),
         (6, {"left": ["a namespace"]}),
+        (7, {"readings": readings(memory_step_kb=500)}),
     ],
 )
 def test_claims__each_fails_by_its_own_fault(number: int, changes: dict[str, Any]) -> None:
-    assert [claim.holds for claim in claims(outcome())] == [True] * 7
-    assert [claim.holds for claim in claims(outcome(**changes))] == [i != number for i in range(7)]
+    assert [claim.holds for claim in claims(outcome())] == [True] * 8
+    assert [claim.holds for claim in claims(outcome(**changes))] == [i != number for i in range(8)]
 
 
 class JustKilled:

@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
 import pytest
 
 from policy.errors import SluiceError
 from runtime.process import spawn
 from runtime.wait import wait_until
+from runtime.watchdog import Watchdog
 from sluice.runs.services import Services
 
 
 def test_check__restarts_what_died() -> None:
     services = Services()
-    service = services.start("sleeper", lambda: spawn(["sleep", "600"]))
+    service = services.start("sleeper", lambda _: spawn(["sleep", "600"]))
     first = service.process
     first.kill()
     first.wait()
@@ -25,7 +32,7 @@ def test_check__restarts_what_died() -> None:
 
 def test_check__gives_up_on_what_keeps_dying() -> None:
     services = Services()
-    service = services.start("broken", lambda: spawn(["false"]))
+    service = services.start("broken", lambda _: spawn(["false"]))
 
     def gives_up() -> str:
         service.process.wait()
@@ -41,7 +48,7 @@ def test_check__gives_up_on_what_keeps_dying() -> None:
 def test_stop__only_those_with_the_prefix() -> None:
     services = Services()
     for name in ("web", "agent-h1", "agent-h2"):
-        services.start(name, lambda: spawn(["sleep", "600"]))
+        services.start(name, lambda _: spawn(["sleep", "600"]))
     services.stop("agent-")
     assert [service.name for service in services.running] == ["web"]
     assert services["web"].process.poll() is None
@@ -50,9 +57,40 @@ def test_stop__only_those_with_the_prefix() -> None:
 
 def test_check__stays_quiet_while_all_live() -> None:
     services = Services()
-    services.start("sleeper", lambda: spawn(["sleep", "600"]))
+    services.start("sleeper", lambda _: spawn(["sleep", "600"]))
     services.check()
     assert services["sleeper"].restarts == 0
     with pytest.raises(StopIteration):
         services["nobody"]
     services.stop()
+
+
+_LIVING = """
+import time
+from runtime.notify import Notifier
+notifier = Notifier()
+notifier.ready("lives")
+while True:
+    notifier.alive()
+    time.sleep(0.05)
+"""
+
+
+def test_check__restarts_what_lives_but_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluice.runs.services.Watchdog", partial(Watchdog, limit_s=2.0))
+    services = Services(tmp_path)
+    service = services.start("living", lambda env: spawn([sys.executable, "-c", _LIVING], env=env))
+    first = service.process
+
+    def checked() -> int:
+        services.check()
+        return service.restarts
+
+    with pytest.raises(TimeoutError):
+        wait_until(checked, "a living process is restarted", timeout_s=4.0)
+    os.kill(first.pid, signal.SIGSTOP)
+    wait_until(checked, "the stopped process is restarted", timeout_s=60.0)
+    assert first.returncode == -signal.SIGKILL
+    assert service.process.poll() is None
+    services.stop()
+    assert list(tmp_path.iterdir()) == []

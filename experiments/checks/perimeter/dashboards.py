@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Honest dashboards, in a process of their own: each reads an event stream with a token, and connects again if it ends.
+
+`python -m experiments.checks.perimeter.dashboards PORT TOKEN COUNT SECONDS` prints how late the snapshots came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import resource
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+_SNAPSHOT = re.compile(rb'event: snapshot\ndata: \{"at":([0-9.]+)')
+_LINE_BYTES = 8_000_000
+AGAIN_S = 1.0
+
+
+@dataclass
+class Seen:
+    """What all dashboards saw."""
+
+    lags_s: list[float] = field(default_factory=list)
+    """From the time in a snapshot to its arrival."""
+    snapshots: Counter[int] = field(default_factory=Counter)
+    """Snapshots of each dashboard."""
+    statuses: Counter[str] = field(default_factory=Counter)
+
+
+async def _watch(number: int, port: int, token: str, seen: Seen) -> None:
+    request = f"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+    while True:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=_LINE_BYTES)
+            try:
+                writer.write(request.encode())
+                status = await reader.readline()
+                seen.statuses[status.split()[1].decode() if status else "closed"] += 1
+                await _read(number, reader, seen)
+            finally:
+                writer.close()
+        await asyncio.sleep(AGAIN_S)
+
+
+async def _read(number: int, reader: asyncio.StreamReader, seen: Seen) -> None:
+    while chunk := await reader.read(_LINE_BYTES):
+        if found := _SNAPSHOT.search(chunk):
+            seen.lags_s.append(time.time() - float(found[1]))
+            seen.snapshots[number] += 1
+
+
+async def watch_all(port: int, token: str, count: int, seconds: float) -> Seen:
+    seen = Seen()
+    tasks = [asyncio.ensure_future(_watch(number, port, token, seen)) for number in range(count)]
+    await asyncio.sleep(seconds)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return seen
+
+
+def main() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    port, token, count, seconds = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+    seen = asyncio.run(watch_all(port, token, count, seconds))
+    fewest = min((seen.snapshots[number] for number in range(count)), default=0)
+    print(json.dumps({"lags_s": sorted(seen.lags_s), "fewest": fewest, "statuses": seen.statuses}))
+
+
+if __name__ == "__main__":
+    main()

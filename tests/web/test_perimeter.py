@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slow, silent and greedy clients, all at once, at a real server: it answers others, and ends what takes too long."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import sys
+from pathlib import Path
+
+from experiments.checks.perimeter.attacks import STREAMS
+from runtime.http_client import HttpClient
+from runtime.process import spawn, stop
+from runtime.wait import wait_until
+from tests.kit.heartbeats import document, host_heartbeat
+from tests.unit.webui.records import record
+from tests.web.conftest import PATIENCE_S, Server
+from webui.event_stream import MOST_STREAMS, SHARE_WITHOUT_TOKEN
+from webui.front import HEADER_S
+from webui.gateway import BODY_S
+
+ATTACK_S = max(HEADER_S, BODY_S) + 8
+ANSWER_S = 15.0
+"""An answer on a busy machine. Without threads of its own, a request would wait for the end of the attack."""
+
+
+def test_an_attack_holds_up_neither_agents_nor_health(server: Server, tmp_path: Path) -> None:
+    log = tmp_path / "attack.json"
+    argv = [sys.executable, "-m", "experiments.checks.perimeter.attacks", str(server.port), str(ATTACK_S)]
+    attack = spawn(argv, log_file=log)
+    agent = HttpClient(f"unix:{server.socket_path}", ANSWER_S)
+    beat = json.dumps(document(host_heartbeat())).encode()
+    number = 0
+    while attack.poll() is None:
+        assert agent.post("/api/v1/agents/h1", beat).ok
+        assert (
+            agent.post("/api/v1/flows", json.dumps([record(f"f{number}")]).encode()).json()["accepted"] == 1
+        )
+        health = HttpClient(server.url, ANSWER_S)
+        assert health.get("/api/v1/health").json()["store"]["reachable"]
+        health.close()
+        number += 1
+    answers = json.loads(log.read_text())
+    assert answers["slow_post 408"] > 0
+    assert answers["half_header 408"] > 0
+    assert answers["silent 408"] > 0
+    assert answers["stream 200"] <= MOST_STREAMS * SHARE_WITHOUT_TOKEN
+    assert answers["stream 429"] >= STREAMS - answers["stream 200"]
+    assert number > 3
+
+
+def test_too_many_connections__the_longest_waiting_makes_room(tmp_path: Path) -> None:
+    server = Server(tmp_path, None, "--most-connections", "16")
+    server.start()
+    try:
+        idle = [socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) for _ in range(40)]
+        assert idle[0].recv(4096).startswith(b"HTTP/1.1 408 ")
+        assert server.get("health")["store"]["reachable"]
+        for connection in idle:
+            connection.close()
+    finally:
+        stop(server.process, grace_s=20)
+
+
+def test_a_stream_gives_its_place_back_when_its_client_goes(tmp_path: Path) -> None:
+    server = Server(tmp_path, None, "--most-streams", "8")
+    server.start()
+
+    def status() -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
+        connection.request("GET", "/api/v1/events")
+        answer = connection.getresponse()
+        held.append((connection, answer))
+        return answer.status
+
+    held: list[tuple[http.client.HTTPConnection, http.client.HTTPResponse]] = []
+    try:
+        assert [status(), status()] == [200, 429]
+        for connection, answer in held:
+            answer.close()
+            connection.close()
+        wait_until(lambda: status() == 200, "the place is free again", timeout_s=PATIENCE_S)
+    finally:
+        stop(server.process, grace_s=20)
