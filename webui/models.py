@@ -312,6 +312,10 @@ class AuditAnswer(BaseModel):
     changes: list[AuditedChange]
 
 
+class AccessAnswer(BaseModel):
+    role: Literal["read", "change", "owner"] | None
+
+
 class AccessTokenAnswer(BaseModel):
     token: str = Field(description="the only copy; the store keeps its hash")
     name: str

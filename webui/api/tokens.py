@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from flask import Response, jsonify
 
-from policy.access import CHANGE, OWNER
+from policy.access import CHANGE, OWNER, READ
 from policy.entries import read, schema
 from store.observed import add_event
 from store.tokens import TokenRefused, all_tokens, create_token, revoke_token
@@ -17,7 +17,7 @@ from webui.auth import require_token
 from webui.bodies import read_json
 from webui.enrolment_documents import NewAccessToken
 from webui.errors import ApiError
-from webui.models import AccessTokenAnswer, AccessTokens, Error, TokenRevoked
+from webui.models import AccessAnswer, AccessTokenAnswer, AccessTokens, Error, TokenRevoked
 from webui.queries import TokenPath
 from webui.request_schemas import request_body
 from webui.services import services
@@ -52,6 +52,15 @@ def make_access_token() -> Response:
         raise ApiError(409, "token-refused", str(refused), "name") from None
     add_event(services().engine, "token-made", name=asked.name, role=asked.role, by=caller.name)
     return jsonify(token=token, name=asked.name, role=asked.role, expires_at=expires_at)
+
+
+@api.get("/access", responses={200: AccessAnswer}, security=[{"bearer": []}])
+def read_access() -> Response:
+    """What the request's token allows. The role is null without a token in force."""
+    try:
+        return jsonify(role=require_token(services().token, READ).role)
+    except ApiError:
+        return jsonify(role=None)
 
 
 @api.get("/tokens", responses={200: AccessTokens, 401: Error, 403: Error}, security=[{"bearer": []}])

@@ -44,6 +44,16 @@ export async function get(path, query = {}) {
 }
 
 /**
+ * The role of a token, or null if it is not in force.
+ * @param {string} token
+ * @returns {Promise<string | null>}
+ */
+export async function roleOf(token) {
+  const response = await fetch("/api/v1/access", { headers: { Authorization: `Bearer ${token}` } });
+  return (await answer(response)).role;
+}
+
+/**
  * Stores the policy and waits some seconds for the controller to apply it.
  * @param {Record<string, unknown>} document
  * @param {string} token

@@ -4,7 +4,7 @@
 /** @import { Model } from "./pure/model.js" */
 /** @import { PolicyVersion, Scheme } from "./types.js" */
 
-import { ApiError, putPolicy } from "./api.js";
+import { ApiError, putPolicy, roleOf } from "./api.js";
 import { byId, element } from "./dom.js";
 import { PolicyForm } from "./policy-form.js";
 import { policyState } from "./pure/figures.js";
@@ -35,6 +35,7 @@ export class Control {
       event.preventDefault();
       this.submit();
     });
+    addEventListener("hashchange", () => this.followRole());
     this.form.addEventListener("input", () => {
       this.touched = true;
     });
@@ -44,6 +45,16 @@ export class Control {
     const offered = this.model.schemes.filter((scheme) => !scheme.refused);
     byId("schemes", HTMLElement).replaceChildren(...offered.map((scheme) => this.option(scheme)));
     this.follow();
+    this.followRole();
+  }
+
+  /** Disables the button and says why if the token may only read. */
+  async followRole() {
+    const token = this.token.value;
+    const onlyReads = token ? (await roleOf(token).catch(() => null)) === "read" : false;
+    if (onlyReads) this.say("Your token may only read. Changes need a token with the role change.");
+    else if (this.button.disabled) this.say("");
+    this.button.disabled = onlyReads;
   }
 
   /** @param {Scheme} scheme */
