@@ -132,7 +132,7 @@ class PolicyFields:
         "A port that runs out of buffer drops what is least urgent (dataplane/laws/drop_order.h), and background"
         " traffic marks no other packet. Otherwise it drops what arrives.",
         title="Urgent first",
-        default=True,
+        default=lambda draft: draft.scheme.urgent_first,
         applies=kinds.PRIORITIES,
         absent=False,
     )

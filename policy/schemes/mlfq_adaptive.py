@@ -17,4 +17,5 @@ MLFQ_ADAPTIVE = Scheme(
     queues=2,
     thresholds_bytes=(100_000,),
     colour="#228833",
+    urgent_first=True,
 )

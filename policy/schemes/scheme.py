@@ -76,6 +76,8 @@ class Scheme:
     """Whether, by default, each flow has a queue of its own inside its priority."""
     least_share: float = 0.0
     """Default share of the link that every queue below the first keeps; 0: strict priorities."""
+    urgent_first: bool = False
+    """Default of what a full port drops. False: what arrives, as at the switches of the papers."""
     min_flows: int = 5
     """By default, a port adjusts its thresholds if at least this many flows completed in the window."""
 

@@ -29,5 +29,6 @@ SLUICE = Scheme(
     urgent_after_bytes=1_000_000,
     flow_queues=True,
     least_share=0.01,
+    urgent_first=True,
     min_flows=20,
 )

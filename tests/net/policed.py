@@ -15,7 +15,7 @@ from runtime.wait import wait_until
 from store import observed
 from tests.net.controlled import Controlled
 
-POLICY = {"scheme": "pias", "queues": 2, "thresholds": ["1MB"]}
+POLICY = {"scheme": "pias", "queues": 2, "thresholds": ["1MB"], "urgent_first": True}
 TOP = tags.ATTAINED_FIRST
 NAMED_S = 2.0
 

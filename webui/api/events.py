@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from flask import Response, request
 
+from policy.access import READ
 from webui.api import blueprint
 from webui.auth import require_token
 from webui.errors import ApiError
@@ -46,7 +47,7 @@ def events(query: EventsQuery) -> Response:
 def _has_token() -> bool:
     """Return whether the request carries the token. A stream needs none, but those without one have fewer places."""
     try:
-        require_token(services().token)
+        require_token(services().token, READ)
     except ApiError:
         return False
     return True

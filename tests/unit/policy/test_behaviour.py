@@ -21,14 +21,8 @@ def test_read__survives_json(name: str) -> None:
 def test_marking__the_edge_and_the_core() -> None:
     policy = Policy.from_document({"scheme": "pias", "mark_at": "20pkt", "mark_at_core": "80pkt"})
     behaviour = policy.port_behaviour
-    assert (
-        behaviour.marking(edge=True) == policy.port_marking == PortMarking(30_000, 360_000, urgent_first=True)
-    )
-    assert (
-        behaviour.marking(edge=False)
-        == policy.core_marking
-        == PortMarking(120_000, 360_000, urgent_first=True)
-    )
+    assert behaviour.marking(edge=True) == policy.port_marking == PortMarking(30_000, 360_000)
+    assert behaviour.marking(edge=False) == policy.core_marking == PortMarking(120_000, 360_000)
 
 
 @pytest.mark.parametrize("name", ["dctcp", "datcp", "hull", "tcp"])

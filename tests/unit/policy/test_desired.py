@@ -45,11 +45,15 @@ def test_from_document__sizes_take_units() -> None:
     ],
 )
 def test_port_marking__what_the_ports_are_told(document: dict[str, Any], marking: PortMarking) -> None:
-    assert Policy.from_document(document).port_marking == replace(marking, urgent_first=True)
+    assert Policy.from_document(document).port_marking == replace(
+        marking, urgent_first=document["scheme"] in ("sluice", "mlfq-adaptive")
+    )
 
 
 def test_port_marking__the_order_of_drops_can_be_switched_off() -> None:
-    assert not Policy.from_document({"scheme": "pias", "urgent_first": False}).port_marking.urgent_first
+    assert Policy.from_document({"scheme": "sluice"}).port_marking.urgent_first
+    assert not Policy.from_document({"scheme": "sluice", "urgent_first": False}).port_marking.urgent_first
+    assert Policy.from_document({"scheme": "pias", "urgent_first": True}).port_marking.urgent_first
     assert not Policy.from_document({"scheme": "pfabric"}).port_marking.urgent_first
 
 
@@ -94,8 +98,8 @@ def test_core_marking__is_that_of_all_ports_unless_it_has_a_threshold_of_its_own
     same = Policy.from_document({"scheme": "aemon"})
     assert same.core_marking == same.port_marking
     faster = Policy.from_document({"scheme": "aemon", "mark_at_core": "250pkt"})
-    assert faster.core_marking == PortMarking(375_000, 360_000, urgent_first=True)
-    assert faster.port_marking == PortMarking(97_500, 360_000, urgent_first=True)
+    assert faster.core_marking == PortMarking(375_000, 360_000)
+    assert faster.port_marking == PortMarking(97_500, 360_000)
 
 
 @pytest.mark.parametrize(

@@ -229,9 +229,7 @@ def test_check_topology__what_fits() -> None:
 def test_scenario__a_ramp_with_units_below_the_fabrics_buffer() -> None:
     document = tomllib.loads(TEXT)
     document["scheme"] = {"name": "datcp", "mark_min": "40KB", "mark_max": "60KB"}
-    assert read(document).policy.port_marking == PortMarking(
-        40_000, 360_000, mark_max_bytes=60_000, urgent_first=True
-    )
+    assert read(document).policy.port_marking == PortMarking(40_000, 360_000, mark_max_bytes=60_000)
     document["fabric"]["buffer"] = "60KB"
     with pytest.raises(FieldError) as error:
         read(document)

@@ -241,7 +241,7 @@ def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine
             "buffer_bytes": 360_000,
             "mark_max_bytes": None,
             "phantom_mark_bytes": None,
-            "urgent_first": True,
+            "urgent_first": False,
             "core_mark_bytes": None,
             "shares": None,
             "sub_queues": None,
