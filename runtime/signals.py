@@ -12,8 +12,9 @@ _ASKING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 
 
 def end_signals() -> set[signal.Signals]:
-    """Return the signals that end this process, without those that its parent told it to ignore (nohup: SIGHUP)."""
-    return {number for number in _ASKING if signal.getsignal(number) != signal.SIG_IGN}
+    """Return the signals that end this process. SIGHUP is none of them under nohup, which lets a process ignore it."""
+    stays = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return {number for number in _ASKING if not (stays and number == signal.SIGHUP)}
 
 
 def on_end(end: Callable[[], object]) -> None:

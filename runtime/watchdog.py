@@ -13,6 +13,8 @@ from runtime.wait import patient
 
 LIMIT_S = 10.0
 """A service that was ready and has not reported for this long hangs."""
+MOST_BYTES = 107
+"""Of a Unix socket's path."""
 _OWN_PAUSE_S = 2.0
 """If this process has not looked for so long, it may have been stopped together with the child."""
 
@@ -71,5 +73,12 @@ class Watchdog:
 
 
 def socket_path(folder: Path, name: str) -> Path:
-    """Return a path for a service's reports that no other process of this machine uses."""
-    return folder / f"alive-{name}-{os.getpid()}"
+    """Return a path for a service's reports that no other process of this machine uses.
+
+    If the folder's own path is too long for a socket, the path goes through a descriptor that stays open.
+    """
+    path = folder / f"alive-{name}-{os.getpid()}"
+    if len(os.fsencode(path)) <= MOST_BYTES:
+        return path
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    return Path(f"/proc/{os.getpid()}/fd/{descriptor}", path.name)

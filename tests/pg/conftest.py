@@ -26,7 +26,7 @@ def database(postgres: PostgresServer) -> str:
 
 @pytest.fixture
 def engine(database: str) -> Iterator[Engine]:
-    engine = open_store(database)
+    engine = open_store(database, fsync=True)
     yield engine
     engine.dispose()
 

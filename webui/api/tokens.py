@@ -54,7 +54,7 @@ def make_access_token() -> Response:
     return jsonify(token=token, name=asked.name, role=asked.role, expires_at=expires_at)
 
 
-@api.get("/access", responses={200: AccessAnswer}, security=[{"bearer": []}])
+@api.get("/access", responses={200: AccessAnswer}, security=[{}, {"bearer": []}])
 def read_access() -> Response:
     """What the request's token allows. The role is null without a token in force."""
     try:
