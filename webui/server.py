@@ -48,8 +48,8 @@ under the next one."""
 class ServerSettings:
     """The settings of the web process."""
 
-    store_url: str
-    token: str
+    store_url: str = field(repr=False)
+    token: str = field(repr=False)
     listen: list[str]
     """Addresses, each HOST:PORT."""
     unix: Path | None = None
