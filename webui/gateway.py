@@ -22,7 +22,7 @@ from webui.bodies import MAX_BODY_BYTES, MAX_FLOWS_BODY_BYTES
 from webui.channel import CHANNEL, Channel
 from webui.errors import BUSY, RETRY_AFTER_S
 from webui.event_stream import STREAM, EventStream
-from webui.pools import Busy, Pools
+from webui.pools import STREAM_PATH, Busy, Pools
 from webui.services import EXTENSION
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,6 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 FLOWS_PATH = "/api/v1/flows"
-STREAM_PATH = "/api/v1/events"
 BODY_S = 10.0
 """Time for a body, and one second more for each BODY_RATE_BYTES that have come."""
 BODY_RATE_BYTES = 100_000
@@ -43,6 +42,8 @@ HELD_BYTES = 64_000_000
 """The most bytes of bodies that wait in memory, for callers that are trusted and for others."""
 ANSWER_S = 30.0
 """Time for a client to take its answer."""
+AT_ONCE = 8
+"""How many streams send their frames before the loop looks for other work."""
 FRAME_S = 10.0
 """Time for a client to take a frame of its event stream. A slower one is cut off, and connects again."""
 
@@ -62,7 +63,9 @@ class Gateway:
         self._app = app
         self._pools = Pools(threads)
         self._held = {True: 0, False: 0}
-        self._news = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
+        self._has_news = False
+        self._waking: asyncio.Task[None] | None = None
         app.extensions[EXTENSION].live.call_at_ticks(self._tell)
         self._loop = asyncio.get_event_loop()
 
@@ -84,9 +87,21 @@ class Gateway:
             raise Refused(429, "too-many-streams", problem)
 
     def wake_streams(self) -> None:
-        """Let every stream see whether the process stops. Runs in the loop's thread."""
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        """Let every stream send what is new, or see that the process stops. Runs in the loop's thread."""
+        self._has_news = True
+        if self._waking is None or self._waking.done():
+            self._waking = self._loop.create_task(self._wake_in_turn())
+
+    async def _wake_in_turn(self) -> None:
+        """Wake a few streams at a time. So a request that arrives meanwhile waits for a few frames, not for all."""
+        while self._has_news:
+            self._has_news = False
+            waiting, self._waiting = self._waiting, []
+            for number, stream in enumerate(waiting):
+                if not stream.done():
+                    stream.set_result(None)
+                if number % AT_ONCE == AT_ONCE - 1:
+                    await asyncio.sleep(0)
 
     @property
     def is_busy(self) -> bool:
@@ -145,18 +160,21 @@ class Gateway:
     async def _send_stream(self, stream: EventStream, send: Send) -> None:
         frames = stream.greeting
         while True:
-            news = self._news
             if frames:
-                await asyncio.wait_for(
-                    send({"type": "http.response.body", "body": frames, "more_body": True}), FRAME_S
-                )
+                async with asyncio.timeout(FRAME_S):
+                    await send({"type": "http.response.body", "body": frames, "more_body": True})
             if stream.is_over:
                 break
             frames = stream.fresh()
             if not frames:
-                await news.wait()
+                await self._next_wake()
                 frames = stream.fresh()
         await send({"type": "http.response.body", "body": b""})
+
+    async def _next_wake(self) -> None:
+        waits = self._loop.create_future()
+        self._waiting.append(waits)
+        await waits
 
 
 async def _pieces(receive: Receive, limit: int) -> Any:

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Engine
@@ -48,6 +48,7 @@ class Live:
         self._frame = b""
         self._events: deque[tuple[int, bytes]] = deque(maxlen=KEPT_EVENTS)
         self._last_event_id: int | None = None
+        self._greeted: tuple[int, bytes, int] | None = None
         self._clients = 0
         self._left_at = 0.0
         self._thread: threading.Thread | None = None
@@ -60,13 +61,23 @@ class Live:
         on_close: Callable[[], None] = lambda: None,
     ) -> EventStream:
         """Return the stream of one client, which ends after `count` snapshots. `on_close` is called when it closes."""
-        if last_event_id is None:
-            rows = newest_events(self._engine, GREETING_EVENTS)
-        else:
-            rows = events_after(self._engine, last_event_id, KEPT_EVENTS)
-        greeting = b"".join(event_frame(row) for row in rows)
-        seen = int(rows[-1]["id"]) if rows else (last_event_id or 0)
+        greeting, seen = self._greeting() if last_event_id is None else self._missed(last_event_id)
         return EventStream(self, greeting, seen, count, on_close)
+
+    def _greeting(self) -> tuple[bytes, int]:
+        """Return the newest events' frames and the last one's id. Clients of the same tick get the same ones."""
+        with self._condition:
+            tick = self._tick
+            if self._greeted and self._greeted[0] == tick and self._thread is not None:
+                return self._greeted[1:]
+        frames, seen = _frames(newest_events(self._engine, GREETING_EVENTS))
+        with self._condition:
+            self._greeted = (tick, frames, seen)
+        return frames, seen
+
+    def _missed(self, last_event_id: int) -> tuple[bytes, int]:
+        frames, seen = _frames(events_after(self._engine, last_event_id, KEPT_EVENTS))
+        return frames, max(seen, last_event_id)
 
     @property
     def is_stopping(self) -> bool:
@@ -162,6 +173,11 @@ class Live:
             rows = events_after(self._engine, self._last_event_id)
         self._last_event_id = rows[-1]["id"] if rows else (self._last_event_id or 0)
         return list(rows)
+
+
+def _frames(rows: Sequence[Any]) -> tuple[bytes, int]:
+    """Return the frames of events, and the last one's id; 0 if there is none."""
+    return b"".join(event_frame(row) for row in rows), int(rows[-1]["id"]) if rows else 0
 
 
 def event_frame(row: Any) -> bytes:

@@ -12,8 +12,11 @@ from webui.channel import Channel
 
 MOST_WAITING = 500
 """Requests that wait for a thread of a pool. A further one is told to come back."""
-AGENTS, LOCAL_AGENTS, HEALTH, CHANGES, READS = "agents", "local-agents", "health", "changes", "reads"
-_THREADS = {AGENTS: 8, LOCAL_AGENTS: 8, HEALTH: 2, CHANGES: 16}
+STREAM_PATH = "/api/v1/events"
+AGENTS, LOCAL_AGENTS, HEALTH, STREAMS = "agents", "local-agents", "health", "streams"
+CHANGES, READS = "changes", "reads"
+_THREADS = {AGENTS: 8, LOCAL_AGENTS: 8, HEALTH: 2, STREAMS: 1, CHANGES: 16}
+"""One thread opens the streams: when all dashboards come back at once, the other requests get their turn."""
 
 T = TypeVar("T")
 
@@ -80,4 +83,6 @@ def kind_of(method: str, path: str, channel: Channel) -> str:
         return AGENTS if channel.is_trusted else LOCAL_AGENTS
     if path == "/api/v1/health":
         return HEALTH
+    if path == STREAM_PATH:
+        return STREAMS
     return READS if method in ("GET", "HEAD", "OPTIONS") else CHANGES

@@ -17,8 +17,8 @@ from webui import gateway as gateway_module
 from webui.bodies import MAX_BODY_BYTES
 from webui.channel import CHANNEL, Channel
 from webui.event_stream import StreamPlaces
-from webui.gateway import Gateway, Message
-from webui.pools import AGENTS, CHANGES, HEALTH, LOCAL_AGENTS, READS, kind_of
+from webui.gateway import AT_ONCE, Gateway, Message
+from webui.pools import AGENTS, CHANGES, HEALTH, LOCAL_AGENTS, READS, STREAMS, kind_of
 from webui.services import EXTENSION, Services
 
 
@@ -116,7 +116,50 @@ def test_too_many_bodies_at_a_time_are_a_503(app: Flask, monkeypatch: pytest.Mon
 def test_streams__are_served_without_a_thread_each(app: Flask) -> None:
     replies = call(app, *[("GET", "/api/v1/events?count=1", b"")] * 40)
     assert all(reply.is_complete and b"event: snapshot" in reply.body for reply in replies)
-    assert sum(thread.name.startswith("reads") for thread in threading.enumerate()) <= 2
+    assert sum(thread.name.startswith("streams") for thread in threading.enumerate()) == 1
+
+
+def test_streams__that_wake_together_let_other_work_between(app: Flask) -> None:
+    async def order() -> list[str]:
+        gateway, done = Gateway(app, 1), list[str]()
+
+        async def stream() -> None:
+            await gateway._next_wake()
+            done.append("stream")
+
+        streams = [asyncio.ensure_future(stream()) for _ in range(3 * AT_ONCE)]
+        await asyncio.sleep(0)
+        gateway.wake_streams()
+        await asyncio.sleep(0)  # here the loop begins to wake them
+        asyncio.get_running_loop().call_soon(done.append, "request")
+        await asyncio.gather(*streams)
+        gateway.close()
+        return done
+
+    found = asyncio.run(order())
+    assert found.count("stream") == 3 * AT_ONCE
+    assert found.index("request") <= AT_ONCE
+
+
+def test_streams__news_while_they_wake_reach_every_one(app: Flask) -> None:
+    async def wakes() -> list[int]:
+        gateway, counts = Gateway(app, 1), [0] * (2 * AT_ONCE)
+
+        async def stream(number: int) -> None:
+            for _ in range(2):
+                await gateway._next_wake()
+                counts[number] += 1
+
+        streams = [asyncio.ensure_future(stream(number)) for number in range(len(counts))]
+        await asyncio.sleep(0)
+        gateway.wake_streams()
+        await asyncio.sleep(0)
+        gateway.wake_streams()
+        await asyncio.wait_for(asyncio.gather(*streams), 5)
+        gateway.close()
+        return counts
+
+    assert asyncio.run(wakes()) == [2] * (2 * AT_ONCE)
 
 
 def test_streams__too_many_are_a_429_and_a_place_is_free_again_after_the_end(app: Flask) -> None:
@@ -148,6 +191,7 @@ def test_streams__clients_without_a_token_have_places_of_their_own() -> None:
         ("GET", "/api/v1/network", Channel(is_agents=True), AGENTS),
         ("POST", "/api/v1/flows", Channel(), LOCAL_AGENTS),
         ("GET", "/api/v1/health", Channel(), HEALTH),
+        ("GET", "/api/v1/events", Channel(), STREAMS),
         ("GET", "/api/v1/flows", Channel(), READS),
         ("PUT", "/api/v1/policy", Channel(), CHANGES),
     ],

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, text
 
 from policy.desired import Policy
 from store.desired import put_policy
-from store.observed import add_event
+from store.observed import add_event, newest_events
 from tests.kit.known import known
 from tests.unit.webui.conftest import Client
 from webui import live as live_module
@@ -118,6 +118,26 @@ def test_live__many_clients_cost_one_look_a_second(
     for thread in threads:
         thread.join()
     assert len(looks) <= time.monotonic() - began + 3
+
+
+def test_live__clients_that_come_together_share_one_look_at_past_events(
+    engine: Engine, stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def counted(*arguments: Any) -> Any:
+        asked.append(1)
+        return newest_events(*arguments)
+
+    add_event(engine, "tick")
+    live = Live(engine, RecentFlows(engine), stopping)
+    first = live.stream()
+    next(iter(chunk for chunk in first if b"snapshot" in chunk))  # the first tick, which looks, too
+    monkeypatch.setattr(live_module, "newest_events", counted)
+    greetings = {live.stream().greeting for _ in range(20)}
+    assert len(greetings) == 1
+    assert b"event: event" in greetings.pop()
+    assert len(asked) <= 2  # a tick may fall between
 
 
 def test_live__a_store_that_fails_is_told_and_survived(
