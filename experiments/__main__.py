@@ -48,6 +48,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "hostile": "checks.hostile.run",
     "live_switch": "checks.live_switch.run",
     "perimeter": "checks.perimeter.run",
+    "fabrics": "checks.fabrics.run",
     "soak": "checks.soak.run",
     "random_faults": "checks.random_faults.run",
 }

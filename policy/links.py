@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys of [fabric] that every topology has: rates and delays of links."""
+"""The keys of [fabric] that every topology has: rates, delays and failures of links."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from policy.entries import entry
-from policy.kinds import Duration, Rate
+from policy.kinds import Duration, ListOf, Rate, Text
 from policy.units import NS_PER_S
 
-_RATE = Rate(10**6, 100 * 10**9)
+_RATE = Rate(10**6, 800 * 10**9)
 _DELAY = Duration(0, NS_PER_S)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Links:
-    """Rates and delays. The delay of a host's link is link delay plus host delay."""
+    """Rates, delays and failures. The delay of a host's link is link delay plus host delay."""
 
     host_rate_bps: int = entry(
         _RATE, "Rate of the links to hosts.", key="host_rate", title="Host rate", default=100 * 10**6
@@ -32,4 +32,9 @@ class Links:
         key="host_delay",
         title="Host delay",
         default=0,
+    )
+    down: tuple[str, ...] = entry(
+        ListOf(Text(longest=64), longest=1000),
+        'Links between switches that are down, each with the names of its ends, for example ["s1-s5"].',
+        default=(),
     )

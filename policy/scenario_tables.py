@@ -36,7 +36,7 @@ class Fabric:
 class FabricKeys(Links):
     """The keys of [fabric] that do not depend on the topology."""
 
-    topology: str = entry(Text(longest=64), "Kind of network: single, dumbbell or leaf-spine.")
+    topology: str = entry(Text(longest=64), "Kind of network: single, dumbbell, leaf-spine or fat-tree.")
     buffer_bytes: int = entry(
         Size(1, 10**12),
         "Size of a port's buffer, which all its queues share. [scheme] may set another buffer.",

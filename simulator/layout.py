@@ -100,7 +100,9 @@ def _route(
             nearer = [
                 layout.port[port.id]
                 for port in topology.ports_of[switch.name]
-                if not port.edge and distance.get(port.peer, len(distance) + 1) == distance[switch.name] - 1
+                if port.up
+                and not port.edge
+                and distance.get(port.peer, len(distance) + 1) == distance[switch.name] - 1
             ]
             group = fabric.add_group(nearer)
             for name in names:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from policy.errors import FieldError, guess, shortened
 from policy.graph import Topology
-from topologies import dumbbell, leaf_spine, single
+from topologies import dumbbell, fat_tree, leaf_spine, single
 from topologies.checking import checked
+from topologies.failures import without
 
 if TYPE_CHECKING:
     from policy.scenario import Scenario
 
-TOPOLOGIES = {module.KIND: module for module in (single, dumbbell, leaf_spine)}
+TOPOLOGIES = {module.KIND: module for module in (single, dumbbell, leaf_spine, fat_tree)}
 
 
 def build(kind: str, **parameters: Any) -> Topology:
@@ -25,8 +26,9 @@ def build(kind: str, **parameters: Any) -> Topology:
         problem = f"must be one of {', '.join(TOPOLOGIES)}, not {shortened(kind)}{guess(kind, TOPOLOGIES)}"
         raise FieldError("topology", problem)
     module = TOPOLOGIES[kind]
-    topology: Topology = module.build(checked(module.Parameters, parameters))
-    return topology
+    values = checked(module.Parameters, parameters)
+    topology: Topology = module.build(values)
+    return without(topology, values.down)
 
 
 def build_topology(scenario: Scenario) -> Topology:

@@ -104,6 +104,7 @@ class Testbed:
         bed = cls(topology, settings, _spawn_inside(topology, settings))
         try:
             bed._wait_ready()
+            bed._take_links_down()
         except BaseException:
             bed.stop()
             raise
@@ -115,6 +116,11 @@ class Testbed:
         inner = self._status()["hosts"]
         outer = processes.translate(self._init_pid, set(inner.values()))
         self._host_pids = {name: outer[pid] for name, pid in inner.items()}
+
+    def _take_links_down(self) -> None:
+        for port in self.topology.ports:
+            if not port.up:
+                self.exec(None, ["ip", "link", "set", port.interface, "down"])
 
     def _ready(self) -> bool:
         status = read_json(self.settings.status_file) or {}

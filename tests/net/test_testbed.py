@@ -170,17 +170,20 @@ def test_counters_advance_every_100_ms(testbed: Testbed) -> None:
 
 
 @pytest.mark.timing(stall_ms=50)
-def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected(
+def test_leaf_spine__starts_in_seconds_and_every_pair_is_connected_despite_a_dead_link(
     start_testbed: Callable[..., Testbed],
 ) -> None:
     begin = time.monotonic()
-    with start_testbed("leaf-spine", parameters={"leaves": 4, "spines": 2, "hosts_per_leaf": 2}) as bed:
+    parameters = {"leaves": 4, "spines": 2, "hosts_per_leaf": 2, "down": ["s1-s5"]}
+    with start_testbed("leaf-spine", parameters=parameters) as bed:
         assert time.monotonic() - begin < 10
         install(bed)
         names = [host.name for host in bed.topology.hosts]
         for source, to in zip(names, names[3:] + names[:3], strict=True):
             bed.exec(source, ["ping", "-c", "1", "-W", "2", bed.topology.host_by_name[to].ipv6])
         assert set(bed.port_agent_state().attached) == {port.interface for port in bed.topology.ports}
+        for end in ("s1-eth3", "s5-eth1"):
+            assert "DOWN" in bed.exec(None, ["ip", "link", "show", end])
 
 
 @pytest.mark.timing(stall_ms=50)

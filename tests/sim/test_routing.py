@@ -114,3 +114,33 @@ def test_multipath__for_whom_packets_take_the_spines_in_turn(multipath: str, by_
     (leaf,) = {port.switch for port in topology.ports if port.edge and port.peer == "h1"}
     up = [layout.port[port.id] for port in topology.ports if port.switch == leaf and not port.edge]
     assert sorted(int(statistics[port][0]) for port in up) == by_spine
+
+
+@pytest.mark.parametrize("multipath", ["per-flow", "per-packet"])
+def test_a_link_that_is_down_carries_nothing_and_every_flow_ends(multipath: str) -> None:
+    fabric = {
+        "topology": "fat-tree",
+        "host_rate": "10Gbit",
+        "core_rate": "10Gbit",
+        "down": ["s1-s9", "s10-s20"],
+    }
+    document = {
+        "name": "down",
+        "seed": 1,
+        "fabric": fabric,
+        "scheme": {"name": "pias"},
+        "simulator": {"multipath": multipath},
+        "workload": {"sizes": "web-search", "pattern": "all-to-all", "load": 0.2, "flows": 300},
+    }
+    scenario = scenario_from_document(document, load_cdf)
+    topology = build_topology(scenario)
+    net, layout = make_fabric(scenario, topology, port_maker(scenario.policy, scenario.simulator))
+    for batch in scheduled_batches(scenario, topology, np.random.default_rng(1), 1.0):
+        net.add_flows(**fabric_columns(batch))
+    assert net.run(10 * kit.S, 10**9)  # every flow has ended
+    statistics = net.port_statistics()
+    sent = {port.id: int(statistics[layout.port[port.id]][0]) for port in topology.ports}
+    down = [port.id for port in topology.ports if not port.up]
+    assert len(down) == 4
+    assert not any(sent[port] for port in down)
+    assert min(sent["s2:3"], sent["s2:4"]) > 0  # the other edge switch of the pod uses both

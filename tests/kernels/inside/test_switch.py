@@ -107,6 +107,11 @@ def test_two_busy_queues_get_their_shares(network: Controlled) -> None:
         before = measure.queue_packets(bed, "s1:1")
         time.sleep(MEASURED_S)
         after = measure.queue_packets(bed, "s1:1")
+    wait_until(
+        lambda: not any(_backlog_packets(bed, queue) for queue in (0, 1)),
+        "the queues are empty",
+        timeout_s=60,
+    )
     bed.set_marking(None)
     sent = [after[queue] - before[queue] for queue in (0, 1)]
     require_full_link(sum(sent) * FRAME_BYTES)

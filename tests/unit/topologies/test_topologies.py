@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -64,6 +65,41 @@ def test_leaf_spine__as_many_equal_paths_as_spines() -> None:
     assert len(graph.next_ports("s1", "h6")) == 4
     assert len(graph.next_ports("s4", "h6")) == 1
     assert [port.id for port in graph.next_ports("s1", "h2")] == ["s1:2"]
+
+
+def test_fat_tree__pods_and_planes() -> None:
+    graph = topologies.build("fat-tree", pods=3, edges_per_pod=2, aggregations_per_pod=2, cores_per_plane=3)
+    assert len(graph.hosts) == 12
+    assert len(graph.switches) == 3 * (2 + 2) + 2 * 3
+    assert [len(graph.one_path("h1", other)) for other in ("h2", "h3", "h5")] == [1, 3, 5]
+    assert [port.peer for port in graph.next_ports("s1", "h12")] == ["s7", "s8"]
+    assert [port.peer for port in graph.next_ports("s7", "h12")] == ["s13", "s14", "s15"]
+    assert [port.peer for port in graph.next_ports("s13", "h12")] == ["s11"]
+    assert {port.peer for port in graph.ports_of["s16"]} == {"s8", "s10", "s12"}
+
+
+def test_down__no_path_uses_the_link() -> None:
+    graph = topologies.build("fat-tree", down=["s9-s1"])  # either end may come first
+    assert not any(port.up for port in graph.ports if {port.switch, port.peer} == {"s1", "s9"})
+    assert [port.peer for port in graph.next_ports("s1", "h16")] == ["s10"]
+    assert [port.peer for port in graph.next_ports("s8", "h1")] == [
+        "s16"
+    ]  # not into the plane that has no way down
+    assert Topology.from_document(json.loads(json.dumps(graph.to_document()))) == graph
+
+
+@pytest.mark.parametrize(
+    ("links", "problem"),
+    [
+        (["s1-s99"], 'has no link "s1-s99"; links between switches are named as in s1-s5'),
+        (["h1-s1"], 'has no link "h1-s1"'),
+        (["s1-s5", "s1-s6"], "leaves no path between the hosts of s1 and of s2"),
+    ],
+)
+def test_down__wrong_links_are_named(links: list[str], problem: str) -> None:
+    with pytest.raises(FieldError, match=problem) as error:
+        topologies.build("leaf-spine", down=links)
+    assert error.value.field == "down"
 
 
 def test_delays__a_host_link_has_both() -> None:
