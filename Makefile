@@ -47,9 +47,9 @@ test-packages: packages ## install, start, upgrade, remove and purge the package
 	packaging/test-packages
 	packaging/test-wheel /usr/bin/python3
 
-# The base system of the machines comes from Debian's archive once, and stays in build/packages.
-test-deploy: packages ## follow docs/deploying/two-racks.md on two racks of machines with the packages (root, some minutes)
-	[ -e build/packages/machine.tar ] || tests/deploy/machines base build/packages
+# The base systems of the machines come from Debian's archive once, and stay in build/packages.
+test-deploy: packages guests ## follow docs/deploying/two-racks.md on machines with the packages, and try the units (root, minutes)
+	tests/deploy/machines base build/packages
 	$(PYTHON) -m pytest -x -v tests/deploy $(ARGS)
 
 venv: .setup/venv

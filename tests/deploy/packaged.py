@@ -24,6 +24,7 @@ PAGE = DOCS / "deploying" / "two-racks.md"
 HERE = Path(__file__).parent
 PACKAGES = ROOT / "build" / "packages"
 BASE = PACKAGES / "machine.tar"
+WITH_SYSTEMD = PACKAGES / "systemd.tar"
 CGROUPS = Path("/sys/fs/cgroup/unified")
 BLOCK_S = 240.0
 AT_ONCE = 3

@@ -42,8 +42,18 @@ mount -t cgroup2 none /whole/sys/fs/cgroup
 mount -t 9p -o $shared,ro,cache=loose modules @modules@
 mount -t 9p -o $shared,rw,cache=loose output @output@
 ip link set lo up
-exec switch_root /whole /bin/bash @script@
+@start@
 """
+_ALONE = "exec switch_root /whole /bin/bash @script@"
+"""The guest runs the command as its only process."""
+_WITH_SYSTEMD = """units=/whole/etc/systemd/system
+mkdir -p $units/multi-user.target.wants
+echo "[Service]
+ExecStart=/bin/bash @script@" > $units/inside.service
+ln -s ../inside.service $units/multi-user.target.wants/
+ln -s /dev/null $units/serial-getty@ttyS0.service
+exec switch_root /whole /lib/systemd/systemd"""
+"""systemd starts the command as one of its services."""
 
 # The guest writes to its output folder in large parts, because each write costs milliseconds. The reset ends the
 # machine, so everything must be written before.
@@ -75,11 +85,14 @@ def run_in_guest(
     timeout_s: float,
     cpus: int = 2,
     environment: Sequence[str] = (),
+    system: Path | None = None,
 ) -> Ended:
-    """Run a command as root in the current folder, under Debian's kernel of a series. Guests may run side by side.
+    """Run a command as root under Debian's kernel of a series. Guests may run side by side.
 
-    The guest writes into the folder `output`, which must be outside /tmp, /run and /dev. Raises EnvironmentLacking if
-    the kernel or QEMU is missing, and GuestFailed if the guest does not end within `timeout_s`.
+    Without `system`, the guest sees the files of this machine, and the command is alone in the current folder. `system`
+    is the root folder of a Debian system: systemd starts its services and the command, which begins in /root. The guest
+    writes into the folder `output`, which must be outside /tmp, /run and /dev. Raises EnvironmentLacking if the kernel
+    or QEMU is missing, and GuestFailed if the guest does not end within `timeout_s`.
     """
     output = output.resolve()
     output.mkdir(parents=True, exist_ok=True)
@@ -87,16 +100,16 @@ def run_in_guest(
     script, archive, code = output / "script", output / "initramfs", output / "code"
     code.unlink(missing_ok=True)
     text = _SCRIPT.format(
-        folder=shlex.quote(str(Path.cwd())),
+        folder="/root" if system else shlex.quote(str(Path.cwd())),
         command=shlex.join(command),
         output=shlex.quote(str(output)),
         environment=" ".join(map(shlex.quote, environment)),
     )
     script.write_text(text)
-    archive.write_bytes(_archive(kernel, output, script))
+    archive.write_bytes(_archive(kernel, output, script, _WITH_SYSTEMD if system else _ALONE))
     console = output / "console"
     shares = [
-        *_share("files", Path("/"), readonly=True),
+        *_share("files", system or Path("/"), readonly=True),
         *_share("modules", kernel.modules, readonly=True),
         *_share("output", output, readonly=False),
     ]
@@ -106,14 +119,14 @@ def run_in_guest(
     return Ended(int(code.read_text()), (output / "out").read_text(errors="replace"))
 
 
-def _archive(kernel: Kernel, output: Path, script: Path) -> bytes:
+def _archive(kernel: Kernel, output: Path, script: Path, start: str) -> bytes:
     files = {module_name(path.name): path for path in kernel.module_files(MODULES)}
     places = {
         "@modules@": f"/whole/lib/modules/{kernel.release}",
         "@output@": shlex.quote(f"/whole{output}"),
         "@script@": shlex.quote(str(script)),
     }
-    init = _INIT
+    init = _INIT.replace("@start@", start)
     for place, path in places.items():
         init = init.replace(place, path)
     order = "".join(f"{name}\n" for name in files)
