@@ -104,18 +104,36 @@ def test_two_busy_queues_get_their_shares(network: Controlled) -> None:
             wait_until(lambda: min(_backlog_packets(bed, queue) for queue in (0, 1)) > 50, "both queues wait")
         except TimeoutError:
             pytest.skip("the machine was too slow to fill both queues")
-        before = measure.queue_packets(bed, "s1:1")
-        time.sleep(MEASURED_S)
-        after = measure.queue_packets(bed, "s1:1")
+        sent, waited_s = _sent_while_both_wait(bed)
     wait_until(
         lambda: not any(_backlog_packets(bed, queue) for queue in (0, 1)),
         "the queues are empty",
         timeout_s=60,
     )
     bed.set_marking(None)
-    sent = [after[queue] - before[queue] for queue in (0, 1)]
-    require_full_link(sum(sent) * FRAME_BYTES)
+    if waited_s < MEASURED_S / 4:
+        pytest.skip(f"the machine was too slow: both queues waited for {waited_s:.0f} of {MEASURED_S} s")
     assert sent[0] / sum(sent) == pytest.approx(SHARES[0], abs=0.05)
+
+
+def _both_wait(bed: Testbed) -> bool:
+    return min(_backlog_packets(bed, queue) for queue in (0, 1)) > 0
+
+
+def _sent_while_both_wait(bed: Testbed) -> tuple[list[int], float]:
+    """Return the packets of queues 0 and 1, and the length, of the seconds at whose ends both queues have packets.
+
+    A slow guest's senders pause for longer than a backlog lasts. An idle queue has no use for its share.
+    """
+    sent, waited_s, end = [0, 0], 0.0, time.monotonic() + MEASURED_S
+    while time.monotonic() < end:
+        began, waits, before = time.monotonic(), _both_wait(bed), measure.queue_packets(bed, "s1:1")
+        time.sleep(1)
+        after = measure.queue_packets(bed, "s1:1")
+        if waits and _both_wait(bed):
+            sent = [sent[queue] + after[queue] - before[queue] for queue in (0, 1)]
+            waited_s += time.monotonic() - began
+    return sent, waited_s
 
 
 def test_a_change_of_thresholds_under_traffic_loses_no_packet(network: Controlled) -> None:
