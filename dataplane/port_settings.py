@@ -8,13 +8,17 @@ from dataclasses import dataclass
 
 from dataplane.flow_queues import QUEUES, SUB_QUEUES
 from policy.errors import FieldError
-from policy.marking import PHANTOM_PERCENT
+from policy.marking import PHANTOM_PERCENT, MarkBy
 
 MAX_BYTES = 2_000_000_000
 """Largest buffer and marking threshold that laws/mark.h models."""
 
-_LAYOUT = "=7QIxxxxII"
-"""struct sl_vq_settings; struct sl_dqs_settings; the queue of VLANs; whether urgent packets go first."""
+_LAYOUT = "=7QIxxxxQIIIxxxxIxxxx"
+"""struct sl_vq_settings; struct sl_dqs_settings; struct sl_by_rank; the queue of VLANs."""
+
+
+_MARK_BY: dict[str, int] = {MarkBy.PORT: 0, MarkBy.QUEUE: 1, MarkBy.AHEAD: 2}
+"""enum sl_mark_by."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,13 @@ class PortSettings:
     urgent_first: bool = False
     """The port drops what is least urgent first (laws/drop_order.h). Otherwise it drops what does not fit."""
 
+    mark_by: str = MarkBy.PORT
+    """The backlog that is compared with `mark_bytes`."""
+    last_queue: int = QUEUES - 1
+    """The lowest queue, in which …"""
+    last_mark_factor: int = 1
+    """… the threshold is this multiple of `mark_bytes`."""
+
     def __post_init__(self) -> None:
         if not 0 <= self.rate_bps < 1 << 64:
             raise FieldError("rate_bps", f"must be from 0 to 2^64 - 1, not {self.rate_bps}")
@@ -57,6 +68,10 @@ class PortSettings:
             raise FieldError("release_ns", f"must be from 0 to 2^64 - 1, not {self.release_ns}")
         if not 0 <= self.vlan_queue < QUEUES:
             raise FieldError("vlan_queue", f"must be from 0 to {QUEUES - 1}, not {self.vlan_queue}")
+        if not 0 <= self.last_queue < QUEUES:
+            raise FieldError("last_queue", f"must be from 0 to {QUEUES - 1}, not {self.last_queue}")
+        if self.last_mark_factor < 1:
+            raise FieldError("last_mark_factor", f"must be at least 1, not {self.last_mark_factor}")
 
     def _check_ramp(self) -> None:
         if self.mark_max_bytes is None:
@@ -76,6 +91,13 @@ class PortSettings:
         if not 1 <= self.phantom_percent <= 100:
             raise FieldError("phantom_percent", f"must be from 1 to 100, not {self.phantom_percent}")
 
+    @property
+    def _last_mark_bytes(self) -> int:
+        """K of the lowest queue; 0 if it is that of the others."""
+        if self.mark_bytes is None or self.last_mark_factor == 1:
+            return 0
+        return min(self.mark_bytes * self.last_mark_factor, MAX_BYTES)
+
     def pack(self) -> bytes:
         """Return the settings as struct port_settings of bpf/port.h."""
         phantom_rate_bps = self.rate_bps * self.phantom_percent // 100 if self.phantom_mark_bytes else 0
@@ -87,6 +109,9 @@ class PortSettings:
             *phantom,
             self.release_ns,
             self.sub_queues or 0,
-            self.vlan_queue,
+            self._last_mark_bytes,
+            self.last_queue,
+            _MARK_BY[self.mark_by],
             self.urgent_first,
+            self.vlan_queue,
         )

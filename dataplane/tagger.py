@@ -14,7 +14,7 @@ from policy.reserved import written_tag
 from policy.tags import DEFAULT_IDLE_GAP_NS
 
 _SETTINGS = "=QQQ"
-_DEADLINES, _SIZES = 1, 2
+_DEADLINES, _SIZES, _FORGETS_LATE = 1, 2, 4
 _COUNTERS = "=QQ"
 _DSCPS = 64
 _FOREIGN = "=QQIHH"
@@ -32,6 +32,8 @@ class TagSettings:
     """… once they have sent this many."""
     sizes: bool = False
     """The tag of a flow of known size shows the size class."""
+    forgets_late: bool = False
+    """Past its deadline, a flow has the tags of one without a deadline. Otherwise they show the greatest urgency."""
     reserved_dscp: tuple[int, ...] = ()
     """DSCPs of others: no tag has them, and packets keep them."""
 
@@ -63,7 +65,9 @@ class Tagger:
 
     def set(self, settings: TagSettings) -> None:
         """Change the settings from the next packet on."""
-        carries = settings.deadlines * _DEADLINES | settings.sizes * _SIZES
+        carries = (
+            settings.deadlines * _DEADLINES | settings.sizes * _SIZES | settings.forgets_late * _FORGETS_LATE
+        )
         values = settings.idle_gap_ns, carries, settings.urgent_after_bytes
         self._object.map("settings").update(0, struct.pack(_SETTINGS, *values))
         written = self._object.map("written")

@@ -70,7 +70,8 @@ class Window:
     """Penalty that applied until this window's end."""
     bound: int
     """Upper bound of cwnd in packets. 0: none."""
-    unused: int = 0
+    growth: int = 1
+    """Packets by which a window without marks grows."""
 
 
 class WindowLog:

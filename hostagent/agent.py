@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from dataplane.host import DEFAULT_CONTROL, ControlSettings
 from hostagent.control import HostControl
 from hostagent.courier import Courier, Couriers
 from hostagent.hook import FlowHook
@@ -98,6 +99,7 @@ class Agent:
         )
         self._sampler = self._make_sampler(settings)
         self._control = HostControl(settings.use_bpf)
+        self._control_settings = DEFAULT_CONTROL
         self._receiver = _receiver(self._loop, settings.schedule)
         self._tagger = HostTagger(settings.interface, settings.use_bpf)
         self._hook = FlowHook(settings.use_bpf)
@@ -210,6 +212,7 @@ class Agent:
         """Apply the settings that answer a heartbeat."""
         host = settings.host
         if host is not None:
+            self._control_settings = ControlSettings(host.growth or 1, host.forgets_late)
             self._use_control(host.congestion_control or self._control.own, host.scheme)
         elif self._control.requested:
             self._use_control(self._control.requested, self._traffic.transport.scheme)
@@ -220,7 +223,7 @@ class Agent:
         self._policy_version = settings.policy_version
 
     def _use_control(self, name: str, scheme: str) -> None:
-        self._control.use(name)
+        self._control.use(name, self._control_settings)
         transport = Transport(self._control.in_force, scheme)
         if transport == self._traffic.transport:
             return

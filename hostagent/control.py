@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 from dataplane.congestion import CongestionControl, available
+from dataplane.host import DEFAULT_CONTROL, ControlSettings, HostEntry
 from hostagent import tcp
 from policy.controls import LAST_RESORT, PREFIX, fallback_of
 from policy.errors import EnvironmentLacking
@@ -27,6 +28,8 @@ class HostControl:
     def __init__(self, use_bpf: bool = True) -> None:
         self._use_bpf = use_bpf
         self._registered: CongestionControl | None = None
+        self._entry: HostEntry | None = None
+        self._settings = DEFAULT_CONTROL
         self._before = _DEFAULT.read_text().strip()
         self.requested: str | None = None
         self.in_force: str = self._before
@@ -35,15 +38,15 @@ class HostControl:
         self.fallback_reason = ""
         """Why `in_force` is not the requested control; empty if it is."""
 
-    def use(self, name: str) -> None:
+    def use(self, name: str, settings: ControlSettings = DEFAULT_CONTROL) -> None:
         """Register the control if no process has, and make it the namespace's default.
 
-        Call it regularly: a registration ends with the process that holds it.
+        `settings` are for controls of Sluice. Call it regularly: a registration ends with the process that holds it.
         """
         if name != self.requested:
             self._release()
             self.requested = name
-        self.in_force = self._provide(name)
+        self.in_force = self._provide(name, settings)
         default = _set_default(self.in_force)
         if default != self.in_force and default != self.default:
             log.warning(
@@ -63,15 +66,30 @@ class HostControl:
         """Restore the namespace's default."""
         _set_default(self.own)
         self._release()
+        self._configure(DEFAULT_CONTROL)
 
     def _release(self) -> None:
         if self._registered is not None:
             self._registered.close()
             self._registered = None
 
-    def _provide(self, name: str) -> str:
+    def _configure(self, settings: ControlSettings) -> None:
+        """Write the settings of this namespace's windows if they change. The defaults need no entry."""
+        if settings == self._settings:
+            return
+        if settings != DEFAULT_CONTROL:
+            self._entry = self._entry or HostEntry()
+            self._entry.set(settings)
+        elif self._entry is not None:
+            self._entry.forget()
+            self._entry.close()
+            self._entry = None
+        self._settings = settings
+
+    def _provide(self, name: str, settings: ControlSettings) -> str:
         try:
             self._require(name)
+            self._configure(settings if name.startswith(PREFIX) else DEFAULT_CONTROL)
         except EnvironmentLacking as lacking:
             return self._fall_back(name, str(lacking))
         self.fallback_reason = ""

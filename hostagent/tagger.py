@@ -84,5 +84,6 @@ def _tag_settings(settings: HostSettings) -> TagSettings:
         deadlines=settings.tags_deadlines,
         urgent_after_bytes=settings.urgent_after_bytes,
         sizes=settings.tags_sizes,
+        forgets_late=settings.forgets_late,
         reserved_dscp=settings.reserved_dscp,
     )

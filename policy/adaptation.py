@@ -145,7 +145,7 @@ class Adaptation:
         sizes, load = flow_sizes(traffic), load_up_to(traffic)
         scale = self._load_factors(load)
         before = _load_before_levels(self._policy, traffic) * scale
-        model = delay_model(sizes, load * scale, before)
+        model = delay_model(sizes, load * scale, before, self._policy.least_threshold or 0)
         return sizes.flows >= self._policy.min_flows, worthwhile_thresholds(model, self.edges)
 
     def _traffic(self, grown: Counters) -> PortTraffic:

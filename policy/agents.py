@@ -16,6 +16,7 @@ from policy.behaviour import PortBehaviour
 from policy.desired import Policy
 from policy.entries import TableOf, entry, read, write
 from policy.errors import FieldError
+from policy.field_kinds import MAX_GROWTH
 from policy.foreign import DSCPS, ForeignDscp
 from policy.kinds import Flag, ListOf, MapOf, Number, Text, Whole
 from policy.units import NS_PER_MS
@@ -60,6 +61,14 @@ class HostSettings:
     idle_gap_ns: int = entry(
         Whole(1, 2**53, "ns"), "A flow ends when its direction sends no data for this long."
     )
+    forgets_late: bool = entry(
+        Flag(), "Whether a flow past its deadline continues as one without a deadline.", default=False
+    )
+    growth: int | None = entry(
+        Whole(1, MAX_GROWTH, "packets"),
+        "By how much a window without marks grows. Null: the control decides.",
+        default=None,
+    )
     reserved_dscp: tuple[int, ...] = entry(
         ListOf(Whole(reserved.LOWEST, reserved.HIGHEST), longest=reserved.MOST),
         "DSCPs of others: no tag has them, and packets keep them.",
@@ -76,6 +85,8 @@ class HostSettings:
             urgent_after_bytes=policy.urgent_after or 0,
             tags_sizes=scheme.tags_sizes,
             idle_gap_ns=policy.idle_gap_ms * NS_PER_MS,
+            forgets_late=scheme.forgets_late,
+            growth=None if policy.only_watches else policy.growth,
             reserved_dscp=policy.reserved_dscp,
         )
 

@@ -43,6 +43,11 @@ class Control:
     """Its law is a function of one window's record, `sl_control_NAME(record)` in dataplane/laws/control.h."""
 
     @property
+    def grows(self) -> bool:
+        """Its window grows by as many packets as the policy says."""
+        return self.of_window
+
+    @property
     def is_ours(self) -> bool:
         """This project loads the control into the kernel, as a BPF program."""
         return self.kernel_name.startswith(PREFIX)
@@ -91,6 +96,9 @@ def c_header() -> str:
         "",
         "/* 1: the receiver echoes the mark of each packet; 0: as in RFC 3168. */",
         *(f"#define SL_EXACT_ECHO_{control.name} {int(control.echo is Echo.EXACT)}" for control in ours()),
+        "",
+        "/* 1: the window grows by as many packets as the policy says; 0: by the control's own rule. */",
+        *(f"#define SL_GROWS_{control.name} {int(control.grows)}" for control in ours()),
         "",
         "#endif",
     ]

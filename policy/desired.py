@@ -14,7 +14,7 @@ from typing import Any
 from policy.behaviour import PortBehaviour
 from policy.errors import FieldError
 from policy.fields import POLICY_FIELDS, Override, PolicyFields, read_fields
-from policy.marking import PortMarking
+from policy.marking import MarkBy, PortMarking
 from policy.needs import Need
 from policy.overrides import name_port
 from policy.schemes import Marking, Scheme, scheme_named
@@ -41,6 +41,9 @@ class Policy(PolicyFields):
             mark_max_bytes=self.mark_max,
             phantom_mark_bytes=self.mark_at if phantom else None,
             urgent_first=self.urgent_first,
+            mark_by=self.mark_by or MarkBy.PORT,
+            last_queue=self.queues - 1,
+            last_mark_factor=self.last_mark_factor or 1,
         )
 
     @property

@@ -10,11 +10,14 @@ from typing import Any
 from policy.errors import FieldError
 from policy.field_entry import MAX_QUEUES, Applies, Draft, Of
 from policy.kinds import Kind, ListOf, Number, OneOfWhole, Schema, Size, Whole
+from policy.marking import DEFAULT_BUFFER_BYTES, LEAST_MARKS_IN_BUFFER, MARKS_IN_BUFFER, MarkBy
 from policy.needs import Need
 from policy.overrides import OverrideTable
 from policy.schemes import Marking, ThresholdRule
+from policy.units import PACKET_BYTES
 
 MAX_THRESHOLD_BYTES = 10**9
+MAX_GROWTH = 1000
 MAX_SUB_QUEUES = 32
 """In each priority: SL_DQS_MAX_QUEUES in dataplane/laws/dqs.h."""
 _MAX_MARK_BYTES = 10**9
@@ -50,6 +53,11 @@ PERCENTILES = Applies(
     lambda draft: draft.scheme.threshold_rule is ThresholdRule.PERCENTILE,
     _scheme_has("no percentiles"),
 )
+ONLINE = Applies(
+    "schemes whose thresholds have the least mean slowdown",
+    lambda draft: draft.scheme.threshold_rule is ThresholdRule.ONLINE,
+    lambda draft: f"scheme {draft.scheme.name} computes no thresholds by mean slowdown",
+)
 ADAPTIVE = Applies("schemes that adapt", lambda draft: draft.scheme.threshold_rule.adapts, None)
 MARKS_AT = Applies(
     "schemes that mark at one threshold",
@@ -65,6 +73,11 @@ MARKS_RAMP = Applies(
     "schemes that mark with a probability",
     lambda draft: draft.scheme.marking is Marking.RED,
     _how_it_marks,
+)
+GROWS = Applies(
+    "schemes whose congestion control grows by a policy's packets",
+    lambda draft: draft.scheme.control.grows,
+    lambda draft: f"in scheme {draft.scheme.name} the congestion control decides about its growth",
 )
 PRIORITIES = Applies(
     "schemes with priorities",
@@ -188,3 +201,46 @@ def default_shares(draft: Draft) -> tuple[float, ...] | None:
 def default_mark(place: int) -> Of:
     """The scheme's marking threshold at this place of `marks_bytes`."""
     return lambda draft: draft.scheme.marks_bytes[place]
+
+
+def _mark_at(draft: Draft) -> int:
+    """K of the draft, or the scheme's default while it is not read."""
+    return draft.read.get("mark_at") or draft.scheme.marks_bytes[0]
+
+
+def default_buffer(draft: Draft) -> int:
+    """Room for MARKS_IN_BUFFER marking thresholds if the scheme marks by queue."""
+    by_queue = draft.scheme.mark_by is MarkBy.QUEUE
+    return MARKS_IN_BUFFER * _mark_at(draft) if by_queue else DEFAULT_BUFFER_BYTES
+
+
+def default_mark_by(draft: Draft) -> MarkBy:
+    """The scheme's, but the port's in a buffer too small for queues that wait for each other."""
+    buffer_bytes = draft.read.get("buffer", default_buffer(draft))
+    has_room = buffer_bytes >= LEAST_MARKS_IN_BUFFER * _mark_at(draft)
+    return draft.scheme.mark_by if has_room else MarkBy.PORT
+
+
+LAST_MARK_FACTOR = 3
+"""Measured (docs/explanation/sluice.md): 1 costs 1.5 % of the mean FCT."""
+MARKS_IN_GROWTH = 8
+"""The growth of scheme sluice is this part of the marking threshold: a window regains it in eight round trips."""
+
+
+def default_last_mark_factor(draft: Draft) -> int:
+    """LAST_MARK_FACTOR if the port marks by queue: only then do flows fill a queue of their own."""
+    return LAST_MARK_FACTOR if _marks_by_queue(draft) else 1
+
+
+def default_least_threshold(draft: Draft) -> int:
+    """The marking threshold, which is about a bandwidth-delay product, if the port marks by queue."""
+    return _mark_at(draft) if _marks_by_queue(draft) else 1
+
+
+def _marks_by_queue(draft: Draft) -> bool:
+    return bool(draft.read.get("mark_by", draft.scheme.mark_by) == MarkBy.QUEUE)
+
+
+def default_growth(draft: Draft) -> int:
+    """One packet, as in the papers, or a part of the marking threshold, which is about a bandwidth-delay product."""
+    return max(1, _mark_at(draft) // (MARKS_IN_GROWTH * PACKET_BYTES)) if draft.scheme.grows else 1

@@ -17,9 +17,9 @@ from policy import reserved
 from policy.entries import Entry
 from policy.errors import FieldError, unknown_key
 from policy.field_entry import MAX_QUEUES, Draft, PolicyEntry, policy_field
-from policy.field_kinds import MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
+from policy.field_kinds import MAX_GROWTH, MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
 from policy.kinds import Choice, Duration, Flag, ListOf, Schema, Size, Whole
-from policy.marking import DEFAULT_BUFFER_BYTES
+from policy.marking import MAX_MARK_FACTOR, MarkBy
 from policy.overrides import PORT_NAMES, Override
 from policy.schemes import SCHEMES, Scheme, scheme_named
 from policy.tags import DEFAULT_IDLE_GAP_NS
@@ -123,9 +123,43 @@ class PolicyFields:
     )
     buffer: int = policy_field(
         Size(3_000, 1_000_000_000, bare=True),
-        "Size of a port's buffer, which all its queues share.",
+        "Size of a port's buffer, which all its queues share. By default 360 KB, and 20 times mark_at in"
+        " schemes that mark by queue.",
         title="Buffer",
-        default=DEFAULT_BUFFER_BYTES,
+        default=kinds.default_buffer,
+    )
+    mark_by: str | None = policy_field(
+        Choice(tuple(MarkBy)),
+        "The backlog that is compared with mark_at: of the whole port, of the packet's own queue, or of all queues that"
+        " are served no later than the packet's. By default the port. In scheme sluice the queue, if the buffer is at"
+        " least 15 times mark_at.",
+        title="Marks by",
+        default=kinds.default_mark_by,
+        applies=kinds.MARKS_PORT,
+    )
+    last_mark_factor: int | None = policy_field(
+        Whole(1, MAX_MARK_FACTOR),
+        "In the last queue, the marking threshold is this multiple of mark_at. That queue waits for all others, and a"
+        " longer one uses the link at once when its turn comes.",
+        title="Last marks at",
+        default=kinds.default_last_mark_factor,
+        applies=kinds.MARKS_PORT,
+    )
+    least_threshold: int | None = policy_field(
+        Size(1, MAX_THRESHOLD_BYTES, bare=True),
+        "No threshold that a port computes is below this. It should be about a bandwidth-delay product, so that a flow"
+        " stays in one queue in its first round trip. By default mark_at, and 1 if the port does not mark by queue.",
+        title="Least threshold",
+        default=kinds.default_least_threshold,
+        applies=kinds.ONLINE,
+    )
+    growth: int | None = policy_field(
+        Whole(1, MAX_GROWTH, "packets"),
+        "By how much a window without marks enlarges the congestion window. By default 1, and an eighth of mark_at in"
+        " scheme sluice.",
+        title="Growth",
+        default=kinds.default_growth,
+        applies=kinds.GROWS,
     )
     urgent_first: bool = policy_field(
         Flag(),

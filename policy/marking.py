@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from policy.entries import entry
-from policy.kinds import Flag, Whole
+from policy.kinds import Choice, Flag, Whole
 
 DEFAULT_BUFFER_BYTES = 360_000
 PHANTOM_PERCENT = 95
@@ -14,6 +15,25 @@ PHANTOM_PERCENT = 95
 MAX_BACKLOG_BYTES = 10**9
 
 _BACKLOG = Whole(1, MAX_BACKLOG_BYTES, "bytes")
+
+
+MAX_MARK_FACTOR = 100
+MARKS_IN_BUFFER = 20
+"""By default, a port that marks by its own queue has room for so many marking thresholds: each queue grows up to its
+threshold, and a queue that waits for others does not shrink."""
+LEAST_MARKS_IN_BUFFER = 15
+"""In a smaller buffer, marks by queue let queues that wait fill it, so a port marks by its whole backlog by default."""
+
+
+class MarkBy(StrEnum):
+    """The backlog that a packet finds and that decides whether it is marked (dataplane/laws/drop_order.h)."""
+
+    PORT = "port"
+    """All that waits at the port (PIAS)."""
+    QUEUE = "queue"
+    """What waits in the packet's own queue."""
+    AHEAD = "ahead"
+    """What waits in its own queue and in those that are served before it."""
 
 
 @dataclass(frozen=True)
@@ -37,3 +57,21 @@ class PortMarking:
         "Whether the port drops what is least urgent first (dataplane/laws/drop_order.h).",
         default=False,
     )
+    mark_by: str = entry(
+        Choice(tuple(MarkBy)),
+        "The backlog that marks a packet: of the whole port, of its own queue, or of all that is served before it.",
+        default=MarkBy.PORT,
+    )
+    last_queue: int = entry(Whole(0, 7), "The lowest queue of the port.", default=7)
+    last_mark_factor: int = entry(
+        Whole(1, MAX_MARK_FACTOR),
+        "mark_bytes of the lowest queue, as a multiple of that of the others.",
+        default=1,
+    )
+
+    @property
+    def last_mark_bytes(self) -> int | None:
+        """K of the lowest queue if it differs from `mark_bytes`, otherwise None."""
+        if self.mark_bytes is None or self.last_mark_factor == 1:
+            return None
+        return min(self.mark_bytes * self.last_mark_factor, MAX_BACKLOG_BYTES)

@@ -15,7 +15,8 @@ sharing). Flows drop into a lower level in batches, at the end of a busy period 
 2 A(a) lambda P(S > a) other flows drop with a flow and share its service. (This project derives that number from the
 generating function of the busy period.) For the rest, the model assumes ordinary processor sharing. That is an
 approximation: it is within 10 % of an event simulation, and exact for infinitely many levels (foreground-background).
-The floor is ten packets, because a flow within the first window takes one round trip for any size.
+The floor is ten packets, because a flow within the first window takes one round trip for any size. No threshold is
+below `least_bytes`: the model has no round trips, and a flow should not leave the first level within its first one.
 
 The cost is a sum over levels, and each term depends only on the level's two thresholds. So dynamic programming finds
 the exact optimum among the 40 edges in L * 40 * 40 steps, for all ports at once.
@@ -70,12 +71,21 @@ class DelayModel:
     """The same sum with each term times R(size), shape (P, 41)."""
     above: Floats
     """Load of other traffic that the port serves before each level, shape (P, L)."""
+    least_bytes: int = 0
+    """No threshold is below this."""
+
+    @property
+    def first_ends(self) -> Floats:
+        """0 for the points at which the first level may end, infinity for all others, shape (41,)."""
+        allowed = np.minimum(self.least_bytes, EDGES[-1]) <= _POINTS
+        return np.where(allowed, 0.0, np.inf)
 
 
-def delay_model(sizes: FlowSizes, load_up_to_edge: Floats, above: Floats) -> DelayModel:
+def delay_model(sizes: FlowSizes, load_up_to_edge: Floats, above: Floats, least_bytes: int = 0) -> DelayModel:
     """The model for measured sizes and loads (policy/port_traffic.py).
 
-    `load_up_to_edge`: shape (P, 40). `above`: load served before each level, shape (P, L).
+    `load_up_to_edge`: shape (P, 40). `above`: load served before each level, shape (P, L). `least_bytes`: of
+    a threshold.
     """
     load = _limited_to(MAX_LOAD, np.maximum.accumulate(load_up_to_edge, axis=1))
     middle = (_POINTS[1:] + _POINTS[:-1]) / 2
@@ -89,6 +99,7 @@ def delay_model(sizes: FlowSizes, load_up_to_edge: Floats, above: Floats) -> Del
         weighted_bytes=_from_zero(np.cumsum(weight * sizes.size_bytes, axis=1)),
         weighted_load=_from_zero(np.cumsum(weight * _load_at(sizes.size_bytes, load), axis=1)),
         above=above,
+        least_bytes=least_bytes,
     )
 
 
@@ -138,13 +149,13 @@ def _all_factors(model: DelayModel, levels: int) -> _Factors:
 
 def best_thresholds(model: DelayModel, levels: int) -> tuple[EdgeIndices, Floats]:
     """The thresholds with the least cost, and that cost, shape (P,)."""
-    return _best(_all_factors(model, levels))
+    return _best(_all_factors(model, levels), model.first_ends)
 
 
-def _best(factors: _Factors) -> tuple[EdgeIndices, Floats]:
+def _best(factors: _Factors, first_ends: Floats) -> tuple[EdgeIndices, Floats]:
     """Dynamic programming over levels: `best` is the least cost of the levels so far, by their last point."""
     (of_a, of_b), *lower = factors
-    best = np.einsum("pi,pbi->pb", of_a[:, 0], of_b)
+    best = np.einsum("pi,pbi->pb", of_a[:, 0], of_b) + first_ends
     came_from = []
     for of_a, of_b in lower:
         through = np.matmul(of_a, of_b.swapaxes(1, 2))
@@ -170,14 +181,14 @@ def _trace(came_from: list[npt.NDArray[np.int64]]) -> EdgeIndices:
 
 def cost_of(model: DelayModel, thresholds: EdgeIndices) -> Floats:
     """Mean slowdown with these thresholds, shape (P,)."""
-    return _cost(_all_factors(model, thresholds.shape[1] + 1), thresholds)
+    return _cost(_all_factors(model, thresholds.shape[1] + 1), model.first_ends, thresholds)
 
 
-def _cost(factors: _Factors, thresholds: EdgeIndices) -> Floats:
+def _cost(factors: _Factors, first_ends: Floats, thresholds: EdgeIndices) -> Floats:
     ports = np.arange(len(thresholds))
     points = np.zeros((len(ports), thresholds.shape[1] + 2), np.int64)
     points[:, 1:-1], points[:, -1] = thresholds + 1, BUCKETS
-    cost = np.zeros(len(ports))
+    cost = first_ends[points[:, 1]]
     for level, (of_a, of_b) in enumerate(factors):
         cost += np.sum(of_a[ports, points[:, level]] * of_b[ports, points[:, level + 1]], axis=1)
     return cost
@@ -186,6 +197,6 @@ def _cost(factors: _Factors, thresholds: EdgeIndices) -> Floats:
 def worthwhile_thresholds(model: DelayModel, in_force: EdgeIndices) -> EdgeIndices:
     """The best thresholds of each port if they gain at least MIN_GAIN; otherwise the thresholds in force."""
     factors = _all_factors(model, in_force.shape[1] + 1)
-    best, cost = _best(factors)
-    gains = cost < (1 - MIN_GAIN) * _cost(factors, in_force)
+    best, cost = _best(factors, model.first_ends)
+    gains = cost < (1 - MIN_GAIN) * _cost(factors, model.first_ends, in_force)
     return np.where(gains[:, None], best, in_force)

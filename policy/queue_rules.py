@@ -9,6 +9,7 @@
 | mlfq           | thresholds passed       | 0, as a flow that begins | 0                  | last       |
 | sieve          | 1 + thresholds passed; 1st packet 0 | 0          | 1 + those below it | last       |
 | two-level      | 2 × thresholds passed   | 2 × level + 1            | 0                  | last       |
+| merged         | thresholds passed       | 1 + level, never last    | those below class  | last       |
 
 Untagged traffic goes to the queue `untagged_queue` of the policy. Hosts write urgency and sizes only if their scheme
 does (`tags_deadlines`, `tags_sizes`). In other schemes, packets with such tags are in the last queue
@@ -17,7 +18,7 @@ does (`tags_deadlines`, `tags_sizes`). In other schemes, packets with such tags 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -71,6 +72,26 @@ def sieve_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: i
     edges = [tags.snap_to_edge(threshold) for threshold in thresholds_bytes]
     known = [min(1 + bisect_left(edges, size), queues - 1) for size in tags.KNOWN_SIZE_EDGES_BYTES]
     return _map(queues, untagged_queue, attained=levels, known=[*known, queues - 1])
+
+
+def merged_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
+    """One order for all flows. Bytes sent demote; urgency and a known size choose a queue among the same levels.
+
+    The most urgent flows share queue 1, and the least urgent ones queue L - 2. So a deadline costs the short flows
+    in queue 0 nothing, and urgency is never worse than a large flow without a deadline. A flow of known size stays in
+    the queue in which the smallest flow of its class would end: its class says that it ends soon.
+    """
+    edges = [tags.snap_to_edge(threshold) for threshold in thresholds_bytes]
+    between = max(queues - 2, 1)
+    urgent = [min(1 + level, queues - 1) for level in urgency_levels(between)]
+    smallest = (0, *tags.KNOWN_SIZE_EDGES_BYTES)
+    return _map(
+        queues,
+        untagged_queue,
+        attained=[min(level, queues - 1) for level in demotion_levels(thresholds_bytes)],
+        urgency=urgent,
+        known=[min(bisect_right(edges, size), queues - 1) for size in smallest],
+    )
 
 
 def by_size_map(thresholds_bytes: Sequence[int], *, queues: int, untagged_queue: int) -> QueueMap:
@@ -200,6 +221,16 @@ class QueueRule(Enum):
         needs=None,
     )
     """2LPS: pairs of queues. Bytes sent choose the pair as in MLFQ; for deadline flows, urgency does (Aemon)."""
+    MERGED = _Rule(
+        name="merged",
+        map=merged_map,
+        demotions=lambda queues: queues - 1,
+        allows=lambda queues: queues >= 1,
+        queue_of_level=lambda level: level,
+        reads_tags=True,
+        needs=None,
+    )
+    """As MLFQ, with deadline flows and flows of known size among the same levels (Sluice)."""
 
     @property
     def label(self) -> str:

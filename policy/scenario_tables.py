@@ -12,7 +12,6 @@ from policy.errors import FieldError
 from policy.framing import HEADER_BYTES, MSS_BYTES
 from policy.kinds import Choice, Duration, ListOf, Number, Rate, Size, Text, Whole
 from policy.links import Links
-from policy.marking import DEFAULT_BUFFER_BYTES
 from policy.units import NS_PER_MS, NS_PER_S, NS_PER_US, US_PER_S
 
 RTO_INITIAL_US = US_PER_S
@@ -29,7 +28,8 @@ class Fabric:
     topology: str
     parameters: Mapping[str, Any]
     """Keys of `policy.links.Links` by their attributes, and keys of the topology itself unchanged."""
-    buffer_bytes: int
+    buffer_bytes: int | None
+    """None: the scheme's default."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,12 @@ class FabricKeys(Links):
     """The keys of [fabric] that do not depend on the topology."""
 
     topology: str = entry(Text(longest=64), "Kind of network: single, dumbbell, leaf-spine or fat-tree.")
-    buffer_bytes: int = entry(
+    buffer_bytes: int | None = entry(
         Size(1, 10**12),
-        "Size of a port's buffer, which all its queues share. [scheme] may set another buffer.",
+        "Size of a port's buffer, which all its queues share. [scheme] may set another buffer. By default, the"
+        " scheme's.",
         key="buffer",
-        default=DEFAULT_BUFFER_BYTES,
+        default=None,
     )
 
 
@@ -215,14 +216,9 @@ class SimulatorSettings:
     )
     late: str = entry(
         Choice(("urgent", "plain")),
-        "A flow past its deadline. urgent: it continues as the most urgent. plain: as one without a deadline.",
+        "A flow past its deadline. urgent: it continues as the most urgent (except under sluice). plain: as one without"
+        " a deadline.",
         default="urgent",
-    )
-    mark_by: str = entry(
-        Choice(("port", "queue", "ahead")),
-        "The backlog that marks. port: all of the port, as on the testbed. queue: the packet's own queue. ahead: the"
-        " queues that are served no later than the packet's.",
-        default="port",
     )
     drop_by: str = entry(
         Choice(("thresholds", "push-out")),

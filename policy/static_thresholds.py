@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from policy.desired import Policy
 from policy.errors import FieldError, shortened
 from policy.fields import MAX_THRESHOLD_BYTES, demotions_of
 from policy.online_thresholds import DelayModel, best_thresholds, delay_model
@@ -92,22 +93,24 @@ def pias_objective(sizes: Sizes, load: float, thresholds_bytes: Sequence[float],
     return _objective(_FlowSizes(sizes, scale), load, np.asarray(thresholds_bytes, float))
 
 
-def optimal_thresholds(sizes: Sizes, load: float, levels: int, scale: float = 1.0) -> tuple[int, ...]:
+def optimal_thresholds(
+    sizes: Sizes, load: float, levels: int, scale: float = 1.0, least_bytes: int = 0
+) -> tuple[int, ...]:
     """Return the levels - 1 thresholds in bytes, increasing, with the least mean slowdown.
 
-    They are edges. If a level should stay empty, its thresholds are a byte apart and so become the
-    same edge.
+    They are edges, and none is below `least_bytes`. If a level should stay empty, its thresholds are a byte apart and
+    so become the same edge.
     """
     _check(load)
     if levels < 2:
         return ()
-    best, _ = best_thresholds(known_delays(sizes, load, levels, scale), levels)
+    best, _ = best_thresholds(known_delays(sizes, load, levels, scale, least_bytes), levels)
     return _whole(EDGES[best[0]])
 
 
-_SOLVERS: Mapping[object, Callable[[Sizes, float, int, float], tuple[int, ...]]] = {
+_SOLVERS: Mapping[object, Callable[[Sizes, float, int, float, int], tuple[int, ...]]] = {
     "optimal": optimal_thresholds,
-    "pias": pias_thresholds,
+    "pias": lambda sizes, load, queues, scale, _least_bytes: pias_thresholds(sizes, load, queues, scale),
 }
 """Words that a document may give as `thresholds` instead of a list, if sizes and load are known."""
 
@@ -130,10 +133,15 @@ def solved(
     if sizes is None or load is None:
         raise FieldError("thresholds", f"{word!r} needs a workload with a distribution of sizes and a load")
     levels = demotions_of(document) + 1
-    return {**document, "thresholds": list(_SOLVERS[word](sizes, load, levels, scale))}
+    least_bytes = (
+        Policy.from_document({**document, "thresholds": list(range(1, levels))}).least_threshold or 0
+    )
+    return {**document, "thresholds": list(_SOLVERS[word](sizes, load, levels, scale, least_bytes))}
 
 
-def known_delays(sizes: Sizes, load: float, levels: int, scale: float = 1.0) -> DelayModel:
+def known_delays(
+    sizes: Sizes, load: float, levels: int, scale: float = 1.0, least_bytes: int = 0
+) -> DelayModel:
     """Return the delay model of one port with this traffic, as if it had been measured without error."""
     flows = _FlowSizes(sizes, scale)
     ended = 1 - flows.larger(EDGES)
@@ -141,7 +149,10 @@ def known_delays(sizes: Sizes, load: float, levels: int, scale: float = 1.0) -> 
     ended[-1], up_to[-1] = 1.0, flows.mean  # the last bucket has no upper end
     ends = np.diff(ended, prepend=0.0)[None]
     return delay_model(
-        FlowSizes(ends, TYPICAL_BYTES[None]), load * up_to[None] / flows.mean, np.zeros((1, levels))
+        FlowSizes(ends, TYPICAL_BYTES[None]),
+        load * up_to[None] / flows.mean,
+        np.zeros((1, levels)),
+        least_bytes,
     )
 
 

@@ -33,7 +33,6 @@ def port_maker(policy: Policy, simulator: SimulatorSettings) -> MakePort:
             return settings, _fabric.Discipline()
         settings.buffer_bytes = policy.buffer
         settings.grants_rates = Need.EXPLICIT_RATES in policy.needs
-        settings.mark_by = _fabric.MarkBy[simulator.mark_by]
         settings.drop_order = _drop_order(policy, simulator)
         settings.count_tags = not of_host and policy.definition.threshold_rule.adapts
         _mark(settings, policy.port_marking if link.edge else policy.core_marking, link.rate_bps)
@@ -52,6 +51,9 @@ def _drop_order(policy: Policy, simulator: SimulatorSettings) -> _fabric.DropOrd
 def _mark(settings: _fabric.PortSettings, marking: PortMarking, rate_bps: int) -> None:
     settings.mark_bytes = marking.mark_bytes or 0
     settings.mark_max_bytes = marking.mark_max_bytes or 0
+    settings.mark_by = _fabric.MarkBy[marking.mark_by]
+    settings.last_queue = marking.last_queue
+    settings.last_mark_bytes = marking.last_mark_bytes or 0
     if marking.phantom_mark_bytes is not None:
         settings.phantom_rate_bps = rate_bps * PHANTOM_PERCENT // 100
         settings.phantom_mark_bytes = marking.phantom_mark_bytes

@@ -23,6 +23,7 @@ def transport_settings(scenario: Scenario, policy: Policy) -> _fabric.TransportS
     settings.echo = _echo(scheme)
     settings.initial_window = transport.initial_window
     settings.max_window = transport.max_window or NO_WINDOW_BOUND
+    settings.growth = policy.growth or 1
     settings.rto_min_ps = transport.rto_min_us * PS_PER_US
     settings.rto_initial_ps = simulator.rto_initial_us * PS_PER_US
     settings.duplicate_threshold = simulator.duplicate_threshold
@@ -33,7 +34,7 @@ def transport_settings(scenario: Scenario, policy: Policy) -> _fabric.TransportS
     settings.tags_deadlines = scheme.tags_deadlines
     settings.urgent_after_bytes = policy.urgent_after or 0
     settings.tags_sizes = scheme.tags_sizes
-    settings.forgets_late = simulator.late == "plain"
+    settings.forgets_late = scheme.forgets_late or simulator.late == "plain"
     _vary(settings, simulator.tcp or TcpVariant())
     return settings
 

@@ -82,6 +82,7 @@ def field_document(field: Entry) -> dict[str, Any]:
         "allowed": field.kind.allowed,
         "low": getattr(field.kind, "low", None),
         "high": getattr(field.kind, "high", None),
+        "options": list(getattr(field.kind, "options", ())) or None,
         "default": field.default,
         "help": field.help,
     }

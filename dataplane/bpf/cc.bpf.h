@@ -217,8 +217,17 @@ static __always_inline void cc_update_pacing(struct sock *sk)
 	sk->sk_pacing_rate = rate_bytes_per_s;
 }
 
+/*
+ * Above slow start, the kernel's Reno adds a packet for each window of packets that it is told of.
+ * So a multiple of them makes it add that many.
+ */
+static __always_inline __u32 cc_told(const struct tcp_sock *tp, __u32 delivered, __u32 growth)
+{
+	return tp->snd_cwnd < tp->snd_ssthresh ? delivered : delivered * growth;
+}
+
 /* Set the window after this ACK. The kernel has already settled `state`. */
-static __always_inline void cc_move(struct sock *sk, struct cc_sender *s, __u8 state)
+static __always_inline void cc_move(struct sock *sk, struct cc_sender *s, __u8 state, __u32 growth)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
@@ -230,18 +239,20 @@ static __always_inline void cc_move(struct sock *sk, struct cc_sender *s, __u8 s
 		tp->snd_ssthresh = s->ssthresh;
 		tp->snd_cwnd = s->ssthresh;
 	} else if (tp->snd_una != s->snd_una) {
-		tcp_reno_cong_avoid(sk, tp->snd_una, tp->delivered - s->delivered);
+		tcp_reno_cong_avoid(sk, tp->snd_una, cc_told(tp, tp->delivered - s->delivered, growth));
 	}
 }
 
 /*
  * For `cong_control`, after the control has evaluated its window of data: move the congestion
  * window. penalty_q20: for a cut that was missed. bound: of the window, in packets; 0: none.
+ * growth: packets that a window of data without marks adds.
  *
  * A loss halves the window from before the cut, even if a mark has cut it already. RFC 8257,
  * section 3.5: one reduction a window; the larger one counts.
  */
-static __always_inline void cc_control(struct sock *sk, struct cc_sender *s, __u32 penalty_q20, __u32 bound)
+static __always_inline void cc_control(struct sock *sk, struct cc_sender *s, __u32 penalty_q20, __u32 bound,
+				       __u32 growth)
 {
 	__u8 state = BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state);
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -254,7 +265,7 @@ static __always_inline void cc_control(struct sock *sk, struct cc_sender *s, __u
 	halved = sl_loss_cwnd(s->cwnd_before_cut);
 	if (state > TCP_CA_CWR && s->ssthresh > halved)
 		s->ssthresh = halved;
-	cc_move(sk, s, state);
+	cc_move(sk, s, state, growth);
 	if (bound && tp->snd_cwnd > bound)
 		tp->snd_cwnd = bound;
 	cc_update_pacing(sk);

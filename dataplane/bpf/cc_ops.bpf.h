@@ -18,7 +18,8 @@
  *   ACK                 count acknowledged and marked packets; at the end of a window call the law
  *   ECE, once a window  the kernel enters CWR and calls `ssthresh`: the cut
  *   loss                half the window before the cut
- *   growth              slow start and congestion avoidance of Reno, up to the bound
+ *   growth              slow start and congestion avoidance of Reno, up to the bound; a window of
+ *                       data without marks adds one packet, or as many as the host's policy says
  */
 #ifndef SLUICE_CC_OPS_BPF_H
 #define SLUICE_CC_OPS_BPF_H
@@ -26,6 +27,7 @@
 #include "../laws/controls.gen.h"
 #include "cc.bpf.h"
 #include "flow.bpf.h"
+#include "host.bpf.h"
 #include "windows.h"
 
 _Static_assert((int)SL_SENDING == (int)SLUICE_SENDING && (int)SL_SUSPENDED == (int)SLUICE_SUSPENDED &&
@@ -40,6 +42,7 @@ _Static_assert((int)SL_QUENCH_KILL == (int)SLUICE_QUENCH_KILL && (int)SL_QUENCH_
 #define CC_JOIN(a, b) CC_JOIN_(a, b)
 #define CC_NAME CC_JOIN(sluice_, CC)
 #define CC_EXACT_ECHO CC_JOIN(SL_EXACT_ECHO_, CC)
+#define CC_GROWS CC_JOIN(SL_GROWS_, CC)
 
 #define SRTT_SHIFT 3 /* the kernel keeps eight times the smoothed round-trip time */
 
@@ -56,6 +59,7 @@ struct cc {
 	__u32 alpha_q20;
 	__u32 penalty_q20;
 	__u32 bound;	   /* packets; 0: none */
+	__u32 growth;	   /* packets that a window of data adds */
 	__u64 began_us;	   /* start of this window, in tcp_mstamp */
 	__u64 bytes_acked; /* of the connection at that time */
 };
@@ -72,13 +76,17 @@ static __always_inline void begin(struct sock *sk, struct cc *ca)
 	ca->alpha_q20 = SL_DCTCP_ALPHA_ONE;
 	ca->penalty_q20 = SL_DCTCP_ALPHA_ONE;
 	ca->bound = 0;
+	ca->growth = CC_GROWS ? growth_of(sk) : 1;
 	ca->began_us = tcp_sk(sk)->tcp_mstamp;
 	ca->bytes_acked = tcp_sk(sk)->bytes_acked;
 }
 
-/* Copy the declared flow into the record, as of now; nothing if all of it is acknowledged. */
+/*
+ * Copy the declared flow into the record, as of now; nothing if all of it is acknowledged.
+ * late_is_plain: a passed deadline counts as none.
+ */
 static __always_inline void read_declared(const struct tcp_sock *tp, const struct socket_flow *flow,
-					  struct sl_window_record *w)
+					  int late_is_plain, struct sl_window_record *w)
 {
 	const struct declared_flow *declared = &flow->declared;
 	__u64 acked = tp->bytes_acked > declared->first_byte ? tp->bytes_acked - declared->first_byte : 0;
@@ -89,7 +97,7 @@ static __always_inline void read_declared(const struct tcp_sock *tp, const struc
 		w->flags |= SL_WINDOW_HAS_SIZE;
 		w->remaining_bytes = sl_remaining_bytes(declared->size_bytes, acked);
 	}
-	if (declared->fields & SLUICE_HAS_DEADLINE) {
+	if ((declared->fields & SLUICE_HAS_DEADLINE) && !(w->at_ns >= declared->deadline_ns && late_is_plain)) {
 		w->flags |= SL_WINDOW_HAS_DEADLINE;
 		w->left_ns = declared->deadline_ns > w->at_ns ? declared->deadline_ns - w->at_ns : 0;
 		w->elapsed_ns = w->at_ns > declared->start_ns ? w->at_ns - declared->start_ns : 0;
@@ -116,6 +124,7 @@ static __always_inline void read_window(struct sock *sk, const struct cc *ca, co
 	w->cut_from = ca->sender.cwnd_before_cut;
 	w->cut_to = ca->sender.ssthresh;
 	w->cut_penalty_q20 = ca->penalty_q20;
+	w->growth = ca->growth;
 }
 
 /* For getsockopt(SLUICE_STATE). */
@@ -153,13 +162,14 @@ static __always_inline void window_ended(struct sock *sk, struct cc *ca, const s
 	read_window(sk, ca, sum, &w);
 	w.rate_bytes_per_s = sl_rate_bytes_per_s(w.acked_bytes, w.took_us);
 	if (flow)
-		read_declared(tcp_sk(sk), flow, &w);
+		read_declared(tcp_sk(sk), flow, forgets_late(sk), &w);
 	law(sk, flow, &w);
 	if (flow)
 		publish_state(flow, &w);
 	log_window(sk, &w);
 	ca->penalty_q20 = w.penalty_q20;
 	ca->bound = w.bound;
+	ca->growth = CC_GROWS ? growth_of(sk) : 1;
 	ca->began_us = tcp_sk(sk)->tcp_mstamp;
 	ca->bytes_acked = tcp_sk(sk)->bytes_acked;
 }
@@ -218,7 +228,7 @@ void BPF_PROG(cc_cong_control, struct sock *sk)
 		begin(sk, ca);
 	if (has_window_ended(tp, ca, &sum))
 		window_ended(sk, ca, &sum);
-	cc_control(sk, &ca->sender, ca->penalty_q20, ca->bound);
+	cc_control(sk, &ca->sender, ca->penalty_q20, ca->bound, ca->growth);
 }
 
 /*

@@ -7,7 +7,7 @@
  *      queue q. Packets without a tag go to queue 0. Frames of a real VLAN keep their tag and go
  *      to the queue that the settings name, unless the kernel datapath has chosen one.
  *   2. Pass the packet through the port's virtual queue (laws/mark.h). Drop it beyond the buffer,
- *      or the least urgent packets first (laws/drop_order.h).
+ *      or the least urgent packets first (laws/drop_order.h, also for marks by queue).
  *      Set CE by K, by the ramp's probability, or by the phantom queue. A drop is silent (STOLEN,
  *      not SHOT), because OVS sends in batches. After an error it gives up the rest of the batch,
  *      so one packet beyond the buffer took up to 31 others with it.
@@ -168,10 +168,11 @@ static __always_inline enum sl_vq_verdict arrive(struct __sk_buff *skb, const st
 {
 	__u32 port = skb->ifindex;
 	struct port_state *state = bpf_map_lookup_elem(&states, &port);
-	__u32 random = 0, urgent_first = set->urgent_first, rank = 0;
+	struct sl_by_rank by_rank = set->by_rank;
+	__u32 random = 0, rank = 0, ranked = sl_ranks_matter(&by_rank);
 	struct sl_vq_settings law = set->marking;
 	struct sl_vq_settings budget = {.rate_bps = law.rate_bps / NOT_IP_PART, .buffer_bytes = NOT_IP_BURST_BYTES};
-	int not_ip = urgent_first && !is_ip(skb) && outer_vlan_tci(skb) < 0;
+	int not_ip = by_rank.urgent_first && !is_ip(skb) && outer_vlan_tci(skb) < 0;
 	enum sl_vq_verdict verdict;
 	__u64 now_ns, late, before;
 
@@ -179,7 +180,7 @@ static __always_inline enum sl_vq_verdict arrive(struct __sk_buff *skb, const st
 		return SL_VQ_PASS;
 	if (law.mark_max_bytes > law.mark_bytes)
 		random = bpf_get_prandom_u32();
-	if (urgent_first)
+	if (ranked)
 		rank = rank_of(skb, *queue, set->vlan_queue);
 	now_ns = bpf_ktime_get_ns();
 	bpf_spin_lock(&state->lock);
@@ -191,9 +192,9 @@ static __always_inline enum sl_vq_verdict arrive(struct __sk_buff *skb, const st
 	late = sl_vq_at_least(&state->queue, &law, waiting, now_ns);
 	if (late)
 		state->late_ns += late / law.rate_bps;
-	if (urgent_first)
-		verdict = sl_drop_order_arrive(&state->queue, &state->ahead, &law, rank, len_bytes,
-					       before > state->queue.level ? before - state->queue.level : 0, random);
+	if (ranked)
+		verdict = sl_ranked_arrive(&state->queue, &state->ahead, &law, &by_rank, rank, len_bytes,
+					   before > state->queue.level ? before - state->queue.level : 0, random);
 	else
 		verdict = sl_vq_arrive(&state->queue, &law, len_bytes, now_ns, random);
 	bpf_spin_unlock(&state->lock);

@@ -21,8 +21,9 @@
 struct port_settings {
 	struct sl_vq_settings marking;
 	struct sl_dqs_settings flow_queues; /* .queues 0: a priority is one queue */
-	__u32 vlan_queue;		    /* of frames of the operator's VLANs */
-	__u32 urgent_first;		    /* drop by laws/drop_order.h */
+	struct sl_by_rank by_rank;
+	__u32 vlan_queue; /* of frames of the operator's VLANs */
+	__u32 unused;
 };
 
 struct queue_counters {
@@ -52,7 +53,7 @@ struct departures {
 	__u32 unused;
 };
 
-_Static_assert(sizeof(struct port_settings) == 72, "as in port.py");
+_Static_assert(sizeof(struct port_settings) == 96, "as in port.py");
 _Static_assert(sizeof(struct sl_vq_state) == 24, "as in port.py");
 _Static_assert(sizeof(struct port_counters) == 320, "as in port.py");
 _Static_assert(sizeof(struct departures) == 104, "as in port.py");

@@ -171,6 +171,14 @@ static __always_inline int in_declared_flow(const struct declared_flow *declared
 	return !(declared->fields & SLUICE_HAS_SIZE) || offset - declared->first_byte <= declared->size_bytes;
 }
 
+/* Does the flow's deadline decide about its tag? */
+static __always_inline int is_timed(const struct declared_flow *declared, __u64 now_ns,
+				    const struct tag_settings *set)
+{
+	return (set->carries & TAG_DEADLINES) && (declared->fields & SLUICE_HAS_DEADLINE) &&
+	       !((set->carries & TAG_FORGETS_LATE) && now_ns >= declared->deadline_ns);
+}
+
 /* Tag of a segment of a flow that has sent `attained` bytes before it. */
 static __always_inline int segment_tag(struct bpf_sock *sk, const struct bpf_tcp_sock *tp, __u32 seq, __u64 attained,
 				       __u64 now_ns, const struct tag_settings *set)
@@ -182,7 +190,7 @@ static __always_inline int segment_tag(struct bpf_sock *sk, const struct bpf_tcp
 		return sl_attained_tag(attained);
 	if (flow->state.phase != SLUICE_SENDING)
 		return SL_TAG_BACKGROUND;
-	if ((set->carries & TAG_DEADLINES) && (flow->declared.fields & SLUICE_HAS_DEADLINE))
+	if (is_timed(&flow->declared, now_ns, set))
 		return sl_deadline_tag(
 			attained, set->urgent_after_bytes,
 			sl_ucp_urgency_q16(flow->declared.start_ns, flow->declared.deadline_ns, now_ns));

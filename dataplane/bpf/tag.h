@@ -10,8 +10,9 @@ struct tag_settings {
 	__u64 urgent_after_bytes; /* a deadline flow's tag is its urgency after this many bytes */
 };
 
-#define TAG_DEADLINES 1 /* deadline flows carry their urgency */
-#define TAG_SIZES 2	/* flows of known size carry its class */
+#define TAG_DEADLINES 1	   /* deadline flows carry their urgency */
+#define TAG_SIZES 2	   /* flows of known size carry its class */
+#define TAG_FORGETS_LATE 4 /* a passed deadline counts as none */
 
 /* Map "counters": per CPU, key = DSCP when the packet left; only packets of local sockets. */
 #define TAG_DSCPS 64

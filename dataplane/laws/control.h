@@ -53,7 +53,7 @@ struct sl_window_record {
 	sl_u32 cut_to;
 	sl_u32 cut_penalty_q20;
 	sl_u32 bound;
-	sl_u32 unused;
+	sl_u32 growth; /* packets that a window of data adds; an input */
 };
 
 SL_STATIC_ASSERT(sizeof(struct sl_window_record) == 128, "as in windows.py");

@@ -16,4 +16,11 @@
 #define SL_EXACT_ECHO_datcp 0
 #define SL_EXACT_ECHO_mcp 1
 
+/* 1: the window grows by as many packets as the policy says; 0: by the control's own rule. */
+#define SL_GROWS_dctcp 1
+#define SL_GROWS_ucp 1
+#define SL_GROWS_d2tcp 1
+#define SL_GROWS_datcp 0
+#define SL_GROWS_mcp 1
+
 #endif

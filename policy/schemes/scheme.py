@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from policy.controls import Control
+from policy.marking import MarkBy
 from policy.needs import Need
 from policy.queue_rules import QueueRule
 from policy.units import PACKET_BYTES
@@ -37,7 +38,7 @@ class Marking(StrEnum):
 
     NONE = "none"
     PORT = "port"
-    """When the port's whole backlog exceeds the marking threshold K."""
+    """When a backlog exceeds the marking threshold K: the port's, or by the policy's `mark_by` a queue's."""
     RED = "red"
     """By chance: the probability grows linearly with the port's whole backlog from min to max, and
     is 1 above max."""
@@ -66,10 +67,16 @@ class Scheme:
     marks_bytes: tuple[int, ...] = (65 * PACKET_BYTES,)
     """Default marking thresholds: K, or min and max of a ramp, or the phantom queue's. Empty
     without marking."""
+    mark_by: MarkBy = MarkBy.PORT
+    """By default, the backlog that marks a packet."""
+    grows: bool = False
+    """By default, a window without marks grows by a part of the marking threshold; otherwise by one packet."""
     tags_deadlines: bool = False
     """Whether deadline flows carry their urgency in the tag instead of their bytes."""
     urgent_after_bytes: int = 0
     """By default, how much a deadline flow sends before its tag carries the urgency."""
+    forgets_late: bool = False
+    """Whether a flow past its deadline continues as one without a deadline; otherwise it stays the most urgent."""
     tags_sizes: bool = False
     """Whether flows of known size carry their size class in the tag."""
     flow_queues: bool = False

@@ -16,6 +16,7 @@ import pytest
 
 from dataplane import laws_cffi
 from dataplane.congestion import register_congestion_control
+from dataplane.host import ControlSettings, HostEntry
 from dataplane.port_settings import PortSettings
 from dataplane.sockopt import Attachment
 from dataplane.windows import HAS_DEADLINE, HAS_SIZE, KEPT, SLOW_START, Window, WindowLog
@@ -221,6 +222,57 @@ def test_an_urgent_flow_is_cut_less_than_one_with_time(bell: Dumbbell) -> None:
     assert readings[0].urgency < 1 < readings[1].urgency
     assert readings[0].decrease > readings[1].decrease
     assert shares[1] > 1.5 * shares[0]
+
+
+# -- growth
+
+
+def steps(windows: list[Window]) -> list[int]:
+    """Return by how much each window without marks enlarged the congestion window."""
+    calm = [
+        w.cwnd - before.cwnd
+        for before, w in pairwise(windows)
+        if not w.marked and not before.marked and w.cuts == before.cuts and not before.flags & SLOW_START
+    ]
+    return calm[1:]  # the first one may end slow start
+
+
+@only("program", ["cc_dctcp", "cc_ucp"])
+def test_windows_grow_by_as_many_packets_as_the_namespace_says(bell: Dumbbell) -> None:
+    """From the next window on, and by one packet again without the entry."""
+    with bell.a, HostEntry() as host, WindowLog() as log:
+        host.set(ControlSettings(growth=6))
+        one = flows(bell, 1)
+        grown: list[list[int]] = []
+        for _ in range(2):
+            log.follow(one.senders[0])
+            one.run(0.8)
+            windows = log.read(one.senders[0])
+            grown.append(steps(windows[2:]))
+            assert {w.growth for w in windows[2:]} == {1 if len(grown) > 1 else 6}
+            host.forget()
+        one.close()
+    print(grown)
+    assert max(grown[0]) in (6, 7)
+    assert max(grown[1]) in (1, 2)
+
+
+@only("program", ["cc_ucp"])
+@only("forgets_late", [True, False])
+def test_a_late_flow_has_the_greatest_urgency_or_none(bell: Dumbbell, forgets_late: bool) -> None:
+    with bell.a, HostEntry() as host, WindowLog() as log:
+        host.set(ControlSettings(forgets_late=forgets_late))
+        one = flows(bell, 1)
+        log.follow(one.senders[0])
+        declare(one.senders[0], size_bytes=50_000_000, deadline_s=0.2)
+        one.run(0.6)
+        windows = log.read(one.senders[0])
+        one.close()
+        host.forget()
+    timed = [bool(w.flags & HAS_DEADLINE) for w in windows]
+    assert timed[0]
+    assert timed[-1] != forgets_late
+    assert windows[-1].urgency_q16 == (1 << 16 if forgets_late else 16 << 16)
 
 
 @pytest.mark.quiet

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bpf/port.bpf.c drops what is least urgent first. Rates are so low that nothing drains during a test."""
+"""bpf/port.bpf.c drops what is least urgent first, and marks by rank. Nothing drains during a test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROOM = {0: 32, 1: 23, 7: 17}
 """Queue → frames that fit into its room."""
 
 
-def settings(**more: int | bool | None) -> PortSettings:
+def settings(**more: int | bool | str | None) -> PortSettings:
     given = {"rate_bps": SLOW_BPS, "mark_bytes": None, "buffer_bytes": BUFFER_BYTES, "urgent_first": True}
     return PortSettings(**{**given, **more})  # type: ignore[arg-type]
 
@@ -94,6 +94,31 @@ def test_background_traffic_marks_no_other_packet(port: Port) -> None:
         sender.send(frame(ipv4(tag << 2 | ECT0, bytes(DATA_BYTES)), 7 << 13))
     codes = ecn_of(received(capture, 8))
     assert codes == [ECT0] * 3 + [CE] + [ECT0] * 3 + [CE], "each kind finds more than two frames once"
+
+
+@pytest.mark.parametrize(
+    ("mark_by", "codes"),
+    [
+        ("port", [ECT0, ECT0, ECT0, CE, CE, CE, CE]),
+        ("queue", [ECT0] * 7),
+        ("ahead", [ECT0, ECT0, ECT0, CE, CE, ECT0, CE]),
+    ],
+)
+def test_marks_go_by_the_backlog_that_the_settings_name(port: Port, mark_by: str, codes: list[int]) -> None:
+    """The threshold is two frames. Queue 1 comes after the two frames of queue 0, queue 7 after all."""
+    program, sender, capture = port
+    program.set(PORT, settings(mark_bytes=2 * LENGTH, mark_by=mark_by, urgent_first=False))
+    for queue in (0, 0, 3, 3, 3, 1, 7):
+        sender.send(frame(ipv4(40 << 2 | ECT0, bytes(DATA_BYTES)), queue << 13))
+    assert ecn_of(received(capture, 7)) == codes
+
+
+def test_the_last_queue_has_a_threshold_of_its_own(port: Port) -> None:
+    program, sender, capture = port
+    program.set(PORT, settings(mark_bytes=LENGTH, mark_by="queue", last_queue=5, last_mark_factor=3))
+    for queue in (4, 4, 4, 5, 5, 5, 5, 5):
+        sender.send(frame(ipv4(40 << 2 | ECT0, bytes(DATA_BYTES)), queue << 13))
+    assert ecn_of(received(capture, 8)) == [ECT0, ECT0, CE, *[ECT0] * 4, CE]
 
 
 def test_frames_that_are_not_ip_have_a_small_budget_in_the_first_queue(port: Port) -> None:

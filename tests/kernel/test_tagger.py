@@ -12,7 +12,7 @@ import pytest
 from dataplane.sockopt import Attachment
 from dataplane.tagger import Tagger, TagSettings
 from hostagent.sockets import declare
-from policy.tags import ATTAINED_FIRST, URGENCY_FIRST, URGENCY_ONE, attained_tag, urgency_tag
+from policy.tags import ATTAINED_FIRST, URGENCY_FIRST, URGENCY_LAST, URGENCY_ONE, attained_tag, urgency_tag
 from runtime.wait import wait_until
 from tests.kernel.capture import ACK, FIN, SYN, Capture, Packet
 from tests.kernel.conftest import V4, V6, Pair
@@ -308,6 +308,29 @@ def test_a_deadline_flow_carries_its_urgency_after_the_set_bytes(pair: Pair, urg
     assert all(found == expected for found, expected in head)
     assert rest
     assert all(URGENCY_FIRST <= tag < urgency_tag(URGENCY_ONE) for tag in rest), "there is enough time"
+
+
+@pytest.mark.parametrize("forgets_late", [True, False])
+def test_a_late_flow_is_the_most_urgent_or_one_without_a_deadline(pair: Pair, forgets_late: bool) -> None:
+    settings = TagSettings(LONG_GAP_NS, deadlines=True, forgets_late=forgets_late)
+    with (
+        contextlib.closing(Attachment()),
+        Tagger(settings) as tagger,
+        listen(pair.b, socket.AF_INET, V4["b"]) as listener,
+    ):
+        tagger_attach(tagger, pair.a)
+        with Capture(pair.b, "eth0") as capture:
+            client, server = dial(pair.a, listener)
+            declare(client, size_bytes=100_000, deadline_s=1e-6)
+            send_and_receive(client, server, 100_000)
+            client.close()
+            server.close()
+            packets = capture.packets()
+    tags = [(p.dscp, expected_tag(p, first_byte(packets))) for p in data_of(packets)]
+    if forgets_late:
+        assert all(found == attained for found, attained in tags)
+    else:
+        assert {found for found, _ in tags} == {URGENCY_LAST}
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["ipv4", "ipv6"])

@@ -38,7 +38,7 @@ SKIPPED = {
 
 _DESELECTED = [f"--deselect=tests/kernel/{name}" for name in SKIPPED if "::" in name]
 _LOADS = ("test_loader.py", "test_port_attach.py", "test_sockopt_attach.py")
-_FLOWS = ("test_flow_queues.py", "test_watch_life.py")
+_FLOWS = ("test_flow_queues.py", "test_host.py", "test_watch_life.py")
 _INSIDE = [*_PYTEST, "tests/kernels/inside"]
 
 STAGES: dict[str, list[str]] = {

@@ -35,14 +35,23 @@ def queue_map() -> list[int]:
     return found
 
 
-def shared_port(order: core.DropOrder) -> kit.Net:
-    more = {"drop_order": order, "mark_bytes": 97_500}
+BY_PORT: dict[str, object] = {"mark_bytes": 97_500, "buffer_bytes": 360_000}
+BY_QUEUE: dict[str, object] = {
+    "mark_bytes": 30_000,
+    "buffer_bytes": 600_000,
+    "mark_by": core.MarkBy.queue,
+    "last_mark_bytes": 90_000,
+}
+"""As scheme sluice marks with a threshold of 20 packets."""
+
+
+def shared_port(order: core.DropOrder, marks: dict[str, object]) -> kit.Net:
     net = kit.single(
         HOSTS,
         # A packet of the flood is a flow of its own: it must never be retransmitted.
         kit.transport(tags_deadlines=True, rto_initial_ps=100 * S),
         up=Link(GBIT, 50 * US),
-        down=Link(RATE_BPS, 50 * US, buffer_bytes=360_000, more=more),
+        down=Link(RATE_BPS, 50 * US, more={"drop_order": order, **marks}),
     )
     net.fabric.set_queue_of(net.towards[SINK], queue_map())
     return net
@@ -57,8 +66,10 @@ def small_flows(seed: int) -> list[tuple[int, int, int]]:
     return [(int(start), int(rng.integers(2, HOSTS)), int(rng.choice(SIZES, p=SHARES))) for start in starts]
 
 
-def outcome(order: core.DropOrder, *, flood: bool, seed: int = 1) -> Outcome:
-    net = shared_port(order)
+def outcome(
+    order: core.DropOrder, *, flood: bool, seed: int = 1, marks: dict[str, object] = BY_PORT
+) -> Outcome:
+    net = shared_port(order, marks)
     flows: list[tuple[int, int, int, str, dict[str, int]]] = [
         (start, source, size, "small", {}) for start, source, size in small_flows(seed)
     ]
@@ -88,6 +99,12 @@ def test_a_flood_below_them_leaves_others_what_they_had(order: core.DropOrder) -
     before, during = outcome(order, flood=False), outcome(order, flood=True)
     assert during.mean_ms < 1.2 * before.mean_ms
     assert during.p99_ms < 1.5 * before.p99_ms
+    assert during.large_bps > 0.9 * before.large_bps
+
+
+def test_a_flood_leaves_others_their_mean_if_each_queue_marks_by_itself() -> None:
+    before, during = (outcome(core.DropOrder.urgency, flood=flood, marks=BY_QUEUE) for flood in (False, True))
+    assert during.mean_ms < 1.2 * before.mean_ms
     assert during.large_bps > 0.9 * before.large_bps
 
 

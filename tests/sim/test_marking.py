@@ -161,9 +161,14 @@ def test_the_scenario_says_whether_what_waits_in_another_queue_marks(mark_by: st
     document = {
         "name": "marks",
         "fabric": {"topology": "single", "hosts": 4, "host_rate": "80Mbit"},
-        "scheme": {"name": "pias", "queues": 2, "thresholds": ["10KB"], "mark_at": "20pkt"},
+        "scheme": {
+            "name": "pias",
+            "queues": 2,
+            "thresholds": ["10KB"],
+            "mark_at": "20pkt",
+            "mark_by": mark_by,
+        },
         "transport": {"connections": "persistent", "max_window": 10, "initial_window": 10},
-        "simulator": {"mark_by": mark_by},
         "workload": {
             "flow": [
                 {"from": "h2", **long},

@@ -63,7 +63,7 @@ def test_scheme__all_flows_end(scheme: str, recovery: str) -> None:
     [
         {"multipath": "per-packet", "packets_per_ack": 2},
         {"links": "emulated"},
-        {"uplink": "unshaped", "mark_by": "ahead", "late": "plain"},
+        {"uplink": "unshaped", "late": "plain"},
     ],
     ids=["sprayed", "emulated", "unshaped"],
 )

@@ -215,11 +215,15 @@ bool Port::marks(const Packet &packet, Time now)
 				    static_cast<sl_u64>(now / NANOSECOND), 0) == SL_VQ_MARK;
 	if (!kind_->settings.marking.mark_bytes || !packet.ect)
 		return false;
-	std::uint64_t found = marking_backlog(packet, now);
-	bool ramp = kind_->settings.marking.mark_max_bytes > kind_->settings.marking.mark_bytes;
+	sl_by_rank by = kind_->settings.by_rank();
+	sl_ahead levels = sl_ranks_matter(&by) ? ahead(credit_bytes(now)) : sl_ahead{};
+	std::uint64_t found = sl_backlog_that_marks(&levels, &by, waiting_bytes(now), rank_of(packet));
+	sl_vq_settings own = kind_->settings.marking;
 
-	return sl_vq_marks_backlog(&kind_->settings.marking,
-				   std::min<sl_u64>(found, SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE,
+	own.mark_bytes = sl_mark_bytes_of_rank(own.mark_bytes, &by, rank_of(packet));
+	bool ramp = own.mark_max_bytes > own.mark_bytes;
+
+	return sl_vq_marks_backlog(&own, std::min<sl_u64>(found, SL_VQ_MAX_BYTES) * SL_VQ_UNITS_PER_BYTE,
 				   ramp ? kind_->world.random.next32() : 0);
 }
 
@@ -246,20 +250,6 @@ sl_ahead Port::ahead(std::uint64_t credit_bytes) const
 	for (unsigned rank = 0; rank < SL_QUEUE_RANKS; rank++)
 		levels.of[rank] = credit_bytes += rank_bytes_[rank];
 	return levels;
-}
-
-std::uint64_t Port::marking_backlog(const Packet &packet, Time now) const
-{
-	bool in_order = kind_->settings.drop_order != DropOrder::Arrival;
-
-	if (kind_->settings.mark_by == MarkBy::Port)
-		return sl_drop_order_marking(waiting_bytes(now), rank_bytes_[SL_RANK_BACKGROUND],
-					     in_order ? rank_of(packet) : SL_RANK_BACKGROUND);
-	if (kind_->settings.mark_by == MarkBy::Queue)
-		return rank_bytes_[rank_of(packet)];
-	sl_ahead levels = ahead(credit_bytes(now));
-
-	return sl_ahead_up_to(&levels, waiting_bytes(now), rank_of(packet));
 }
 
 void Port::mark(Packet *packet)

@@ -125,7 +125,6 @@ class alignas(64) Port : public Event
 	bool has_room(Packet *arriving, Time now);
 	void mark(Packet *packet);
 	bool marks(const Packet &packet, Time now);
-	std::uint64_t marking_backlog(const Packet &packet, Time now) const;
 	void drop(Packet *packet);
 	void make_counters();
 	void count(const Packet &packet);

@@ -5,16 +5,13 @@
 #include <tuple>
 
 #include "event/time.hpp"
+#include "laws/drop_order.h"
 #include "laws/mark.h"
 #include "link/link_rate.hpp"
 #include "world/world.hpp"
 
 namespace sluice
 {
-
-// The backlog that decides whether to mark a packet. Port: of the whole port. Queue: of the
-// packet's own queue. Ahead: of all queues that the port serves no later than the packet's.
-enum class MarkBy : std::uint8_t { Port, Queue, Ahead };
 
 // Which packet a port without room for an arriving one drops. Arrival: the arriving one. Urgency: as
 // laws/drop_order.h. PushOut: the least urgent packet that waits, if it is less urgent than the arriving one.
@@ -26,7 +23,9 @@ struct PortSettings {
 	std::uint64_t burst_bytes = 0;	// 0: a real link; otherwise a token bucket as in HTB
 	std::uint64_t buffer_bytes = 0; // over all queues
 	sl_vq_settings marking = {};
-	MarkBy mark_by = MarkBy::Port;
+	sl_mark_by mark_by = SL_MARK_BY_PORT;
+	std::uint32_t last_queue = SL_QUEUE_RANKS - 1;
+	std::uint64_t last_mark_bytes = 0; // K from that queue on; 0: the same as in the others
 	DropOrder drop_order = DropOrder::Arrival;
 	bool count_tags = false;
 	bool count_queues = false;
@@ -35,14 +34,25 @@ struct PortSettings {
 	auto all() const
 	{
 		return std::tie(bps, delay, burst_bytes, buffer_bytes, marking.mark_bytes, marking.mark_max_bytes,
-				marking.phantom_rate_bps, marking.phantom_mark_bytes, mark_by, drop_order, count_tags,
-				count_queues, grants_rates);
+				marking.phantom_rate_bps, marking.phantom_mark_bytes, mark_by, last_queue,
+				last_mark_bytes, drop_order, count_tags, count_queues, grants_rates);
 	}
 
-	// What belongs to the link itself, and what packets that wait are counted by.
+	// What belongs to the link itself.
 	auto of_link() const
 	{
-		return std::tie(bps, delay, burst_bytes, mark_by);
+		return std::tie(bps, delay, burst_bytes);
+	}
+
+	sl_by_rank by_rank() const
+	{
+		return {
+			.last_mark_bytes = last_mark_bytes,
+			.last_queue = last_queue,
+			.mark_by = mark_by,
+			.urgent_first = drop_order != DropOrder::Arrival,
+			.unused = 0,
+		};
 	}
 
 	bool operator==(const PortSettings &other) const

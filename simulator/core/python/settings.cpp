@@ -45,6 +45,7 @@ void bind_transport(nb::module_ &m)
 	bind_field<&T::segment, &SegmentSettings::header_bytes>(settings, "header_bytes");
 	bind_field<&T::window, &WindowSettings::initial>(settings, "initial_window");
 	bind_field<&T::window, &WindowSettings::largest>(settings, "max_window");
+	bind_field<&T::window, &WindowSettings::growth>(settings, "growth");
 	bind_field<&T::timeout, &TimeoutSettings::rule>(settings, "timeout_rule");
 	bind_field<&T::timeout, &TimeoutSettings::starved_after>(settings, "starved_after");
 	bind_field<&T::recovery, &RecoverySettings::duplicate_threshold>(settings, "duplicate_threshold");
@@ -75,10 +76,10 @@ void bind_transport(nb::module_ &m)
 void bind_port(nb::module_ &m)
 {
 	using P = PortSettings;
-	nb::enum_<MarkBy>(m, "MarkBy")
-		.value("port", MarkBy::Port)
-		.value("queue", MarkBy::Queue)
-		.value("ahead", MarkBy::Ahead);
+	nb::enum_<sl_mark_by>(m, "MarkBy")
+		.value("port", SL_MARK_BY_PORT)
+		.value("queue", SL_MARK_BY_QUEUE)
+		.value("ahead", SL_MARK_BY_AHEAD);
 	nb::enum_<DropOrder>(m, "DropOrder")
 		.value("arrival", DropOrder::Arrival)
 		.value("urgency", DropOrder::Urgency)
@@ -90,6 +91,8 @@ void bind_port(nb::module_ &m)
 				.def_rw("burst_bytes", &P::burst_bytes)
 				.def_rw("buffer_bytes", &P::buffer_bytes)
 				.def_rw("mark_by", &P::mark_by)
+				.def_rw("last_queue", &P::last_queue)
+				.def_rw("last_mark_bytes", &P::last_mark_bytes)
 				.def_rw("drop_order", &P::drop_order)
 				.def_rw("count_tags", &P::count_tags)
 				.def_rw("count_queues", &P::count_queues)

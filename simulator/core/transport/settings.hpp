@@ -22,6 +22,7 @@ struct SegmentSettings {
 struct WindowSettings {
 	std::uint32_t initial = 10;
 	std::uint32_t largest = 10000;
+	std::uint32_t growth = 1; // with a window without marks; only controls that grow as Reno
 };
 
 struct RecoverySettings {

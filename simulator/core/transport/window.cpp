@@ -23,6 +23,7 @@ Window::Window(const TransportSettings &settings, std::unique_ptr<CongestionCont
 	last_.alpha_q20 = settings.tcp.first_alpha_q20;
 	last_.penalty_q20 = settings.tcp.first_alpha_q20;
 	last_.urgency_q16 = SL_UCP_ONE_Q16;
+	control_->grow_by(settings.window.growth);
 }
 
 std::optional<sl_window_sum> Window::ended(const Progress &progress, const RttEstimator &rtt)
@@ -73,6 +74,7 @@ sl_window_record Window::observed(const sl_window_sum &sum, std::uint64_t acked_
 	w.cut_from = cwnd_before_cut_;
 	w.cut_to = target_;
 	w.cut_penalty_q20 = last_.penalty_q20;
+	w.growth = settings_.window.growth;
 	w.rate_bytes_per_s = sl_rate_bytes_per_s(w.acked_bytes, w.took_us);
 	return w;
 }

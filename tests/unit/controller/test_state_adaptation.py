@@ -166,7 +166,7 @@ def test_counters_of_a_new_connection_are_a_baseline_and_no_burst_of_flows() -> 
 @pytest.mark.parametrize("fins", [True, False])
 def test_online_thresholds_follow_the_bytes_with_and_without_fins(fins: bool) -> None:
     """Persistent connections send no FIN, but the bytes by tag lead to the same thresholds."""
-    wanted = policy("sluice", queues=4, thresholds=["100KB"], interval_ms=100, window_ms=500)
+    wanted = policy("sluice", queues=2, thresholds=["100KB"], mark_by="port", interval_ms=100, window_ms=500)
     driven = DrivenSwitch(Desired(single(), 1, wanted))
     driven.settle()
     share = counted([10 * KB] * 8 + [1_000 * KB] * 2, fins=fins)

@@ -20,7 +20,10 @@ _WRAPS_ON_PURPOSE = (
     "sl_window_",  # sequence numbers and running counts, whose differences are taken modulo 2^32
     "sl_tag_",  # likewise
     "sl_vq_arrive",  # multiplies a length by the units before it refuses too long ones
-    "sl_drop_order_arrive",  # likewise
+    "sl_ranked_arrive",  # likewise
+    "sl_if_",  # a comparison without a branch: the sign of a difference
+    "sl_ahead_",  # calls it
+    "sl_backlog_that_marks",  # likewise
     "sl_vq_phantom",  # callers pass only times in which the queue could drain all that was sent
     "sl_dqs_",  # a multiplicative hash
 )

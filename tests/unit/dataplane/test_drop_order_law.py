@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -136,21 +137,35 @@ def test_what_is_more_urgent_uses_its_own_room(laws: ModuleType) -> None:
     assert not port.admits(7, 120_001)
 
 
-@given(total=st.integers(0, 2**62), background=st.integers(0, 2**62), rank=ranks)
-def test_background_marks_only_background(laws: ModuleType, total: int, background: int, rank: int) -> None:
-    found = laws.lib.sl_drop_order_marking(total, background, rank)
-    assert found == (total if rank == BACKGROUND else max(0, total - background))
+BY_PORT, BY_QUEUE, BY_AHEAD = 0, 1, 2
+
+
+def marking_backlog(waiting: Sequence[int], rank: int, mark_by: int, urgent_first: bool) -> int:
+    """The description's backlog for these waiting bytes by rank."""
+    if mark_by == BY_QUEUE:
+        return waiting[rank]
+    if mark_by == BY_AHEAD:
+        return sum(waiting[: rank + 1])
+    return sum(waiting) if rank == BACKGROUND or not urgent_first else sum(waiting[:BACKGROUND])
+
+
+def by_rank(
+    laws: ModuleType, mark_by: int = BY_PORT, *, urgent_first: bool = True, last: tuple[int, int] = (7, 0)
+) -> Any:
+    """struct sl_by_rank. `last`: the last queue and its K."""
+    last_queue, last_mark_bytes = last
+    return laws.ffi.new("struct sl_by_rank *", (last_mark_bytes, last_queue, mark_by, urgent_first, 0))
 
 
 def arrive(
-    laws: ModuleType, state: tuple[Any, Any], settings: Any, rank: int, packet: tuple[int, int]
+    laws: ModuleType, state: tuple[Any, Any], settings: Any, by: Any, rank: int, packet: tuple[int, int]
 ) -> int:
     """Let a packet of (bytes, time in ns) arrive at a virtual queue, as bpf/port.bpf.c does."""
     (queue, ahead), (len_bytes, now_ns) = state, packet
     before = queue.level
     laws.lib.sl_vq_at_least(queue, settings, 0, now_ns)
     return int(
-        laws.lib.sl_drop_order_arrive(queue, ahead, settings, rank, len_bytes, before - queue.level, 0)
+        laws.lib.sl_ranked_arrive(queue, ahead, settings, by, rank, len_bytes, before - queue.level, 0)
     )
 
 
@@ -173,27 +188,42 @@ def test_arrive__the_first_rank_alone_is_the_port_without_an_order(
     for _, len_bytes, later_ns in packets:
         now_ns += later_ns
         expected = laws.lib.sl_vq_arrive(plain, given_settings, len_bytes, now_ns, 0)
-        assert arrive(laws, state, given_settings, 0, (len_bytes, now_ns)) == expected
+        assert arrive(laws, state, given_settings, by_rank(laws), 0, (len_bytes, now_ns)) == expected
         assert state[0].level == plain.level == state[1].of[0]
 
 
-@given(settings=settings_of_a_port, packets=arrivals)
+@given(
+    settings=settings_of_a_port,
+    packets=arrivals,
+    mark_by=st.sampled_from([BY_PORT, BY_QUEUE, BY_AHEAD]),
+    urgent_first=st.booleans(),
+    last=st.tuples(st.integers(0, 7), st.integers(0, 40_000)),
+)
 def test_arrive__is_the_plain_port_while_it_drains(
-    laws: ModuleType, settings: tuple[int, ...], packets: list[tuple[int, int, int]]
+    laws: ModuleType,
+    settings: tuple[int, ...],
+    packets: list[tuple[int, int, int]],
+    mark_by: int,
+    urgent_first: bool,
+    last: tuple[int, int],
 ) -> None:
     given_settings = laws.ffi.new("struct sl_vq_settings *", settings)
+    by = by_rank(laws, mark_by, urgent_first=urgent_first, last=last)
     rate_bps, mark_bytes, buffer_bytes, _ = settings
+    last_queue, last_mark_bytes = last
     state, now_ns = virtual_queue(laws), 0
     plain = PlainPort(buffer_bytes * UNITS)
     for rank, len_bytes, later_ns in packets:
         now_ns += later_ns
         plain.send(later_ns * rate_bps)
-        verdict = arrive(laws, state, given_settings, rank, (len_bytes, now_ns))
-        if not plain.admits(rank, len_bytes * UNITS):
+        verdict = arrive(laws, state, given_settings, by, rank, (len_bytes, now_ns))
+        fits = sum(plain.waiting) + len_bytes * UNITS <= plain.buffer
+        if not (plain.admits(rank, len_bytes * UNITS) if urgent_first else fits):
             assert verdict == DROP
             continue
-        found = sum(plain.waiting[: rank + 1 if rank == BACKGROUND else BACKGROUND])
-        assert verdict == (MARK if mark_bytes and found > mark_bytes * UNITS else PASS)
+        found = marking_backlog(plain.waiting, rank, mark_by, urgent_first)
+        k = last_mark_bytes if last_mark_bytes and rank >= last_queue else mark_bytes
+        assert verdict == (MARK if k and found > k * UNITS else PASS)
         plain.waiting[rank] += len_bytes * UNITS
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dataplane import congestion
+from dataplane.host import ControlSettings
 from hostagent import control
 from hostagent.control import HostControl
 from policy.controls import fallback_of
@@ -42,6 +43,56 @@ def test_use__makes_a_control_of_the_kernel_the_default(default: Path, kernel: s
     assert default.read_text() == "cubic"
     host.restore()
     assert default.read_text() == "reno"
+
+
+class Entry:
+    """In place of dataplane.host.HostEntry: what was written."""
+
+    def __init__(self) -> None:
+        self.written: list[ControlSettings | str] = []
+
+    def __call__(self) -> Entry:
+        return self
+
+    def set(self, settings: ControlSettings) -> None:
+        self.written.append(settings)
+
+    def forget(self) -> None:
+        self.written.append("forgotten")
+
+    def close(self) -> None:
+        pass
+
+
+def test_use__writes_the_settings_when_they_change_and_only_for_controls_of_sluice(
+    default: Path, kernel: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Registered:
+        def __init__(self, name: str) -> None:
+            kernel.add(name)
+
+        def ensure(self) -> None:
+            pass
+
+        close = ensure
+
+    entry, fast, late = Entry(), ControlSettings(8), ControlSettings(4, forgets_late=True)
+    monkeypatch.setattr(control, "CongestionControl", Registered)
+    monkeypatch.setattr(control, "available", lambda: kernel)
+    monkeypatch.setattr(control, "HostEntry", entry)
+    host = HostControl()
+    for name, settings in (
+        ("sluice_ucp", fast),
+        ("sluice_ucp", fast),
+        ("sluice_ucp", late),
+        ("cubic", late),
+        ("cubic", ControlSettings()),
+    ):
+        host.use(name, settings)
+    assert entry.written == [fast, late, "forgotten"]
+    host.use("sluice_dctcp", fast)
+    host.restore()
+    assert entry.written[3:] == [fast, "forgotten"]
 
 
 @pytest.mark.parametrize(("extra", "expected"), [({"dctcp"}, "dctcp"), (set(), "cubic")])

@@ -32,8 +32,8 @@ def policy(scheme: str = "sluice", **fields: Any) -> Policy:
 
 
 def two_queues(**fields: Any) -> Policy:
-    """Return a policy with two levels of demotion, so that the answer is clear."""
-    return policy(queues=4, thresholds=fields.pop("start", ["100KB"]), **fields)
+    """Return a policy with two levels of demotion and no least threshold, so that the answer is clear."""
+    return policy(queues=2, thresholds=fields.pop("start", ["100KB"]), mark_by="port", **fields)
 
 
 def mix(short_bytes: int, long_bytes: int, flows: int, **how: Any) -> PortCounters:
@@ -184,6 +184,14 @@ def test_online__urgent_traffic_is_no_flow_of_a_level_but_goes_before_the_lower_
     assert port.adaptation.flows[0] == 200
 
 
+def test_online__no_threshold_is_below_the_marking_threshold_of_a_queue() -> None:
+    """A flow's first window would be in two queues. Lower thresholds in force move up, whatever they cost."""
+    port = Port(policy(queues=2, thresholds=["100KB"], mark_at="20pkt"))
+    assert port.carries(mix(10_000, 1_000_000, 200)) == (31_623,)
+    low = Port(policy(queues=2, thresholds=["10KB"], mark_at="20pkt"))
+    assert low.carries(mix(10_000, 1_000_000, 200), load=0.01) == (31_623,)
+
+
 def regret(thresholds: Sequence[int], sizes: Sizes, load: float, levels: int) -> float:
     """Return how much worse these thresholds are than the best ones for the true distribution."""
     true = known_delays(sizes, load, levels)
@@ -205,7 +213,7 @@ def test_online__comes_to_the_optimum_of_the_true_distribution_as_counts_grow(
         regrets = []
         for seed in range(5):
             drawn = np.rint(sizes.at(np.random.default_rng(seed).random(flows))[0])
-            port = Port(policy(window_ms=3_600_000))
+            port = Port(policy(window_ms=3_600_000, queues=4, mark_by="port"))
             port.carries(counted(drawn, fins=fins))
             regrets.append(regret(port.thresholds, sizes, 0.8, 4))
         return float(np.mean(regrets))
@@ -254,7 +262,7 @@ def test_adjust__a_port_that_is_held_stays_and_goes_on_from_what_it_has_seen() -
 
 
 def test_adjust__the_same_question_has_the_same_answer() -> None:
-    port = Port(policy())
+    port = Port(policy(thresholds=["1KB", "2KB", "3KB", "4KB", "5KB"]))
     first = port.carries(counted(WEB_SEARCH.at(np.random.default_rng(2).random(300))[0].astype(int)))
     assert first is not None
     assert port.adjusted() is None

@@ -35,5 +35,11 @@ def test_marking__the_same_everywhere_without_a_threshold_for_the_core(name: str
 def test_port_behaviour__flow_queues_and_shares() -> None:
     fish = Policy.from_document({"scheme": "fish", "queues": 2, "thresholds": ["1MB"], "release": "2ms"})
     assert fish.port_behaviour == PortBehaviour(
-        97_500, 360_000, None, None, False, None, (0.98, 0.02), 32, 2_000_000, untagged_queue=1
+        97_500,
+        360_000,
+        last_queue=1,
+        shares=(0.98, 0.02),
+        sub_queues=32,
+        release_ns=2_000_000,
+        untagged_queue=1,
     )

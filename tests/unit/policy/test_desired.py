@@ -46,8 +46,47 @@ def test_from_document__sizes_take_units() -> None:
 )
 def test_port_marking__what_the_ports_are_told(document: dict[str, Any], marking: PortMarking) -> None:
     assert Policy.from_document(document).port_marking == replace(
-        marking, urgent_first=document["scheme"] in ("sluice", "mlfq-adaptive")
+        marking, urgent_first=document["scheme"] in ("sluice", "mlfq-adaptive"), last_queue=0
     )
+
+
+def test_port_marking__by_queue_with_a_larger_threshold_in_the_last_one() -> None:
+    sluice = Policy.from_document({"scheme": "sluice", "mark_at": "20pkt"}).port_marking
+    assert (sluice.mark_by, sluice.last_queue, sluice.last_mark_bytes) == ("queue", 5, 90_000)
+    assert sluice.buffer_bytes == 20 * 30_000
+
+
+@pytest.mark.parametrize(("buffer", "mark_by"), [("15pkt", "port"), ("299pkt", "port"), ("300pkt", "queue")])
+def test_port_marking__by_the_port_in_a_buffer_too_small_for_queues_that_wait(
+    buffer: str, mark_by: str
+) -> None:
+    sluice = Policy.from_document({"scheme": "sluice", "mark_at": "20pkt", "buffer": buffer})
+    assert sluice.port_marking.mark_by == mark_by
+    assert sluice.port_marking.last_mark_factor == (3 if mark_by == "queue" else 1)
+    assert sluice.least_threshold == (30_000 if mark_by == "queue" else 1)
+
+
+def test_port_marking__any_scheme_with_priorities_can_mark_by_queue() -> None:
+    pias = Policy.from_document({"scheme": "pias", "mark_by": "queue"})
+    assert (pias.port_marking.mark_by, pias.buffer, pias.growth) == ("queue", 360_000, 1)
+
+
+@pytest.mark.parametrize(
+    ("document", "packets"),
+    [({"scheme": "sluice"}, 8), ({"scheme": "sluice", "mark_at": "5pkt"}, 1), ({"scheme": "dctcp"}, 1)],
+)
+def test_growth__an_eighth_of_the_marking_threshold_or_a_packet(
+    document: dict[str, Any], packets: int
+) -> None:
+    assert Policy.from_document(document).growth == packets
+    assert Policy.from_document({**document, "growth": 5}).growth == 5
+
+
+@pytest.mark.parametrize("scheme", ["datcp", "tcp", "pfabric", "d3"])
+def test_growth__is_refused_if_the_control_has_a_rule_of_its_own(scheme: str) -> None:
+    assert Policy.from_document({"scheme": scheme}).growth is None
+    with pytest.raises(FieldError, match="growth: in scheme"):
+        Policy.from_document({"scheme": scheme, "growth": 2})
 
 
 def test_port_marking__the_order_of_drops_can_be_switched_off() -> None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations_with_replacement, pairwise
 from random import Random
 from typing import Any
@@ -85,7 +86,9 @@ def test_best_thresholds__nothing_is_better(
 @given(st.lists(sizes, min_size=2, max_size=4), st.floats(0.1, 0.9))
 def test_best_thresholds__many_ports_at_once_are_each_as_alone(several: list[list[int]], load: float) -> None:
     alone = [model_of(s, [1 / len(s)] * len(s), load, 3) for s in several]
-    together = type(alone[0])(*(np.concatenate(parts) for parts in zip(*map(_arrays, alone), strict=True)))
+    names = ("load", "area", "weight", "weighted_bytes", "weighted_load", "above")
+    joined: dict[str, Any] = {n: np.concatenate([getattr(model, n) for model in alone]) for n in names}
+    together = replace(alone[0], **joined)
     best, cost = best_thresholds(together, 3)
     for i, model in enumerate(alone):
         one_best, one_cost = best_thresholds(model, 3)
@@ -93,8 +96,19 @@ def test_best_thresholds__many_ports_at_once_are_each_as_alone(several: list[lis
         assert best[i].tolist() == one_best[0].tolist()
 
 
-def _arrays(model: DelayModel) -> list[npt.NDArray[Any]]:
-    return [model.load, model.area, model.weight, model.weighted_bytes, model.weighted_load, model.above]
+@settings(deadline=None, max_examples=20)
+@given(sizes, st.floats(0.05, 0.95), st.sampled_from([1, *tags.EDGES_BYTES[:30], 10**9]))
+def test_best_thresholds__nothing_is_better_above_the_least(
+    sizes_bytes: list[int], load: float, least: int
+) -> None:
+    model = replace(model_of(sizes_bytes, [1.0] * len(sizes_bytes), load, 3), least_bytes=least)
+    best, cost = best_thresholds(model, 3)
+    allowed = [i for i, edge in enumerate(tags.EDGES_BYTES) if edge >= min(least, tags.EDGES_BYTES[-1])]
+    assert best[0, 0] >= allowed[0]
+    for other in combinations_with_replacement(allowed[::4], 2):
+        assert cost_of(model, np.asarray([other]))[0] >= cost[0] * (1 - 1e-9)
+    if allowed[0]:
+        assert np.isinf(cost_of(model, np.asarray([[allowed[0] - 1, allowed[0]]]))[0])
 
 
 def test_best_thresholds__more_levels_never_cost_more() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from policy import tags
 from policy.desired import Policy
 from policy.queue_map import changed, queue_map
-from policy.queue_rules import by_size_map, mlfq_map, sieve_map, two_level_map, urgency_levels
+from policy.queue_rules import by_size_map, merged_map, mlfq_map, sieve_map, two_level_map, urgency_levels
 from policy.schemes import SCHEMES
 
 thresholds = st.lists(st.integers(1, 10**9), min_size=1, max_size=7).map(sorted)
@@ -74,6 +74,24 @@ def test_queue_map__untagged_goes_where_the_policy_says() -> None:
         {"scheme": "pias", "queues": 2, "thresholds": ["10KB"], "untagged_queue": 0}
     )
     assert queue_map(policy, policy.thresholds)[tags.UNTAGGED] == 0
+
+
+@given(thresholds)
+def test_merged_map__is_mlfq_for_flows_without_deadline_and_of_unknown_size(levels: list[int]) -> None:
+    given_to = {"queues": len(levels) + 1, "untagged_queue": 0}
+    merged, mlfq = merged_map(levels, **given_to), mlfq_map(levels, **given_to)
+    assert merged[ATTAINED] == mlfq[ATTAINED]
+
+
+def test_merged_map__deadline_flows_never_share_the_first_queue_or_the_last() -> None:
+    found = merged_map([10**5, 10**6, 10**7], queues=4, untagged_queue=3)
+    assert found[URGENCY] == (2,) * 8 + (1,) * 8
+    assert set(merged_map([], queues=1, untagged_queue=0)) == {0}
+
+
+def test_merged_map__a_known_size_is_where_the_smallest_flow_of_its_class_would_end() -> None:
+    levels = [100_000, 240_000, 750_000, 1_800_000, 10_000_000]
+    assert merged_map(levels, queues=6, untagged_queue=5)[KNOWN] == (0, 1, 3, 5)
 
 
 @given(thresholds, st.integers(0, 10**9))

@@ -125,7 +125,7 @@ def test_scenario__a_trace() -> None:
 
 def test_scenario__what_only_the_simulator_needs() -> None:
     assert read(changed()).simulator == SimulatorSettings(
-        "per-flow", 3, "linux", 1, 500_000, 1_000_000, "fabric", "real", "urgent", "port"
+        "per-flow", 3, "linux", 1, 500_000, 1_000_000, "fabric", "real", "urgent"
     )
     given = {
         "multipath": "per-packet",
@@ -136,10 +136,9 @@ def test_scenario__what_only_the_simulator_needs() -> None:
         "uplink": "free",
         "links": "emulated",
         "late": "plain",
-        "mark_by": "queue",
     }
     assert read(changed(simulator=given)).simulator == SimulatorSettings(
-        "per-packet", 0, "plain", 2, 40_000, 3000, "free", "emulated", "plain", "queue"
+        "per-packet", 0, "plain", 2, 40_000, 3000, "free", "emulated", "plain"
     )
 
 
@@ -188,7 +187,6 @@ def test_transport__a_kernels_timeout_is_whole_milliseconds(rto_min: str, millis
         ({"simulator": {"rto_initial": "0us"}}, "simulator.rto_initial"),
         ({"simulator": {"uplink": "none"}}, "simulator.uplink"),
         ({"simulator": {"late": "never"}}, "simulator.late"),
-        ({"simulator": {"mark_by": "flow"}}, "simulator.mark_by"),
         ({"simulator": {"uplinks": "free"}}, "simulator.uplinks"),
         ({"transport": {"rto_min": "1ns"}}, "transport.rto_min"),
         ({"transport": {"rto_min": "10min"}}, "transport.rto_min"),
@@ -229,7 +227,9 @@ def test_check_topology__what_fits() -> None:
 def test_scenario__a_ramp_with_units_below_the_fabrics_buffer() -> None:
     document = tomllib.loads(TEXT)
     document["scheme"] = {"name": "datcp", "mark_min": "40KB", "mark_max": "60KB"}
-    assert read(document).policy.port_marking == PortMarking(40_000, 360_000, mark_max_bytes=60_000)
+    assert read(document).policy.port_marking == PortMarking(
+        40_000, 360_000, mark_max_bytes=60_000, last_queue=0
+    )
     document["fabric"]["buffer"] = "60KB"
     with pytest.raises(FieldError) as error:
         read(document)

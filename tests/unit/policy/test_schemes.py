@@ -23,8 +23,9 @@ def test_scheme__defaults_fit_its_rules(name: str) -> None:
 @pytest.mark.parametrize("name", SCHEMES)
 def test_scheme__tags_carry_what_its_rule_reads(name: str) -> None:
     scheme = SCHEMES[name]
-    assert scheme.tags_deadlines == (scheme.queue_rule in (QueueRule.SIEVE, QueueRule.TWO_LEVEL))
-    assert scheme.tags_sizes == (scheme.queue_rule in (QueueRule.SIEVE, QueueRule.BY_SIZE))
+    both = (QueueRule.SIEVE, QueueRule.MERGED)
+    assert scheme.tags_deadlines == (scheme.queue_rule in (*both, QueueRule.TWO_LEVEL))
+    assert scheme.tags_sizes == (scheme.queue_rule in (*both, QueueRule.BY_SIZE))
 
 
 def _channels(colour: str) -> list[int]:

@@ -277,12 +277,12 @@ def test_apply__shares_of_each_ports_own_rate_in_one_transaction(
 def test_apply__shares_that_cannot_be_set_are_set_later(agent: PortAgent, database: FakeDatabase) -> None:
     agent.reconcile()
     database.away = True
-    agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": "sluice"})))
+    agent.apply(AgentSettings.of(1, Policy.from_document({"scheme": "fish"})))
     assert not agent.state().shares_stand
     database.away = False
     agent.reconcile()
     assert agent.state().shares_stand
-    assert database.min_rate["s1-eth1", 0] == 9_300_000
+    assert database.min_rate["s1-eth1", 0] == 8_600_000
 
 
 def test_last_behaviour__a_new_agent_keeps_the_last_settings(agent: PortAgent) -> None:

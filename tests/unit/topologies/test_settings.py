@@ -15,7 +15,20 @@ from topologies.settings import Settings, load_start, port_settings, read_json, 
 
 def test_settings_and_graph_survive_their_file(tmp_path: Path) -> None:
     graph = topologies.build("dumbbell")
-    behaviour = PortBehaviour(30_000, 200_000, 60_000, 6_000, True, 50_000, (0.9, 0.1), 8, 1_000_000)
+    behaviour = PortBehaviour(
+        30_000,
+        200_000,
+        60_000,
+        6_000,
+        urgent_first=True,
+        mark_by="queue",
+        last_queue=1,
+        last_mark_factor=3,
+        core_mark_bytes=50_000,
+        shares=(0.9, 0.1),
+        sub_queues=8,
+        release_ns=1_000_000,
+    )
     settings = Settings(tmp_path, tmp_path / "log", web="unix:/x/web.sock", rto_min_ms=5, behaviour=behaviour)
     settings.save(graph)
     assert load_start(settings.start_file) == (settings, graph)

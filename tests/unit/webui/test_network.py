@@ -234,6 +234,8 @@ def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine
             "urgent_after_bytes": 0,
             "tags_sizes": False,
             "idle_gap_ns": 5_000_000,
+            "forgets_late": False,
+            "growth": 1,
             "reserved_dscp": [],
         },
         "ports": {
@@ -242,6 +244,9 @@ def test_heartbeat__answers_what_the_policy_wants(client: Client, engine: Engine
             "mark_max_bytes": None,
             "phantom_mark_bytes": None,
             "urgent_first": False,
+            "mark_by": "port",
+            "last_queue": 7,
+            "last_mark_factor": 1,
             "core_mark_bytes": None,
             "shares": None,
             "sub_queues": None,

@@ -54,7 +54,8 @@ export class PolicyForm {
  * @returns {Entry}
  */
 function entry(field, standard) {
-  const input = field.kind === "boolean" ? choice(standard) : textInput(field, standard);
+  const words = field.kind === "boolean" ? ["yes", "no"] : field.options;
+  const input = words ? choice(standard, words) : textInput(field, standard);
   input.name = field.name;
   const wide = field.kind.startsWith("list") ? " wide" : "";
   const row = element("label", { className: `field${wide}`, title: explanation(field) }, label(field), input);
@@ -71,7 +72,7 @@ function textInput({ kind }, placeholder) {
   });
 }
 
-/** @type {(standard: string) => HTMLSelectElement} */
-function choice(standard) {
-  return element("select", {}, new Option(standard, ""), new Option("yes"), new Option("no"));
+/** @type {(standard: string, words: string[]) => HTMLSelectElement} */
+function choice(standard, words) {
+  return element("select", {}, new Option(standard, ""), ...words.map((word) => new Option(word)));
 }

@@ -43,6 +43,8 @@ export interface PolicyField {
   /** Bounds in `unit`; null if the kind has none. */
   low: number | null;
   high: number | null;
+  /** The words of a choice; null for other kinds. */
+  options: string[] | null;
   /** Null if the field is off by default. */
   default: FieldValue | null;
   help: string;
@@ -54,6 +56,7 @@ export type FieldKind =
   | "size"
   | "duration"
   | "boolean"
+  | "choice"
   | "list of integer"
   | "list of number"
   | "list of size"
@@ -61,7 +64,7 @@ export type FieldKind =
   | "list of override";
 
 /** Sizes are bytes, durations nanoseconds. */
-export type FieldValue = number | boolean | number[] | string[] | Override[];
+export type FieldValue = number | boolean | string | number[] | string[] | Override[];
 
 // ---- GET /api/v1/topology
 
@@ -141,6 +144,10 @@ export interface Policy {
   mark_min: number | null;
   mark_max: number | null;
   buffer: number;
+  mark_by: string | null;
+  last_mark_factor: number | null;
+  least_threshold: number | null;
+  growth: number | null;
   urgent_first: boolean;
   shares: number[] | null;
   flow_queues: boolean;

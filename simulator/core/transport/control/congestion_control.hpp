@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one congestion control does differently from others: one object for each connection. The
 // defaults are Reno's and DCTCP's. Marks cut the window by the law's penalty, losses cut it to a
-// half, and it grows by one packet a window.
+// half, and it grows by a number of packets a window.
 #pragma once
 
 #include <algorithm>
@@ -42,11 +42,17 @@ class CongestionControl
 	// packets.
 	virtual std::uint32_t growth(std::uint32_t cwnd, std::uint32_t newly, Time /* now */, Time /* smoothed_rtt */)
 	{
-		acked_since_growth_ += newly;
-		if (acked_since_growth_ < cwnd)
-			return 0;
-		acked_since_growth_ -= cwnd;
-		return 1;
+		acked_since_growth_ += newly * growth_;
+		std::uint32_t grown = acked_since_growth_ / cwnd;
+
+		acked_since_growth_ -= grown * cwnd;
+		return grown;
+	}
+
+	// By how many packets a window without marks grows.
+	void grow_by(std::uint32_t packets)
+	{
+		growth_ = packets;
 	}
 
 	// Whether slow start ends with this ACK although no packet was marked or lost.
@@ -67,7 +73,10 @@ class CongestionControl
 	}
 
       protected:
-	std::uint32_t acked_since_growth_ = 0; // packets
+	std::uint32_t acked_since_growth_ = 0; // packets, times growth_
+
+      private:
+	std::uint32_t growth_ = 1;
 };
 
 } // namespace sluice

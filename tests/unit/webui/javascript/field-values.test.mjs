@@ -22,6 +22,7 @@ const WINDOW = {
   allowed: "a whole number from 10 to 3600000",
   low: 10,
   high: 3_600_000,
+  options: null,
   default: 500,
   help: "Sliding window.",
 };
@@ -76,6 +77,7 @@ const TEXTS = [
   ["duration", 1_500_000, "1.5 ms"],
   ["boolean", true, "yes"],
   ["boolean", false, "no"],
+  ["choice", "queue", "queue"],
   ["list of number", [10, 0.9299999999999999], "10, 0.93"],
   ["list of size", [20_000, 1_000_000], "20 KB, 1 MB"],
   ["list of size", [], "none"],
@@ -98,6 +100,7 @@ const TYPED = [
   ["duration", "2 ms", "2ms"],
   ["boolean", "yes", true],
   ["boolean", "no", false],
+  ["choice", "queue", "queue"],
   ["list of number", "10, 50,90", [10, 50, 90]],
   ["list of number", "10; x", [10, "x"]],
   ["list of size", "20 KB, 100000,", ["20KB", 100_000]],

@@ -49,6 +49,7 @@ export function placeholder(field, inForce) {
 export function valueText(kind, value) {
   if (value === null) return "none";
   if (Array.isArray(value)) return value.map((item) => itemText(kind, item)).join(", ") || "none";
+  if (typeof value === "string") return value;
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (kind === "size") return bytes(value);
   if (kind === "duration") return time(value / 1000);

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of a host's windows, as its agent writes them (dataplane/host.py)."""
+
+from __future__ import annotations
+
+import contextlib
+
+from dataplane.host import DEFAULT_CONTROL, ControlSettings, HostEntry
+from hostagent.control import HostControl
+from tests.kernel.lab import Namespace
+
+WANTED = ControlSettings(8, forgets_late=True), ControlSettings(16)
+
+
+def test_each_namespace_has_its_own_settings_until_its_agent_ends(namespaces: list[Namespace]) -> None:
+    hosts = Namespace(), Namespace()
+    namespaces += hosts
+    with contextlib.ExitStack() as opened:
+        seen, agents = [], []
+        for host, wanted in zip(hosts, WANTED, strict=True):
+            with host:
+                seen.append(opened.enter_context(HostEntry()))
+                agents.append(HostControl())
+                agents[-1].use("sluice_ucp", wanted)
+        assert [entry.settings for entry in seen] == list(WANTED)
+        for host, agent in zip(hosts, agents, strict=True):
+            with host:
+                agent.restore()
+        assert [entry.settings for entry in seen] == [DEFAULT_CONTROL] * 2
