@@ -40,6 +40,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "datcp_fig14": "papers.datcp.fig14",
     "datcp_full": "papers.datcp.full",
     "pias_144": "papers.pias.pias_144",
+    "sluice_fct": "papers.sluice.fct",
     "agreement": "checks.agreement.run",
     "ns2_check": "checks.ns2.run",
     "ns3_check": "checks.ns3.run",

@@ -1,34 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sluice: Aemon's hosts and pairs of queues, FISH's flow queues, and thresholds that each port computes itself.
+"""Sluice: queues by attained service that mark by their own backlog, and windows that regain the link quickly.
 
-The rule for the thresholds is this project's own (policy/online_thresholds.py). It needs no
-percentile and no known distribution. The combination of the three is new, too. Every queue below
-the first keeps 1 % of the link, so that no queue starves.
+A flow is marked only because of flows at its own level. So it keeps its window while others are served first, and it
+uses the link at once when its turn comes. Deadlines and declared sizes choose a queue among the same levels. Each port
+computes its thresholds itself (policy/online_thresholds.py). docs/explanation/sluice.md explains each choice.
 """
 
 from __future__ import annotations
 
 from policy import controls
+from policy.marking import MarkBy
 from policy.schemes.scheme import Marking, QueueRule, Scheme, ThresholdRule
 
 SLUICE = Scheme(
     name="sluice",
     title="Sluice",
-    paper="this project; after Wang, Xu, Liu, APNet 2017, and Zhang, Hu (FISH)",
+    paper="this project; after Bai et al., NSDI 2015 (PIAS), and Wang, Xu, Liu, APNet 2017 (Aemon)",
     control=controls.UCP,
     threshold_rule=ThresholdRule.ONLINE,
-    queue_rule=QueueRule.TWO_LEVEL,
+    queue_rule=QueueRule.MERGED,
     marking=Marking.PORT,
-    queues=8,
-    # Initial thresholds: a factor of ten for each level.
-    thresholds_bytes=(10_000, 100_000, 1_000_000),
+    queues=6,
+    # Initial thresholds: good ones for web search at 10 Gb/s (docs/explanation/sluice.md).
+    thresholds_bytes=(100_000, 240_000, 750_000, 1_800_000, 10_000_000),
     colour="#cc3311",
+    mark_by=MarkBy.QUEUE,
+    grows=True,
     tags_deadlines=True,
-    # A deadline flow starts as a short flow, because serving a short one first costs the others
+    # A deadline flow starts as any other flow, because serving a short one first costs the others
     # little.
-    urgent_after_bytes=1_000_000,
-    flow_queues=True,
-    least_share=0.01,
+    urgent_after_bytes=10_000_000,
+    # A late flow helps no one by delaying others.
+    forgets_late=True,
+    tags_sizes=True,
     urgent_first=True,
     min_flows=20,
 )

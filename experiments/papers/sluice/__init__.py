@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scheme sluice against PIAS, pFabric and Karuna."""
