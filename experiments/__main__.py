@@ -41,6 +41,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "datcp_full": "papers.datcp.full",
     "pias_144": "papers.pias.pias_144",
     "sluice_fct": "papers.sluice.fct",
+    "sluice_bounds": "papers.sluice.bounds",
     "agreement": "checks.agreement.run",
     "ns2_check": "checks.ns2.run",
     "ns3_check": "checks.ns3.run",
