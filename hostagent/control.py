@@ -29,7 +29,9 @@ class HostControl:
         self._use_bpf = use_bpf
         self._registered: CongestionControl | None = None
         self._entry: HostEntry | None = None
-        self._settings = DEFAULT_CONTROL
+        """Open while a control of Sluice is in use."""
+        self._settings: ControlSettings | None = None
+        """What the entry holds. None: unknown, because a killed agent may have left one."""
         self._before = _DEFAULT.read_text().strip()
         self.requested: str | None = None
         self.in_force: str = self._before
@@ -66,7 +68,7 @@ class HostControl:
         """Restore the namespace's default."""
         _set_default(self.own)
         self._release()
-        self._configure(DEFAULT_CONTROL)
+        self._forget_settings()
 
     def _release(self) -> None:
         if self._registered is not None:
@@ -74,22 +76,26 @@ class HostControl:
             self._registered = None
 
     def _configure(self, settings: ControlSettings) -> None:
-        """Write the settings of this namespace's windows if they change. The defaults need no entry."""
+        """Write the settings of this namespace's windows, unless they are in force."""
         if settings == self._settings:
             return
-        if settings != DEFAULT_CONTROL:
-            self._entry = self._entry or HostEntry()
-            self._entry.set(settings)
-        elif self._entry is not None:
+        self._entry = self._entry or HostEntry()
+        self._entry.set(settings)
+        self._settings = settings
+
+    def _forget_settings(self) -> None:
+        if self._entry is not None:
             self._entry.forget()
             self._entry.close()
-            self._entry = None
-        self._settings = settings
+        self._entry, self._settings = None, None
 
     def _provide(self, name: str, settings: ControlSettings) -> str:
         try:
             self._require(name)
-            self._configure(settings if name.startswith(PREFIX) else DEFAULT_CONTROL)
+            if name.startswith(PREFIX):
+                self._configure(settings)
+            else:
+                self._forget_settings()
         except EnvironmentLacking as lacking:
             return self._fall_back(name, str(lacking))
         self.fallback_reason = ""

@@ -27,3 +27,14 @@ def test_each_namespace_has_its_own_settings_until_its_agent_ends(namespaces: li
             with host:
                 agent.restore()
         assert [entry.settings for entry in seen] == [DEFAULT_CONTROL] * 2
+
+
+def test_what_a_killed_agent_has_left_does_not_hold_for_the_next_one(namespaces: list[Namespace]) -> None:
+    host = Namespace()
+    namespaces.append(host)
+    with host, HostEntry() as entry:
+        entry.set(WANTED[0])
+        agent = HostControl()
+        agent.use("sluice_dctcp")
+        assert entry.settings == DEFAULT_CONTROL
+        agent.restore()
