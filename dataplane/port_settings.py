@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dataplane.flow_queues import QUEUES, SUB_QUEUES
 from policy.errors import FieldError
-from policy.marking import PHANTOM_PERCENT, MarkBy
+from policy.marking import PHANTOM_PERCENT, MarkBy, last_mark_bytes
 
 MAX_BYTES = 2_000_000_000
 """Largest buffer and marking threshold that laws/mark.h models."""
@@ -91,13 +91,6 @@ class PortSettings:
         if not 1 <= self.phantom_percent <= 100:
             raise FieldError("phantom_percent", f"must be from 1 to 100, not {self.phantom_percent}")
 
-    @property
-    def _last_mark_bytes(self) -> int:
-        """K of the lowest queue; 0 if it is that of the others."""
-        if self.mark_bytes is None or self.last_mark_factor == 1:
-            return 0
-        return min(self.mark_bytes * self.last_mark_factor, MAX_BYTES)
-
     def pack(self) -> bytes:
         """Return the settings as struct port_settings of bpf/port.h."""
         phantom_rate_bps = self.rate_bps * self.phantom_percent // 100 if self.phantom_mark_bytes else 0
@@ -109,7 +102,7 @@ class PortSettings:
             *phantom,
             self.release_ns,
             self.sub_queues or 0,
-            self._last_mark_bytes,
+            last_mark_bytes(self.mark_bytes, self.last_mark_factor),
             self.last_queue,
             _MARK_BY[self.mark_by],
             self.urgent_first,

@@ -10,7 +10,14 @@ from typing import Any
 from policy.errors import FieldError
 from policy.field_entry import MAX_QUEUES, Applies, Draft, Of
 from policy.kinds import Kind, ListOf, Number, OneOfWhole, Schema, Size, Whole
-from policy.marking import DEFAULT_BUFFER_BYTES, LEAST_MARKS_IN_BUFFER, MARKS_IN_BUFFER, MarkBy
+from policy.marking import (
+    DEFAULT_BUFFER_BYTES,
+    LEAST_MARKS_IN_BUFFER,
+    MARKS_IN_BUFFER,
+    MAX_BACKLOG_BYTES,
+    MIN_BUFFER_BYTES,
+    MarkBy,
+)
 from policy.needs import Need
 from policy.overrides import OverrideTable
 from policy.schemes import Marking, ThresholdRule
@@ -18,9 +25,12 @@ from policy.units import PACKET_BYTES
 
 MAX_THRESHOLD_BYTES = 10**9
 MAX_GROWTH = 1000
+MARKS_IN_GROWTH = 8
+"""The growth of scheme sluice is this part of the marking threshold: a window regains it in eight round trips."""
+LAST_MARK_FACTOR = 3
+"""Measured (docs/explanation/sluice.md): 1 costs 1.4 % of the mean FCT."""
 MAX_SUB_QUEUES = 32
 """In each priority: SL_DQS_MAX_QUEUES in dataplane/laws/dqs.h."""
-_MAX_MARK_BYTES = 10**9
 _MAX_OVERRIDES = 1000
 _SHARES_SLACK = 1e-9
 """Shares may exceed 1 in all by this much, because sums of decimal fractions are rounded."""
@@ -132,7 +142,7 @@ def _one_for_each_threshold(item: Kind) -> Callable[[Draft], ListOf]:
 thresholds = _one_for_each_threshold(Size(1, MAX_THRESHOLD_BYTES, bare=True))
 percentiles = _one_for_each_threshold(Number(0, 100, "%", above=True))
 
-MARK = Size(1, _MAX_MARK_BYTES, bare=True)
+MARK = Size(1, MAX_BACKLOG_BYTES, bare=True)
 """A marking threshold in bytes."""
 
 
@@ -210,8 +220,9 @@ def _mark_at(draft: Draft) -> int:
 
 def default_buffer(draft: Draft) -> int:
     """Room for MARKS_IN_BUFFER marking thresholds if the scheme marks by queue."""
-    by_queue = draft.scheme.mark_by is MarkBy.QUEUE
-    return MARKS_IN_BUFFER * _mark_at(draft) if by_queue else DEFAULT_BUFFER_BYTES
+    if draft.scheme.mark_by is not MarkBy.QUEUE:
+        return DEFAULT_BUFFER_BYTES
+    return min(max(MARKS_IN_BUFFER * _mark_at(draft), MIN_BUFFER_BYTES), MAX_BACKLOG_BYTES)
 
 
 def default_mark_by(draft: Draft) -> MarkBy:
@@ -219,12 +230,6 @@ def default_mark_by(draft: Draft) -> MarkBy:
     buffer_bytes = draft.read.get("buffer", default_buffer(draft))
     has_room = buffer_bytes >= LEAST_MARKS_IN_BUFFER * _mark_at(draft)
     return draft.scheme.mark_by if has_room else MarkBy.PORT
-
-
-LAST_MARK_FACTOR = 3
-"""Measured (docs/explanation/sluice.md): 1 costs 1.5 % of the mean FCT."""
-MARKS_IN_GROWTH = 8
-"""The growth of scheme sluice is this part of the marking threshold: a window regains it in eight round trips."""
 
 
 def default_last_mark_factor(draft: Draft) -> int:
@@ -243,4 +248,6 @@ def _marks_by_queue(draft: Draft) -> bool:
 
 def default_growth(draft: Draft) -> int:
     """One packet, as in the papers, or a part of the marking threshold, which is about a bandwidth-delay product."""
-    return max(1, _mark_at(draft) // (MARKS_IN_GROWTH * PACKET_BYTES)) if draft.scheme.grows else 1
+    if not draft.scheme.grows:
+        return 1
+    return min(max(_mark_at(draft) // (MARKS_IN_GROWTH * PACKET_BYTES), 1), MAX_GROWTH)

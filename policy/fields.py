@@ -19,7 +19,7 @@ from policy.errors import FieldError, unknown_key
 from policy.field_entry import MAX_QUEUES, Draft, PolicyEntry, policy_field
 from policy.field_kinds import MAX_GROWTH, MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
 from policy.kinds import Choice, Duration, Flag, ListOf, Schema, Size, Whole
-from policy.marking import MAX_MARK_FACTOR, MarkBy
+from policy.marking import MAX_BACKLOG_BYTES, MAX_MARK_FACTOR, MIN_BUFFER_BYTES, MarkBy
 from policy.overrides import PORT_NAMES, Override
 from policy.schemes import SCHEMES, Scheme, scheme_named
 from policy.tags import DEFAULT_IDLE_GAP_NS
@@ -122,7 +122,7 @@ class PolicyFields:
         applies=kinds.MARKS_RAMP,
     )
     buffer: int = policy_field(
-        Size(3_000, 1_000_000_000, bare=True),
+        Size(MIN_BUFFER_BYTES, MAX_BACKLOG_BYTES, bare=True),
         "Size of a port's buffer, which all its queues share. By default 360 KB, and 20 times mark_at in"
         " schemes that mark by queue.",
         title="Buffer",

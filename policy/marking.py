@@ -12,6 +12,7 @@ from policy.kinds import Choice, Flag, Whole
 DEFAULT_BUFFER_BYTES = 360_000
 PHANTOM_PERCENT = 95
 """A phantom queue drains at this share of the link's rate (gamma; HULL, Alizadeh et al., NSDI 2012)."""
+MIN_BUFFER_BYTES = 3_000
 MAX_BACKLOG_BYTES = 10**9
 
 _BACKLOG = Whole(1, MAX_BACKLOG_BYTES, "bytes")
@@ -69,9 +70,7 @@ class PortMarking:
         default=1,
     )
 
-    @property
-    def last_mark_bytes(self) -> int | None:
-        """K of the lowest queue if it differs from `mark_bytes`, otherwise None."""
-        if self.mark_bytes is None or self.last_mark_factor == 1:
-            return None
-        return min(self.mark_bytes * self.last_mark_factor, MAX_BACKLOG_BYTES)
+
+def last_mark_bytes(mark_bytes: int | None, factor: int) -> int:
+    """K of the lowest queue; 0 if it is that of the others (dataplane/laws/drop_order.h)."""
+    return min(mark_bytes * factor, MAX_BACKLOG_BYTES) if mark_bytes and factor > 1 else 0

@@ -6,7 +6,7 @@ from __future__ import annotations
 from policy.desired import Policy
 from policy.emulation import HOST_BURST_BYTES, port_burst_bytes
 from policy.graph import Port
-from policy.marking import PHANTOM_PERCENT, PortMarking
+from policy.marking import PHANTOM_PERCENT, PortMarking, last_mark_bytes
 from policy.needs import Need
 from policy.scenario_tables import SimulatorSettings
 from policy.schemes import QueueRule
@@ -53,7 +53,7 @@ def _mark(settings: _fabric.PortSettings, marking: PortMarking, rate_bps: int) -
     settings.mark_max_bytes = marking.mark_max_bytes or 0
     settings.mark_by = _fabric.MarkBy[marking.mark_by]
     settings.last_queue = marking.last_queue
-    settings.last_mark_bytes = marking.last_mark_bytes or 0
+    settings.last_mark_bytes = last_mark_bytes(marking.mark_bytes, marking.last_mark_factor)
     if marking.phantom_mark_bytes is not None:
         settings.phantom_rate_bps = rate_bps * PHANTOM_PERCENT // 100
         settings.phantom_mark_bytes = marking.phantom_mark_bytes

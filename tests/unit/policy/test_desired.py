@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policy.behaviour import PortBehaviour
 from policy.desired import Policy
+from policy.entries import read, write
 from policy.errors import FieldError
-from policy.marking import PortMarking
+from policy.marking import PortMarking, last_mark_bytes
 from policy.schemes import SCHEMES
 
 
@@ -52,7 +54,8 @@ def test_port_marking__what_the_ports_are_told(document: dict[str, Any], marking
 
 def test_port_marking__by_queue_with_a_larger_threshold_in_the_last_one() -> None:
     sluice = Policy.from_document({"scheme": "sluice", "mark_at": "20pkt"}).port_marking
-    assert (sluice.mark_by, sluice.last_queue, sluice.last_mark_bytes) == ("queue", 5, 90_000)
+    assert (sluice.mark_by, sluice.last_queue) == ("queue", 5)
+    assert last_mark_bytes(sluice.mark_bytes, sluice.last_mark_factor) == 90_000
     assert sluice.buffer_bytes == 20 * 30_000
 
 
@@ -64,6 +67,14 @@ def test_port_marking__by_the_port_in_a_buffer_too_small_for_queues_that_wait(
     assert sluice.port_marking.mark_by == mark_by
     assert sluice.port_marking.last_mark_factor == (3 if mark_by == "queue" else 1)
     assert sluice.least_threshold == (30_000 if mark_by == "queue" else 1)
+
+
+@pytest.mark.parametrize("mark_at", [1, 149, 50_000_001, 10**9])
+def test_from_document__what_follows_from_mark_at_is_allowed_itself(mark_at: int) -> None:
+    """Buffer and growth follow from it, and a policy with its defaults written out must be the same policy."""
+    policy = Policy.from_document({"scheme": "sluice", "mark_at": mark_at})
+    assert Policy.from_document(policy.to_document()) == policy
+    assert read(PortBehaviour, write(policy.port_behaviour)) == policy.port_behaviour
 
 
 def test_port_marking__any_scheme_with_priorities_can_mark_by_queue() -> None:
