@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -59,6 +59,7 @@ ABLATIONS = {
     "4 queues": "sluice-four-queues",
     "8 queues": "sluice-eight-queues",
     "timeouts of 2 ms": "sluice-short-timeouts",
+    "last threshold 3.2 MB": "sluice-last-threshold",
 }
 GROUPS = {
     "web search": Group(
@@ -97,11 +98,7 @@ def plan(given: Given) -> Mapping[str, Planned]:
         found = [
             point
             for load in group.loads
-            for point in axes(
-                Given(given.out, seeds=given.seeds, loads=(load,), flows=given.flows, options=given.options),
-                document_of(group),
-                schemes=group.schemes,
-            )
+            for point in axes(replace(given, loads=(load,)), document_of(group), schemes=group.schemes)
         ]
         planned[name] = Planned(given.out / name.replace(" ", "-"), found)
     return planned
@@ -132,7 +129,6 @@ class Goal:
     over: str | None = None
     load: float = 0.8
     over_group: str | None = None
-    explanation: str = ""
 
     def claim(self, results: Results) -> Claim | None:
         """None if the runs were not asked for."""
@@ -144,7 +140,7 @@ class Goal:
             others = theirs.values(self.column, self.over, self.load)
             values = [a / b for a, b in zip(values, others, strict=True)]
         found = median(values)
-        return Claim(self.what, f"≤ {self.limit:g}", f"{found:.3f}", found <= self.limit, self.explanation)
+        return Claim(self.what, f"≤ {self.limit:g}", f"{found:.3f}", found <= self.limit)
 
 
 def _classes(group: str, load: float) -> list[Goal]:
