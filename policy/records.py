@@ -96,6 +96,12 @@ class FlowRecord:
         " long by at most this much.",
         default=None,
     )
+    clock_error_us: float | None = entry(
+        _TIME_US,
+        "Of a scheduled flow whose ends are on two machines: the FCT is wrong by at most this much, because of their"
+        " clocks. Null on one machine.",
+        default=None,
+    )
 
     @property
     def slowdown(self) -> float | None:
@@ -122,3 +128,4 @@ class FlowRecord:
 
 NEEDED_IF_SCHEDULED = ("ideal_us", "retransmissions")
 ONLY_IF_WATCHED = ("src_port", "dst_port", "lasted_us", "timeouts", "srtt_us", "ack_wait_us")
+ONLY_ON_TWO_MACHINES = ("clock_error_us",)

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from policy.entries import entries, plain_type
 from policy.metrics import FlowFigures, summarise, summarise_watched
-from policy.records import ONLY_IF_WATCHED, SCHEDULED, SIZE_CLASSES, FlowRecord
+from policy.records import ONLY_IF_WATCHED, ONLY_ON_TWO_MACHINES, SCHEDULED, SIZE_CLASSES, FlowRecord
 from policy.version import VERSION
 
 if TYPE_CHECKING:  # the store takes a quarter of a second to load, and only runs on the testbed have one
@@ -71,12 +71,12 @@ FLOWS_SCHEMA = pa.schema(
         *(
             (field.name, _ARROW_TYPES[plain_type(FlowRecord, field.name)])
             for field in entries(FlowRecord)
-            if field.name not in ONLY_IF_WATCHED
+            if field.name not in (*ONLY_IF_WATCHED, *ONLY_ON_TWO_MACHINES)
         ),
         ("slowdown", pa.float64()),
     ]
 )
-"""A flow record without what only watched flows have, and its slowdown."""
+"""A flow record without what only watched flows and flows between two machines have, and its slowdown."""
 
 SAMPLE_COLUMNS = (
     Column("at_s", pa.float64(), "Seconds from the start of the run."),
