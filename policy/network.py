@@ -67,8 +67,9 @@ class DeclaredSwitch:
     )
     first_table: int = entry(
         Whole(0, MAX_TABLE),
-        "First OpenFlow table that Sluice uses. With 0, the switch belongs to Sluice, which removes all other rules."
-        " Otherwise a rule of yours in a lower table sends packets there, and Sluice leaves your rules alone.",
+        "First of the seven OpenFlow tables that Sluice uses. With 0, the switch belongs to Sluice, which removes all"
+        " other rules. Otherwise a rule of yours in a lower table sends packets there, and Sluice leaves all other"
+        " tables alone.",
         default=0,
     )
     port: tuple[DeclaredPort, ...] = entry(
