@@ -91,8 +91,10 @@ def failed(initial: FlowRecord, reason: str, retransmissions: int) -> FlowRecord
 
 
 def to_json(record: FlowRecord) -> str:
-    """Return the record as one line of JSON.
+    """Return the record as one line of JSON, without the fields that are None.
 
+    So a web process of an earlier version takes the record as long as no field has a value that it does not know.
     vars() replaces dataclasses.asdict(), whose deep copy would cost time twice for each flow.
     """
-    return json.dumps(vars(record), separators=(",", ":"))
+    there = {name: value for name, value in vars(record).items() if value is not None}
+    return json.dumps(there, separators=(",", ":"))
