@@ -21,7 +21,7 @@ from hostagent.records import RESTARTED, RUN_ENDED, STOPPED
 from hostagent.sender import Sender
 from hostagent.spool import Spool
 from hostagent.traffic import Traffic
-from hostagent.wire import HEADER_BYTES, Header, Notice
+from hostagent.wire import HEADER_BYTES, NOTICE_BYTES, Header, Notice
 from policy.records import FINISHED, UNFINISHED, FlowRecord
 from policy.schedule import Schedule
 from tests.unit.hostagent.flows import flow, schedule
@@ -193,7 +193,7 @@ def test_reset_by_the_receiver(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
-    [(b"", "connection reset by the receiver"), (b"x" * 32, "no notice: starts with")],
+    [(b"", "connection reset by the receiver"), (b"x" * NOTICE_BYTES, "no notice: starts with")],
 )
 def test_an_answer_that_is_no_notice(tmp_path: Path, answer: Any, reason: str) -> None:
     def talk(connection: socket.socket) -> None:
