@@ -12,6 +12,7 @@ from controller.rules import LearnHost, Source, SwitchRules
 from controller.tables import CONTROLLER, LOCAL, NORMAL, PIPELINE, Table
 from policy import tags
 from policy.graph import Port, Topology, Unknown
+from policy.network import MAX_TABLE
 from policy.queue_map import QueueMap
 from policy.queue_rules import mlfq_map
 from policy.sanctions import Treatment
@@ -59,20 +60,26 @@ def test_an_unknown_destination_is_dropped_and_counted() -> None:
 
 @pytest.mark.parametrize("address", ["ff:ff:ff:ff:ff:ff", "33:33:00:00:00:01"])
 def test_broadcast_reaches_every_host_once_in_queue_0_and_never_goes_back(address: str) -> None:
-    topology = leaf_spine(leaves=3, spines=2)
+    arrived = flooded(leaf_spine(leaves=3, spines=2), address)
+    assert sorted(host for host, _ in arrived) == ["h2", "h3", "h4", "h5", "h6"]
+    assert all(sent.queue == sent.pcp == 0 for _, sent in arrived)
+
+
+def flooded(topology: Topology, address: str) -> list[tuple[str, Sent]]:
+    """Send a packet from the first host, and return each host that it reaches, with how it was sent there."""
     switches = {s.name: FakeSwitch(rules_of(topology, s.name)) for s in topology.switches}
-    reached = []
-    at = [("s1", 1)]
+    arrived, at, hops = [], [("s1", 1)], 0
     while at:
         name, in_port = at.pop()
+        hops += 1
+        assert hops < 100, "the packet circles"
         for sent in switches[name].send(Packet(in_port, address, IPV6, dscp=3)):
-            assert sent.queue == sent.pcp == 0
             port = topology.port_by_id[f"{name}:{sent.port}"]
             if port.edge:
-                reached.append(port.peer)
+                arrived.append((port.peer, sent))
             else:
                 at.append((port.peer, port.peer_port))
-    assert sorted(reached) == ["h2", "h3", "h4", "h5", "h6"]
+    return arrived
 
 
 def test_equal_cost_paths_are_all_used_and_a_flow_keeps_its_own_while_its_tag_grows() -> None:
@@ -226,6 +233,20 @@ def test_an_unknown_destination_is_flooded_in_the_queue_of_its_tag(dscp: int) ->
     switch = FakeSwitch(rules_of(existing(), "s1"))
     queue = MAP_AT_10KB[dscp]
     assert switch.send(Packet(1, STRANGER, dscp=dscp)) == [Sent(port, queue, queue) for port in (2, 3, 9)]
+
+
+def test_an_unknown_destination_reaches_everyone_once_where_links_form_a_loop() -> None:
+    loop = replace(leaf_spine(leaves=3, spines=2), learns=True, unknown=Unknown.FLOOD)
+    assert loop.has_loop
+    arrived = flooded(loop, STRANGER)
+    assert sorted(host for host, _ in arrived) == ["h2", "h3", "h4", "h5", "h6"]
+    assert {sent.queue for _, sent in arrived} == {MAP_AT_10KB[3]}
+
+
+def test_a_shared_switch_has_room_for_all_tables() -> None:
+    """The reference of the key `first_table` names their number."""
+    assert len(Table) == 7
+    assert MAX_TABLE + len(Table) - 1 <= 0xFE, "OFPTT_MAX"
 
 
 def test_an_unknown_destination_follows_the_switch_s_own_forwarding() -> None:
