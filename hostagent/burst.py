@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much payload can leave an interface under one tag.
 
-The tagger sees a packet before segmentation offload cuts it, so all segments of it carry one tag. TCP builds such packets
-for every interface, up to gso_max_size bytes and gso_max_segs segments. If the interface offers no segmentation, or has it
-turned off, the kernel cuts them, but later than the tagger.
+The tagger sees a packet before segmentation offload cuts it, so all segments of it carry one tag. TCP builds such
+packets for every interface, up to gso_max_size bytes and gso_max_segs segments. If the interface offers no
+segmentation, or has it turned off, the kernel cuts them, but later than the tagger.
 
     payload = min(gso_max_size, gso_max_segs * segment)     segment = MTU - 40
 

@@ -35,12 +35,17 @@ def test_the_payload_under_the_first_tag_is_what_the_agent_reports(
     pair.a.run("ip", "route", "add", V4["b"], "dev", "eth0", "initcwnd", str(FIRST_WINDOW))
     with pair.a:
         burst_bytes = tag_burst_bytes("eth0")
-    with Tagger(TagSettings(round(GAP_S * 1e9))) as tagger, listen(pair.b, socket.AF_INET, V4["b"], "reno") as listener:
+    with (
+        Tagger(TagSettings(round(GAP_S * 1e9))) as tagger,
+        listen(pair.b, socket.AF_INET, V4["b"], "reno") as listener,
+    ):
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_000_000)
         with pair.a:
             tagger.attach("eth0")
         client, server = dial(pair.a, listener, "reno")
-        send_and_receive(client, server, SIZE_BYTES)  # TCP builds no packet above half of the largest window so far
+        send_and_receive(
+            client, server, SIZE_BYTES
+        )  # TCP builds no packet above half of the largest window so far
         time.sleep(3 * GAP_S)
         with Capture(pair.b, "eth0") as capture:
             send_and_receive(client, server, SIZE_BYTES)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -166,7 +167,7 @@ def test_vlans_and_bonds_of_open_vswitch__are_named(racks: Racks, described: Pat
     racks.sluice("network", "apply", str(file))
     racks.start_port_agent("rack1")
     for text in ("br-front:nic-web2 has tag=10 in Open vSwitch", "br-front:b1 belongs to the bond bond0"):
-        wait_until(lambda text=text: is_said(racks, text), "it is named", timeout_s=20)
+        wait_until(partial(is_said, racks, text), "it is named", timeout_s=20)
     assert racks.reaches("web1", "web2"), "as the page says, hosts of different VLANs reach each other"
     racks.stop("ports-rack1")
     racks.vsctl("rack1", "clear", "port", "nic-web2", "tag")
@@ -189,9 +190,7 @@ def test_unplugged__the_uplink_is_named_and_the_rest_works(racks: Racks, describ
     file.write_text(described.read_text().replace('{ name = "nic-gw"', '{ name = "nic-gw", uplink = true'))
     assert racks.sluice("network", "apply", str(file))[0] == 0
     racks.inside("rack2", ["ip", "link", "set", "nic-gw", "down"])
-    wait_until(
-        lambda: is_reported(racks, "br-back:nic-gw: the uplink is down"), "it is named", timeout_s=15
-    )
+    wait_until(lambda: is_reported(racks, "br-back:nic-gw: the uplink is down"), "it is named", timeout_s=15)
     assert racks.reaches("web1", "db1")
     racks.inside("rack2", ["ip", "link", "set", "nic-gw", "up"])
     wait_until(lambda: racks.reaches("web1", "outside"), "the uplink works again", timeout_s=15)

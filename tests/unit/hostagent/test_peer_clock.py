@@ -50,10 +50,16 @@ def test_many_flows__the_true_difference_is_within_the_error(seed: int) -> None:
     errors_ns = []
     for _ in range(400):
         at_ns += draw.randrange(10 * US, 5_000 * US)
-        times = [draw.randrange(50 * US, 20_000 * US), draw.randrange(100 * US), draw.randrange(30 * US, S // 100)]
+        times = [
+            draw.randrange(50 * US, 20_000 * US),
+            draw.randrange(100 * US),
+            draw.randrange(30 * US, S // 100),
+        ]
         found = other.flow(clock, at_ns, *times)
         true_ns = other.at(at_ns + times[0]) - (at_ns + times[0])
-        assert abs(found.ns - true_ns) <= found.error_ns + DRIFT * sum(times), "the flow's own time drifts, too"
+        assert abs(found.ns - true_ns) <= found.error_ns + DRIFT * sum(times), (
+            "the flow's own time drifts, too"
+        )
         errors_ns.append(found.error_ns)
     assert min(errors_ns) < 500 * US < errors_ns[0]
 
