@@ -406,6 +406,7 @@ export interface EndedConnection {
   timeouts: number | null;
   srtt_us: number | null;
   ack_wait_us: number | null;
+  clock_error_us: number | null;
   received_at: number;
 }
 
