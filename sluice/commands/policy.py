@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from rich.table import Table
 
 from policy.desired import Policy
 from policy.errors import SluiceError
+from runtime.toml import NotToml, read_toml
 from sluice.commands.arguments import command_parser
 from sluice.remote import Remote, add_remote
 from sluice.terminal import console
@@ -105,10 +105,10 @@ def _earlier(remote: Remote, version: int | None) -> Mapping[str, Any]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return Policy.from_document(tomllib.loads(file.read_text())).to_document()
+        return Policy.from_document(read_toml(file)).to_document()
     except OSError as error:
         raise SluiceError(f"cannot read {file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except NotToml as error:
         raise SluiceError(f"{file} is not TOML: {error}") from None
 
 

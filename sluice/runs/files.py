@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from policy.errors import FieldError, SluiceError, guess
 from policy.scenario import Scenario, scenario_from_document
 from policy.sizes import SizeCdf, parse_cdf
 from policy.traces import Trace, parse_trace
+from runtime.toml import NotToml, read_toml
 from sluice.runs.settings import changed
 from topologies import build_topology
 
@@ -60,14 +60,14 @@ def read_document(path: Path) -> dict[str, Any]:
     if not path.suffix and not path.exists():
         path = SCENARIOS / f"{path.name}.toml"
     try:
-        return tomllib.loads(path.read_text())
+        return read_toml(path)
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in SCENARIOS.glob("*.toml")))
         near = guess(path.stem, [p.stem for p in SCENARIOS.glob("*.toml")])
         raise SluiceError(f"{path}: no such file{near}; the included scenarios are {known}") from None
     except OSError as error:
         raise SluiceError(f"{path}: cannot be read ({error.strerror}); give a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except NotToml as error:
         raise SluiceError(f"{path}: not TOML: {error}") from None
 
 

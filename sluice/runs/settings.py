@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import copy
 import re
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from policy.errors import SluiceError
+from runtime.toml import NotToml, parse_toml
 
 
 def changed(document: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,8 +27,8 @@ def setting(text: str) -> tuple[str, Any]:
     if not equals or not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", key):
         raise SluiceError(f"--set {text}: must be key=value, for example --set fabric.buffer=240KB")
     try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        return key, parse_toml(f"value = {value}")["value"]
+    except NotToml:
         return key, value
 
 
