@@ -18,7 +18,7 @@ from policy.entries import TableOf, entry, read, write
 from policy.errors import FieldError
 from policy.field_kinds import MAX_GROWTH
 from policy.foreign import DSCPS, ForeignDscp
-from policy.kinds import Flag, ListOf, MapOf, Number, Text, Whole
+from policy.kinds import Flag, Line, ListOf, MapOf, Number, Text, Whole
 from policy.units import NS_PER_MS
 
 MAX_HEARTBEAT_BYTES = 500_000
@@ -33,8 +33,8 @@ _VERSION = Whole(0, 2**53)
 _PID = Whole(1, 2**31)
 _TCP_PORT = Whole(1, 65_535)
 _EPOCH_S = Number(0, 1e11, "s")
-_REASON = Text(longest=1000)
-_RELEASE = Text(longest=64)
+_REASON = Line(longest=1000)
+_RELEASE = Line(longest=64)
 
 
 def reason(text: str) -> str:
