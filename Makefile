@@ -29,7 +29,7 @@ CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
 .PHONY: help setup debian-packages packages test-packages test-deploy guests test-kernels venv simulated bpf fabric frontend gen fmt \
-	check check-python check-types check-native check-pages tidy docs test sanitize hooks fuzz fuzz-parsers mutate-laws soak model model-traces pins audit sbom coverage coverage-cpp prose \
+	check check-python check-types check-native check-pages tidy docs test sanitize hooks fuzz fuzz-parsers mutate-laws mutate-policy soak model model-traces pins audit sbom coverage coverage-cpp prose \
 	bench experiment demo doctor clean
 
 help: ## this list
@@ -159,6 +159,9 @@ fuzz-parsers: venv ## fuzz every parser for MINUTES=10 each, guided by coverage;
 SHARE ?= 1
 mutate-laws: venv ## break the laws in one place at a time, and see whether their tests notice; SHARE=0.1 takes a part
 	nice -n 19 $(PYTHON) -m tools.mutate_laws --share $(SHARE) $(ARGS)
+
+mutate-policy: venv ## break the files of policy/ that decide in one place at a time; SHARE=0.1 takes a part
+	nice -n 19 $(PYTHON) -m tools.mutate_policy --share $(SHARE) $(ARGS)
 
 # Java and Maven are needed for this alone, so setup does not install them.
 model: venv ## check the model of the lease, of roles and generations (tests/model) with TLC, in half an hour

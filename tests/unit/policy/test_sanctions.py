@@ -18,6 +18,10 @@ from policy.sanctions import (
 S = 1_000_000_000
 
 
+def test_terms__are_those_of_the_page_on_wrong_tags() -> None:
+    assert (WATCH_NS, FIRST_TERM_NS, LONGEST_TERM_NS, FORGET_NS) == (5 * S, 5 * S, 320 * S, 600 * S)
+
+
 def test_suspicion_has_a_port_watched_and_goes_by() -> None:
     watched = Conduct().suspected(10 * S)
     assert watched.treatment is Treatment.WATCHED

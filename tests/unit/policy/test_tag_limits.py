@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dataplane import laws_cffi
 from policy import tags
 from policy.framing import FRAME_BYTES, HEADER_BYTES, MSS_BYTES
-from policy.tag_limits import breach, limits_bytes, payload_bytes, suspicion
+from policy.tag_limits import NEGLIGIBLE_SHARE, breach, limits_bytes, payload_bytes, suspicion
 from tests.kit.known import known
 
 GAP_MS = 10
@@ -134,3 +134,11 @@ def test_no_limit_for_what_promises_nothing() -> None:
     for tag in (tags.UNTAGGED, tags.ATTAINED_LAST, tags.URGENCY_LAST, tags.KNOWN_SIZE_LAST, tags.BACKGROUND):
         payload[tag] = 1e12
     assert breach(payload, 1.0, GAP_MS) is None
+
+
+def test_suspicion__a_fast_port_is_judged_by_a_share_of_its_link() -> None:
+    payload = np.zeros((2, tags.TAG_COUNT))
+    payload[:, tags.ATTAINED_FIRST] = 10**9
+    rates_bps = np.array([1e12, 2e12])
+    expected = 10**9 / (NEGLIGIBLE_SHARE * rates_bps / 8 * 0.5)
+    assert suspicion(payload, rates_bps, 0.5, GAP_MS) == pytest.approx(expected)
