@@ -52,7 +52,7 @@ def _read(limit_bytes: int) -> bytes:
 def parse_json(raw: bytes) -> Any:
     """Return JSON text as a value.
 
-    ApiError 400 unless it is UTF-8 with finite numbers, without lone surrogates, and each key of an object is its only one.
+    ApiError 400 unless it is UTF-8 with finite numbers, no lone surrogates, and no key twice in an object.
     """
     try:
         text = raw.decode("utf-8")
