@@ -32,6 +32,11 @@ def test_payload__acknowledgements_have_none_and_full_frames_most_of_theirs() ->
     assert 0.95 * 10 * MSS_BYTES < found[1] <= 10 * MSS_BYTES
 
 
+def test_payload__is_what_the_longest_headers_leave() -> None:
+    """14 bytes of Ethernet, 40 of IPv6, and 60 of TCP with all its options."""
+    assert payload_bytes([1, 1, 2], [114, 115, 230]).tolist() == [0, 1, 2]
+
+
 class Connection:
     """A sender with correct tags: messages on one connection, tagged by the law, some segments
     retransmitted."""
