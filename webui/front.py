@@ -63,14 +63,19 @@ class Protocol(ASGIProtocol):  # type: ignore[misc]
         if self._awaiting_request and self._header_timer is None:
             self._expect_header()
         self._header_bytes += len(data)
+        super().data_received(data)
+        if self._header_timer is not None and self._header_bytes > MOST_HEADER_BYTES and not self._closed:
+            self._end(431, "long-header", _LONG_HEADER)
+
+    def _feed_callback_parser(self, data: bytes) -> bool:
+        """Read bytes of a request. Returns False if the connection ends."""
         try:
-            super().data_received(data)
-        except ValueError:  # gunicorn reads a Content-Length of any length as a number
+            return bool(super()._feed_callback_parser(data))
+        except ValueError:  # Python makes no number of so many digits
             self._end(400, "malformed-header", "the header has a number of too many digits")
         except _SmallChunks:
             self._end(400, "small-chunks", f"most chunks of the body have less than {CHUNK_BYTES} bytes")
-        if self._header_timer is not None and self._header_bytes > MOST_HEADER_BYTES and not self._closed:
-            self._end(431, "long-header", _LONG_HEADER)
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()

@@ -163,6 +163,12 @@ def test_method__head_of_a_stream_ends_at_once(shared_server: Server) -> None:
     assert answer.endswith(b"\r\n\r\n")
 
 
+@pytest.mark.parametrize("name", ["small chunks", "a length that is no int", "a coding before chunked"])
+def test_pipelining__a_wrong_request_behind_another_is_refused_too(shared_server: Server, name: str) -> None:
+    wrong, status = FRAMING[name]
+    assert statuses(exchange(shared_server, get() + wrong)) == [200, status]
+
+
 def test_pipelining__each_request_gets_one_answer_in_order(shared_server: Server) -> None:
     answer = exchange(
         shared_server, get(b"/no") * 3 + post(b"Content-Length: 2\r\n") + get(b"/static/", CLOSE)
