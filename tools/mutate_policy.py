@@ -140,7 +140,7 @@ def _path(module: str) -> Path:
 def _nodes(node: ast.AST, in_function: bool = False) -> Iterator[tuple[ast.AST, bool]]:
     """Yield the nodes in a fixed order, each with whether a function runs it, but no annotations and decorators."""
     yield node, in_function
-    is_function = isinstance(node, ast.FunctionDef | ast.Lambda)
+    is_function = isinstance(node, ast.FunctionDef)  # a lambda outside has no name to find it by
     for name, value in ast.iter_fields(node):
         if name in _NO_CODE:
             continue

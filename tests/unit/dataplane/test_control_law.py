@@ -86,6 +86,14 @@ def test_ucp__urgency_needs_a_deadline(laws: ModuleType) -> None:
         assert w.penalty_q20 == lib.sl_ucp_penalty_q20(2**18, w.urgency_q16)
 
 
+def test_ucp__counts_each_nanosecond(laws: ModuleType) -> None:
+    lib = laws.lib
+    for elapsed_ns, left_ns in ((0, 1), (1, 1), (1, 3), (5, 7)):
+        w = window(laws, lib.SL_WINDOW_HAS_DEADLINE, elapsed_ns=elapsed_ns, left_ns=left_ns)
+        lib.sl_control_ucp(w)
+        assert w.urgency_q16 == lib.sl_ucp_urgency_q16(1, 1 + elapsed_ns + left_ns, 1 + elapsed_ns)
+
+
 def test_window_ns__has_a_greatest_value(laws: ModuleType) -> None:
     assert [laws.lib.sl_window_ns(ns) for ns in (0, 2**62 - 1, 2**62, 2**64 - 1)] == [
         0,

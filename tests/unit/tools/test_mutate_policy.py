@@ -22,6 +22,7 @@ def small(x: int, least: int = 3) -> bool:
 
 class Box:
     size: int = 1
+    grown = staticmethod(lambda size: size * 3)
 
     @property
     def full(self) -> bool:
@@ -45,11 +46,13 @@ def test_mutants__of_code_alone(policy: ModuleType) -> None:
     assert sorted(found) == [
         ("0 -> 1", True),
         ("1 -> 2", False),
+        ("3 -> 4", False),
         ("5 -> 6", False),
         ("And -> Or", True),
         ("Eq -> NotEq", True),
         ("Gt -> GtE", True),
         ("GtE -> Gt", True),
+        ("Mult -> Add", False),
         ("min -> max", True),
         ("not x -> x", True),
     ]
