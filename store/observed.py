@@ -26,6 +26,8 @@ from store.schema import agents, events, port_samples, sanctions, signs, switche
 
 CONTROLLER = "controller"
 
+CONTEST_S = 10.0
+"""Two agents that both report within this time live at the same time. A renamed agent waits that long for its name."""
 MOST_AGENTS = 1000
 """The most agents that report at one web process's store."""
 
@@ -185,12 +187,19 @@ def largest_tag_burst(engine: Engine) -> int | None:
 def agents_by_mac(engine: Engine) -> dict[str, str]:
     """Return the names of the host agents by the MAC address that each reports. The newest agent wins.
 
-    The database extracts them, so no heartbeat is parsed.
+    While two agents report one address, it names neither: one of them lies, and the name would change with each
+    heartbeat. The database extracts the addresses, so no heartbeat is parsed.
     """
     mac = agents.c.status["mac"].as_string()
-    query = select(mac, agents.c.name).where(agents.c.kind == HostHeartbeat.KIND).order_by(agents.c.seen_at)
+    query = select(mac, agents.c.name, agents.c.seen_s).where(agents.c.kind == HostHeartbeat.KIND)
+    newest: dict[str, tuple[str, float]] = {}
+    contested = set()
     with engine.connect() as connection:
-        return {address: name for address, name in connection.execute(query) if address}
+        for address, name, seen_s in connection.execute(query.order_by(agents.c.seen_s.nulls_first())):
+            if address in newest and (seen_s or 0.0) - newest[address][1] < CONTEST_S:
+                contested.add(address)
+            newest[address] = name, seen_s or 0.0
+    return {address: name for address, (name, _) in newest.items() if address and address not in contested}
 
 
 def simulation(engine: Engine) -> SimulatorHeartbeat | None:

@@ -8,6 +8,7 @@ from sqlalchemy import Engine, update
 
 from store.ages import age_s
 from store.observed import (
+    CONTEST_S,
     PortSample,
     ThresholdChange,
     add_event,
@@ -66,9 +67,28 @@ def test_largest_tag_burst__of_the_hosts_that_report_one(engine: Engine) -> None
 def test_agents_by_mac__the_newest_agent_of_an_address(engine: Engine) -> None:
     put_agent(engine, "h1", host_heartbeat())
     put_agent(engine, "old", host_heartbeat(mac="52:54:00:00:00:11"))
+    _seen_earlier(engine, "old", by_s=CONTEST_S + 1)
     put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
     put_agent(engine, "web2", host_heartbeat(mac="52:54:00:00:00:12"))
     assert agents_by_mac(engine) == {"52:54:00:00:00:11": "web1", "52:54:00:00:00:12": "web2"}
+
+
+def test_agents_by_mac__an_address_of_two_living_agents_names_neither(engine: Engine) -> None:
+    """Otherwise a host could take the name of another, and the network's names would change each second."""
+    for _ in range(2):
+        for name in ("web1", "liar"):
+            put_agent(engine, name, host_heartbeat(mac="52:54:00:00:00:11"))
+            put_agent(engine, "web2", host_heartbeat(mac="52:54:00:00:00:12"))
+        assert agents_by_mac(engine) == {"52:54:00:00:00:12": "web2"}
+    _seen_earlier(engine, "liar", by_s=CONTEST_S + 1)
+    put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
+    assert agents_by_mac(engine)["52:54:00:00:00:11"] == "web1"
+
+
+def _seen_earlier(engine: Engine, name: str, by_s: float) -> None:
+    with engine.begin() as connection:
+        row = update(agents).where(agents.c.name == name)
+        connection.execute(row.values(seen_s=agents.c.seen_s - by_s))
 
 
 def test_events__by_id_in_order(engine: Engine) -> None:

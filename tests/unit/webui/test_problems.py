@@ -141,6 +141,15 @@ def test_a_host_that_falls_back_and_a_port_that_cannot_be_used(client: Client, e
     }
 
 
+def test_two_agents_with_the_same_address(client: Client, engine: Engine) -> None:
+    put_agent(engine, "web1", host_heartbeat(mac="52:54:00:00:00:11"))
+    for name in ("a", "b"):  # on the loopback interface
+        put_agent(engine, name, host_heartbeat(mac="00:00:00:00:00:00"))
+    assert problems(client) == []
+    put_agent(engine, "liar", host_heartbeat(mac="52:54:00:00:00:11"))
+    assert problems(client) == [("same-address", "liar, web1")]
+
+
 def send(app: Flask, **changes: Any) -> Any:
     beat = document(host_heartbeat(), **changes)
     return app.test_client().post("/api/v1/agents/web1", json=beat)
