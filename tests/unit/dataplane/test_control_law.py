@@ -57,9 +57,10 @@ def test_has__needs_every_flag(laws: ModuleType) -> None:
 
 def test_d2tcp__imminence_needs_deadline_and_size(laws: ModuleType) -> None:
     lib = laws.lib
-    imminence = lib.sl_d2tcp_imminence_q16(1_000_000, 8_000, 20 * 1_460, 900)
+    imminence = lib.sl_d2tcp_imminence_q16(200_000, 8_000, 20 * 1_460, 900)
+    assert lib.SL_D2TCP_MIN_Q16 < imminence < lib.SL_D2TCP_MAX_Q16
     for flags in all_sets(laws):
-        w = window(laws, flags, urgency_q16=7)
+        w = window(laws, flags, urgency_q16=7, remaining_bytes=200_000)
         lib.sl_control_d2tcp(w)
         assert w.urgency_q16 == (imminence if flags == all_sets(laws)[-1] else 7)
         assert w.penalty_q20 == lib.sl_d2tcp_penalty_q20(2**18, w.urgency_q16)
@@ -67,10 +68,10 @@ def test_d2tcp__imminence_needs_deadline_and_size(laws: ModuleType) -> None:
 
 def test_mcp__bound_needs_deadline_and_size(laws: ModuleType) -> None:
     lib = laws.lib
-    bound = lib.sl_mcp_bound(1_000_000, 8_000, 900, 1_460)
-    assert bound
+    bound = lib.sl_mcp_bound(100_000_000, 8_000, 900, 1_460)
+    assert bound > 2_000, "so that a thousandth counts"
     for flags in all_sets(laws):
-        w = window(laws, flags)
+        w = window(laws, flags, remaining_bytes=100_000_000)
         lib.sl_control_mcp(w)
         assert w.bound == (bound if flags == all_sets(laws)[-1] else 0)
         assert w.penalty_q20 == 2**18
