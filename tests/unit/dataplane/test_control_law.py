@@ -121,6 +121,16 @@ def test_datcp__counts_the_time_that_is_left_in_microseconds(laws: ModuleType) -
     assert (w.phase, w.bound) == (lib.SL_SENDING, 0)
 
 
+def test_datcp__slow_start_takes_the_last_rate(laws: ModuleType) -> None:
+    lib, goal = laws.lib, laws.ffi.new("struct sl_datcp_goal *", TIMED)
+    last = lib.sl_rate_bytes_per_s(29_200, 1_000)
+    for flags in (0, lib.SL_WINDOW_SLOW_START):
+        s = state(laws, average_bytes_per_s=1_000_000)
+        lib.sl_control_datcp(s, goal, lib.SL_QUENCH_NEVER, 500, window(laws, flags))
+        assert s.average_bytes_per_s == lib.sl_datcp_average(1_000_000, last, flags)
+    assert s.average_bytes_per_s == last
+
+
 @pytest.mark.parametrize(
     ("on_quench", "phase"), [("SL_QUENCH_KILL", "SL_KILLED"), ("SL_QUENCH_SUSPEND", "SL_SUSPENDED")]
 )
