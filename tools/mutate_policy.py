@@ -46,6 +46,7 @@ MODULES = (
 LIMIT_S = 120
 _RESET = "since_reset = np.where((now >= 0) & (now < MOST_GROWN), now, 0)"
 _SLICES = "if len(self._times_ns) > 1 and now_ns - self._times_ns[-2] < self.window_ns // _SLICES_A_WINDOW:"
+_KNOWN = "known=[min(bisect_right(edges, size), queues - 1) for size in smallest],"
 _SUM = "_sum: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))"
 ACCEPTED = {
     f"thresholds.py:116: 0 -> 1 in `{_RESET}`": "a counter that says 0 has grown by 0 either way",
@@ -55,6 +56,9 @@ ACCEPTED = {
         "background, the tag behind the last class, has no limit anyway"
     ),
     f"thresholds.py:65: 0 -> 1 in `{_SUM}`": "no one reads it before the first counters",
+    "static_thresholds.py:215: LtE -> Lt in `if between[1] <= between[0]:`": "between equal bounds is one place",
+    f"queue_rules.py:93: Sub -> Add in `{_KNOWN}`": "a policy has one threshold fewer than queues",
+    "marking.py:21: 100 -> 101 in `MAX_MARK_FACTOR = 100`": "a bound that is a free choice",
     "sanctions.py:46: 0 -> 1 in `since_ns: int = 0`": "no one reads it before the first suspicion",
 }
 """Survivor, as it is printed → why no test can or should notice it."""

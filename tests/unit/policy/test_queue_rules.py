@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from policy.needs import Need
 from policy.queue_rules import QueueRule
 
 ALL = range(1, 9)
@@ -30,3 +31,9 @@ def test_rule(rule: QueueRule) -> None:
     assert [queues for queues in range(9) if rule.allows(queues)] == allowed
     assert [rule.demotions(queues) for queues in allowed] == demotions
     assert [rule.queue_of_level(level) for level in range(3)] == levels
+
+
+def test_only_rules_without_an_order_of_tags_read_none() -> None:
+    assert {rule for rule in QueueRule if not rule.reads_tags} == {QueueRule.SINGLE, QueueRule.SHORTEST_FIRST}
+    assert {rule for rule in QueueRule if rule.needs} == {QueueRule.SHORTEST_FIRST}
+    assert QueueRule.SHORTEST_FIRST.needs is Need.SHORTEST_FIRST

@@ -162,3 +162,9 @@ def test_solved__says_what_is_missing(
     with pytest.raises(FieldError, match=problem) as caught:
         solved({"scheme": "pias", "thresholds": word}, sizes, load, 1.0)
     assert caught.value.field == "thresholds"
+
+
+@pytest.mark.parametrize("sizes", [WEB_SEARCH, DATA_MINING, MIX])
+def test_known_delays__no_bucket_has_a_negative_share_of_the_flows(sizes: Sizes) -> None:
+    weight = known_delays(sizes, 0.6, 4).weight
+    assert (np.diff(weight, prepend=0.0) >= 0).all()
