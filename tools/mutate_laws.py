@@ -56,6 +56,10 @@ ACCEPTED = {
     "dqs.h:88: < -> <= in `for (i = 0; i < SL_DQS_MAX_QUEUES; i++) {`": "the number of queues ends the loop before",
     "dqs.h:132: > -> >= in `q->waiting = q->waiting > packets ? q->waiting - packets : 0;`": "the same where equal",
     "dqs.h:160: < -> <= in `for (i = 0; i < SL_DQS_MAX_QUEUES; i++)`": "the number of queues comes first in its body",
+    "dqs.h:161: < -> <= in `active += i < queues && !sl_dqs_is_free(&d->queue[i], set, now_ns);`": (
+        "a sub-queue beyond the number is free"
+    ),
+    "drop_order.h:150: > -> >= in `return up_to > above ? up_to - above : 0;`": "the same where equal",
     f"datcp.h:112: 20 -> 21 in `{_FAR}`": "the division below gives a step above its maximum, too",
 }
 """Survivor, as it is printed → why no test can or should notice it."""
