@@ -47,15 +47,21 @@ LIMIT_S = 120
 _RESET = "since_reset = np.where((now >= 0) & (now < MOST_GROWN), now, 0)"
 _SLICES = "if len(self._times_ns) > 1 and now_ns - self._times_ns[-2] < self.window_ns // _SLICES_A_WINDOW:"
 _KNOWN = "known=[min(bisect_right(edges, size), queues - 1) for size in smallest],"
+_RATIO = "(_limited_bytes(payload, reserved) / np.maximum(limits, negligible[:, None])).max(axis=-1)"
 _SUM = "_sum: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))"
 ACCEPTED = {
     f"thresholds.py:116: 0 -> 1 in `{_RESET}`": "a counter that says 0 has grown by 0 either way",
     f"thresholds.py:80: 1 -> 2 in `{_SLICES}`": "a window keeps one slice more at its start",
     "thresholds.py:46: 1 -> 2 in `MOST_GROWN = 1 << 48`": "any number far above what a port can count",
+    "thresholds.py:46: 48 -> 49 in `MOST_GROWN = 1 << 48`": "the same",
+    "thresholds.py:48: 256 -> 257 in `_SLICES_A_WINDOW = 256`": "how finely a window moves is a free choice",
+    f"tag_limits.py:120: USub -> UAdd in `{_RATIO}`": "the second of two axes is the last one",
     "tag_limits.py:85: 1 -> 2 in `of_flow[tags.KNOWN_SIZE_FIRST : tags.KNOWN_SIZE_LAST + 1] = np.inf`": (
         "background, the tag behind the last class, has no limit anyway"
     ),
     f"thresholds.py:65: 0 -> 1 in `{_SUM}`": "no one reads it before the first counters",
+    "static_thresholds.py:46: 4 -> 5 in `SWEEPS = 4`": "one more sweep finds the same thresholds",
+    "marking.py:16: 10 -> 11 in `MAX_BACKLOG_BYTES = 10**9`": "a bound that is a free choice",
     "static_thresholds.py:215: LtE -> Lt in `if between[1] <= between[0]:`": "between equal bounds is one place",
     f"queue_rules.py:93: Sub -> Add in `{_KNOWN}`": "a policy has one threshold fewer than queues",
     "marking.py:21: 100 -> 101 in `MAX_MARK_FACTOR = 100`": "a bound that is a free choice",

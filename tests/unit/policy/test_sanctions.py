@@ -60,6 +60,7 @@ def test_offences_are_forgotten_after_long_good_conduct() -> None:
     conduct = Conduct().proven(0).after(FIRST_TERM_NS)
     free = conduct.after(FIRST_TERM_NS + WATCH_NS)
     assert (free.treatment, free.offences) == (Treatment.FREE, 1)
+    assert free.after(FIRST_TERM_NS + WATCH_NS + FORGET_NS - 1) == free
     assert free.after(FIRST_TERM_NS + WATCH_NS + FORGET_NS) == Conduct()
 
 
