@@ -187,7 +187,7 @@ class SwitchState:
             target = self._policy.fixed_at(port_id) or (thresholds if stays else self._policy.thresholds)
             self._settings.want(row, target, self._settings.desired_flows(row) if stays else 0)
         if keep:
-            self._adaptation.adopt(self._policy)
+            self._adaptation.adopt(self._policy, self._tag_burst_bytes)
             self._adaptation.edges = edges_of(self._settings.desired_thresholds)
             self._hold_overridden()
         else:
@@ -196,7 +196,9 @@ class SwitchState:
     def _adopt(self, desired: Desired) -> None:
         self._policy, self._acting = desired.policy, desired.acting_ports(self.name)
         rule = desired.policy.definition.threshold_rule
-        self._adapts, self._uses_bytes = rule.adapts, rule is ThresholdRule.ONLINE
+        self._adapts = rule.adapts
+        self._uses_bytes = rule is ThresholdRule.ONLINE or desired.policy.robust_ends
+        self._tag_burst_bytes = desired.tag_burst_bytes
         self._carried: Ints | None = None
         for task, period_ns in _policy_periods_ns(desired.policy).items():
             self._periods.change(task, period_ns)
@@ -206,7 +208,9 @@ class SwitchState:
         self._carried = None
         self._latest_counts: dict[bool, Ints] = {}
         rates_bps = [port.rate_bps for port in self._ports]
-        self._adaptation = Adaptation(self._policy, rates_bps, self._settings.desired_thresholds)
+        self._adaptation = Adaptation(
+            self._policy, rates_bps, self._settings.desired_thresholds, self._tag_burst_bytes
+        )
         self._hold_overridden()
 
     def _hold_overridden(self) -> None:
@@ -312,7 +316,7 @@ class SwitchState:
         carried, self._carried = self._carried, None
         if self._uses_bytes and carried is None:
             return
-        counters = PortCounters.of_completed(self._complete(counts, completed=True)[:, 0])
+        counters = PortCounters.of_completed(self._complete(counts, completed=True))
         if carried is not None:
             counters = PortCounters(carried[:, 0], carried[:, 1], counters.completed)
         self._adaptation.observe(now_ns, counters)

@@ -93,6 +93,14 @@ class PolicyFields:
         default=lambda draft: draft.scheme.min_flows,
         applies=kinds.ADAPTIVE,
     )
+    robust_ends: bool = policy_field(
+        Flag(),
+        "A port believes the ends of flows only as far as its payload and other ingress ports confirm them. false:"
+        " every FIN counts.",
+        title="Robust ends",
+        default=True,
+        applies=kinds.ADAPTIVE,
+    )
     mark_at: int | None = policy_field(
         kinds.MARK,
         "K: the port marks ECN when its backlog, or its phantom queue, exceeds this value.",

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from policy.desired import Policy
 from policy.graph import Port, Topology
+from policy.ingress_groups import INGRESS_GROUPS
 from policy.needs import Need
 from policy.queue_map import QueueMap, queue_map
 from policy.scenario import Scenario
@@ -81,6 +82,10 @@ class LiveFabric:
     def tag_counters(self) -> Counters:
         """Return packets, bytes and completed flows so far, by port of the topology and tag, shape (P, 62, 3)."""
         return self._of_ports(self._fabric.tag_counters())
+
+    def end_counters(self) -> Counters:
+        """Return completed flows so far, by port, group of ingress ports and bucket, shape (P, INGRESS_GROUPS, 40)."""
+        return self._of_ports(self._fabric.end_counters(INGRESS_GROUPS))
 
     def queue_counters(self) -> Counters:
         """Return packets and bytes sent, packets marked and dropped so far, by port and queue, shape (P, 8, 4)."""

@@ -10,6 +10,7 @@ import numpy as np
 from policy.adaptation import Adaptation, PortCounters
 from policy.desired import Policy
 from policy.graph import Topology
+from policy.ingress_groups import INGRESS_GROUPS
 from policy.queue_map import queue_map
 from policy.units import PS_PER_NS, PS_PER_S
 from simulator import _fabric
@@ -51,8 +52,10 @@ class PolicyLoop:
 
     def adjust(self, now_ps: int) -> None:
         """Adjust all thresholds by the counters that a controller would read by OpenFlow."""
-        counters = self._fabric.tag_counters()[self._rows].astype(np.int64)
-        self._adaptation.observe(now_ps // PS_PER_NS, PortCounters(*counters.transpose(2, 0, 1)))
+        by_tag = self._fabric.tag_counters()[self._rows].astype(np.int64)
+        ended = self._fabric.end_counters(INGRESS_GROUPS)[self._rows].astype(np.int64)
+        counters = PortCounters(by_tag[:, :, 0], by_tag[:, :, 1], ended)
+        self._adaptation.observe(now_ps // PS_PER_NS, counters)
         moved = np.flatnonzero(self._adaptation.adjust())
         flows = self._adaptation.flows if moved.size else ()
         for row in moved:

@@ -97,9 +97,7 @@ def rules_request(xids: XidSource) -> Request:
 
 def completed_request(xids: XidSource, first_table: int = 0) -> Request:
     """Request the counters of completed flows."""
-    return _request(
-        xids, (_counters(Table.COMPLETED, first_table), "reading the counters of completed flows")
-    )
+    return _request(xids, (_counters(Table.ENDS, first_table), "reading the counters of completed flows"))
 
 
 def carried_request(xids: XidSource, first_table: int = 0) -> Request:

@@ -27,6 +27,7 @@ from controller.tables import Table
 from policy import tags
 from policy.desired import Policy
 from policy.graph import Topology
+from policy.ingress_groups import INGRESS_GROUPS, TRUNKS
 from policy.queue_map import queue_map
 from tests.fakes.switch import FakeSwitch
 
@@ -96,7 +97,7 @@ class DrivenSwitch:
                 mapped = everything_is_mapped(self.switch, self.desired.topology)
                 self.mapped_at_all_times &= mapped
             case PollCarried():
-                self.state.observe_carried(port_counts(list(self.carried.values())))
+                self.state.observe_carried(self.carried_counts())
             case PollCompleted():
                 self.state.observe_completed(self.now_ns, self.completed_counts())
             case PollIngress(all_tags):
@@ -105,8 +106,13 @@ class DrivenSwitch:
             case PollLearned():
                 self.state.observe_flows(self.now_ns, self.learned)
 
+    def carried_counts(self) -> PortCounts:
+        return port_counts(list(self.carried.values()))
+
     def completed_counts(self) -> PortCounts:
-        return port_counts([counts[None] for counts in self.completed.values()])
+        by_group = np.zeros((len(self.completed), INGRESS_GROUPS, tags.ATTAINED_BUCKETS), np.int64)
+        by_group[:, TRUNKS] = list(self.completed.values())
+        return port_counts(by_group)
 
     def run(
         self,

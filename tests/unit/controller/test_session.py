@@ -140,14 +140,15 @@ def test_answers_that_come_twice_or_late_are_taken_once(played: PlayedSession) -
     """Statistics, barriers and roles: nothing is taken of an operation that has ended."""
     played.come_to_rest()
     played.session.advance(100 * MS)
+    played.take(StatsReply(played.sent[-1][0].xid, StatsType.FLOW, b""), 100 * MS)
     polled = played.sent[-1][0]
-    counters = flow_entry(cookie(Table.COMPLETED, 1, 9), 3)
+    counters = flow_entry(cookie(Table.ENDS, 1, 9), 3)
     played.take(StatsReply(polled.xid, StatsType.FLOW, counters), 100 * MS)
     sent = len(played.sent)
     window = played.state._adaptation._window
     assert window._last is not None
     seen = window._last.copy()
-    later = flow_entry(cookie(Table.COMPLETED, 1, 9), 99)
+    later = flow_entry(cookie(Table.ENDS, 1, 9), 99)
     played.take(StatsReply(polled.xid, StatsType.FLOW, later), 120 * MS)
     for frame in (frame for request in played.sent for frame in request):
         played.take(BarrierReply(frame.xid), 120 * MS)
