@@ -27,6 +27,7 @@ from policy.port_traffic import (
     Counters,
     Floats,
     PortTraffic,
+    Robust,
     flow_sizes,
     load_of_tags,
     load_up_to,
@@ -163,9 +164,8 @@ class Adaptation:
         return np.asarray(moved)
 
     def _by_percentiles(self, traffic: PortTraffic) -> tuple[Mask, EdgeIndices]:
-        ended = sizes_of_ends(traffic.ends, traffic.least_company)
         enough = traffic.ends.sum(axis=(1, 2)) >= self._policy.min_flows
-        return enough, percentile_edges(ended, self._policy.percentiles)
+        return enough, percentile_edges(sizes_of_ends(traffic), self._policy.percentiles)
 
     def _by_delay(self, traffic: PortTraffic) -> tuple[Mask, EdgeIndices]:
         sizes, load = flow_sizes(traffic), load_up_to(traffic)
@@ -181,28 +181,35 @@ class Adaptation:
         if no_sizes:  # packets with a reserved DSCP say nothing about the sizes of flows
             packets[:, no_sizes] = frame_bytes[:, no_sizes] = 0
             completed[:, :, [tag - tags.ATTAINED_FIRST for tag in no_sizes]] = 0
-        robust = self._policy.robust_ends
+        robust = self._robust
         return PortTraffic(
             packets=packets,
             bytes=frame_bytes,
-            ends=self._believed(packets, frame_bytes, completed) if robust else completed.astype(float),
+            ends=_believed(robust, packets, frame_bytes, completed),
             seconds=np.full(len(grown), self._window.covered_ns / NS_PER_S),
             rate_bps=self._rates_bps,
-            least_company=self._policy.min_flows if robust else None,
+            robust=robust,
         )
 
-    def _believed(self, packets: Counters, frame_bytes: Counters, completed: Counters) -> Floats:
-        """Ended flows that the port's payload confirms. A port that counts no bytes believes all of them."""
-        burst_bytes = self._policy.tag_burst or self._measured_burst_bytes
-        payload = payload_by_bucket(packets, frame_bytes)
-        most = most_ends(payload, burst_bytes, self._policy.reserved_dscp)
-        most[~frame_bytes.any(axis=1)] = np.inf
-        return believed_ends(completed, most)
+    @property
+    def _robust(self) -> Robust | None:
+        policy = self._policy
+        burst_bytes = policy.tag_burst or self._measured_burst_bytes
+        return Robust(policy.min_flows, burst_bytes, policy.reserved_dscp) if policy.robust_ends else None
 
     def _load_factors(self, load: Floats) -> Floats:
         """Factors of the loads, shape (P, 1): 1 for a known rate; otherwise the factor that gives _ASSUMED_LOAD."""
         assumed = _ASSUMED_LOAD / np.maximum(load[:, -1], 1e-9)
         return np.asarray(np.where(self._rate_unknown, assumed, 1.0)[:, None])
+
+
+def _believed(robust: Robust | None, packets: Counters, frame_bytes: Counters, completed: Counters) -> Floats:
+    """Ended flows that the port's payload confirms. A port that counts no bytes believes all of them."""
+    if robust is None:
+        return completed.astype(float)
+    most = most_ends(payload_by_bucket(packets, frame_bytes), robust.burst_bytes, robust.reserved)
+    most[~frame_bytes.any(axis=1)] = np.inf
+    return believed_ends(completed, most)
 
 
 def edges_of(thresholds_bytes: Sequence[Sequence[int]]) -> EdgeIndices:

@@ -13,17 +13,21 @@ Two rules limit what one ingress port can change. They need the ends by group of
    more. This one stands for a flow that sent these bytes before the window began. The rule holds for each group by
    itself, so forged ends take no room from honest ones.
 
-2. Company. Let f_g be the ends of group g up to an edge, and r_g its ends beyond it. On either side, no group counts
-   more than all others together. Only the largest group can, so with F = the sum of f_g:
+2. Company. Let f_g be the ends of group g up to an edge, F their sum, and X the flows whose payload stops up to there
+   (policy/port_traffic.py), but beyond the sizes that need no payload by rule 1: so little payload costs nothing. Let
+   r_g, R and S be the same beyond the edge. No group counts more than all others
+   together, unless payload shows as many flows. Only the largest group can, so
 
-       A = min(F, 2 (F - max f_g))    B = the same of r_g    share of flows up to the edge = A / (A + B)
+       A = max(min(F, 2 (F - max f_g)), min(F, X))          share of flows up to the edge = A / (A + B)
+       B = max(min(R, 2 (R - max r_g)), min(R, S))
 
    Trunks carry many hosts: they count among the others, and are never the largest. The rule needs at least `least`
    ends without the two largest groups. Otherwise the share is F / (F + R), as without the rule.
 
-The bound: with any number of ends of one group, A is between A of the other groups alone and 2 F of the others. If no
-other group exceeds the rest of them, the odds A / B change by a factor of 2 at most. So a percentile of 10 % becomes
-one between 5.3 % and 18.2 % of the others' flows, and 50 % one between 33 % and 67 %.
+The bound: with any number of ends without payload, one group brings A at most to 2 F of the other groups, or to X, and
+B to 2 R or to S. It cannot lower them. So where no other group exceeds the rest of them, the odds A / B change by a
+factor of 2 at most. A percentile of 10 % becomes one between 5.3 % and 18.2 % of the others' flows, and 50 % one
+between 33 % and 67 %. Payload shows honest flows on both sides, so X and S are near F and R.
 
 The method is this project's own. Trimming the largest contribution is a standard step of robust statistics.
 """
@@ -87,6 +91,11 @@ def most_ends(payload: Floats, burst_bytes: int, reserved: Iterable[int] = ()) -
     return np.asarray(np.maximum.accumulate(most[:, ::-1], axis=1)[:, ::-1])
 
 
+def confirmed_sizes(shown: Floats, burst_bytes: int, reserved: Iterable[int] = ()) -> Floats:
+    """Return the flows by bucket that payload shows, without those so small that ends need none, shape (P, 40)."""
+    return np.asarray(np.where(_spans(burst_bytes, frozenset(reserved)).end > 0, shown, 0.0))
+
+
 def believed_ends(ends: npt.NDArray[np.int64], most: Floats) -> Floats:
     """Return the ends by group and bucket that the payload confirms, shape (P, G, 40).
 
@@ -111,18 +120,23 @@ def in_company(counts: Floats) -> Floats:
     return np.asarray(np.minimum(total, 2 * (total - largest)))
 
 
-def sizes_in_company(ends: Floats, least: int) -> Floats:
+def sizes_in_company(ends: Floats, shown: Floats, least: int) -> Floats:
     """Return the ends by bucket, shape (P, 40), with the shares that follow from rule 2 and the same total.
 
-    `ends`: by group and bucket, shape (P, G, 40).
+    `ends`: by group and bucket, shape (P, G, 40). `shown`: by `confirmed_sizes`, shape (P, 40).
     """
-    up_to = np.cumsum(ends, axis=2)
-    beyond = up_to[:, :, -1:] - up_to
-    below, above = in_company(up_to), in_company(beyond)
+    up_to, shown_up_to = np.cumsum(ends, axis=2), np.cumsum(shown, axis=1)
+    below = _confirmed(up_to, shown_up_to)
+    above = _confirmed(up_to[:, :, -1:] - up_to, shown_up_to[:, -1:] - shown_up_to)
     total = up_to[:, :, -1].sum(axis=1)
     share = below / np.maximum(below + above, 1e-9)
     trimmed = np.maximum(np.diff(share, axis=1, prepend=0.0), 0.0) * total[:, None]
     return np.asarray(np.where(has_company(ends, least)[:, None], trimmed, ends.sum(axis=1)))
+
+
+def _confirmed(counts: Floats, shown: Floats) -> Floats:
+    """Return how many of the ends on one side count, by company or by payload."""
+    return np.maximum(in_company(counts), np.minimum(counts.sum(axis=1), shown))
 
 
 def has_company(ends: Floats, least: int) -> npt.NDArray[np.bool_]:

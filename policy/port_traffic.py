@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policy import tags
-from policy.ended_flows import in_company, sizes_in_company
+from policy.ended_flows import confirmed_sizes, in_company, sizes_in_company
 from policy.framing import HEADER_BYTES, MSS_BYTES
 
 Floats = npt.NDArray[np.float64]
@@ -45,6 +45,16 @@ TYPICAL_BYTES: Floats = np.sqrt(np.maximum(_LOWER_EDGES, EDGES[0] / 4) * EDGES)
 
 
 @dataclass(frozen=True)
+class Robust:
+    """What rule 2 of policy/ended_flows.py needs to know."""
+
+    least: int
+    """Ends without the two largest groups."""
+    burst_bytes: int
+    reserved: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class PortTraffic:
     """Growth of the counters of P ports within their windows."""
 
@@ -58,8 +68,8 @@ class PortTraffic:
     """Length of the window, shape (P,)."""
     rate_bps: Floats
     """Rates of the links, shape (P,)."""
-    least_company: int | None = None
-    """The least ends without the two largest groups, for `sizes_in_company`; None: all ends count as they are."""
+    robust: Robust | None = None
+    """None: all ends count as they are."""
 
     @cached_property
     def payload(self) -> Floats:
@@ -128,23 +138,28 @@ def flow_sizes(traffic: PortTraffic) -> FlowSizes:
     """The number of flows that ended in each bucket, by FINs if they are enough, otherwise by bytes."""
     by_bytes = _ends_by_bytes(payload_up_to(traffic))
     fins = _show_enough(traffic, by_bytes.sum(axis=1))
-    by_fins = sizes_of_ends(traffic.ends, traffic.least_company)
+    by_fins = sizes_of_ends(traffic)
     return FlowSizes(
         ends=np.where(fins[:, None], by_fins, by_bytes),
         size_bytes=np.where(fins[:, None], TYPICAL_BYTES, EDGES),
     )
 
 
-def sizes_of_ends(ends: Floats, least_company: int | None) -> Floats:
-    """Ended flows by bucket, shape (P, 40), of those by group and bucket; None: the plain sum."""
-    return ends.sum(axis=1) if least_company is None else sizes_in_company(ends, least_company)
+def sizes_of_ends(traffic: PortTraffic) -> Floats:
+    """Ended flows by bucket, as far as the port believes them, shape (P, 40)."""
+    plain = np.asarray(traffic.ends.sum(axis=1))
+    robust = traffic.robust
+    if robust is None:
+        return plain
+    shown = confirmed_sizes(_ends_by_bytes(payload_up_to(traffic)), robust.burst_bytes, robust.reserved)
+    return sizes_in_company(traffic.ends, np.where(_counts_bytes(traffic), shown, plain), robust.least)
 
 
 def _show_enough(traffic: PortTraffic, flows: Floats) -> npt.NDArray[np.bool_]:
     """Whether the FINs show enough of these flows, shape (P,)."""
     by_group = traffic.ends.sum(axis=2)
     shown = by_group.sum(axis=1)
-    if traffic.least_company is not None:
+    if traffic.robust is not None:
         shown = np.where(_counts_bytes(traffic)[:, 0], in_company(by_group), shown)
     return np.asarray(shown >= MIN_FIN_SHARE * flows)
 

@@ -21,6 +21,8 @@ from tests.unit.policy.port_counters import counted
 
 BUCKETS, EDGES = tags.ATTAINED_BUCKETS, np.asarray(tags.EDGES_BYTES)
 HOSTILE = INGRESS_GROUPS - 1
+NOTHING = np.zeros((1, BUCKETS))
+"""Payload that shows no flow."""
 Ends = npt.NDArray[np.int64]
 
 SIZES = st.lists(st.integers(64, 3_000_000), min_size=1, max_size=30)
@@ -141,7 +143,7 @@ def test_a_percentile_moves_by_at_most_a_factor_of_two_of_its_odds(
         honest[0, group] = share * np.asarray(histogram)
     ends = (honest + forged_ends(forged)).astype(float)
     assert has_company(ends, 1)[0]
-    (found,) = percentile_edges(sizes_in_company(ends, 1), [percentile])[0]
+    (found,) = percentile_edges(sizes_in_company(ends, NOTHING, 1), [percentile])[0]
     part = percentile / 100
     low, high = (
         percentile_edges(np.asarray([histogram]), [100 * odds / (1 + odds)])[0, 0]
@@ -158,8 +160,8 @@ def test_honest_groups_with_the_same_sizes_have_the_plain_percentiles(
     ends = np.zeros((1, INGRESS_GROUPS, BUCKETS))
     ends[0, 1:5] = histogram
     plain = percentile_edges(np.asarray([histogram]), [percentile])
-    assert (percentile_edges(sizes_in_company(ends, 1), [percentile]) == plain).all()
-    assert np.isclose(sizes_in_company(ends, 1).sum(), ends.sum())
+    assert (percentile_edges(sizes_in_company(ends, NOTHING, 1), [percentile]) == plain).all()
+    assert np.isclose(sizes_in_company(ends, NOTHING, 1).sum(), ends.sum())
 
 
 def test_one_or_two_ingress_ports_count_as_they_are() -> None:
@@ -167,14 +169,26 @@ def test_one_or_two_ingress_ports_count_as_they_are() -> None:
     ends = np.zeros((1, INGRESS_GROUPS, BUCKETS))
     ends[0, 1, 3], ends[0, 2, 20] = 100, 5
     assert not has_company(ends, 1)[0]
-    assert (sizes_in_company(ends, 1) == ends.sum(axis=1)).all()
+    assert (sizes_in_company(ends, NOTHING, 1) == ends.sum(axis=1)).all()
     ends[0, 3, 20] = 5
     assert has_company(ends, 5)[0]
-    assert sizes_in_company(ends, 5)[0, 3] < 1e-6
+    assert sizes_in_company(ends, NOTHING, 5)[0, 3] < 1e-6
 
 
 def test_a_trunk_counts_in_full_and_is_company() -> None:
     ends = np.zeros((1, INGRESS_GROUPS, BUCKETS))
     ends[0, TRUNKS, 20], ends[0, 1, 3] = 100, 5_000
     assert has_company(ends, 100)[0]
-    assert np.allclose(sizes_in_company(ends, 100)[0, [3, 20]], [0, 5_100])
+    assert np.allclose(sizes_in_company(ends, NOTHING, 100)[0, [3, 20]], [0, 5_100])
+
+
+def test_what_only_one_host_sends_counts_as_far_as_payload_shows_it() -> None:
+    """All small flows from one host, all large ones from two others, as in the paper's mix."""
+    ends, shown = np.zeros((1, INGRESS_GROUPS, BUCKETS)), np.zeros((1, BUCKETS))
+    ends[0, 1, 8], ends[0, 2:4, 24] = 80, 10
+    shown[0, 8], shown[0, 24] = 80, 20
+    assert np.allclose(sizes_in_company(ends, shown, 1), ends.sum(axis=1))
+    ends[0, HOSTILE, 0] = 10_000
+    share = sizes_in_company(ends, shown, 1)[0].cumsum() / ends.sum()
+    assert share[0] == 0
+    assert share[8] <= 2 * 80 / (2 * 80 + 20)
