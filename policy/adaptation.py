@@ -104,6 +104,8 @@ class Adaptation:
         self._rates_bps = np.asarray([rate or 1 for rate in rates_bps], np.float64)
         self._rate_unknown = np.asarray([rate is None for rate in rates_bps], bool)
         self._window = SlidingCounts(policy.window_ms * NS_PER_MS)
+        self._evaluated: PortTraffic | None = None
+        """The traffic in the window, from the first time that it is needed until the next counters."""
         self.edges: EdgeIndices = edges_of(
             start if start is not None else [policy.thresholds] * len(rates_bps)
         )
@@ -117,11 +119,13 @@ class Adaptation:
         `measured_burst_bytes`: the most payload that leaves a host under one tag, if the policy names none.
         """
         self._policy, self._measured_burst_bytes = policy, measured_burst_bytes
+        self._evaluated = None
         self._window.window_ns = policy.window_ms * NS_PER_MS
 
     def observe(self, now_ns: int, counters: PortCounters) -> None:
         """Take the counters of this moment. The first counters are a baseline and count as no traffic."""
         self._window.observe(now_ns, counters.in_rows())
+        self._evaluated = None
 
     @property
     def _online(self) -> bool:
@@ -175,6 +179,11 @@ class Adaptation:
         return sizes.flows >= self._policy.min_flows, worthwhile_thresholds(model, self.edges)
 
     def _traffic(self, grown: Counters) -> PortTraffic:
+        if self._evaluated is None:
+            self._evaluated = self._evaluate(grown)
+        return self._evaluated
+
+    def _evaluate(self, grown: Counters) -> PortTraffic:
         packets, frame_bytes = grown[:, _PACKETS], grown[:, _BYTES]
         completed = grown[:, _COMPLETED].reshape(len(grown), INGRESS_GROUPS, tags.ATTAINED_BUCKETS)
         no_sizes = [tag for tag in self._policy.reserved_dscp if tag <= tags.ATTAINED_LAST]

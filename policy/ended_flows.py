@@ -27,7 +27,8 @@ Two rules limit what one ingress port can change. They need the ends by group of
 The bound: with any number of ends without payload, one group brings A at most to 2 F of the other groups, or to X, and
 B to 2 R or to S. It cannot lower them. So where no other group exceeds the rest of them, the odds A / B change by a
 factor of 2 at most. A percentile of 10 % becomes one between 5.3 % and 18.2 % of the others' flows, and 50 % one
-between 33 % and 67 %. Payload shows honest flows on both sides, so X and S are near F and R.
+between 33 % and 67 %. Payload shows honest flows on both sides, so X and S are near F and R. With a share x of all
+ends, a group adds at most this share to A + B, so a part p becomes at least (p - x) / (1 - x), at most p / (1 - x).
 
 The method is this project's own. Trimming the largest contribution is a standard step of robust statistics.
 """
@@ -101,8 +102,11 @@ def believed_ends(ends: npt.NDArray[np.int64], most: Floats) -> Floats:
 
     What exceeds `most` in a bucket and beyond it is dropped: a false end says nothing about any size.
     """
-    before = np.cumsum(ends, axis=2) - ends
-    with_total = np.concatenate([most[:, None, :] + before, ends.sum(axis=2)[:, :, None]], axis=2)
+    up_to = np.cumsum(ends, axis=2)
+    before, total = up_to - ends, up_to[:, :, -1:]
+    if (total - before <= most[:, None, :]).all():
+        return ends.astype(float)
+    with_total = np.concatenate([most[:, None, :] + before, total], axis=2)
     # kept(k) = min(kept(k + 1) + ends(k), most(k)), so kept(k) + before(k) is a minimum over all later buckets
     kept = np.minimum.accumulate(with_total[:, :, ::-1], axis=2)[:, :, ::-1]
     kept[:, :, :-1] -= before
@@ -116,7 +120,11 @@ def in_company(counts: Floats) -> Floats:
     `counts`: shape (P, G, …); the result has no axis of groups.
     """
     total = counts.sum(axis=1)
-    largest = counts[:, TRUNKS + 1 :].max(axis=1)
+    largest = counts[:, TRUNKS + 1]
+    for group in range(
+        TRUNKS + 2, counts.shape[1]
+    ):  # quicker than a maximum over an axis that is not the last
+        largest = np.maximum(largest, counts[:, group])
     return np.asarray(np.minimum(total, 2 * (total - largest)))
 
 
@@ -125,18 +133,21 @@ def sizes_in_company(ends: Floats, shown: Floats, least: int) -> Floats:
 
     `ends`: by group and bucket, shape (P, G, 40). `shown`: by `confirmed_sizes`, shape (P, 40).
     """
+    has = has_company(ends, least)
+    if not has.any():
+        return np.asarray(ends.sum(axis=1))
     up_to, shown_up_to = np.cumsum(ends, axis=2), np.cumsum(shown, axis=1)
     below = _confirmed(up_to, shown_up_to)
     above = _confirmed(up_to[:, :, -1:] - up_to, shown_up_to[:, -1:] - shown_up_to)
     total = up_to[:, :, -1].sum(axis=1)
     share = below / np.maximum(below + above, 1e-9)
     trimmed = np.maximum(np.diff(share, axis=1, prepend=0.0), 0.0) * total[:, None]
-    return np.asarray(np.where(has_company(ends, least)[:, None], trimmed, ends.sum(axis=1)))
+    return np.asarray(np.where(has[:, None], trimmed, ends.sum(axis=1)))
 
 
 def _confirmed(counts: Floats, shown: Floats) -> Floats:
     """Return how many of the ends on one side count, by company or by payload."""
-    return np.maximum(in_company(counts), np.minimum(counts.sum(axis=1), shown))
+    return np.asarray(np.maximum(in_company(counts), np.minimum(counts.sum(axis=1), shown)))
 
 
 def has_company(ends: Floats, least: int) -> npt.NDArray[np.bool_]:

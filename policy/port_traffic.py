@@ -78,6 +78,16 @@ class PortTraffic:
         by_fins = self.ends.sum(axis=1) @ _UP_TO
         return np.where(_counts_bytes(self), by_bytes, by_fins)
 
+    @cached_property
+    def shown_by_bytes(self) -> Floats:
+        """Flows by the bucket near whose edge they ended, as the bytes show them, shape (P, 40)."""
+        return _ends_by_bytes(self.payload)
+
+    @cached_property
+    def believed_sizes(self) -> Floats:
+        """The result of `sizes_of_ends`, computed once."""
+        return _sizes_of_ends(self)
+
 
 @dataclass(frozen=True)
 class FlowSizes:
@@ -136,9 +146,8 @@ def _counts_bytes(traffic: PortTraffic) -> npt.NDArray[np.bool_]:
 
 def flow_sizes(traffic: PortTraffic) -> FlowSizes:
     """The number of flows that ended in each bucket, by FINs if they are enough, otherwise by bytes."""
-    by_bytes = _ends_by_bytes(payload_up_to(traffic))
+    by_bytes, by_fins = traffic.shown_by_bytes, sizes_of_ends(traffic)
     fins = _show_enough(traffic, by_bytes.sum(axis=1))
-    by_fins = sizes_of_ends(traffic)
     return FlowSizes(
         ends=np.where(fins[:, None], by_fins, by_bytes),
         size_bytes=np.where(fins[:, None], TYPICAL_BYTES, EDGES),
@@ -147,11 +156,15 @@ def flow_sizes(traffic: PortTraffic) -> FlowSizes:
 
 def sizes_of_ends(traffic: PortTraffic) -> Floats:
     """Ended flows by bucket, as far as the port believes them, shape (P, 40)."""
+    return traffic.believed_sizes
+
+
+def _sizes_of_ends(traffic: PortTraffic) -> Floats:
     plain = np.asarray(traffic.ends.sum(axis=1))
     robust = traffic.robust
     if robust is None:
         return plain
-    shown = confirmed_sizes(_ends_by_bytes(payload_up_to(traffic)), robust.burst_bytes, robust.reserved)
+    shown = confirmed_sizes(traffic.shown_by_bytes, robust.burst_bytes, robust.reserved)
     return sizes_in_company(traffic.ends, np.where(_counts_bytes(traffic), shown, plain), robust.least)
 
 

@@ -129,7 +129,7 @@ def test_in_company__no_group_of_hosts_can_more_than_double_the_others(
     FORGED,
     st.floats(1, 99),
 )
-def test_a_percentile_moves_by_at_most_a_factor_of_two_of_its_odds(
+def test_a_percentile_moves_by_at_most_a_factor_of_two_of_its_odds_and_by_the_share_of_ends(
     histogram: list[int],
     shares: tuple[int, int, int],
     trunk: int,
@@ -144,11 +144,12 @@ def test_a_percentile_moves_by_at_most_a_factor_of_two_of_its_odds(
     ends = (honest + forged_ends(forged)).astype(float)
     assert has_company(ends, 1)[0]
     (found,) = percentile_edges(sizes_in_company(ends, NOTHING, 1), [percentile])[0]
-    part = percentile / 100
-    low, high = (
-        percentile_edges(np.asarray([histogram]), [100 * odds / (1 + odds)])[0, 0]
-        for odds in (part / (1 - part) / 2.0001, part / (1 - part) * 2.0001)
-    )
+    part, hostile = percentile / 100, sum(count for _, count in forged)
+    share = hostile / (hostile + honest.sum())
+    odds = part / (1 - part)
+    least = max(odds / 2 / (1 + odds / 2), (part - share) / (1 - share)) - 1e-6
+    most = min(odds * 2 / (1 + odds * 2), part / (1 - share)) + 1e-6
+    low, high = percentile_edges(np.asarray([histogram]), [100 * max(least, 0), 100 * min(most, 1)])[0]
     assert low <= found <= high
 
 
