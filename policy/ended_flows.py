@@ -14,9 +14,9 @@ Two rules limit what one ingress port can change. They need the ends by group of
    itself, so forged ends take no room from honest ones.
 
 2. Company. Let f_g be the ends of group g up to an edge, F their sum, and X the flows whose payload stops up to there
-   (policy/port_traffic.py), but beyond the sizes that need no payload by rule 1: so little payload costs nothing. Let
-   r_g, R and S be the same beyond the edge. No group counts more than all others
-   together, unless payload shows as many flows. Only the largest group can, so
+   (policy/port_traffic.py). X leaves out the sizes that need no payload by rule 1, because little payload costs little.
+   Let r_g, R and S be the same beyond the edge. No group counts more than all others together, unless payload shows as
+   many flows. Only the largest group can, so
 
        A = max(min(F, 2 (F - max f_g)), min(F, X))          share of flows up to the edge = A / (A + B)
        B = max(min(R, 2 (R - max r_g)), min(R, S))

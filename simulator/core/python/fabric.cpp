@@ -106,7 +106,8 @@ nb::ndarray<nb::numpy, std::uint64_t> end_counters(Fabric &fabric, std::size_t g
 		EndCounters counters = fabric.port(i).end_counters();
 
 		if (counters.size() > groups)
-			throw std::invalid_argument("end_counters: groups must be more than each port's ingress group");
+			throw std::invalid_argument(
+				"end_counters: groups must be more than each port's ingress group");
 		counters.resize(groups);
 		for (const auto &group : counters)
 			all.insert(all.end(), group.begin(), group.end());
@@ -231,9 +232,12 @@ void bind_fabric(nb::module_ &m)
 		.def("take_results", [](Fabric &f) { return as_columns(f.take_results()); })
 		.def("unfinished", [](const Fabric &f) { return as_columns(f.unfinished()); })
 		.def("set_queue_of", &set_queue_of, "port"_a, "queue_of"_a)
-		.def("set_ingress_group",
-		     [](Fabric &f, std::uint32_t port, std::uint8_t group) { f.port(port).set_ingress_group(group); },
-		     "port"_a, "group"_a)
+		.def(
+			"set_ingress_group",
+			[](Fabric &f, std::uint32_t port, std::uint8_t group) {
+				f.port(port).set_ingress_group(group);
+			},
+			"port"_a, "group"_a)
 		.def("tag_counters", &tag_counters)
 		.def("end_counters", &end_counters, "groups"_a)
 		.def("queue_counters", &queue_counters)

@@ -139,6 +139,7 @@ export interface Policy {
   window_ms: number;
   interval_ms: number;
   min_flows: number;
+  robust_ends: boolean;
   mark_at: number | null;
   mark_at_core: number | null;
   mark_min: number | null;

@@ -69,6 +69,7 @@ export function policyVersion(different = {}, name = "pias") {
       window_ms: 500,
       interval_ms: 100,
       min_flows: 5,
+      robust_ends: true,
       mark_at: marks_bytes[0] ?? null,
       mark_at_core: null,
       mark_min: null,
