@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
-from controller.conduct import Treatments, conduct_rules, lldp_rules
+from controller.conduct import FREE, Treated, conduct_rules, limit_meters, lldp_rules
 from controller.cookies import NOT_IP, VLAN, cookie
 from controller.forwarding import forwarding_rules, keeps_vlans
 from controller.rules import FlowRule, Masked, Match, Output, PushVlan, SetPriority, SetQueue, SwitchRules
@@ -211,10 +210,10 @@ def switch_rules(
     topology: Topology,
     switch: str,
     queue_maps: Mapping[int, QueueMap | None],
-    treatments: Treatments = MappingProxyType({}),
+    treated: Treated = FREE,
     reserved: Iterable[int] = (),
 ) -> SwitchRules:
-    """Return all groups and rules of a switch, for {port number: queue map} of all its ports.
+    """Return all groups, rules and meters of a switch, for {port number: queue map} of all its ports.
 
     `reserved`: the DSCPs that belong to others.
     """
@@ -222,7 +221,7 @@ def switch_rules(
     forwarding = forwarding_rules(topology, switch)
     hosts_at = (port.number for port in ports if port.edge and not port.uplink)
     flows = (
-        *conduct_rules(treatments, learning_ports(topology, switch)),
+        *conduct_rules(treated, learning_ports(topology, switch)),
         *(lldp_rules() if topology.learns else ()),
         *ingress_rules(hosts_at, (port.number for port in ports if port.uplink)),
         *forwarding.flows,
@@ -231,4 +230,4 @@ def switch_rules(
         *map_rules(queue_maps, priority_tags=topology.switch_by_name[switch].priority_tags),
         *((vlan_rule(), *vlan_map_rules(queue_maps)) if keeps_vlans(topology, switch) else ()),
     )
-    return SwitchRules(forwarding.groups, flows)
+    return SwitchRules(forwarding.groups, flows, limit_meters(treated.limits_bps))

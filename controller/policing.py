@@ -18,6 +18,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from controller.conduct import Treated
 from controller.counts import FlowCounts, Ints
 from policy import tags
 from policy.desired import Policy
@@ -101,6 +102,8 @@ class Policing:
         self._latest: dict[bool, tuple[int, Ints]] = {}
         """(time, counters) of the latest ingress poll: of all tags, and of the low ones."""
         self._verdicts: list[Verdict] = []
+        self.can_limit = True
+        """Whether the switch has meters."""
         self.adopt(policy, measured_burst_bytes)
 
     def adopt(self, policy: Policy, measured_burst_bytes: int = MSS_BYTES) -> None:
@@ -137,6 +140,22 @@ class Policing:
             for number, conduct in self._conduct.items()
             if conduct.treatment is not Treatment.FREE
         }
+
+    @property
+    def treated(self) -> Treated:
+        """The treatment of all edge ports, with the limits of demoted hosts."""
+        treatments = self.treatments
+        limits_bps = {
+            number: rate_bps
+            for number, how in treatments.items()
+            if how is Treatment.DEMOTED and (rate_bps := self._limit_bps(number)) is not None
+        }
+        return Treated(treatments, limits_bps)
+
+    def _limit_bps(self, number: int) -> int | None:
+        """Return the most that a demoted host at this port may send; None without a limit."""
+        share, rate_bps = self._policy.demoted_share, self._port_of[number].rate_bps
+        return round(share * rate_bps) if self.can_limit and share is not None and share < 1 else None
 
     def take_verdicts(self) -> list[Verdict]:
         """Return the verdicts since the last call."""
@@ -265,6 +284,7 @@ class Policing:
             duration_s=round(proof.duration_s, 3),
             offences=conduct.offences,
             term_s=conduct.term_s,
+            rate_bps=self._limit_bps(number),
         )
 
     # ── Policy ──────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from policy.entries import Entry
 from policy.errors import FieldError, unknown_key
 from policy.field_entry import MAX_QUEUES, Draft, PolicyEntry, policy_field
 from policy.field_kinds import MAX_GROWTH, MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
-from policy.kinds import Choice, Duration, Flag, ListOf, Schema, Size, Whole
+from policy.kinds import Choice, Duration, Flag, ListOf, Number, Schema, Size, Whole
 from policy.marking import MAX_BACKLOG_BYTES, MAX_MARK_FACTOR, MIN_BUFFER_BYTES, MarkBy
 from policy.overrides import PORT_NAMES, Override
 from policy.schemes import SCHEMES, Scheme, scheme_named
@@ -229,6 +229,13 @@ class PolicyFields:
         " demoted. 0: hosts are not checked.",
         title="Tag burst",
         default=None,
+        applies=kinds.READS_TAGS,
+    )
+    demoted_share: float | None = policy_field(
+        Number(0, 1, above=True),
+        "Part of its link that a demoted host may use at most. Its switch drops the rest. 1: no limit.",
+        title="Demoted share",
+        default=0.05,
         applies=kinds.READS_TAGS,
     )
     reserved_dscp: tuple[int, ...] = policy_field(

@@ -190,6 +190,7 @@ class SanctionModel(BaseModel):
     duration_s: float
     offences: int
     term_s: float = Field(description="seconds without a new proof after which the host is restored")
+    rate_bps: int | None = Field(description="the most that the host may send; null without a limit")
 
 
 class SanctionsAnswer(BaseModel):

@@ -24,11 +24,12 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from controller.changes import Changes, Remap
-from controller.conduct import lldp_rules
+from controller.conduct import METER_SPACE, lldp_rules
 from controller.cookies import COOKIE_SPACE, COOKIE_SPACE_MASK, cookie
 from controller.forwarding import GROUP_SPACE
 from controller.openflow.frames import HEADER, MessageType, message
 from controller.openflow.learn import NXAST_LEARN2, learn_body
+from controller.openflow.meters import ADD, MODIFY, meter_delete, meter_mod
 from controller.openflow.request import CODEC, Request, XidSource, barrier, serialised
 from controller.pipeline import map_rule
 from controller.rules import (
@@ -53,6 +54,7 @@ from controller.tables import NORMAL, Table
 
 ETHERTYPE_VLAN = 0x8100
 MAX_RELEASED_GROUPS = 1024
+MAX_RELEASED_METERS = 1024
 CACHED_BODIES = 1 << 15
 """A switch with a hundred edge ports has 27,000 different rule bodies."""
 
@@ -85,7 +87,7 @@ def _action(action: Action) -> Any:
 
 def instructions(rule: FlowRule) -> list[Any]:
     """Return a rule's instructions as os-ken's objects."""
-    found: list[Any] = []
+    found: list[Any] = [] if rule.meter is None else [parser.OFPInstructionMeter(rule.meter)]
     if rule.actions:
         actions = [_action(action) for action in rule.actions]
         found.append(parser.OFPInstructionActions(ofp.OFPIT_APPLY_ACTIONS, actions))
@@ -155,7 +157,7 @@ def _flow_mod(command: int, rule: FlowRule, xid: int) -> bytes:
 
 def _bare(rule: FlowRule) -> FlowRule:
     """Return the rule without what makes no difference to its body, so that the cache finds it."""
-    return FlowRule(0, 0, rule.match, rule.actions, rule.write_metadata, rule.goto)
+    return FlowRule(0, 0, rule.match, rule.actions, rule.write_metadata, rule.goto, meter=rule.meter)
 
 
 def os_ken_bucket(bucket: Bucket, kind: GroupKind) -> Any:
@@ -185,12 +187,15 @@ def lldp_rule_message(xids: XidSource, first_table: int = 0) -> bytes:
 
 
 def release_message(xids: XidSource, *, bridges: bool) -> bytes:
-    """Return the messages that remove all rules and groups of Sluice from a switch.
+    """Return the messages that remove all rules, groups and meters of Sluice from a switch.
 
     `bridges`: the switch then forwards by its own table of addresses, as one without a controller.
     """
     numbers = (GROUP_SPACE + i for i in range(1, MAX_RELEASED_GROUPS))
     groups = b"".join(_group_delete(number, xids.reserve_xids(1)) for number in numbers)
+    meters = b"".join(
+        meter_delete(METER_SPACE + port, xids.reserve_xids(1)) for port in range(1, MAX_RELEASED_METERS)
+    )
     match = rule_body(FlowRule(0, 0, ()))
     where = (ofp.OFPTT_ALL, ofp.OFPFC_DELETE, 0, 0, 0)
     filters = (ofp.OFP_NO_BUFFER, ofp.OFPP_ANY, ofp.OFPG_ANY)
@@ -198,7 +203,7 @@ def release_message(xids: XidSource, *, bridges: bool) -> bytes:
     removal = message(MessageType.FLOW_MOD, head + match, xids.reserve_xids(1))
     normal = FlowRule(0, 0, (), (Output(NORMAL),))
     bridging = _flow_mod(ofp.OFPFC_ADD, normal, xids.reserve_xids(1)) if bridges else b""
-    return removal + bridging + groups
+    return removal + bridging + groups + meters
 
 
 # ── Changes ────────────────────────────────────────────────────────────────────────────────────
@@ -210,12 +215,32 @@ _Writer: TypeAlias = Callable[[int], bytes]
 def change_requests(
     xids: XidSource, changes: Changes, bundle_id: int, first_table: int = 0
 ) -> tuple[Request, ...]:
-    """Return two requests, each closed by a barrier: fill a bundle, then commit it.
+    """Return the requests of a change, each closed by a barrier: add meters, fill a bundle, commit it, delete meters.
 
     They are separate because Open vSwitch leaves a message that it cannot read out of a bundle and
-    commits the others. So the second must not be sent before the first has ended without an error.
-    Without changes there is one request: a barrier.
+    commits the others. So each must not be sent before the one before has ended without an error.
+    A step without messages is left out. Without changes there is one request: a barrier.
     """
+    begun = [partial(meter_mod, ADD, meter) for meter in changes.add_meters]
+    begun += [partial(meter_mod, MODIFY, meter) for meter in changes.modify_meters]
+    ended = [partial(meter_delete, number) for number in changes.delete_meters]
+    first = _meter_step(xids, begun)
+    if changes.bundled or not (begun or ended):
+        first = (*first, *_bundle_steps(xids, changes, bundle_id, first_table))
+    return (*first, *_meter_step(xids, ended))
+
+
+def _meter_step(xids: XidSource, messages: Sequence[_Writer]) -> tuple[Request, ...]:
+    if not messages:
+        return ()
+    first = xids.reserve_xids(len(messages) + 1)
+    data = b"".join(write(first + i) for i, write in enumerate(messages))
+    last = first + len(messages)
+    return (Request(data + barrier(last), first, last, lambda _: "changing meters"),)
+
+
+def _bundle_steps(xids: XidSource, changes: Changes, bundle_id: int, first_table: int) -> tuple[Request, ...]:
+    """Return the requests that change rules and groups."""
     messages = list(_change_messages(changes, first_table))
     first = xids.reserve_xids(len(messages) + 2)
     filling = b"".join(

@@ -79,6 +79,7 @@ class DrivenSwitch:
         self.changes: list[Changes | Remap] = []
         self.news: list[ThresholdsInForce] = []
         self.mapped_at_all_times = True
+        self.has_meters = True
 
     def settle(self) -> None:
         """Do everything that is due now."""
@@ -88,7 +89,7 @@ class DrivenSwitch:
     def _carry_out(self, operation: Operation) -> None:
         match operation:
             case ReadRules():
-                self.state.rules_read(self.switch.rules)
+                self.state.rules_read(self.switch.rules, has_meters=self.has_meters)
             case Change(changes):
                 self.switch.apply(as_changes(changes))
                 self.changes.append(changes)

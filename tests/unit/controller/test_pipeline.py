@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from controller import cookies
+from controller.conduct import Treated
 from controller.cookies import COOKIE_TABLE_MASK, NOT_IP, cookie
 from controller.pipeline import switch_rules
 from controller.rules import LearnHost, Source, SwitchRules
@@ -245,7 +246,7 @@ def test_every_edge_port_learns_its_senders() -> None:
     rules = [rule for rule in rules_of(existing(), "s1").flows if rule.table == Table.CONDUCT]
     learned = {action for rule in rules for action in rule.actions if isinstance(action, LearnHost)}
     assert learned == {LearnHost(port, source) for port in (1, 2, 9) for source in Source}
-    watched = switch_rules(existing(), "s1", {}, {1: Treatment.DEMOTED}).flows
+    watched = switch_rules(existing(), "s1", {}, Treated({1: Treatment.DEMOTED})).flows
     of_port_1 = [r for r in watched if r.table == Table.CONDUCT and ("in_port", 1) in r.match]
     assert all(LearnHost(1, Source.ETHERNET) in rule.actions for rule in of_port_1)
 

@@ -47,11 +47,54 @@ def test_a_host_with_false_tags_is_watched_demoted_and_restored_and_no_rule_rema
     for family in (IPV4, IPV6):
         assert [queue_of(driven, 2, tag, family) for tag in (0, 1, 41, 57)] == [7] * 4
         assert queue_of(driven, 3, 1, family) == 0
-    assert [len(changes) for changes in driven.changes[1:]] == [4, 6], "a handful of rules"
+    assert [len(changes) for changes in driven.changes[1:]] == [4, 8], "a handful of rules and a meter"
     driven.run(20_000)
     (verdict,) = driven.state.take_verdicts()
     assert isinstance(verdict, Restored)
-    assert driven.switch.flows == before
+    assert (driven.switch.flows, driven.switch.meters) == (before, {})
+
+
+def test_a_demoted_host_has_a_part_of_its_link_and_the_policy_moves_it() -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy("pias", demoted_share=0.1)))
+    driven.settle()
+    send_false_tags(driven, 2)
+    (verdict,) = driven.state.take_verdicts()
+    assert isinstance(verdict, Demoted)
+    rate_bps = single().ports_of["s1"][1].rate_bps
+    (meter,) = driven.switch.meters.values()
+    assert meter.rate_kbps == rate_bps // 10_000
+    assert verdict.rate_bps == rate_bps // 10
+    driven.state.want(Desired(single(), 2, policy("pias", demoted_share=0.2)))
+    driven.settle()
+    (meter,) = driven.switch.meters.values()
+    assert meter.rate_kbps == rate_bps // 5_000
+    driven.state.want(Desired(single(), 3, policy("pias", demoted_share=1)))
+    driven.settle()
+    assert driven.switch.meters == {}
+    assert driven.state.demoted_ports == ["s1:2"]
+
+
+@pytest.mark.parametrize("how", ["offers none", "refuses one"])
+def test_without_meters_a_host_is_demoted_without_a_limit(how: str) -> None:
+    driven = DrivenSwitch(Desired(single(), 1, policy("pias")))
+    if how == "refuses one":
+        driven.settle()
+        driven.state.meter_refused()
+        driven.state.refused(driven.now_ns)
+        driven.run(2_000)
+    else:
+        driven.has_meters = False
+        driven.settle()
+    send_false_tags(driven, 2)
+    (verdict,) = driven.state.take_verdicts()
+    assert isinstance(verdict, Demoted)
+    assert verdict.rate_bps is None
+    assert driven.switch.meters == {}
+    assert queue_of(driven, 2, 1) == 7
+    if how == "refuses one":
+        driven.state.connected(driven.now_ns)
+        driven.settle()
+        assert len(driven.switch.meters) == 1, "another connection may be to another switch"
 
 
 def test_a_sanction_outlives_the_connection_the_controller_and_a_change_of_scheme() -> None:

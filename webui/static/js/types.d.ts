@@ -423,6 +423,8 @@ export interface Sanction {
   offences: number;
   /** The port is restored after this time without a new proof. */
   term_s: number;
+  /** The most that the host may send; null without a limit. */
+  rate_bps: number | null;
 }
 
 export interface NetworkEvent {
