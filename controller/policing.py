@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from controller.conduct import Treated
 from controller.counts import FlowCounts, Ints
+from controller.urgency import ALL_URGENT, Urgency
 from policy import tags
 from policy.desired import Policy
 from policy.framing import MSS_BYTES
@@ -27,6 +28,7 @@ from policy.graph import Port
 from policy.sanctions import Conduct, Demoted, Treatment
 from policy.tag_limits import Breach, breach, limits_bytes, payload_bytes, suspicion
 from policy.thresholds import SlidingCounts, growth
+from policy.urgency import NOTHING, Explained
 
 MS = 1_000_000
 INGRESS_POLL_NS = 500 * MS
@@ -102,6 +104,7 @@ class Policing:
         self._latest: dict[bool, tuple[int, Ints]] = {}
         """(time, counters) of the latest ingress poll: of all tags, and of the low ones."""
         self._verdicts: list[Verdict] = []
+        self._urgency = Urgency(self._rates_bps)
         self.can_limit = True
         """Whether the switch has meters."""
         self.adopt(policy, measured_burst_bytes)
@@ -130,6 +133,7 @@ class Policing:
     def connected(self, now_ns: int) -> None:
         """Begin with a new connection: there are no earlier counters, and terms begin again."""
         self._latest, self._windows, self._began_ns = {}, {}, now_ns
+        self._urgency.restart()
         self._conduct = {number: conduct.resumed(now_ns) for number, conduct in self._conduct.items()}
 
     @property
@@ -177,6 +181,7 @@ class Policing:
         found = self._suspicion(now_ns, low, all_tags=False)
         if all_tags:
             found = np.maximum(found, self._suspicion(now_ns, counts, all_tags=True))
+            self._check_urgency(now_ns, counts)
         suspects = {
             number: excess
             for number, excess in zip(self.port_numbers.tolist(), found.tolist(), strict=True)
@@ -195,6 +200,21 @@ class Policing:
         payload = payload_bytes(grown[:, 0], grown[:, 1])
         duration_s = (now_ns - latest[0]) / 1e9
         return suspicion(payload, self._rates_bps, duration_s, *self._promises)
+
+    # ── Urgency ─────────────────────────────────────────────────────────────────────────────────
+
+    def explain_urgency(self, by_port: Mapping[int, Explained]) -> None:
+        """Take what agents explain, by port number."""
+        self._urgency.explain([by_port.get(number, NOTHING) for number in self.port_numbers.tolist()])
+
+    def _check_urgency(self, now_ns: int, counts: Ints) -> None:
+        """Demote the hosts whose urgency no deadline explains."""
+        if not self._policy.definition.tags_deadlines or self._policy.only_watches:
+            self._urgency.restart()
+            return
+        reserved = self._policy.reserved_dscp
+        for row, found, duration_s in self._urgency.observe(now_ns, counts, reserved):
+            self._demote(now_ns, int(self.port_numbers[row]), _Proof(ALL_URGENT, found, duration_s))
 
     def _end_terms(self, now_ns: int) -> None:
         for number, conduct in self._conduct.items():
@@ -232,6 +252,10 @@ class Policing:
 
     def observe_flows(self, now_ns: int, flows: Iterable[FlowCounts]) -> None:
         """Take the counters of all flows of watched ports."""
+        flows = list(flows)
+        numbers = enumerate(self.port_numbers.tolist())
+        demoted = {n: row for row, n in numbers if self._conduct[n].treatment is Treatment.DEMOTED}
+        self._urgency.witness(flows, demoted)
         before, self._windows = self._windows, {}
         proofs: dict[int, _Proof] = {}
         least = limits_bytes(LAG_S, *self._promises).min()

@@ -43,12 +43,14 @@ from controller.policing import (
 )
 from controller.port_settings import PortSettings, ThresholdsInForce
 from controller.rules import SwitchRules
+from controller.urgency import urgency_by_port
 from policy.adaptation import Adaptation, PortCounters, edges_of
 from policy.desired import Policy
 from policy.framing import MSS_BYTES
 from policy.graph import Topology
 from policy.sanctions import Treatment
 from policy.schemes import ThresholdRule
+from policy.urgency import UrgencyReport
 
 MS = 1_000_000
 MIN_POLL_NS = 50 * MS
@@ -353,6 +355,10 @@ class SwitchState:
         """Take packets and bytes by edge port and tag. A reply without some port is ignored."""
         if counts.reported.all():
             self._policing.observe_ingress(now_ns, counts.values, all_tags=all_tags)
+
+    def explain_urgency(self, reports: Mapping[str, UrgencyReport]) -> None:
+        """Take what the agents report about urgency tags, by agent."""
+        self._policing.explain_urgency(urgency_by_port(self._topology, self._ports, reports))
 
     def observe_flows(self, now_ns: int, flows: Iterable[FlowCounts]) -> None:
         """Take the counters of the flows of watched ports."""

@@ -273,6 +273,7 @@ class Agent:
             version=VERSION,
             mac=mac_address(self._settings.interface),
             tag_burst_bytes=self._tagger.burst_bytes,
+            urgent_bytes=self._tagger.urgent_bytes(),
             foreign_dscps=self._tagger.foreign(),
         )
 

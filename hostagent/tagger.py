@@ -7,6 +7,7 @@ import logging
 
 from dataplane.tagger import DEFAULT_SETTINGS, Tagger, TagSettings
 from hostagent.burst import tag_burst_bytes
+from policy import tags
 from policy.agents import HostSettings
 from policy.errors import EnvironmentLacking
 from policy.foreign import ForeignDscp
@@ -64,6 +65,14 @@ class HostTagger:
         if not self._tagger.is_attached(self._interface):
             log.warning("another program removed the tagger from %s: attaching it again", self._interface)
             self._tagger.attach(self._interface)
+
+    def urgent_bytes(self) -> int:
+        """Return the bytes that left under urgency tags since the tagger was attached. Reserved DSCPs are no tags."""
+        if self._tagger is None:
+            return 0
+        counted, reserved = self._tagger.counters(), self._set.reserved_dscp
+        urgent = range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1)
+        return sum(counted[tag].bytes for tag in urgent if tag not in reserved)
 
     def foreign(self) -> tuple[ForeignDscp, ...]:
         """Return the DSCPs that others use on this host."""

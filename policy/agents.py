@@ -194,6 +194,9 @@ class HostHeartbeat:
     tag_burst_bytes: int | None = entry(
         Whole(0, 10**6, "bytes"), "Most payload that can leave the host under one tag.", default=None
     )
+    urgent_bytes: int | None = entry(
+        _BYTES, "Bytes that left under urgency tags since the tagger was attached.", default=None
+    )
     foreign_dscps: tuple[ForeignDscp, ...] = entry(
         ListOf(TableOf(ForeignDscp), longest=DSCPS), "DSCPs that others use on this host.", default=()
     )

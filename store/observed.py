@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, Table, delete, func, select
+from sqlalchemy import BigInteger, Connection, Engine, Select, Table, cast, delete, func, select
 
 from policy.agents import (
     STORED_HEARTBEATS,
@@ -19,6 +19,7 @@ from policy.agents import (
 )
 from policy.entries import write
 from policy.errors import FieldError
+from policy.urgency import FRESH_S, UrgencyReport
 from store.ages import age_s
 from store.dialect import insert_for
 from store.order import one_after_another
@@ -180,6 +181,19 @@ def largest_tag_burst(engine: Engine) -> int | None:
     burst = agents.c.status["tag_burst_bytes"].as_integer()
     with engine.connect() as connection:
         return connection.execute(select(func.max(burst)).where(agents.c.kind == HostHeartbeat.KIND)).scalar()
+
+
+def urgency_reports(engine: Engine) -> dict[str, UrgencyReport]:
+    """Return what each host agent reports about urgency tags. The database extracts it, so no heartbeat is parsed."""
+    fresh_s = age_s(engine) - FRESH_S
+    # as_integer would cast to 32 bits on PostgreSQL.
+    tagged, pid = (cast(agents.c.status[key].as_string(), BigInteger) for key in ("urgent_bytes", "pid"))
+    query = select(agents.c.name, tagged, pid, agents.c.seen_s).where(agents.c.kind == HostHeartbeat.KIND)
+    with engine.connect() as connection:
+        return {
+            name: UrgencyReport(count, process or 0, seen_s is not None and seen_s >= fresh_s)
+            for name, count, process, seen_s in connection.execute(query)
+        }
 
 
 def agents_by_mac(engine: Engine) -> dict[str, str]:

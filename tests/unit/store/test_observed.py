@@ -6,6 +6,7 @@ import time
 import pytest
 from sqlalchemy import Engine, update
 
+from policy.urgency import UrgencyReport
 from store.ages import age_s
 from store.observed import (
     PortSample,
@@ -29,6 +30,7 @@ from store.observed import (
     put_switch,
     recent_events,
     threshold_history,
+    urgency_reports,
 )
 from store.schema import agents
 from tests.kit.heartbeats import host_heartbeat, port_heartbeat
@@ -61,6 +63,20 @@ def test_largest_tag_burst__of_the_hosts_that_report_one(engine: Engine) -> None
     put_agent(engine, "h2", host_heartbeat(tag_burst_bytes=65_536))
     put_agent(engine, "h3", host_heartbeat(tag_burst_bytes=8_960))
     assert largest_tag_burst(engine) == 65_536
+
+
+def test_urgency_reports__of_hosts_and_whether_they_are_fresh(engine: Engine) -> None:
+    put_agent(engine, "ports", port_heartbeat())
+    put_agent(engine, "old", host_heartbeat(pid=4))
+    put_agent(engine, "silent", host_heartbeat(pid=5, urgent_bytes=10))
+    with engine.begin() as connection:
+        connection.execute(update(agents).where(agents.c.name == "silent").values(seen_s=agents.c.seen_s - 4))
+    put_agent(engine, "h1", host_heartbeat(pid=6, urgent_bytes=2**40))
+    assert urgency_reports(engine) == {
+        "old": UrgencyReport(None, 4, is_fresh=True),
+        "silent": UrgencyReport(10, 5, is_fresh=False),
+        "h1": UrgencyReport(2**40, 6, is_fresh=True),
+    }
 
 
 def test_agents_by_mac__the_newest_agent_of_an_address(engine: Engine) -> None:
