@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
 from controller.conduct import Treated, conduct_rules, limit_meters
-from controller.pipeline import map_rule
+from controller.pipeline import map_rule, urgency_rules
 from controller.rules import FlowRule, GroupRule, MeterRule, SwitchRules
 from policy import tags
 from policy.queue_map import QueueMap
@@ -73,16 +74,21 @@ def _modified(held: Mapping[int, GroupRule], desired: Mapping[int, GroupRule]) -
     return tuple(group for number, group in desired.items() if number in held and held[number] != group)
 
 
-def treatment_changes(before: Treated, after: Treated, learning: Collection[int] = ()) -> Changes:
+def treatment_changes(
+    before: Treated, after: Treated, learning: Collection[int] = (), reserved: Collection[int] = ()
+) -> Changes:
     """Return the changes that turn one treatment of the edge ports into another.
 
-    `learning`: numbers of the ports whose hosts are learned.
+    `learning`: numbers of the ports whose hosts are learned. `reserved`: DSCPs that are no tags.
     """
-    held, desired = (
-        SwitchRules((), tuple(conduct_rules(each, learning)), limit_meters(each.limits_bps))
-        for each in (before, after)
-    )
-    return diff(held, desired)
+    changed = before.spent ^ after.spent
+
+    def rules(treated: Treated) -> SwitchRules:
+        urgent = (urgency_rules(port, is_spent=port in treated.spent, reserved=reserved) for port in changed)
+        flows = (*conduct_rules(treated, learning), *chain.from_iterable(urgent))
+        return SwitchRules((), flows, limit_meters(treated.limits_bps))
+
+    return diff(rules(before), rules(after))
 
 
 @dataclass(frozen=True, eq=False)

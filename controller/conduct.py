@@ -49,6 +49,8 @@ class Treated:
     treatments: Treatments = field(default_factory=dict)
     limits_bps: Mapping[int, int] = field(default_factory=dict)
     """Number of a demoted port → the most that its host may send. A port that is missing has no limit."""
+    spent: frozenset[int] = frozenset()
+    """Numbers of the ports whose urgent packets count as untagged."""
 
 
 FREE = Treated()

@@ -15,13 +15,23 @@ Pure: `openflow/` translates the rules into messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from controller.conduct import FREE, Treated, conduct_rules, limit_meters, lldp_rules
 from controller.cookies import NOT_IP, VLAN, cookie
 from controller.forwarding import forwarding_rules, keeps_vlans
-from controller.rules import FlowRule, Masked, Match, Output, PushVlan, SetPriority, SetQueue, SwitchRules
+from controller.rules import (
+    FlowRule,
+    Masked,
+    Match,
+    Output,
+    PushVlan,
+    SetPriority,
+    SetQueue,
+    SetTag,
+    SwitchRules,
+)
 from controller.tables import (
     CODE_MASK,
     FAMILIES,
@@ -43,6 +53,7 @@ _FIN = 0x001
 
 # ── ingress ────────────────────────────────────────────────────────────────────────────────────
 
+_URGENT = range(tags.URGENCY_FIRST, tags.URGENCY_LAST + 1)
 _MISS, _BY_FAMILY, _BY_TAG, _BY_PORT_FAMILY, _BY_PORT_TAG, _UPLINK, _VLAN = 0, 10, 20, 30, 40, 50, 60
 
 
@@ -57,11 +68,17 @@ def _classify(priority: int, match: Match, code: int, port: int = 0, family: int
     )
 
 
-def ingress_rules(edge_ports: Iterable[int], uplinks: Iterable[int] = ()) -> Iterator[FlowRule]:
+def ingress_rules(
+    edge_ports: Iterable[int],
+    uplinks: Iterable[int] = (),
+    spent: Collection[int] = (),
+    reserved: Collection[int] = (),
+) -> Iterator[FlowRule]:
     """Yield the rules that load the tag into metadata and, at edge ports, count packets by tag.
 
     DSCP 0 and the unassigned values 62 and 63 have no rules. The rule of the address family treats
     them as untagged. What arrives at an uplink counts as untagged, too, because others have written its DSCP.
+    `spent`: numbers of the edge ports whose urgent packets count as untagged. `reserved`: DSCPs that are no tags.
     """
     yield _classify(_MISS, (), NOT_IP)
     for index, family in enumerate(FAMILIES):
@@ -69,7 +86,7 @@ def ingress_rules(edge_ports: Iterable[int], uplinks: Iterable[int] = ()) -> Ite
         for tag in range(1, tags.TAG_COUNT):
             yield _classify(_BY_TAG, match_on(eth_type=family, ip_dscp=tag), tag, family=index)
     for port in edge_ports:
-        yield from _edge_port_rules(port)
+        yield from _edge_port_rules(port, is_spent=port in spent, reserved=reserved)
     for port in uplinks:
         for index, family in enumerate(FAMILIES):
             yield _classify(
@@ -82,13 +99,33 @@ def vlan_rule() -> FlowRule:
     return _classify(_VLAN, match_on(vlan_vid=(VLAN_PRESENT, VLAN_PRESENT)), VLAN)
 
 
-def _edge_port_rules(port: int) -> Iterator[FlowRule]:
+def _edge_port_rules(port: int, *, is_spent: bool, reserved: Collection[int]) -> Iterator[FlowRule]:
     for index, family in enumerate(FAMILIES):
         of_family = match_on(eth_type=family, in_port=port_number(port))
         yield _classify(_BY_PORT_FAMILY, of_family, tags.UNTAGGED, port, index)
         for tag in range(1, tags.TAG_COUNT):
-            match = match_on(eth_type=family, in_port=port_number(port), ip_dscp=tag)
-            yield _classify(_BY_PORT_TAG, match, tag, port, index)
+            if tag not in _URGENT:
+                yield _edge_port_rule(port, tag, index)
+    yield from urgency_rules(port, is_spent=is_spent, reserved=reserved)
+
+
+def _edge_port_rule(port: int, tag: int, index: int) -> FlowRule:
+    match = match_on(eth_type=FAMILIES[index], in_port=port_number(port), ip_dscp=tag)
+    return _classify(_BY_PORT_TAG, match, tag, port, index)
+
+
+def urgency_rules(port: int, *, is_spent: bool, reserved: Collection[int] = ()) -> Iterator[FlowRule]:
+    """Yield the rules that count an edge port's urgent packets. Spent urgency leaves the switch untagged.
+
+    `reserved`: DSCPs that are no tags.
+    """
+    for index in range(len(FAMILIES)):
+        for tag in _URGENT:
+            rule = _edge_port_rule(port, tag, index)
+            if is_spent and tag not in reserved:
+                untagged = (tags.UNTAGGED << PORT_BITS, CODE_MASK)
+                rule = replace(rule, actions=(SetTag(tags.UNTAGGED),), write_metadata=untagged)
+            yield rule
 
 
 # ── completed ──────────────────────────────────────────────────────────────────────────────────
@@ -217,13 +254,14 @@ def switch_rules(
 
     `reserved`: the DSCPs that belong to others.
     """
+    reserved = tuple(reserved)
     ports = topology.ports_of[switch]
     forwarding = forwarding_rules(topology, switch)
     hosts_at = (port.number for port in ports if port.edge and not port.uplink)
     flows = (
         *conduct_rules(treated, learning_ports(topology, switch)),
         *(lldp_rules() if topology.learns else ()),
-        *ingress_rules(hosts_at, (port.number for port in ports if port.uplink)),
+        *ingress_rules(hosts_at, (port.number for port in ports if port.uplink), treated.spent, reserved),
         *forwarding.flows,
         *completed_rules(port.number for port in ports),
         *unaccountable_rules(reserved),

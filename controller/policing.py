@@ -60,7 +60,16 @@ class Restored:
     reason: str
 
 
-Verdict: TypeAlias = Demoted | Restored
+@dataclass(frozen=True)
+class UrgencyBudgeted:
+    """A host has spent its budget of urgent packets, or has a budget again."""
+
+    port: str
+    host: str
+    is_spent: bool
+
+
+Verdict: TypeAlias = Demoted | Restored | UrgencyBudgeted
 
 
 @dataclass(frozen=True)
@@ -105,6 +114,8 @@ class Policing:
         """(time, counters) of the latest ingress poll: of all tags, and of the low ones."""
         self._verdicts: list[Verdict] = []
         self._urgency = Urgency(self._rates_bps)
+        self._spent: frozenset[int] = frozenset()
+        """Numbers of the ports whose urgent packets count as untagged."""
         self.can_limit = True
         """Whether the switch has meters."""
         self.adopt(policy, measured_burst_bytes)
@@ -119,6 +130,8 @@ class Policing:
         self._gap_ms, self._gap_from_ns = min(self._gap_ms, policy.idle_gap_ms), 0
         if not self.polices:
             self._judges_from_ns = None
+            self._urgency.restart()
+            self._spend()
             for number, port in self._port_of.items():
                 if self._conduct[number].treatment is Treatment.DEMOTED:
                     reason = "the policy does not police tags"
@@ -134,6 +147,7 @@ class Policing:
         """Begin with a new connection: there are no earlier counters, and terms begin again."""
         self._latest, self._windows, self._began_ns = {}, {}, now_ns
         self._urgency.restart()
+        self._spend()
         self._conduct = {number: conduct.resumed(now_ns) for number, conduct in self._conduct.items()}
 
     @property
@@ -154,7 +168,7 @@ class Policing:
             for number, how in treatments.items()
             if how is Treatment.DEMOTED and (rate_bps := self._limit_bps(number)) is not None
         }
-        return Treated(treatments, limits_bps)
+        return Treated(treatments, limits_bps, self._spent)
 
     def _limit_bps(self, number: int) -> int | None:
         """Return the most that a demoted host at this port may send; None without a limit."""
@@ -211,10 +225,20 @@ class Policing:
         """Demote the hosts whose urgency no deadline explains."""
         if not self._policy.definition.tags_deadlines or self._policy.only_watches:
             self._urgency.restart()
+            self._spend()
             return
-        reserved = self._policy.reserved_dscp
-        for row, found, duration_s in self._urgency.observe(now_ns, counts, reserved):
+        reserved, share = self._policy.reserved_dscp, self._policy.urgent_share or 1.0
+        for row, found, duration_s in self._urgency.observe(now_ns, counts, reserved, share):
             self._demote(now_ns, int(self.port_numbers[row]), _Proof(ALL_URGENT, found, duration_s))
+        self._spend()
+
+    def _spend(self) -> None:
+        """Note the ports whose budget of urgent payload is spent. At a demoted port it makes no difference."""
+        before = self._spent
+        self._spent = frozenset(self.port_numbers[self._urgency.spent_rows].tolist())
+        for number in sorted(before ^ self._spent):
+            port = self._port_of[number]
+            self._verdicts.append(UrgencyBudgeted(port.id, port.peer, is_spent=number in self._spent))
 
     def _end_terms(self, now_ns: int) -> None:
         for number, conduct in self._conduct.items():

@@ -266,7 +266,8 @@ class SwitchState:
         self._settings.begin_none()
         self._next_treated = self._policing.treated
         learning = learning_ports(self._topology, self.name)
-        return Change(treatment_changes(self._treated, self._next_treated, learning))
+        reserved = self._policy.reserved_dscp
+        return Change(treatment_changes(self._treated, self._next_treated, learning, reserved))
 
     def _next_poll(self, now_ns: int) -> Operation | None:
         if self._adapts and self._periods.is_due(Task.POLL_COMPLETED, now_ns):

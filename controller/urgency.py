@@ -12,7 +12,7 @@ from controller.counts import FlowCounts, Ints
 from policy import tags
 from policy.graph import Port, Topology
 from policy.tag_limits import MAX_HEADER_BYTES, Breach, payload_bytes
-from policy.urgency import Explained, UrgencyAccount, UrgencyReport, explained
+from policy.urgency import Explained, UrgencyAccount, UrgencyBudget, UrgencyReport, explained
 
 ALL_URGENT = "all urgent packets"
 """What stands for a flow where urgency is proven wrong: the sum of a port's flows proves it."""
@@ -36,6 +36,7 @@ class Urgency:
 
     def __init__(self, rates_bps: npt.NDArray[np.float64]) -> None:
         self._accounts = [UrgencyAccount(rate_bps) for rate_bps in rates_bps.tolist()]
+        self._budgets = [UrgencyBudget(rate_bps) for rate_bps in rates_bps.tolist()]
         self._explained: list[Explained] | None = None
         """None until the first reports: nothing is judged before."""
         self._witnessed = np.zeros(len(self._accounts))
@@ -47,8 +48,13 @@ class Urgency:
         """Forget all counters."""
         self._seen = {}
         self._witnessed[:] = 0.0
-        for account in self._accounts:
-            account.close()
+        for each in (*self._accounts, *self._budgets):
+            each.close()
+
+    @property
+    def spent_rows(self) -> list[int]:
+        """The rows whose budget of urgent payload is spent."""
+        return [row for row, budget in enumerate(self._budgets) if budget.is_spent]
 
     def witness(self, flows: Iterable[FlowCounts], row_of: Mapping[int, int]) -> None:
         """Take the flows of demoted ports, whose tags do not arrive at the ingress. `row_of` these port numbers."""
@@ -64,17 +70,19 @@ class Urgency:
         self._explained = by_row
 
     def observe(
-        self, now_ns: int, counts: Ints, reserved: Collection[int]
+        self, now_ns: int, counts: Ints, reserved: Collection[int], share: float
     ) -> Iterator[tuple[int, Breach, float]]:
         """Take packets and bytes by tag, shape (P, 2, 62). Yields row, breach and seconds where urgency is unexplained.
 
-        `reserved`: DSCPs that are no tags.
+        `reserved`: DSCPs that are no tags. `share`: part of the link that may be urgent.
         """
-        if self._explained is None:
-            return
         payload = payload_bytes(counts[:, 0], counts[:, 1])
         payload[:, list(reserved)] = 0.0
         arrived = (payload[:, _URGENT].sum(axis=1) + self._witnessed).tolist()
+        for row, budget in enumerate(self._budgets):
+            budget.observe(now_ns, arrived[row], share)
+        if self._explained is None:
+            return
         for row, account in enumerate(self._accounts):
             found = account.observe(now_ns, arrived[row], self._explained[row])
             if found is not None:

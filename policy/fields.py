@@ -210,6 +210,14 @@ class PolicyFields:
         default=lambda draft: draft.scheme.urgent_after_bytes,
         applies=kinds.TAGS_URGENCY,
     )
+    urgent_share: float | None = policy_field(
+        Number(0, 1, above=True),
+        "Part of its link that a host may use for urgent packets, as a mean over ten seconds. Beyond that, its urgent"
+        " packets count as untagged. 1: no limit.",
+        title="Urgent share",
+        default=0.5,
+        applies=kinds.TAGS_URGENCY,
+    )
     untagged_queue: int = policy_field(
         lambda draft: Whole(0, draft.queues - 1),
         "Queue of packets without a tag. By default the last one.",

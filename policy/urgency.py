@@ -6,6 +6,9 @@ whose program has declared a deadline, and it counts what it has tagged. Agents 
 
     unexplained = payload that arrived under urgency tags - payload that the agents behind the port have tagged
 
+Root on a host can make its agent report anything. So there is a second limit, which believes no one: a budget of urgent
+payload, which a share of the link fills again.
+
 The sum is over all flows of a port, so the work is proportional to the number of ports. A report is later than the
 packets that it counts. So the newest report is compared with what had arrived LAG_NS before. A port without an agent
 has no deadlines, and nothing explains its urgency. FREE_SHARE of the link is believed all the same, because routers and
@@ -144,3 +147,36 @@ class UrgencyAccount:
     @property
     def _bytes_per_s(self) -> float:
         return self.rate_bps / 8
+
+
+BUDGET_S = 10.0
+"""The budget holds what the share of the link carries in this time."""
+
+
+@dataclass
+class UrgencyBudget:
+    """The urgent payload that one edge port may still send."""
+
+    rate_bps: float
+    is_spent: bool = False
+    """Until half of the budget is there again, so that the rules of the port do not change with every poll."""
+    _used_bytes: float = 0.0
+    _latest: tuple[int, float] | None = None
+
+    def close(self) -> None:
+        """Begin again with a full budget and the next counters."""
+        self.is_spent, self._used_bytes, self._latest = False, 0.0, None
+
+    def observe(self, now_ns: int, arrived_bytes: float, share: float) -> None:
+        """Take the urgent payload that has arrived since the switch began to count."""
+        latest, self._latest = self._latest, (now_ns, arrived_bytes)
+        if share >= 1 or latest is None or arrived_bytes < latest[1]:
+            self.is_spent, self._used_bytes = False, 0.0
+            return
+        refill_per_s = share * self.rate_bps / 8
+        size_bytes = BUDGET_S * refill_per_s
+        filled = refill_per_s * (now_ns - latest[0]) / NS_PER_S
+        used = max(0.0, self._used_bytes - filled) + arrived_bytes - latest[1]
+        # A debt beyond one budget is forgiven: the port is never without urgency for long after it has stopped.
+        self._used_bytes = min(used, 2 * size_bytes)
+        self.is_spent = self._used_bytes > (size_bytes / 2 if self.is_spent else size_bytes)

@@ -10,7 +10,7 @@ import pytest
 
 from controller.counts import FlowCounts
 from controller.operations import PollIngress, PollLearned
-from controller.policing import Restored
+from controller.policing import Restored, UrgencyBudgeted
 from controller.state import MS, Desired
 from controller.urgency import ALL_URGENT, urgency_by_port
 from policy import tags
@@ -219,3 +219,27 @@ def test_urgency_by_port__the_agents_behind_each_port() -> None:
     reports = {near: report, far: report, "unknown": report}
     found = urgency_by_port(network, network.ports_of["s1"], reports)
     assert found == {network.edge_port(near).number: Explained(100, ((near, 7),))}
+
+
+def test_urgency_beyond_its_share_counts_as_untagged_until_there_is_a_budget_again() -> None:
+    """The host is root on its machine, and its agent reports whatever arrives."""
+    driven = DrivenSwitch(Desired(single(), 1, policy("aemon", urgent_share=0.2, reserved_dscp=[46])))
+    driven.settle()
+    before = dict(driven.switch.flows)
+    send_urgent(driven, 2, 20, 1.0)
+    port, untagged = "s1:2", policy("aemon").untagged_queue
+    assert driven.state.take_verdicts() == [UrgencyBudgeted(port, "h2", is_spent=True)]
+    for family in (IPV4, IPV6):
+        assert [queue_of(driven, 2, tag, family) for tag in (41, 56)] == [untagged] * 2
+        assert queue_of(driven, 2, 46, family) == 0, "a reserved DSCP is no tag"
+        assert queue_of(driven, 3, 56, family) < untagged
+        assert queue_of(driven, 2, 1, family) == 0
+    assert len(driven.changes[-1]) == 30, "one rule for each address family and tag"
+    driven.run(20_000)
+    assert driven.state.take_verdicts() == [UrgencyBudgeted(port, "h2", is_spent=False)]
+    assert driven.switch.flows == before
+    send_urgent(driven, 2, 20, 1.0)
+    driven.state.want(Desired(single(), 2, policy("pias", reserved_dscp=[46])))
+    driven.run(3_000)
+    assert [type(verdict) for verdict in driven.state.take_verdicts()] == [UrgencyBudgeted] * 2
+    assert not driven.state._policing.treated.spent

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from policy.units import NS_PER_S
 from policy.urgency import (
+    BUDGET_S,
     CREDIT_S,
     FREE_SHARE,
     LAG_NS,
@@ -19,6 +20,7 @@ from policy.urgency import (
     Explained,
     Unexplained,
     UrgencyAccount,
+    UrgencyBudget,
     UrgencyReport,
     explained,
 )
@@ -139,3 +141,40 @@ def test_explained__adds_up_the_agents_of_a_port() -> None:
     assert explained({"b": other, "a": one}) == Explained(150, (("a", 7), ("b", 9)))
     assert not explained({"a": one, "b": replace(other, is_fresh=False)}).is_judged
     assert not explained({"a": replace(one, tagged_bytes=None)}).is_judged
+
+
+# ── The budget ─────────────────────────────────────────────────────────────────────────────────
+
+
+def spent_at(rates: list[float], share: float) -> list[bool]:
+    """Return whether the budget is spent after each second at these rates, as parts of the link."""
+    budget, arrived, found = UrgencyBudget(RATE_BPS), 0.0, []
+    budget.observe(0, 0.0, share)
+    for at, rate in enumerate(rates, start=1):
+        arrived += rate * PER_S
+        budget.observe(at * NS_PER_S, arrived, share)
+        found.append(budget.is_spent)
+    return found
+
+
+def test_the_budget_lasts_and_comes_back() -> None:
+    found = spent_at([1.0] * 20 + [0.0] * 20, 0.5)
+    assert found.index(True) == pytest.approx(BUDGET_S, abs=1), "the link is twice as fast as the refill"
+    assert found[-1] is False
+    assert spent_at([0.5] * 600, 0.5) == [False] * 600
+    assert spent_at([1.0] * 600, 1.0) == [False] * 600
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=120), st.floats(0.05, 0.95))
+def test_what_is_believed_is_the_share_and_one_budget_at_most(rates: list[float], share: float) -> None:
+    """A second more is believed, because the counters are read once a second."""
+    found = [False, *spent_at(rates, share)]
+    believed = sum(rate for rate, is_spent in zip(rates, found, strict=False) if not is_spent)
+    assert believed <= share * (BUDGET_S + len(rates)) + found.count(True) + 1
+
+
+def test_a_budget_begins_again_when_the_switch_counts_from_zero() -> None:
+    budget = UrgencyBudget(RATE_BPS, is_spent=True)
+    budget.observe(0, 100.0, 0.5)
+    assert not budget.is_spent
