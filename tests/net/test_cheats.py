@@ -13,6 +13,7 @@ import pytest
 
 from controller.cookies import cookie
 from controller.tables import Table
+from controller.urgency import ALL_URGENT
 from experiments.checks.hostile import flood
 from policy import tags
 from runtime.process import stop
@@ -157,6 +158,19 @@ def test_a_sanction_outlives_the_controller_and_a_change_of_scheme(network: Netw
     received = network.got("h5")
     wait_until(lambda: network.got("h5") > received + 1_000_000, "the flow continues with right tags")
     assert not network.sanctions()
+
+
+def test_a_host_without_an_agent_has_no_urgency(network: Network) -> None:
+    """No host of this network has one, so no deadline explains an urgency tag."""
+    network.apply({"scheme": "aemon"})
+    forger, _ = network.stream("h2", tags.URGENCY_LAST)
+    network.wait_named("h2")
+    row = network.sanctions()["h2"]
+    assert (row["tag"], row["flow"]) == (tags.URGENCY_LAST, ALL_URGENT)
+    first = network.queue_packets("s1", 1)
+    wait_until(lambda: network.queue_packets("s1", 1)[-1] > first[-1] + 20, "it is background traffic")
+    stop(forger)
+    network.wait_restored("h2", timeout_s=20)
 
 
 def test_no_host_is_demoted_if_tags_decide_nothing(network: Network) -> None:

@@ -24,6 +24,7 @@ from experiments.checks.hostile.attacks import ATTACKS, attack_of
 from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.live import poisson_starts_s, run_until, short_flow, wait_for_records
 from experiments.kit.verdict import Claim
+from policy.errors import SluiceError
 from policy.fabrics import TESTBED
 from policy.records import FINISHED, FlowRecord
 from policy.scenario import scheduled_flows
@@ -172,6 +173,10 @@ def _run_phase(stack: Stack, phase: Phase, start_at: float) -> float | None:
         run_until(stack, start_at + phase.begins_s)
         rows = [row for row in all_sanctions(stack.engine) if row.host == ATTACKER]
         run_until(stack, start_at + phase.ends_s)
+        if sender.poll() is not None:
+            raise SluiceError(
+                f"the flood {phase.attack} ended by itself: the figures would be those of no flood"
+            )
     finally:
         stop(sender)
     return rows[0].since - first_frame_at if rows else None
