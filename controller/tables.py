@@ -40,14 +40,14 @@ PIPELINE: tuple[TableSpec, ...] = (
     TableSpec(
         Table.CONDUCT,
         ("in_port", "eth_type", "ip_proto", "icmpv6_type"),
-        "edge ports that are watched: learn flows, count them in witness; demoted ones: tag 61 into the packet;"
+        "edge ports that are watched: learn flows, count them in witness; demoted ones: meter, tag 61 into the packet;"
         " networks that Sluice did not make: learn senders into hosts, LLDP to the controller",
         "all others: ingress",
     ),
     TableSpec(
         Table.INGRESS,
         ("in_port", "eth_type", "ip_dscp", "vlan_vid"),
-        "edge port × tag: count; tag into metadata; VLANs of others: no tag",
+        "edge port × tag: count; tag into metadata; spent urgency and VLANs of others: no tag",
         "not IP: forward",
     ),
     TableSpec(

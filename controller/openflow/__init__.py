@@ -6,6 +6,7 @@ entries   entries of statistics replies, with every length checked
 request   requests: polls, barriers, roles
 answers   what a switch sends, as values
 change    changes of rules into flow-mods, group-mods and bundles
+release   messages for switches that Sluice leaves
 read      replies into rules and groups
 counters  replies into counters by port, tag, queue and flow
 meters    meters into messages, and replies about meters
@@ -30,8 +31,6 @@ from controller.openflow.change import (
     change_requests,
     discard_message,
     group_mod,
-    lldp_rule_message,
-    release_message,
     remap_requests,
     rule_body,
 )
@@ -51,6 +50,7 @@ from controller.openflow.lldp import Neighbour, announcement
 from controller.openflow.meters import offers_meters
 from controller.openflow.ports import PortDescription, PortReason, PortStatus
 from controller.openflow.read import read_rules
+from controller.openflow.release import lldp_rule_message, release_message
 from controller.openflow.request import (
     READING_METERS,
     Request,

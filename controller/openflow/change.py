@@ -24,9 +24,7 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from controller.changes import Changes, Remap
-from controller.conduct import METER_SPACE, lldp_rules
-from controller.cookies import COOKIE_SPACE, COOKIE_SPACE_MASK, cookie
-from controller.forwarding import GROUP_SPACE
+from controller.cookies import cookie
 from controller.openflow.frames import HEADER, MessageType, message
 from controller.openflow.learn import NXAST_LEARN2, learn_body
 from controller.openflow.meters import ADD, MODIFY, meter_delete, meter_mod
@@ -50,11 +48,9 @@ from controller.rules import (
     SetTag,
     ToGroup,
 )
-from controller.tables import NORMAL, Table
+from controller.tables import Table
 
 ETHERTYPE_VLAN = 0x8100
-MAX_RELEASED_GROUPS = 1024
-MAX_RELEASED_METERS = 1024
 CACHED_BODIES = 1 << 15
 """A switch with a hundred edge ports has 27,000 different rule bodies."""
 
@@ -98,7 +94,7 @@ def instructions(rule: FlowRule) -> list[Any]:
     return found
 
 
-_FLOW_MOD = struct.Struct("!QQBBHHHIIIHxx")
+FLOW_MOD = struct.Struct("!QQBBHHHIIIHxx")
 
 
 @lru_cache(CACHED_BODIES)
@@ -106,7 +102,7 @@ def rule_body(rule: FlowRule) -> bytes:
     """Return the bytes of a rule's match and instructions."""
     match = _os_ken_match(dict(rule.match))
     flow_mod = parser.OFPFlowMod(CODEC, match=match, instructions=instructions(rule))
-    return serialised(flow_mod)[HEADER.size + _FLOW_MOD.size :]
+    return serialised(flow_mod)[HEADER.size + FLOW_MOD.size :]
 
 
 def _os_ken_match(fields: dict[str, MatchValue]) -> Any:
@@ -144,14 +140,15 @@ def _shifted_action(action: Action, by: int) -> Action:
     return action
 
 
-def _flow_mod(command: int, rule: FlowRule, xid: int) -> bytes:
+def flow_mod(command: int, rule: FlowRule, xid: int) -> bytes:
+    """Return the message that adds, modifies or deletes a rule."""
     # OFPFF_RESET_COUNTS is not set: a modified rule keeps its counters.
     deletes = command == ofp.OFPFC_DELETE_STRICT
     cookie_, flags = 0 if deletes else rule.cookie, 0
     body = rule_body(FlowRule(0, 0, rule.match) if deletes else _bare(rule))
     where = (rule.table, command, 0, 0, rule.priority)
     filters = (ofp.OFP_NO_BUFFER, ofp.OFPP_ANY, ofp.OFPG_ANY)
-    head = _FLOW_MOD.pack(cookie_, 0, *where, *filters, flags)
+    head = FLOW_MOD.pack(cookie_, 0, *where, *filters, flags)
     return message(MessageType.FLOW_MOD, head + body, xid)
 
 
@@ -176,34 +173,9 @@ def group_mod(command: int, group: GroupRule, xid: int) -> bytes:
     return serialised(parser.OFPGroupMod(CODEC, command, int(group.kind), group.group, buckets), xid)
 
 
-def _group_delete(number: int, xid: int) -> bytes:
+def group_delete(number: int, xid: int) -> bytes:
+    """Return the message that deletes a group."""
     return serialised(parser.OFPGroupMod(CODEC, ofp.OFPGC_DELETE, ofp.OFPGT_ALL, number, []), xid)
-
-
-def lldp_rule_message(xids: XidSource, first_table: int = 0) -> bytes:
-    """Return the message that makes a switch send the controller's LLDP frames back to it."""
-    (rule,) = lldp_rules()
-    return _flow_mod(ofp.OFPFC_ADD, shifted(rule, first_table), xids.reserve_xids(1))
-
-
-def release_message(xids: XidSource, *, bridges: bool) -> bytes:
-    """Return the messages that remove all rules, groups and meters of Sluice from a switch.
-
-    `bridges`: the switch then forwards by its own table of addresses, as one without a controller.
-    """
-    numbers = (GROUP_SPACE + i for i in range(1, MAX_RELEASED_GROUPS))
-    groups = b"".join(_group_delete(number, xids.reserve_xids(1)) for number in numbers)
-    meters = b"".join(
-        meter_delete(METER_SPACE + port, xids.reserve_xids(1)) for port in range(1, MAX_RELEASED_METERS)
-    )
-    match = rule_body(FlowRule(0, 0, ()))
-    where = (ofp.OFPTT_ALL, ofp.OFPFC_DELETE, 0, 0, 0)
-    filters = (ofp.OFP_NO_BUFFER, ofp.OFPP_ANY, ofp.OFPG_ANY)
-    head = _FLOW_MOD.pack(COOKIE_SPACE << 48, COOKIE_SPACE_MASK, *where, *filters, 0)
-    removal = message(MessageType.FLOW_MOD, head + match, xids.reserve_xids(1))
-    normal = FlowRule(0, 0, (), (Output(NORMAL),))
-    bridging = _flow_mod(ofp.OFPFC_ADD, normal, xids.reserve_xids(1)) if bridges else b""
-    return removal + bridging + groups + meters
 
 
 # ── Changes ────────────────────────────────────────────────────────────────────────────────────
@@ -261,9 +233,9 @@ def _change_messages(changes: Changes, first_table: int) -> Iterator[tuple[_Writ
         (ofp.OFPFC_MODIFY_STRICT, changes.modify),
     ):
         for rule in rules:
-            yield partial(_flow_mod, command, shifted(rule, first_table)), rule
+            yield partial(flow_mod, command, shifted(rule, first_table)), rule
     for number in changes.delete_groups:
-        yield partial(_group_delete, number), number
+        yield partial(group_delete, number), number
 
 
 def remap_requests(
@@ -363,7 +335,7 @@ _UNTAGGED_FIELDS = {"port": (">u4", _IN_BUNDLE + 92)}
 @cache
 def _remap_template(priority_tags: bool) -> tuple[bytes, np.dtype[np.void]]:
     rule = map_rule(0, 0, 0, priority_tag=priority_tags)
-    template = _bundle_add(0, _flow_mod(ofp.OFPFC_MODIFY_STRICT, rule, 0), 0)
+    template = _bundle_add(0, flow_mod(ofp.OFPFC_MODIFY_STRICT, rule, 0), 0)
     fields = _REMAP_FIELDS | (_TAGGED_FIELDS if priority_tags else _UNTAGGED_FIELDS)
     row = np.dtype(
         {

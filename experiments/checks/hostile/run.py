@@ -44,6 +44,8 @@ LARGE_EVERY_S, LARGE_KB = 1.0, 1000
 LEAD_S, SETTLE_S = 2.0, 2.5
 """Seconds before the first phase, and from a change of policy to the flood."""
 MEAN_RATIO, P99_RATIO, LARGE_RATIO = 1.2, 1.5, 1.2
+RECOVER_S = 6.0
+"""After a flood without protection, so that the flows which it held up do not count against the next one."""
 NAMED_WITHIN_S = 12.0
 """From the first frame until the controller must have demoted the sender, where the flows wait for that."""
 
@@ -113,7 +115,7 @@ def phases_of(kinds: Sequence[str], phase_s: float) -> list[Phase]:
         lead_s = NAMED_WITHIN_S if attack_of(name).waits_for_name else 0.0
         begins_s = at_s + SETTLE_S + lead_s
         phases.append(Phase(name, protected, begins_s, begins_s + phase_s, lead_s))
-        at_s = begins_s + phase_s
+        at_s = begins_s + phase_s + (0.0 if protected else RECOVER_S)
     return phases
 
 
