@@ -48,8 +48,9 @@ class Urgency:
         """Forget all counters."""
         self._seen = {}
         self._witnessed[:] = 0.0
-        for each in (*self._accounts, *self._budgets):
-            each.close()
+        for account, budget in zip(self._accounts, self._budgets, strict=True):
+            account.close()
+            budget.close()
 
     @property
     def spent_rows(self) -> list[int]:
