@@ -105,9 +105,9 @@ def test_queues__leaves_out_ports_that_the_topology_does_not_have(write: Write, 
 
 
 def test_verdict__a_spent_budget_of_urgency_is_an_event_and_no_sanction(write: Write, engine: Engine) -> None:
-    for is_spent in (True, False):
-        verdict = UrgencyBudgeted("s1:2", "h2", is_spent=is_spent)
-        write(lambda reporter, verdict=verdict: reporter.verdict("s1", verdict))
+    spent, regained = (UrgencyBudgeted("s1:2", "h2", is_spent=is_spent) for is_spent in (True, False))
+    write(lambda reporter: reporter.verdict("s1", spent))
+    write(lambda reporter: reporter.verdict("s1", regained))
     port = {"port": "s1:2", "host": "h2"}
     assert (events(engine, "urgency-spent"), events(engine, "urgency-regained")) == ([port], [port])
     assert all_sanctions(engine) == []
