@@ -37,7 +37,10 @@ test("sanctionText: a host whose switch cannot limit it", () => {
 
 test("sanctionText: urgency that no deadline explains names no flow", () => {
   const { text } = sanctionText({ ...SANCTION, tag: 56, flow: "all urgent packets" });
-  assert.match(text, /It sent 1\.2 MB under tag 56 in 950 ms\. The deadlines of its flows explain at most 475 KB/);
+  assert.match(
+    text,
+    /It sent 1\.2 MB under tag 56 in 950 ms\. The deadlines of its flows explain at most 475 KB/,
+  );
 });
 
 test("sanctionText: an offence is counted from the second one on", () => {

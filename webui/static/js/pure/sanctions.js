@@ -19,7 +19,9 @@ export function sanctionText(sanction) {
     ...proof(sanction),
     `The network treats all traffic of ${host} as background traffic until its tags have been correct for`,
     `${seconds(sanction.term_s)}.`,
-    sanction.rate_bps === null ? "Its rate is not limited." : `It may send ${rate(sanction.rate_bps)} at most.`,
+    sanction.rate_bps === null
+      ? "Its rate is not limited."
+      : `It may send ${rate(sanction.rate_bps)} at most.`,
     ...(offences > 1 ? [`This is offence ${offences}.`] : []),
   ];
   return { host, port, head: `${host} is demoted`, text: sentences.join(" ") };
@@ -29,7 +31,10 @@ export function sanctionText(sanction) {
 function proof({ flow, tag, sent_bytes, limit_bytes, duration_s }) {
   const sent = `${bytes(sent_bytes)} under tag ${tag} in ${seconds(duration_s)}`;
   return tag >= URGENCY_FIRST && tag <= URGENCY_LAST
-    ? [`It sent ${sent}.`, `The deadlines of its flows explain at most ${bytes(limit_bytes)} of all urgent tags.`]
+    ? [
+        `It sent ${sent}.`,
+        `The deadlines of its flows explain at most ${bytes(limit_bytes)} of all urgent tags.`,
+      ]
     : [`Its flow ${flow} sent ${sent}.`, `A flow with correct tags can send at most ${bytes(limit_bytes)}.`];
 }
 
