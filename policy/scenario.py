@@ -189,7 +189,7 @@ def _workload_hosts(workload: AnyWorkload) -> list[tuple[str, str | None]]:
     named: list[tuple[str, str | None]] = [("workload.to", workload.to)]
     if isinstance(workload, TraceWorkload):
         return named
-    for sizes in (workload.sizes, workload.shifted):
+    for sizes in workload.all_sizes:
         if isinstance(sizes, Mix):
             named += [("workload.mix.from", name) for part in sizes.parts for name in part.sources]
     return named

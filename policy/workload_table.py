@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from policy.entries import TableOf, entry, read
 from policy.errors import FieldError
 from policy.explicit import ExplicitWorkload, explicit_workload
 from policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
-from policy.kinds import Choice, Duration, ListOf, Number, Size, Text, Whole
+from policy.kinds import Choice, Duration, ListOf, Number, OneOrMore, Size, Text, Whole
 from policy.patterns import PATTERNS
 from policy.sizes import Mix, MixPart, SizeCdf
 from policy.traces import Trace
 from policy.units import NS_PER_S, format_bytes
-from policy.workload import Deadlines, TraceWorkload, Workload
+from policy.workload import Deadlines, Shift, TraceWorkload, Workload
 
 LoadCdf = Callable[[str], SizeCdf]
 LoadTrace = Callable[[str], Trace]
@@ -111,7 +112,11 @@ class RandomKeys(CommonKeys):
     mix: tuple[MixKeys, ...] = entry(
         ListOf(TableOf(MixKeys), shortest=1), "Or a mix of sizes and distributions.", default=()
     )
-    shift: ShiftKeys | None = entry(TableOf(ShiftKeys), "Other sizes from some point on.", default=None)
+    shift: tuple[ShiftKeys, ...] = entry(
+        OneOrMore(TableOf(ShiftKeys), longest=100),
+        "Other sizes from some point on: one table, or a list of them in the order of their points.",
+        default=(),
+    )
 
 
 @dataclass(frozen=True)
@@ -172,33 +177,46 @@ def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) 
 
 def _random(table: Mapping[str, Any], deadlines: Deadlines | None, load_cdf: LoadCdf) -> Workload:
     keys: IncastKeys | RandomKeys
+    shifts: tuple[Shift, ...] = ()
     if _PATTERN.read("workload.pattern", table.get("pattern", "all-to-all")) == "incast":
         keys = read(IncastKeys, table, "workload")
-        fanin, shift = _fanin(keys), None
+        fanin = _fanin(keys)
         sizes: SizeCdf | Mix = _answers(keys)
     else:
         keys = read(RandomKeys, table, "workload")
         fanin, sizes = 1, _sizes(keys, "workload", load_cdf)
-        shift = keys.shift
+        shifts = _shifts(keys.shift, load_cdf)
     _check_arrivals(keys)
     _check_receiver(keys)
-    shifted = _sizes(shift, "workload.shift", load_cdf) if shift else None
-    for one in (sizes, shifted):
-        if one is not None:
-            _check_scale(keys.scale, one.largest_bytes)
-    return Workload(
+    found = Workload(
         sizes=sizes,
         pattern=keys.pattern,
         to=keys.to,
         load=keys.load,
         flows=keys.flows,
         scale=keys.scale,
-        shift_at=shift.at if shift else None,
-        shifted=shifted,
+        shifts=shifts,
         deadlines=deadlines,
         interarrival_s=keys.interarrival_s,
         fanin=fanin,
         size_known=keys.size_known,
+    )
+    for one in found.all_sizes:
+        _check_scale(keys.scale, one.largest_bytes)
+    return found
+
+
+def _shifts(tables: tuple[ShiftKeys, ...], load_cdf: LoadCdf) -> tuple[Shift, ...]:
+    for earlier, later in pairwise(tables):
+        if later.at <= earlier.at:
+            raise FieldError(
+                "workload.shift",
+                f"must be in the order of the points, but at = {later.at:g} follows at = {earlier.at:g}; "
+                "give each shift a greater `at` than the one before",
+            )
+    places = ["workload.shift"] if len(tables) == 1 else [f"workload.shift[{i}]" for i in range(len(tables))]
+    return tuple(
+        Shift(keys.at, _sizes(keys, where, load_cdf)) for keys, where in zip(tables, places, strict=True)
     )
 
 

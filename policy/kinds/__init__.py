@@ -7,7 +7,7 @@ Each entry has a kind.
 
 from __future__ import annotations
 
-from policy.kinds.containers import ListOf, MapOf
+from policy.kinds.containers import ListOf, MapOf, OneOrMore
 from policy.kinds.kind import Kind, Schema
 from policy.kinds.quantities import Duration, Quantity, Rate, Size
 from policy.kinds.scalars import Choice, Flag, Number, OneOfWhole, Text, Whole
@@ -21,6 +21,7 @@ __all__ = [
     "MapOf",
     "Number",
     "OneOfWhole",
+    "OneOrMore",
     "Quantity",
     "Rate",
     "Schema",

@@ -60,6 +60,7 @@ BASES: dict[str, dict[str, Any]] = {
     "trace": {"trace": "a.trace", "to": "h1"},
     "mix": {"flows": 10, "mix": [{"share": 1.0, "bytes": "1KB"}], "load": 0.5},
     "shift": {**RANDOM, "shift": {"at": 0.5, "sizes": "web-search"}},
+    "shifts": {**RANDOM, "shift": [{"at": 0.2, "sizes": "web-search"}, {"at": 0.5, "sizes": "web-search"}]},
     "listed": {"flow": [{"from": "h1", "to": "h2", "bytes": "1MB", "deadline": "1s"}]},
 }
 TABLES: dict[str, tuple[type, str]] = {
@@ -75,6 +76,7 @@ TABLES: dict[str, tuple[type, str]] = {
     "workload  ": (TraceKeys, "trace"),
     "workload.mix[0]": (MixKeys, "mix"),
     "workload.shift": (ShiftKeys, "shift"),
+    "workload.shift[0]": (ShiftKeys, "shifts"),
     "workload.flow[0]": (ExplicitFlow, "listed"),
 }
 """Table, as messages write it → its keys, and the workload of a scenario that has it. Spaces tell equal names apart."""
