@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from policy import tags
 from policy.desired import Policy
-from policy.online_thresholds import EdgeIndices, delay_model, worthwhile_thresholds
+from policy.online_thresholds import EdgeIndices, delay_model, threshold_limits, worthwhile_thresholds
 from policy.port_traffic import Counters, Floats, PortTraffic, flow_sizes, load_of_tags, load_up_to
 from policy.queue_map import queue_map
 from policy.schemes import ThresholdRule
@@ -145,7 +145,7 @@ class Adaptation:
         sizes, load = flow_sizes(traffic), load_up_to(traffic)
         scale = self._load_factors(load)
         before = _load_before_levels(self._policy, traffic) * scale
-        model = delay_model(sizes, load * scale, before, self._policy.least_threshold or 0)
+        model = delay_model(sizes, load * scale, before, *threshold_limits(self._policy))
         return sizes.flows >= self._policy.min_flows, worthwhile_thresholds(model, self.edges)
 
     def _traffic(self, grown: Counters) -> PortTraffic:

@@ -112,6 +112,7 @@ class Policy(PolicyFields):
         """
         policy = cls(**read_fields(document))
         _check_marks(policy)
+        _check_limits(policy)
         return policy
 
     def to_document(self) -> dict[str, Any]:
@@ -123,6 +124,13 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value.to_document() if isinstance(value, Override) else value
+
+
+def _check_limits(policy: Policy) -> None:
+    """Check that some threshold is between the limits. Raises FieldError."""
+    least, most = policy.least_threshold, policy.most_threshold
+    if least is not None and most is not None and most < least:
+        raise FieldError("most_threshold", f"must be at least least_threshold, {least} bytes, not {most}")
 
 
 def _check_marks(policy: Policy) -> None:

@@ -188,13 +188,21 @@ def default_thresholds(draft: Draft) -> tuple[int, ...]:
     """
     scheme, count = draft.scheme, draft.scheme.queue_rule.demotions(draft.queues)
     if count in (0, len(scheme.thresholds_bytes)):
-        return scheme.thresholds_bytes[:count]
+        return _at_most(draft.read.get("most_threshold"), scheme.thresholds_bytes[:count])
     if scheme.threshold_rule is ThresholdRule.STATIC:
         raise FieldError(
             "thresholds",
             f"is missing: scheme {scheme.name} with {draft.queues} queues needs a list of {count} values",
         )
     return tuple(10_000 * 4**i for i in range(count))
+
+
+def _at_most(most: int | None, thresholds_bytes: tuple[int, ...]) -> tuple[int, ...]:
+    """The thresholds, none above `most`. They still increase."""
+    if most is None:
+        return thresholds_bytes
+    count = len(thresholds_bytes)
+    return tuple(max(min(size, most - (count - 1 - i)), i + 1) for i, size in enumerate(thresholds_bytes))
 
 
 def default_percentiles(draft: Draft) -> tuple[float, ...]:

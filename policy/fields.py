@@ -55,6 +55,14 @@ class PolicyFields:
         title="Queues",
         default=lambda draft: draft.scheme.queues,
     )
+    most_threshold: int | None = policy_field(
+        Size(1, MAX_THRESHOLD_BYTES, bare=True),
+        "No threshold that a port computes is above this, rounded down to an edge of the tags. A lower value serves large"
+        " flows sooner, and flows that are a little smaller later. By default there is no such limit.",
+        title="Most threshold",
+        default=None,
+        applies=kinds.ONLINE,
+    )
     thresholds: tuple[int, ...] = policy_field(
         kinds.thresholds,
         "Demotion thresholds, increasing. A flow that has sent more than a threshold is demoted. Adaptive schemes"

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from policy.desired import Policy
 from policy.errors import FieldError, shortened
 from policy.fields import MAX_THRESHOLD_BYTES, demotions_of
-from policy.online_thresholds import DelayModel, best_thresholds, delay_model
+from policy.online_thresholds import DelayModel, best_thresholds, delay_model, threshold_limits
 from policy.port_traffic import EDGES, TYPICAL_BYTES, FlowSizes
 from policy.sizes import Sizes, scaled_bytes
 
@@ -94,23 +94,28 @@ def pias_objective(sizes: Sizes, load: float, thresholds_bytes: Sequence[float],
 
 
 def optimal_thresholds(
-    sizes: Sizes, load: float, levels: int, scale: float = 1.0, least_bytes: int = 0
+    sizes: Sizes,
+    load: float,
+    levels: int,
+    scale: float = 1.0,
+    least_bytes: int = 0,
+    most_bytes: float = np.inf,
 ) -> tuple[int, ...]:
     """Return the levels - 1 thresholds in bytes, increasing, with the least mean slowdown.
 
-    They are edges, and none is below `least_bytes`. If a level should stay empty, its thresholds are a byte apart and
-    so become the same edge.
+    They are edges, none is below `least_bytes`, and none above `most_bytes`. If a level should stay empty, its
+    thresholds are a byte apart and so become the same edge.
     """
     _check(load)
     if levels < 2:
         return ()
-    best, _ = best_thresholds(known_delays(sizes, load, levels, scale, least_bytes), levels)
+    best, _ = best_thresholds(known_delays(sizes, load, levels, scale, least_bytes, most_bytes), levels)
     return _whole(EDGES[best[0]])
 
 
-_SOLVERS: Mapping[object, Callable[[Sizes, float, int, float, int], tuple[int, ...]]] = {
+_SOLVERS: Mapping[object, Callable[..., tuple[int, ...]]] = {
     "optimal": optimal_thresholds,
-    "pias": lambda sizes, load, queues, scale, _least_bytes: pias_thresholds(sizes, load, queues, scale),
+    "pias": lambda sizes, load, queues, scale, *_limits: pias_thresholds(sizes, load, queues, scale),
 }
 """Words that a document may give as `thresholds` instead of a list, if sizes and load are known."""
 
@@ -133,14 +138,17 @@ def solved(
     if sizes is None or load is None:
         raise FieldError("thresholds", f"{word!r} needs a workload with a distribution of sizes and a load")
     levels = demotions_of(document) + 1
-    least_bytes = (
-        Policy.from_document({**document, "thresholds": list(range(1, levels))}).least_threshold or 0
-    )
-    return {**document, "thresholds": list(_SOLVERS[word](sizes, load, levels, scale, least_bytes))}
+    limits = threshold_limits(Policy.from_document({**document, "thresholds": list(range(1, levels))}))
+    return {**document, "thresholds": list(_SOLVERS[word](sizes, load, levels, scale, *limits))}
 
 
 def known_delays(
-    sizes: Sizes, load: float, levels: int, scale: float = 1.0, least_bytes: int = 0
+    sizes: Sizes,
+    load: float,
+    levels: int,
+    scale: float = 1.0,
+    least_bytes: int = 0,
+    most_bytes: float = np.inf,
 ) -> DelayModel:
     """Return the delay model of one port with this traffic, as if it had been measured without error."""
     flows = _FlowSizes(sizes, scale)
@@ -153,6 +161,7 @@ def known_delays(
         load * up_to[None] / flows.mean,
         np.zeros((1, levels)),
         least_bytes,
+        most_bytes,
     )
 
 

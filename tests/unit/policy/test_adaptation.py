@@ -130,6 +130,12 @@ def test_online__a_port_that_counts_only_fins_finds_it_too() -> None:
     assert port.thresholds(0) == (10_000,)
 
 
+def test_online__no_threshold_above_the_policys_limit() -> None:
+    port = Port(two_queues(most_threshold="8KB"))
+    port.carries(mix(10_000, 1_000_000, 200))
+    assert port.thresholds == (7499,)
+
+
 def test_online__a_port_of_unknown_rate_is_taken_for_loaded() -> None:
     port = Adaptation(two_queues(), [None])
     port.observe(0, nothing())

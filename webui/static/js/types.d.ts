@@ -134,6 +134,7 @@ export interface PolicyVersion {
 export interface Policy {
   scheme: string;
   queues: number;
+  most_threshold: number | null;
   thresholds: number[];
   percentiles: number[];
   window_ms: number;

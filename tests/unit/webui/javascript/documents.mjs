@@ -64,6 +64,7 @@ export function policyVersion(different = {}, name = "pias") {
     policy: {
       scheme: name,
       queues,
+      most_threshold: null,
       thresholds: thresholds_bytes,
       percentiles: [],
       window_ms: 500,
