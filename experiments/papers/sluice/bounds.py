@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -15,9 +16,11 @@ from experiments.kit.experiment import Experiment, Given, Script, option
 from experiments.kit.verdict import Claim
 from experiments.papers.sluice import fluid
 from experiments.papers.sluice.authors import pias_thresholds
+from policy.online_thresholds import FLOOR_BYTES, best_thresholds
+from policy.port_traffic import EDGES, TYPICAL_BYTES
 from policy.schemes import SCHEMES
 from policy.sizes import Sizes
-from policy.static_thresholds import optimal_thresholds
+from policy.static_thresholds import known_delays, optimal_thresholds
 from sluice.runs.files import load_cdf
 
 Floats = npt.NDArray[np.float64]
@@ -31,6 +34,7 @@ FINISH_AFTER = 13_335_214
 """Bytes after which flows leave the last queue, under `finish_after = "13.4MB"`."""
 AGES = 500
 """Points of bytes sent at which Gittins's index is computed."""
+PIAS, BEST_FOR_MEAN = "PIAS's thresholds", "best 8 levels for the mean"
 SMALL, LARGE = 100e3, 10e6
 """Bounds of the size classes in bytes."""
 AROUND = {"300 KB": 3e5, "500 KB": 5e5, "1 MB": 1e6}
@@ -96,6 +100,24 @@ def levels(thresholds_bytes: tuple[int, ...]) -> Callable[[Link], Floats]:
         return np.asarray(reached + own / (1 - link.rate * link.cut(end)))
 
     return times
+
+
+def best_for_mean(sizes: Sizes, load: float, queues: int) -> tuple[int, ...]:
+    """The thresholds with the least mean time, by the model of policy/online_thresholds.py."""
+    model = known_delays(sizes, load, queues)
+
+    def unweighted(sums: Floats) -> Floats:
+        terms = np.diff(sums, axis=1) * (TYPICAL_BYTES + FLOOR_BYTES)
+        return np.concatenate([np.zeros((1, 1)), np.cumsum(terms, axis=1)], axis=1)
+
+    alike = replace(
+        model,
+        weight=unweighted(model.weight),
+        weighted_bytes=unweighted(model.weighted_bytes),
+        weighted_load=unweighted(model.weighted_load),
+    )
+    best, _ = best_thresholds(alike, queues)
+    return tuple(int(edge) for edge in EDGES[best[0]])
 
 
 def simulated(parts: fluid.Parts) -> Callable[[Link], Floats]:
@@ -203,9 +225,10 @@ def measure(given: Given) -> Mapping[str, Mapping[str, float]]:
     link = Link(flow, load)
     orders: dict[str, Callable[[Link], Floats]] = {
         "one queue, shared equally": processor_sharing,
-        "PIAS's thresholds": levels(pias),
+        PIAS: levels(pias),
         "sluice's first thresholds": levels(sluice),
         "best 8 levels for the slowdown": levels(optimal_thresholds(sizes, load, 8)),
+        BEST_FOR_MEAN: levels(best_for_mean(sizes, load, 8)),
         "least attained service": least_attained,
         "Gittins (best without sizes)": gittins,
         "shortest remaining (sizes known)": shortest_remaining,
@@ -233,10 +256,18 @@ def claims(found: Mapping[str, Mapping[str, float]]) -> list[Claim]:
             f"{best['all, ms']:.2f} ms",
             best["all, ms"] <= 1.01 * least,
         ),
+        noted("best levels for the mean, over PIAS's thresholds", _ratio(found, BEST_FOR_MEAN)),
+        noted(
+            "best order without sizes, over PIAS's thresholds", _ratio(found, "Gittins (best without sizes)")
+        ),
         noted(
             "what knowing all sizes would save of that mean", f"{1 - known['all, ms'] / best['all, ms']:.0%}"
         ),
     ]
+
+
+def _ratio(found: Mapping[str, Mapping[str, float]], order: str) -> str:
+    return f"{found[order]['all, ms'] / found[PIAS]['all, ms']:.3f}"
 
 
 def numbers(found: Mapping[str, Mapping[str, float]]) -> Any:

@@ -8,6 +8,8 @@ import pytest
 
 from experiments.papers.sluice import bounds
 from experiments.papers.sluice.bounds import Floats, Link
+from policy.static_thresholds import optimal_thresholds
+from sluice.runs.files import load_cdf
 
 LOAD = 0.7
 PROBABILITY = (np.arange(1000) + 0.5) / 1000
@@ -51,6 +53,14 @@ def test_levels__none_is_sharing_and_many_are_least_attained_service() -> None:
 def test_table__has_a_row_for_each_order() -> None:
     found = {"one": bounds.figures(HEAVY, bounds.processor_sharing(Link(HEAVY, LOAD)))}
     assert bounds.table(found).count("\n") == 3
+
+
+def test_best_for_mean__beats_the_levels_of_least_slowdown_in_the_mean() -> None:
+    sizes = load_cdf("web-search")
+    link = Link(bounds.sample(sizes), LOAD)
+    mean = bounds.levels(bounds.best_for_mean(sizes, LOAD, 4))(link).mean()
+    slowdown = bounds.levels(optimal_thresholds(sizes, LOAD, 4))(link).mean()
+    assert mean < 0.999 * slowdown
 
 
 def test_simulated__feedback_queues_as_the_formula_has_them() -> None:
