@@ -42,6 +42,8 @@ EXPERIMENTS: Mapping[str, str] = {
     "pias_144": "papers.pias.pias_144",
     "sluice_fct": "papers.sluice.fct",
     "sluice_bounds": "papers.sluice.bounds",
+    "sluice_deadlines": "papers.sluice.deadlines",
+    "sluice_shift": "papers.sluice.shift",
     "agreement": "checks.agreement.run",
     "ns2_check": "checks.ns2.run",
     "ns3_check": "checks.ns3.run",

@@ -210,7 +210,7 @@ def _cost(model: DelayModel, factors: _Factors, thresholds: EdgeIndices) -> Floa
     ports = np.arange(len(thresholds))
     points = np.zeros((len(ports), thresholds.shape[1] + 2), np.int64)
     points[:, 1:-1], points[:, -1] = thresholds + 1, BUCKETS
-    cost = model.first_ends[points[:, 1]] + model.ends[points[:, 1:-1]].sum(axis=1)
+    cost: Floats = model.first_ends[points[:, 1]] + model.ends[points[:, 1:-1]].sum(axis=1)
     for level, (of_a, of_b) in enumerate(factors):
         cost += np.sum(of_a[ports, points[:, level]] * of_b[ports, points[:, level + 1]], axis=1)
     return cost

@@ -59,6 +59,7 @@ ABLATIONS = {
     "8 queues": "sluice-eight-queues",
     "timeouts of 2 ms": "sluice-short-timeouts",
     "last threshold 3.2 MB": "sluice-last-threshold",
+    "last threshold 4.2 MB": "sluice-large",
 }
 GROUPS = {
     "web search": Group(

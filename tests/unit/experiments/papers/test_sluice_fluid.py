@@ -13,7 +13,7 @@ from experiments.papers.sluice import fluid
 
 
 def times(sizes: npt.ArrayLike, arrivals: npt.ArrayLike, parts: fluid.Parts) -> list[float]:
-    return fluid.times(np.asarray(sizes, float), np.asarray(arrivals, float), parts).tolist()
+    return list(fluid.times(np.asarray(sizes, float), np.asarray(arrivals, float), parts))
 
 
 def test_one_queue_is_shared_equally() -> None:
