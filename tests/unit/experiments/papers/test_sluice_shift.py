@@ -54,6 +54,11 @@ def seed(**fct_s: list[float]) -> shift.Seed:
     )
 
 
+def test_right__takes_each_phase_from_the_run_with_its_thresholds() -> None:
+    runs = {f"pias-{name}": [float(i)] * 8 for i, name in enumerate(shift.WORKLOADS)}
+    assert seed(**runs).right("pias") == np.mean([0, 0, 1, 1, 2, 2, 0, 0])
+
+
 def test_ratio__of_the_flows_that_start_late_enough() -> None:
     found = seed(ours=[9, 1, 9, 2, 9, 3, 9, 4], best=[1.0] * 8)
     best = dict.fromkeys(range(4), "best")
