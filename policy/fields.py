@@ -57,8 +57,8 @@ class PolicyFields:
     )
     most_threshold: int | None = policy_field(
         Size(1, MAX_THRESHOLD_BYTES, bare=True),
-        "No threshold that a port computes is above this, rounded down to an edge of the tags. A lower value serves large"
-        " flows sooner, and flows that are a little smaller later. By default there is no such limit.",
+        "No threshold that a port computes is above this, rounded down to an edge of the tags. A lower value serves"
+        " large flows sooner, and flows that are a little smaller later. By default there is no such limit.",
         title="Most threshold",
         default=None,
         applies=kinds.ONLINE,

@@ -88,7 +88,8 @@ class DelayModel:
     def ends(self) -> Floats:
         """0 for the points that may be thresholds by `most_bytes`, infinity for all others, shape (41,)."""
         least = EDGES[np.isfinite(self.first_ends[1:])][0]
-        return np.where(_POINTS <= max(self.most_bytes, least), 0.0, np.inf)
+        allowed = np.maximum(self.most_bytes, least) >= _POINTS
+        return np.where(allowed, 0.0, np.inf)
 
 
 def delay_model(
