@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from experiments.kit.claims import all_finished, noted
 from experiments.kit.draw import grid, legend_below, line_of
-from experiments.kit.experiment import Experiment, Given
+from experiments.kit.experiment import Experiment, Given, option
 from experiments.kit.flows import read_flows
 from experiments.kit.points import Planned, axes, one_group
 from experiments.kit.runners import Sweep
@@ -26,7 +26,7 @@ from experiments.kit.verdict import Claim
 from experiments.papers.sluice.fct import ALL, GROUPS, MISSES, SLOWDOWN, SMALL, document_of
 
 URGENT_AFTER = ("0B", "100KB", "1MB", "3MB", "10MB")
-"""Values of the knob. The last one is the default."""
+"""Values of the setting. The last one is the default of the scheme."""
 OTHERS = ("pias", "karuna")
 PLAIN, TIMED, HOPELESS = "plain mean, us", "timed mean, us", "hopeless"
 GOAL_MEAN = 0.85
@@ -38,9 +38,9 @@ def variant(urgent_after: str) -> str:
 
 def plan(given: Given) -> Mapping[str, Planned]:
     document = document_of(GROUPS["deadlines"])
-    for value in URGENT_AFTER:
+    for value in given["urgent_after"]:
         document["sweep"]["scheme"][variant(value)] = {"name": "sluice", "urgent_after": value}
-    schemes = (*OTHERS, *map(variant, URGENT_AFTER))
+    schemes = (*OTHERS, *map(variant, given["urgent_after"]))
     return one_group(given, axes(given, document, schemes=schemes))
 
 
@@ -56,11 +56,11 @@ def columns(bundle: Path) -> dict[str, float]:
 
 
 def claims(results: Results) -> list[Claim]:
-    runs = results.runs
-    mean = {name: median(runs.ratios(ALL, name, "pias")) for name in map(variant, URGENT_AFTER)}
+    runs, values = results.runs, results.given["urgent_after"]
+    mean = {name: median(runs.ratios(ALL, name, "pias")) for name in map(variant, values)}
     missed = {name: runs.median(MISSES, name) for name in (*mean, *OTHERS)}
     default, fast, exact = (
-        variant(URGENT_AFTER[-1]),
+        variant(values[-1]),
         min(mean, key=mean.__getitem__),
         min(mean, key=missed.__getitem__),
     )
@@ -123,15 +123,15 @@ def table(results: Results) -> str:
 
 def draw(results: Results) -> Figure:
     figure, [[panel]] = grid(1, 1, width=5.5, height=3.8)
-    runs = results.runs
+    runs, values = results.runs, results.given["urgent_after"]
 
     def point(name: str) -> tuple[float, float]:
         return runs.median(ALL, name) / 1e3, 100 * runs.median(MISSES, name)
 
-    found = [point(variant(value)) for value in URGENT_AFTER]
+    found = [point(variant(value)) for value in values]
     line = line_of("sluice")
     panel.plot(*zip(*found, strict=True), "o-", color=line.colour, label="sluice, by urgent_after")
-    for value, place in zip(URGENT_AFTER, found, strict=True):
+    for value, place in zip(values, found, strict=True):
         panel.annotate(value, place, xytext=(5, 4), textcoords="offset points", fontsize="small")
     for name in OTHERS:
         panel.plot(*point(name), "s", color=line_of(name).colour, label=line_of(name).title)
@@ -149,6 +149,15 @@ EXPERIMENT = Experiment(
     runner=Sweep(plan, columns),
     seeds=(1,),
     flows=40_000,
+    options=(
+        option(
+            "--urgent-after",
+            nargs="+",
+            default=list(URGENT_AFTER),
+            metavar="SIZE",
+            help="values of urgent_after, the default of the scheme last (default: %(default)s)",
+        ),
+    ),
     quick={"flows": 5000},
     claims=claims,
     numbers=numbers,
