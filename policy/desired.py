@@ -130,7 +130,10 @@ def _check_limits(policy: Policy) -> None:
     """Check that some threshold is between the limits. Raises FieldError."""
     least, most = policy.least_threshold, policy.most_threshold
     if least is not None and most is not None and most < least:
-        raise FieldError("most_threshold", f"must be at least least_threshold, {least} bytes, not {most}")
+        raise FieldError(
+            "most_threshold",
+            f"must be at least least_threshold, {least} bytes, not {most}: raise it or lower least_threshold",
+        )
 
 
 def _check_marks(policy: Policy) -> None:
