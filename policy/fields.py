@@ -210,6 +210,15 @@ class PolicyFields:
         default=lambda draft: draft.scheme.urgent_after_bytes,
         applies=kinds.TAGS_URGENCY,
     )
+    host_queues: bool = policy_field(
+        Flag(),
+        "Hosts serve their own link by the same queues, at the thresholds of the policy. A host of a real network does"
+        " so only where its agent has the setting queues_at. Otherwise a host's link is one queue.",
+        title="Host queues",
+        default=True,
+        applies=kinds.READS_TAGS,
+        absent=False,
+    )
     untagged_queue: int = policy_field(
         lambda draft: Whole(0, draft.queues - 1),
         "Queue of packets without a tag. By default the last one.",

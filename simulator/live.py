@@ -15,7 +15,7 @@ import numpy.typing as npt
 from policy.desired import Policy
 from policy.graph import Port, Topology
 from policy.needs import Need
-from policy.queue_map import QueueMap, queue_map
+from policy.queue_map import QueueMap, host_queue_map
 from policy.scenario import Scenario
 from policy.workload import FlowBatch
 from simulator import _fabric
@@ -126,6 +126,6 @@ class LiveFabric:
         self._fabric.change_port(number, on_link(settings, link), discipline)
 
     def _queue_at_hosts(self, policy: Policy) -> None:
-        queues = queue_map(policy, policy.thresholds)
+        queues = host_queue_map(policy)
         for number in self._layout.host.values():
             self._fabric.set_queue_of(number, queues)

@@ -10,7 +10,7 @@ import numpy as np
 from policy.adaptation import Adaptation, PortCounters
 from policy.desired import Policy
 from policy.graph import Topology
-from policy.queue_map import queue_map
+from policy.queue_map import host_queue_map, queue_map
 from policy.units import PS_PER_NS, PS_PER_S
 from simulator import _fabric
 from simulator.layout import Layout
@@ -38,7 +38,9 @@ class PolicyLoop:
         )
         self._adaptation.observe(0, PortCounters.zero(len(topology.ports)))
         queues = queue_map(policy, policy.thresholds)
-        for number in range(len(topology.hosts) + len(topology.ports)):
+        for number in layout.host.values():
+            fabric.set_queue_of(number, host_queue_map(policy))
+        for number in layout.port.values():
             fabric.set_queue_of(number, queues)
         for row, port in enumerate(topology.ports):
             if start[row] != policy.thresholds:

@@ -13,6 +13,7 @@ from policy.graph import Host, Topology
 from policy.scenario import Scenario
 from policy.schedule import Schedule, ScheduledFlow
 from store.retention import FOR_EVER, Retention
+from topologies.commands.hosts import LINK_CLASS
 from webui.options import retention_argv
 
 
@@ -64,6 +65,7 @@ def agent_argv(
     argv = [*service_argv("agent"), "--name", host.name, "--interface", host.interface]
     argv += ["--run-dir", str(folder), "--web", f"unix:{web_socket}"]
     argv += ["--schedule", str(schedule), "--start-file", str(start_file), "--grace", str(scenario.grace_s)]
+    argv += ["--queues-at", LINK_CLASS]
     argv += ["--no-fsync"]  # a power failure ends the run anyway
     return [*argv, "--congestion-control", scenario.policy.definition.congestion_control]
 

@@ -155,6 +155,7 @@ export interface Policy {
   /** Nanoseconds. */
   release: number | null;
   urgent_after: number | null;
+  host_queues: boolean;
   untagged_queue: number;
   idle_gap_ms: number;
   tag_burst: number | null;
