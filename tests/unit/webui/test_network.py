@@ -13,9 +13,9 @@ from sqlalchemy import Engine, text
 
 from policy.agents import MAX_HEARTBEAT_BYTES, Heartbeat, SimulatorHeartbeat, heartbeat_document
 from policy.desired import Policy
-from policy.queue_map import host_queue_map
 from policy.entries import write
 from policy.foreign import ForeignDscp
+from policy.queue_map import host_queue_map
 from policy.schemes import SCHEMES
 from store.desired import put_policy, put_topology
 from store.observed import (
