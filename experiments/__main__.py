@@ -48,6 +48,7 @@ EXPERIMENTS: Mapping[str, str] = {
     "scheme_tour": "checks.scheme_tour.run",
     "scheme_order": "checks.scheme_tour.compare",
     "hostile": "checks.hostile.run",
+    "http_sizes": "checks.http_sizes.run",
     "live_switch": "checks.live_switch.run",
     "perimeter": "checks.perimeter.run",
     "fabrics": "checks.fabrics.run",

@@ -12,6 +12,7 @@
         print(flow.state().urgency)
 
 - `DeadlineSocket` (blocking.py) wraps a socket, `DeadlineStream` (streams.py) an asyncio stream.
+- `http.start_server` and `http.declaring` make an asyncio server declare the size of each HTTP response by itself.
 - `declare`, `declared` and `state` (options.py) serve programs that send by themselves.
 - `FlowFields` (flow.py) lists what a program can declare, `FlowState` (flow_state.py) what it can read.
 - errors.py has the errors.

@@ -26,6 +26,7 @@ from policy.desired import Policy
 from policy.errors import SluiceError
 from policy.queue_map import queue_map
 from policy.records import FlowRecord
+from sluice.bench.acks import measure_acks
 from sluice.bench.connections import measure_connections
 from sluice.bench.host_link import measure_link
 from sluice.bench.sockopt import measure_hook
@@ -100,6 +101,11 @@ def _throughput_results() -> Iterator[Result]:
 def _tagger_results() -> Iterator[Result]:
     for link, share in measure_share().items():
         yield Result(f"tagger, share of a flow's CPU time, {link}", 100 * share, "%")
+
+
+def _ack_results() -> Iterator[Result]:
+    for case, segments in measure_acks().items():
+        yield Result(f"segments for each ACK, {case}", segments, "segments")
 
 
 def _link_results() -> Iterator[Result]:
@@ -283,6 +289,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "throughput": _throughput_results,
     "tagger": _tagger_results,
     "link": _link_results,
+    "acks": _ack_results,
     "connections": _connection_results,
     "hook": _hook_results,
     "policy": _policy_results,
