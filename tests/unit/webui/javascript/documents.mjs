@@ -84,6 +84,7 @@ export function policyVersion(different = {}, name = "pias") {
       sub_queues: null,
       release: null,
       urgent_after: null,
+      host_queues: true,
       untagged_queue: 0,
       idle_gap_ms: 10,
       tag_burst: 1_460,
