@@ -28,6 +28,7 @@ from policy.queue_map import queue_map
 from policy.records import FlowRecord
 from sluice.bench.acks import measure_acks
 from sluice.bench.connections import measure_connections
+from sluice.bench.control_share import measure_control_share
 from sluice.bench.host_link import measure_link
 from sluice.bench.sockopt import measure_hook
 from sluice.bench.tagger import measure_share
@@ -101,6 +102,11 @@ def _throughput_results() -> Iterator[Result]:
 def _tagger_results() -> Iterator[Result]:
     for link, share in measure_share().items():
         yield Result(f"tagger, share of a flow's CPU time, {link}", 100 * share, "%")
+
+
+def _control_share_results() -> Iterator[Result]:
+    for what, share in measure_control_share().items():
+        yield Result(f"{what}, share of a flow's CPU time", 100 * share, "%")
 
 
 def _ack_results() -> Iterator[Result]:
@@ -288,6 +294,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Result]]] = {
     "packets": _packet_results,
     "throughput": _throughput_results,
     "tagger": _tagger_results,
+    "controls": _control_share_results,
     "link": _link_results,
     "acks": _ack_results,
     "connections": _connection_results,
