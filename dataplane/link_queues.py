@@ -110,8 +110,13 @@ class LinkQueues:
             f" {present.handle >> 16:x}:; remove it, or name one of its classes in queues_at"
         )
 
+    def close(self) -> None:
+        """Release the connection to the kernel. The queues stay. Idempotent."""
+        self._netlink.close()
+
     def _make_first(self) -> QdiscKind:
         problems = []
+        remove(self._interface)  # an earlier agent may have left them at another place
         for kind in self._kinds:
             if kernel_version() < kind.since:
                 problems.append(f"{kind.name}: needs Linux {'.'.join(map(str, kind.since))}")

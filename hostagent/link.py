@@ -41,7 +41,7 @@ class HostLink:
             return
         try:
             self._kind = self._queues.make()
-        except SluiceError as error:
+        except (SluiceError, CommandFailed) as error:
             self._kind = None
             self._note(str(error))
         else:
@@ -63,6 +63,8 @@ class HostLink:
 
     def end(self) -> None:
         """Remove the queues. A second call does nothing."""
+        if self._queues is not None:
+            self._queues.close()
         if self._kind is not None:
             self._kind = None
             self._remove()

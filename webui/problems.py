@@ -171,6 +171,8 @@ def _agents_say(agents: Iterable[AgentRow]) -> Iterator[Problem]:
             case HostHeartbeat() as beat:
                 if beat.fallback:
                     yield Problem("agent-fallback", row.name, beat.fallback_reason)
+                if beat.link_problem:
+                    yield Problem("agent-link", row.name, beat.link_problem)
                 if beat.disk_problem:
                     yield Problem("agent-disk", row.name, beat.disk_problem)
             case PortHeartbeat() as beat:

@@ -139,7 +139,7 @@ def fallback_reasons(stack: Stack) -> list[str]:
     if dropping:
         reasons.append(f"records were dropped for want of disk space on {', '.join(dropping)}")
     fifos = [f"{name} ({beat.link_problem})" for name, beat in beats.items() if beat.link_problem]
-    if fifos:
+    if fifos and stack.scenario.policy.host_queues:
         reasons.append(f"the host's own link is one queue on {', '.join(fifos)}")
     if fallen:
         reasons.append(f"no {stack.scenario.policy.definition.congestion_control} on {', '.join(fallen)}")

@@ -142,6 +142,18 @@ def test_link__an_agent_without_a_place_removes_what_a_killed_one_left(shaped: P
     assert qdiscs(shaped) == ["htb"]
 
 
+def test_link__moves_to_another_place(shaped: Pair) -> None:
+    HostLink("eth0", LINK_CLASS).begin()
+    shaped.a.run(
+        "tc", "class", "add", "dev", "eth0", "parent", "1:", "classid", "1:2", "htb", "rate", "1mbit"
+    )
+    link = HostLink("eth0", "1:2")
+    link.begin()
+    assert link.problem == ""
+    assert " parent 1:2 " in shaped.a.run("tc", "qdisc", "show", "dev", "eth0")
+    assert len(qdiscs(shaped)) == 2
+
+
 def test_link__comes_back_after_another_program_removed_it_and_goes_with_the_agent(shaped: Pair) -> None:
     kind = first_kind()
     assert kind is not None

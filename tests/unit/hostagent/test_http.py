@@ -94,7 +94,7 @@ async def _served(*parts: bytes) -> bytes:
         return await _fetch(server.sockets[0].getsockname()[1], sum(map(len, parts)))
 
 
-def test_start_server__works_without_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_server__passes_all_bytes_on() -> None:
     parts = (HEAD, bytes(1000), CHUNKED, b"0\r\n\r\n", b"HTTP/1.1 20")
     assert asyncio.run(_served(*parts)) == b"".join(parts), "an unfinished head is sent at the end"
 
