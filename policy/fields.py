@@ -19,7 +19,13 @@ from policy.errors import FieldError, unknown_key
 from policy.field_entry import MAX_QUEUES, Draft, PolicyEntry, policy_field
 from policy.field_kinds import MAX_GROWTH, MAX_SUB_QUEUES, MAX_THRESHOLD_BYTES
 from policy.kinds import Choice, Duration, Flag, ListOf, Schema, Size, Whole
-from policy.marking import MAX_BACKLOG_BYTES, MAX_MARK_FACTOR, MIN_BUFFER_BYTES, MarkBy
+from policy.marking import (
+    MAX_BACKLOG_BYTES,
+    MAX_MARK_FACTOR,
+    MIN_BUFFER_BYTES,
+    REFERENCE_MARK_BYTES,
+    MarkBy,
+)
 from policy.overrides import PORT_NAMES, Override
 from policy.schemes import SCHEMES, Scheme, scheme_named
 from policy.tags import DEFAULT_IDLE_GAP_NS
@@ -78,6 +84,7 @@ class PolicyFields:
         title="Window",
         default=500,
         applies=kinds.ADAPTIVE,
+        of_network=True,
     )
     interval_ms: int = policy_field(
         Whole(10, 600_000, "ms"),
@@ -85,6 +92,7 @@ class PolicyFields:
         title="Interval",
         default=100,
         applies=kinds.ADAPTIVE,
+        of_network=True,
     )
     min_flows: int = policy_field(
         Whole(1, 1_000_000, "flows"),
@@ -95,7 +103,8 @@ class PolicyFields:
     )
     mark_at: int | None = policy_field(
         kinds.MARK,
-        "K: the port marks ECN when its backlog, or its phantom queue, exceeds this value.",
+        "K: the port marks ECN when its backlog, or its phantom queue, exceeds this value. By default, the network's K:"
+        " rate times round trip, at least 12 packets, and 65 packets at 10 Gb/s.",
         title="Mark at",
         default=kinds.default_mark(0),
         applies=kinds.MARKS_AT,
@@ -106,6 +115,7 @@ class PolicyFields:
         title="Core marks at",
         default=None,
         applies=kinds.MARKS_PORT,
+        of_network=True,
     )
     mark_min: int | None = policy_field(
         kinds.MARK,
@@ -123,10 +133,11 @@ class PolicyFields:
     )
     buffer: int = policy_field(
         Size(MIN_BUFFER_BYTES, MAX_BACKLOG_BYTES, bare=True),
-        "Size of a port's buffer, which all its queues share. By default 360 KB, and 20 times mark_at in"
-        " schemes that mark by queue.",
+        "Size of a port's buffer, which all its queues share. By default 3.7 times the network's K, which is 360 KB at"
+        " 10 Gb/s, and 20 times mark_at in schemes that mark by queue.",
         title="Buffer",
         default=kinds.default_buffer,
+        of_network=True,
     )
     mark_by: str | None = policy_field(
         Choice(tuple(MarkBy)),
@@ -221,6 +232,7 @@ class PolicyFields:
         "A flow ends when its direction of the connection sends no data for this long.",
         title="Idle gap",
         default=DEFAULT_IDLE_GAP_NS // NS_PER_MS,
+        of_network=True,
     )
     tag_burst: int | None = policy_field(
         Size(0, 10**6, bare=True),
@@ -230,6 +242,7 @@ class PolicyFields:
         title="Tag burst",
         default=None,
         applies=kinds.READS_TAGS,
+        of_network=True,
     )
     reserved_dscp: tuple[int, ...] = policy_field(
         ListOf(Whole(reserved.LOWEST, reserved.HIGHEST), longest=reserved.MOST, increasing=True),
@@ -238,12 +251,14 @@ class PolicyFields:
         title="Reserved DSCPs",
         default=(),
         absent=(),
+        of_network=True,
     )
     reserved_queue: int = policy_field(
         lambda draft: Whole(0, draft.queues - 1),
         "Queue of packets with a reserved DSCP.",
         title="Reserved queue",
         default=0,
+        of_network=True,
     )
     overrides: tuple[Override, ...] = policy_field(
         kinds.overrides,
@@ -260,6 +275,7 @@ class PolicyFields:
         title="Acts at",
         default=("*",),
         null_is_value=False,
+        of_network=True,
     )
 
 
@@ -268,12 +284,14 @@ POLICY_FIELDS: tuple[PolicyEntry, ...] = tuple(
 )
 
 
-def read_fields(document: Mapping[str, Any]) -> dict[str, Any]:
+def read_fields(
+    document: Mapping[str, Any], network_mark_bytes: int = REFERENCE_MARK_BYTES
+) -> dict[str, Any]:
     """Return the value of every field. Raises FieldError that names the first bad field."""
     scheme = scheme_of(document)
     values: dict[str, Any] = {}
     for field in POLICY_FIELDS:
-        values[field.name] = field.read(document, Draft(scheme, values))
+        values[field.name] = field.read(document, Draft(scheme, values, network_mark_bytes))
     return values
 
 

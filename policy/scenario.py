@@ -7,9 +7,9 @@ This module turns the parsed tables into checked values. The caller reads the fi
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,13 +17,14 @@ from policy.desired import Policy
 from policy.entries import entries, read
 from policy.errors import FieldError, unknown_key
 from policy.explicit import ExplicitWorkload, explicit_batches
+from policy.fitting import NetworkPath, Surroundings, fitted
 from policy.graph import Topology
 from policy.links import Links
 from policy.random_flows import check_random, random_batches
 from policy.scenario_tables import Background, Fabric, FabricKeys, ScenarioKeys, SimulatorSettings, Transport
 from policy.schedule import ScheduledFlow
 from policy.sizes import Mix
-from policy.static_thresholds import solved
+from policy.static_thresholds import Traffic
 from policy.traces import Trace
 from policy.workload import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload, flows_of
 from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
@@ -56,10 +57,20 @@ def no_traces(name: str) -> Trace:
     raise FieldError("workload.trace", f"{name!r} cannot be read here: run the scenario from a file")
 
 
+FindPath: TypeAlias = Callable[[Fabric], NetworkPath | None]
+"""Returns the path of a fabric, to which the scheme's defaults are fitted."""
+
+
 def scenario_from_document(
-    document: Mapping[str, Any], load_cdf: LoadCdf, load_trace: LoadTrace = no_traces
+    document: Mapping[str, Any],
+    load_cdf: LoadCdf,
+    load_trace: LoadTrace = no_traces,
+    find_path: FindPath = lambda fabric: None,
 ) -> Scenario:
-    """Check a parsed scenario. Raises FieldError that names the key ("workload.load") and what is allowed."""
+    """Check a parsed scenario. Raises FieldError that names the key ("workload.load") and what is allowed.
+
+    Without `find_path`, the scheme's defaults are those for 10 Gb/s.
+    """
     rest = {key: value for key, value in document.items() if key not in TABLES}
     known = [*(one.key for one in entries(ScenarioKeys)), *TABLES]
     for key in rest:
@@ -73,7 +84,7 @@ def scenario_from_document(
     transport = read(Transport, document.get("transport", {}), "transport")
     simulator = _simulator(document.get("simulator", {}), transport)
     workload = workload_from(document["workload"], document.get("deadlines"), load_cdf, load_trace)
-    policy = _policy(document["scheme"], fabric, workload)
+    policy = _policy(document["scheme"], fabric, workload, find_path(fabric))
     return Scenario(
         name=top.name,
         seed=top.seed,
@@ -140,19 +151,23 @@ def _fabric(table: object) -> Fabric:
     return Fabric(keys.topology, {**own, **links}, keys.buffer_bytes)
 
 
-def _policy(table: object, fabric: Fabric, workload: AnyWorkload) -> Policy:
+def _policy(table: object, fabric: Fabric, workload: AnyWorkload, path: NetworkPath | None) -> Policy:
     if not isinstance(table, Mapping):
         raise FieldError("scheme", "must be a table with a name")
     document = {"buffer": fabric.buffer_bytes, **table}
     document["scheme"] = document.pop("name", None)
-    sizes, load, scale = None, None, 1.0
-    if isinstance(workload, Workload):
-        sizes, load, scale = workload.sizes, workload.load, workload.scale
     try:
-        return Policy.from_document(solved(document, sizes, load, scale))
+        return fitted(document, Surroundings(path, traffic=traffic_of(workload))).policy
     except FieldError as error:
         elsewhere = {"scheme": "scheme.name"} | ({} if "buffer" in table else {"buffer": "fabric.buffer"})
         raise FieldError(elsewhere.get(error.field, f"scheme.{error.field}"), error.problem) from None
+
+
+def traffic_of(workload: AnyWorkload) -> Traffic | None:
+    """Return the traffic of a workload, if it has a distribution of sizes and a load."""
+    if not isinstance(workload, Workload) or workload.load is None:
+        return None
+    return Traffic(workload.sizes, workload.load, workload.scale)
 
 
 def _simulator(table: object, transport: Transport) -> SimulatorSettings:

@@ -16,6 +16,7 @@ from topologies.failures import without
 
 if TYPE_CHECKING:
     from policy.scenario import Scenario
+    from policy.scenario_tables import Fabric
 
 TOPOLOGIES = {module.KIND: module for module in (single, dumbbell, leaf_spine, fat_tree)}
 
@@ -35,9 +36,14 @@ def build_topology(scenario: Scenario) -> Topology:
     """Return the network of a scenario. FieldError names a bad key of [fabric] or what the network lacks."""
     from policy.scenario import check_topology  # it imports numpy, which no process of a testbed needs
 
-    try:
-        topology = build(scenario.fabric.topology, **scenario.fabric.parameters)
-    except FieldError as error:
-        raise FieldError(f"fabric.{error.field}", error.problem) from None
+    topology = build_fabric(scenario.fabric)
     check_topology(scenario, topology)
     return topology
+
+
+def build_fabric(fabric: Fabric) -> Topology:
+    """Return the network of a [fabric] table. FieldError names a bad key of it."""
+    try:
+        return build(fabric.topology, **fabric.parameters)
+    except FieldError as error:
+        raise FieldError(f"fabric.{error.field}", error.problem) from None

@@ -51,6 +51,22 @@ class PolicyAnswer(BaseModel):
     history: list[PolicyVersionModel]
 
 
+class PolicyChange(BaseModel):
+    """A field whose value a document changes."""
+
+    field: str
+    title: str = Field(description="label of the field")
+    before: Any = Field(description="the value in force; null also before the first policy")
+    after: Any
+    because: str = Field(description="where the new value comes from")
+
+
+class PolicyPreview(BaseModel):
+    policy: PolicyModel
+    against: int | None = Field(description="the version in force; null before the first policy")
+    changes: list[PolicyChange]
+
+
 class FieldModel(BaseModel):
     """One field of a policy, as one scheme uses it."""
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from rich.table import Table
 
-from policy.desired import Policy
 from policy.errors import SluiceError
 from sluice.commands.arguments import command_parser
+from sluice.policy_preview import print_preview
 from sluice.remote import Remote, add_remote
 from sluice.terminal import console
 
@@ -23,6 +23,7 @@ _EPILOG = """examples:
   sluice policy show                        the policy in force, and the ones before
   sluice policy history                     who changed it, from where, when, and which keys
   sluice policy set policy.toml             put a file in force: scheme = "pias", …
+  sluice policy preview policy.toml         what that file would change, and why; changes nothing
   sluice policy act --at rack1:3 rack1:4    a canary: the policy acts at two ports and watches at all others
   sluice policy act --at '*'                it acts everywhere
   sluice policy act --nowhere               it only watches: counters and thresholds, no queue changes
@@ -38,6 +39,10 @@ def parser() -> argparse.ArgumentParser:
     actions.add_parser("show", help="show the policy in force, and the ones before")
     actions.add_parser("history", help="show who changed the policy, when, and which keys; needs any token")
     actions.add_parser("set", help="put a TOML file in force").add_argument("file", type=Path, metavar="FILE")
+    preview = actions.add_parser("preview", help="show what a scheme or a TOML file would change, and why")
+    preview.add_argument(
+        "what", metavar="SCHEME|FILE", help='name of a scheme, or a file that ends in ".toml"'
+    )
     act = actions.add_parser("act", help="choose the ports at which the policy acts")
     where = act.add_mutually_exclusive_group(required=True)
     where.add_argument("--at", nargs="+", metavar="PORT", help='names such as "rack1:3", "rack1:*" or "*"')
@@ -56,6 +61,8 @@ def execute(arguments: argparse.Namespace) -> int:
             _history(remote)
         case "set":
             _put(remote, _read(arguments.file))
+        case "preview":
+            print_preview(remote.post("policy/preview", _document(arguments.what)))
         case "act":
             policy = _current(remote)["policy"]
             _put(remote, {**policy, "acts_at": [] if arguments.nowhere else arguments.at})
@@ -103,9 +110,14 @@ def _earlier(remote: Remote, version: int | None) -> Mapping[str, Any]:
     raise SluiceError(f"there is no version {wanted}; the newest are {known}")
 
 
+def _document(what: str) -> dict[str, Any]:
+    """Return the document of a file, or of a scheme with nothing else named."""
+    return _read(Path(what)) if what.endswith(".toml") else {"scheme": what}
+
+
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return Policy.from_document(tomllib.loads(file.read_text())).to_document()
+        return tomllib.loads(file.read_text())
     except OSError as error:
         raise SluiceError(f"cannot read {file}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from policy.errors import FieldError, SluiceError, guess
+from policy.fitting import NetworkPath, path_of
 from policy.scenario import Scenario, scenario_from_document
+from policy.scenario_tables import Fabric
 from policy.sizes import SizeCdf, parse_cdf
 from policy.traces import Trace, parse_trace
 from sluice.runs.settings import changed
-from topologies import build_topology
+from topologies import build_fabric, build_topology
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 WORKLOADS = EXPERIMENTS / "workloads"
@@ -55,6 +57,13 @@ def _parsed(field: str, path: Path, parse: Callable[[str, str], Parsed]) -> Pars
         raise FieldError(field, f"cannot read {path} ({error}); give a text file") from None
 
 
+def find_path(fabric: Fabric) -> NetworkPath:
+    """Return the path of a scenario's network. FieldError names a bad key of [fabric]."""
+    found = path_of(build_fabric(fabric))
+    assert found is not None, "the links of a scenario have rates"
+    return found
+
+
 def read_document(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file. `path` can also be the bare name of a file in experiments/scenarios."""
     if not path.suffix and not path.exists():
@@ -84,7 +93,7 @@ def scenario_from_file(
     given = {key: value for key, value in read_document(path).items() if key != "sweep"}
     document = changed(given, settings or {})
     try:
-        scenario = scenario_from_document(document, load_cdf, load_trace)
+        scenario = scenario_from_document(document, load_cdf, load_trace, find_path)
         build_topology(scenario)
     except FieldError as error:
         raise SluiceError(f"{path}: {error}") from None
@@ -103,4 +112,4 @@ def scenario_with(document: Mapping[str, Any], **tables: Any) -> tuple[Scenario,
             merged[key] = {**merged.get(key, {}), **value}
         else:
             merged[key] = value
-    return scenario_from_document(merged, load_cdf, load_trace), merged
+    return scenario_from_document(merged, load_cdf, load_trace, find_path), merged

@@ -80,6 +80,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "policy --url": ("policy _ show", URLS),
     "policy --token-file": ("policy _ act --nowhere", TOKENS),
     "policy set file": (f"policy --url {AWAY} set _", FILES),
+    "policy preview what": (f"policy --url {AWAY} preview _", ("nothing.toml", "BINARY.toml", "", "pias")),
     "policy act --at": (f"policy --url {AWAY} act", ("", "x", "a:b")),
     "policy rollback version": (f"policy --url {AWAY} rollback _", ("x", "1.5", "0")),
     "network --url": ("network _ show", URLS),
