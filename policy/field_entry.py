@@ -77,7 +77,7 @@ class PolicyEntry:
     null_is_value: bool
     """Null is a value of its own. For all other fields, null means the default."""
     of_network: bool
-    """The value belongs to the network and not to the scheme: a change of the policy keeps it unless it names another."""
+    """The value belongs to the network, not to the scheme: a change of the policy keeps it unless it names another."""
 
     def read(self, document: Mapping[str, Any], draft: Draft) -> Any:
         """Return the value in the document, or the default. Raises FieldError."""

@@ -33,7 +33,7 @@ LAST_MARK_FACTOR = 3
 MAX_SUB_QUEUES = 32
 """In each priority: SL_DQS_MAX_QUEUES in dataplane/laws/dqs.h."""
 LEAST_OWN_MARK_BYTES = 4 * PACKET_BYTES
-"""A scheme's own marking threshold is scaled down to this at most, so that a window of a few packets passes unmarked."""
+"""A scheme's own marking threshold is scaled down to no less, so that a window of a few packets passes unmarked."""
 _MAX_OVERRIDES = 1000
 _SHARES_SLACK = 1e-9
 """Shares may exceed 1 in all by this much, because sums of decimal fractions are rounded."""

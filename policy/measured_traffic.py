@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The traffic of a network as its flow records show it: the distribution of sizes, and the load of a receiver's link."""
+"""The traffic of a network as its flow records show it: the distribution of sizes, and the load of a link."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from policy.online_thresholds import cost_of
 from policy.schemes import SCHEMES
 from policy.sizes import Mix, MixPart, SizeCdf, Sizes
 from policy.static_thresholds import (
-    known_delays,
     Traffic,
+    known_delays,
     optimal_thresholds,
     pias_objective,
     pias_thresholds,
