@@ -39,6 +39,7 @@ from sluice.runs.obstacle import obstacle
 from sluice.runs.process_input import WebSettings
 from sluice.runs.stack import Stack
 from sluice.runs.validity import RunWatch
+from sluice.runs.versions import by_time, policy_rows
 from sluice.terminal import console, print_summary
 from store.flows import flow_pages
 from topologies import build_topology
@@ -243,7 +244,10 @@ def _write_bundle(demo: Demo, stack: Stack, watch: RunWatch | None) -> dict[str,
     if isinstance(stack, SimulatedStack):
         beat = stack.heartbeat()
         meta |= {"on": SIMULATOR, "simulated_s": beat.simulated_s, "elapsed_s": beat.elapsed_s}
-    with BundleWriter(demo.out, scenario=demo.document) as bundle:
+    versions = stack.policies()
+    with BundleWriter(
+        demo.out, scenario=demo.document, policies=policy_rows(versions), version_of=by_time(versions)
+    ) as bundle:
         for records in flow_pages(stack.engine, SCHEDULED, stack.began_after):
             bundle.add_records(records)
         bundle.add_thresholds(map(vars, stack.thresholds()))

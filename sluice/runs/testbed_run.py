@@ -24,6 +24,7 @@ from sluice.runs.progress import Progress, Report
 from sluice.runs.stack import Stack
 from sluice.runs.tcp_counters import difference, tcp_counters
 from sluice.runs.validity import RunWatch
+from sluice.runs.versions import by_time, policy_rows
 from store import observed
 from topologies import build_topology
 
@@ -87,6 +88,8 @@ def run_on_testbed(
             flow_samples=stack.flow_samples(),
             watched=stack.records(WATCHED),
             interrupted=bool(interruption),
+            policies=policy_rows(stack.policies()),
+            version_of=by_time(stack.policies()),
         )
     if interruption:
         raise Interrupted(f"{interruption}; the bundle so far is in {out}")
