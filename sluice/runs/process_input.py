@@ -52,9 +52,16 @@ def controller_argv(store_url: str, socket: Path) -> list[str]:
     return [*service_argv("controller"), "--store", store_url, "--listen", f"unix:{socket}"]
 
 
-def network_argv(store_url: str, scenario: Path) -> list[str]:
-    """Return the command line of a simulated network. `scenario` is the document as JSON."""
-    return [sys.executable, "-m", "sluice.runs.live", "--store", store_url, "--scenario", str(scenario)]
+def network_argv(
+    store_url: str, scenario: Path, run_id: str | None = None, hold_s: float | None = None
+) -> list[str]:
+    """Return the command line of a simulated network. `scenario` is the document as JSON.
+
+    With `hold_s`, the traffic has this length and begins at SIGUSR2.
+    """
+    argv = [sys.executable, "-m", "sluice.runs.live", "--store", store_url, "--scenario", str(scenario)]
+    argv += ["--run-id", run_id] if run_id else []
+    return argv + (["--hold", str(hold_s)] if hold_s is not None else [])
 
 
 def agent_argv(

@@ -65,6 +65,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "demo scenario": ("demo _ --on simulator", FILES),
     "demo --on": (DEMO, ("", "x")),
     "demo --duration": (DEMO, TIMES),
+    "demo --tour-seconds": (f"{DEMO} --tour", TIMES),
     "demo --listen": (DEMO, ("", "x", "x:y", "127.0.0.1:99999", "127.0.0.1:-1")),
     "demo --out": (DEMO, FOLDERS),
     "demo --services": (DEMO, ("", "nothing", "TEXT")),

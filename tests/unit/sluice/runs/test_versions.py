@@ -27,7 +27,8 @@ VERSIONS = [version(3, "dctcp", -2.0), version(4, "pias", 100.0, mark_at="12pkt"
 
 def flows() -> list[FlowRecord]:
     first = random_flows(1, flows=99, scheme="dctcp")
-    return [*first, flow(99, 1000, 5e6, scheme="dctcp")] + random_flows(1, flows=200, scheme="pias")[100:]
+    second = random_flows(1, flows=200, scheme="pias")[100:]
+    return [*first, flow(99, 1000, 5e6, scheme="dctcp"), *second]
 
 
 @pytest.fixture
