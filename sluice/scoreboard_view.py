@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -22,10 +23,10 @@ Version = Mapping[str, Any]
 """One version in the answer of GET /scoreboard."""
 
 _COLUMNS = (
-    ("small\nmean ms", "small", "mean_us"),
-    ("small\np99 ms", "small", "p99_us"),
-    ("medium\nmean ms", "medium", "mean_us"),
-    ("large\nmean ms", "large", "mean_us"),
+    ("small\nmean ms", "small", "mean_us", 1e-3),
+    ("small\np99 ms", "small", "p99_us", 1e-3),
+    ("medium\nmean ms", "medium", "mean_us", 1e-3),
+    ("large\nmean s", "large", "mean_us", 1e-6),
 )
 _MARKS = {BETTER: ("▼", "green"), WORSE: ("▲", "red")}
 WIDTH, HEIGHT = 64, 14
@@ -50,22 +51,28 @@ def print_scoreboard(board: Mapping[str, Any]) -> None:
 
 
 def _table(versions: Sequence[Version]) -> Table:
-    table = Table(title="the same flows under each scheme", title_justify="left")
-    table.add_column("scheme")
-    names = (*(name for name, *_ in _COLUMNS), "slow-\ndown", "missed\n%", "retrans-\nmitted")
-    for heading in ("flows", *names):
+    table = Table(title=_title(versions), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("scheme", no_wrap=True)
+    names = (*(name for name, *_ in _COLUMNS), "mean\nslowdown", "missed\n%", "retrans-\nmitted")
+    for heading in names:
         table.add_column(heading, justify="right", no_wrap=True)
     for one in versions:
-        figures = [_figure(one["classes"][group][key], 1e-3) for _, group, key in _COLUMNS]
+        figures = [_figure(one["classes"][group][key], scale) for _, group, key, scale in _COLUMNS]
+        scheme = scheme_named(one["scheme"])
+        unfinished = f"\n{one['unfinished']} unfinished" if one["unfinished"] else ""
         table.add_row(
-            Text(scheme_named(one["scheme"]).title, style=scheme_named(one["scheme"]).colour),
-            f"{one['flows']}" + (f"\n{one['unfinished']} unfin." if one["unfinished"] else ""),
+            Text(scheme.title + unfinished, style=scheme.colour),
             *figures,
             _figure(one["classes"]["all"]["slowdown"]),
             _figure(one["miss_ratio"], 100),
             str(one["retransmissions"]),
         )
     return table
+
+
+def _title(versions: Sequence[Version]) -> str:
+    counts = sorted({one["flows"] for one in versions})
+    return f"{' to '.join(str(count) for count in (counts[:1] + counts[1:][-1:]))} flows under each scheme"
 
 
 def _figure(figure: Mapping[str, Any], scale: float = 1.0) -> Text:
@@ -136,7 +143,7 @@ def _rows(curves: Sequence[tuple[str, Any]], dots: Any, owner: Any) -> list[Text
 
 def _axis(low: float, high: float) -> list[Text]:
     middle = math.sqrt(low * high)
-    labels = [time_text(value) for value in (low, middle, high)]
+    labels = [time_text(float(f"{value:.2g}")) for value in (low, middle, high)]
     room = WIDTH - sum(map(len, labels))
     scale = labels[0] + " " * (room // 2) + labels[1] + " " * (room - room // 2) + labels[2]
     return [Text(f"       └{'─' * WIDTH}"), Text(f"        {scale}")]

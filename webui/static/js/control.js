@@ -7,6 +7,7 @@
 import { ApiError, putPolicy, roleOf } from "./api.js";
 import { byId, element } from "./dom.js";
 import { PolicyForm } from "./policy-form.js";
+import { Preview } from "./preview.js";
 import { policyState } from "./pure/figures.js";
 import { answerText, schemeText } from "./pure/policy-text.js";
 import { Token } from "./token.js";
@@ -26,6 +27,8 @@ export class Control {
     this.button = byId("apply", HTMLButtonElement);
     this.token = new Token();
     this.fields = new PolicyForm(byId("parameters", HTMLElement));
+    const shown = byId("preview", HTMLElement);
+    this.previews = new Preview(shown, ({ policy }) => this.fields.mean({ ...policy }));
     /** The scheme and version that the form shows. */
     this.shown = "";
     this.touched = false;
@@ -38,6 +41,7 @@ export class Control {
     addEventListener("hashchange", () => this.followRole());
     this.form.addEventListener("input", () => {
       this.touched = true;
+      this.preview();
     });
   }
 
@@ -93,6 +97,15 @@ export class Control {
     this.fields.show(scheme.fields, inForce ? { ...inForce.policy } : null);
   }
 
+  /** Shows what applying the form would change, once someone has chosen something. */
+  preview() {
+    const scheme = this.chosen;
+    if (!this.touched || !scheme) return this.previews.clear();
+    const before = this.model.snapshot?.policy?.policy.scheme ?? scheme;
+    const fields = [scheme, before].flatMap((name) => this.model.scheme(name)?.fields ?? []);
+    this.previews.ask({ scheme, ...this.fields.values() }, fields);
+  }
+
   /** @returns {NodeListOf<HTMLInputElement>} */
   radios() {
     return this.form.querySelectorAll("input[name=scheme]");
@@ -128,6 +141,7 @@ export class Control {
     this.token.keep();
     this.touched = false;
     this.shown = "";
+    this.previews.clear();
     this.waitingFor = answer.state === "pending" ? answer.version : null;
     this.say(answerText(answer), answer.state === "applied" ? "ok" : "pending");
     await this.onChange();
