@@ -28,7 +28,7 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help setup debian-packages packages test-packages test-deploy guests test-kernels venv simulated bpf fabric frontend gen fmt \
+.PHONY: help tour setup debian-packages packages test-packages test-deploy guests test-kernels venv simulated bpf fabric frontend gen fmt \
 	check check-python check-types check-native check-pages tidy docs test sanitize hooks fuzz fuzz-parsers mutate-laws soak model model-traces pins audit sbom coverage coverage-cpp prose \
 	bench experiment demo doctor clean
 
@@ -199,6 +199,11 @@ demo: ## the live demonstration on http://127.0.0.1:8080; DURATION=60 ends it by
 	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then $(MAKE) --no-print-directory setup; \
 		else $(MAKE) --no-print-directory simulated; fi
 	.venv/bin/sluice demo $(if $(DURATION),--duration $(DURATION))
+
+tour: ## five schemes one after the other with the same flows, and a table that compares them
+	@if $(PYTHON3) -m sluice.runs.obstacle > /dev/null; then $(MAKE) --no-print-directory setup; \
+		else $(MAKE) --no-print-directory simulated; fi
+	.venv/bin/sluice demo --tour --out results/tour
 
 doctor: setup ## what this machine can do, measured
 	.venv/bin/sluice doctor
