@@ -69,6 +69,7 @@ export class Control {
     input.addEventListener("change", () => {
       this.touched = true;
       this.choose(name);
+      this.preview();
       this.say("");
     });
     return element("label", { className: "scheme" }, input, swatch, element("span", { textContent: title }));
