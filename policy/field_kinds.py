@@ -34,6 +34,8 @@ MAX_SUB_QUEUES = 32
 """In each priority: SL_DQS_MAX_QUEUES in dataplane/laws/dqs.h."""
 LEAST_OWN_MARK_BYTES = 4 * PACKET_BYTES
 """A scheme's own marking threshold is scaled down to no less, so that a window of a few packets passes unmarked."""
+_MARK_PLACES = {"mark_at": 0, "mark_min": 0, "mark_max": 1}
+"""Fields of marking thresholds, and their places in a scheme's marks_bytes."""
 _MAX_OVERRIDES = 1000
 _SHARES_SLACK = 1e-9
 """Shares may exceed 1 in all by this much, because sums of decimal fractions are rounded."""
@@ -235,10 +237,17 @@ def _mark_at(draft: Draft) -> int:
 def default_buffer(draft: Draft) -> int:
     """In proportion to the network's K; room for MARKS_IN_BUFFER marking thresholds if the scheme marks by queue."""
     if draft.scheme.mark_by is not MarkBy.QUEUE:
-        wanted = _in_network(draft, DEFAULT_BUFFER_BYTES)
+        named = DEFAULT_BUFFER_BYTES * _named_mark(draft) // REFERENCE_MARK_BYTES
+        wanted = max(_in_network(draft, DEFAULT_BUFFER_BYTES), min(named, DEFAULT_BUFFER_BYTES))
     else:
         wanted = MARKS_IN_BUFFER * _mark_at(draft)
     return min(max(wanted, MIN_BUFFER_BYTES), MAX_BACKLOG_BYTES)
+
+
+def _named_mark(draft: Draft) -> int:
+    """The largest marking threshold that the document names; 0 if it names none. Its buffer must have room for it."""
+    read = ((draft.read.get(name), place) for name, place in _MARK_PLACES.items())
+    return max((mark for mark, place in read if mark and mark != _mark_in_network(draft, place)), default=0)
 
 
 def default_mark_by(draft: Draft) -> MarkBy:

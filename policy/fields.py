@@ -134,7 +134,8 @@ class PolicyFields:
     buffer: int = policy_field(
         Size(MIN_BUFFER_BYTES, MAX_BACKLOG_BYTES, bare=True),
         "Size of a port's buffer, which all its queues share. By default 3.7 times the network's K, which is 360 KB at"
-        " 10 Gb/s, and 20 times mark_at in schemes that mark by queue.",
+        " 10 Gb/s, or 3.7 times a greater mark that is named, up to 360 KB. In schemes that mark by queue, 20 times"
+        " mark_at.",
         title="Buffer",
         default=kinds.default_buffer,
         of_network=True,

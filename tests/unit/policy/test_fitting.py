@@ -91,11 +91,18 @@ def test_fitted__marks_of_the_scheme_itself_are_in_proportion() -> None:
     assert after({"scheme": "dctcp"}, {"scheme": "hull"}).mark_at == 97_500
 
 
+def test_fitted__a_buffer_has_room_for_the_marks_that_are_named() -> None:
+    ramp = {"scheme": "datcp", "mark_min": "40KB", "mark_max": "60KB"}
+    assert after(ramp, path=NetworkPath(50 * 10**6, 600)).buffer == 360_000 * 60_000 // 97_500
+    deep = {"scheme": "dctcp", "mark_at": "10MB"}
+    assert after(deep, path=NetworkPath(50 * 10**6, 600)).buffer == 360_000
+
+
 def test_fitted__named_values_are_kept_and_null_is_the_schemes_default() -> None:
     document = {"scheme": "pias", "mark_at": "30pkt", "buffer": None, "thresholds": [*range(1, 8)]}
     change = fitted(document, Surroundings(before=(Policy.from_document(DEMO),), traffic=TRAFFIC))
     assert change.policy.mark_at == 45_000
-    assert change.policy.buffer == 360_000 * 18_000 // 97_500
+    assert change.policy.buffer == 360_000 * 45_000 // 97_500
     assert change.policy.thresholds == (1, 2, 3, 4, 5, 6, 7)
     assert change.reasons["mark_at"] == "named in the document"
 
