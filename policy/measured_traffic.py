@@ -21,7 +21,7 @@ LEAST_FLOWS = 200
 """Fewer flows say too little about the sizes. Of 200, two are above the 99th percentile."""
 LEAST_S = 5.0
 """A shorter time says too little about the load."""
-QUANTILES = 400
+QUANTILES = 100
 LOADS = (0.05, 0.95)
 """The loads for which thresholds are computed. A measured load outside counts as the nearest of both."""
 
