@@ -24,6 +24,8 @@ COMMANDS: Mapping[str, str] = {
     "top": "show what is running, live in the terminal",
     "policy": "show the policy, change where it acts, and go back",
     "network": "describe a network that exists, and compare the description with its switches",
+    "exec": "run a program on a host of the running testbed",
+    "shell": "open a shell on a host of the running testbed",
     "capture": "record packets of a switch port as a pcap file",
     "token": "make, list and revoke the tokens of people and programs",
     "enrol": "make a token with which an agent of another machine gets a certificate",
@@ -76,6 +78,7 @@ _EXAMPLES = """examples:
   sluice sweep my.toml --schemes dctcp pias --loads 0.5 0.8 --seeds 1 2 3 --out results/sweep
   sluice compare results/sweep --baseline dctcp        one HTML page: tables, distributions, FCT against load
   sluice top                                           show what is running, in the terminal
+  sluice exec h1 -- ping -c 3 h3                       a program on a host of the running testbed
   sluice capture s1:2 --seconds 5 --out x.pcap         packets of a switch port
 
 `sluice COMMAND --help` explains a command. Example scenarios are in experiments/scenarios.

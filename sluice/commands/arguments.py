@@ -17,10 +17,12 @@ LONGEST_S = 1e7
 SCENARIO_HELP = "a TOML file, or the name of a scenario in experiments/scenarios"
 
 
-def command_parser(name: str, epilog: str | None = None) -> argparse.ArgumentParser:
+def command_parser(
+    name: str, epilog: str | None = None, kind: type[argparse.ArgumentParser] = argparse.ArgumentParser
+) -> argparse.ArgumentParser:
     """Return the empty parser of the command `name`. Its help starts with the command's line in
     `sluice --help`."""
-    return argparse.ArgumentParser(
+    return kind(
         prog=f"sluice {name}",
         description=COMMANDS[name],
         epilog=epilog,

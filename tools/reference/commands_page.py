@@ -27,6 +27,8 @@ _NEEDS_ROOT = {
     "run": "on the testbed",
     "sweep": "on the testbed",
     "demo": "on the testbed",
+    "exec": "yes",
+    "shell": "yes",
     "capture": "yes",
     "doctor": "for all checks",
     "bench": "for most parts",
