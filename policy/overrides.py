@@ -70,6 +70,14 @@ class OverrideTable(Kind):
         levels = None if frozen else self.thresholds.read(f"{where}.thresholds", fixed)
         return Override(ports, levels, frozen)
 
+    def show(self, value: Any) -> str:
+        does = (
+            f"thresholds = {self.thresholds.show(value.thresholds)}"
+            if value.thresholds is not None
+            else "freeze = true"
+        )
+        return f"{{ ports = {_PORT_NAMES.show(value.ports)}, {does} }}"
+
     @property
     def allowed(self) -> str:
         return "a table with ports, and with thresholds or freeze = true"

@@ -46,6 +46,12 @@ class PolicyVersionModel(BaseModel):
     state: Literal["applied", "pending", "superseded"]
 
 
+class ChangedPolicyModel(PolicyVersionModel):
+    """The policy after a change."""
+
+    warnings: list[str] = Field(description="names of ports that the network does not have")
+
+
 class PolicyAnswer(BaseModel):
     current: PolicyVersionModel | None
     history: list[PolicyVersionModel]

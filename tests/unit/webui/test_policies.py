@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+import topologies
 from policy.desired import Policy
-from store.desired import current_version, mark_applied, put_policy
+from store.desired import current_version, mark_applied, put_policy, put_topology
 from store.observed import newest_events
 from tests.unit.webui.conftest import Client
 from webui.api.policies import wait_applied
@@ -181,3 +182,17 @@ def test_wait_applied__ends_when_the_process_stops(engine: Engine) -> None:
     began = time.monotonic()
     assert wait_applied(engine, version, 30, stopping).version == version
     assert time.monotonic() - began < 10
+
+
+def test_change_policy__names_of_ports_that_the_network_lacks_are_warnings(
+    client: Client, engine: Engine, bearer: dict[str, str]
+) -> None:
+    document = {"scheme": "mlfq-adaptive", "overrides": [{"ports": ["s1:2", "s1:9"], "freeze": True}]}
+    path = f"{PATH}?wait_s=0"
+    assert client.put(path, json=document, headers=bearer).json["warnings"] == []
+    put_topology(engine, topologies.build("single", hosts=2))
+    answer = client.put(path, json=document, headers=bearer)
+    assert answer.status_code == 202
+    (warning,) = answer.json["warnings"]
+    assert warning.startswith('overrides[0].ports: the network has no port "s1:9"')
+    assert answer.json["policy"]["overrides"] == document["overrides"]
