@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from policy.field_entry import MAX_QUEUES, Draft, PolicyEntry
 from policy.fields import POLICY_FIELDS
 from policy.kinds import Kind, ListOf
-from policy.queue_rules import QueueRule
+from policy.queue_rules import QUEUE_RULES
 from policy.schemes import SCHEMES, Scheme
 from tools.reference import documents
 from tools.reference.markdown import code, page, sentence, table
@@ -70,7 +70,7 @@ def _overview() -> str:
 
 def _demotions() -> str:
     counts = range(1, MAX_QUEUES + 1)
-    rules = [rule for rule in QueueRule if any(rule.allows(n) and rule.demotions(n) for n in counts)]
+    rules = [rule for rule in QUEUE_RULES if any(rule.allows(n) and rule.demotions(n) for n in counts)]
     rows = [
         [code(rule.label), *(str(rule.demotions(n)) if rule.allows(n) else "–" for n in counts)]
         for rule in rules
