@@ -128,9 +128,10 @@ def check_topology(scenario: Scenario, topology: Topology) -> None:
 
 
 def _fabric(table: object) -> Fabric:
-    """Read [fabric]. The topology's own keys are checked when it is built."""
+    """Read [fabric]. The topology's own keys are checked when it is built. A file needs no topology = "file"."""
     if not isinstance(table, Mapping):
         raise FieldError("fabric", "must be a table")
+    table = {"topology": "file", **table} if "file" in table else table
     known = {one.key for one in entries(FabricKeys)}
     keys = read(FabricKeys, {key: value for key, value in table.items() if key in known}, "fabric")
     links = {one.name: getattr(keys, one.name) for one in entries(Links) if one.key in table}

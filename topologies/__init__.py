@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from policy.errors import FieldError, guess, shortened
 from policy.graph import Topology
-from topologies import dumbbell, fat_tree, leaf_spine, single
+from topologies import dumbbell, fat_tree, from_file, leaf_spine, single
 from topologies.checking import checked
 from topologies.failures import without
 
 if TYPE_CHECKING:
     from policy.scenario import Scenario
 
-TOPOLOGIES = {module.KIND: module for module in (single, dumbbell, leaf_spine, fat_tree)}
+TOPOLOGIES = {module.KIND: module for module in (single, dumbbell, leaf_spine, fat_tree, from_file)}
 
 
 def build(kind: str, **parameters: Any) -> Topology:
     """Return the graph of a topology. FieldError names an unknown kind or parameter, or a value out of range."""
-    if kind not in TOPOLOGIES:
-        problem = f"must be one of {', '.join(TOPOLOGIES)}, not {shortened(kind)}{guess(kind, TOPOLOGIES)}"
+    known = TOPOLOGIES
+    if kind not in known:
+        problem = f"must be one of {', '.join(known)}, not {shortened(kind)}{guess(kind, known)}"
         raise FieldError("topology", problem)
-    module = TOPOLOGIES[kind]
+    module = known[kind]
     values = checked(module.Parameters, parameters)
     topology: Topology = module.build(values)
     return without(topology, values.down)

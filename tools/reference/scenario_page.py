@@ -123,7 +123,7 @@ def text() -> str:
 def _fabric() -> list[str]:
     parts = [
         "## `[fabric]`",
-        "These keys hold for every topology.",
+        "These keys hold for every topology. A [plugin](../how-to/plugins.md) adds topologies with keys of their own.",
         keys_of(FabricKeys),
     ]
     common = {one.key for one in entries(Links)}
