@@ -44,7 +44,7 @@ class PolicyFields:
     """The values of all fields. `policy.desired.Policy` adds what follows from them."""
 
     scheme: str = policy_field(
-        Choice(tuple(SCHEMES)),
+        lambda draft: Choice(tuple(SCHEMES)),  # plugins add schemes later
         "The scheme that hosts and ports carry out.",
         title="Scheme",
         default=lambda draft: draft.scheme.name,

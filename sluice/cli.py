@@ -13,6 +13,7 @@ from typing import Any
 
 from policy.errors import SluiceError
 from policy.version import VERSION
+from runtime import plugins
 from runtime.command import CommandFailed
 from runtime.settings import Service
 
@@ -90,7 +91,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     and exit code 2."""
     given = _parser().parse_args(argv)
     try:
+        plugins.load()
         return _run(given)
+    except plugins.PluginError as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        return 2
     except ModuleNotFoundError as error:
         room = (error.name or "").partition(".")[0]
         if room not in _WHERE:

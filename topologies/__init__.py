@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks as graphs (one file a topology), and as real switches and hosts on this machine (testbed.py).
 
-To add a topology, write one file with KIND, Parameters and build(values), and one line in TOPOLOGIES.
+To add a topology, write one file with KIND, Parameters and build(values), and one line in TOPOLOGIES. The same file
+outside the tree is a plugin (runtime/plugins.py).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policy.errors import FieldError, guess, shortened
+from policy.errors import FieldError, SluiceError, guess, shortened
 from policy.graph import Topology
+from runtime import plugins
 from topologies import dumbbell, fat_tree, from_file, leaf_spine, single
 from topologies.checking import checked
 from topologies.failures import without
@@ -22,7 +24,10 @@ TOPOLOGIES = {module.KIND: module for module in (single, dumbbell, leaf_spine, f
 
 def build(kind: str, **parameters: Any) -> Topology:
     """Return the graph of a topology. FieldError names an unknown kind or parameter, or a value out of range."""
-    known = TOPOLOGIES
+    known = {**TOPOLOGIES, **plugins.TOPOLOGIES}
+    if len(known) < len(TOPOLOGIES) + len(plugins.TOPOLOGIES):
+        twice = min(TOPOLOGIES.keys() & plugins.TOPOLOGIES.keys())
+        raise SluiceError(f'a plugin has the topology "{twice}", which exists already: choose another KIND')
     if kind not in known:
         problem = f"must be one of {', '.join(known)}, not {shortened(kind)}{guess(kind, known)}"
         raise FieldError("topology", problem)

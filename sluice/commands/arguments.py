@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from policy.errors import shortened
+from runtime import plugins
 from runtime.settings.secret import PASSWORD_REMEDY, has_password
 from sluice.cli import COMMANDS
 
@@ -54,6 +55,29 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         metavar="TABLE.KEY=VALUE",
         help="a key of the scenario, as in --set workload.flows=10000; may be repeated",
     )
+
+
+def add_plugin(parser: argparse.ArgumentParser) -> None:
+    """Add --plugin, which loads a part from outside the tree as soon as it is read."""
+    parser.add_argument(
+        "--plugin",
+        dest="plugins",
+        action="append",
+        default=[],
+        type=plugin,
+        metavar="FILE",
+        help="a Python file with a scheme, a topology or workloads of your own; may be repeated",
+    )
+
+
+def plugin(text: str) -> Path:
+    """Load a plugin and return its path. Raises ArgumentTypeError."""
+    path = Path(text)
+    try:
+        plugins.use(path)
+    except plugins.PluginError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return path
 
 
 def at_least_one(text: str) -> int:

@@ -23,6 +23,7 @@ from runtime.settings.kinds import is_loopback
 from simulator import build
 from sluice.commands.arguments import (
     SCENARIO_HELP,
+    add_plugin,
     add_store,
     at_least_one,
     command_parser,
@@ -94,6 +95,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--workers", type=at_least_one, default=1, help="number of web processes (default: %(default)s)"
     )
+    add_plugin(made)
     add_store(made)
     add_retention(made)
     return made

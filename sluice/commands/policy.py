@@ -17,7 +17,7 @@ from rich.table import Table
 from policy.changes import DEFAULT, Difference, changed, differences, frozen, is_list, unfrozen
 from policy.desired import Policy
 from policy.errors import SluiceError, shortened
-from sluice.commands.arguments import command_parser
+from sluice.commands.arguments import add_plugin, command_parser
 from sluice.remote import Remote, add_remote
 from sluice.runs.settings import setting, toml_value
 from sluice.terminal import console
@@ -42,6 +42,7 @@ _PORTS = 'names such as "rack1:3", "rack1:*" or "*"'
 def parser() -> argparse.ArgumentParser:
     made = command_parser("policy", _EPILOG)
     add_remote(made)
+    add_plugin(made)
     actions = made.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser("show", help="show the policy in force, and the ones before")
     actions.add_parser("history", help="show who changed the policy, when, and which keys; needs any token")

@@ -10,6 +10,7 @@ from policy.errors import SluiceError
 from policy.fabrics import SIMULATOR, TESTBED
 from sluice.commands.arguments import (
     SCENARIO_HELP,
+    add_plugin,
     add_settings,
     add_store,
     at_least_one,
@@ -26,6 +27,7 @@ def parser() -> argparse.ArgumentParser:
     made = command_parser("run")
     made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
     made.add_argument("--on", choices=FABRICS, default=TESTBED, help="where to run it (default: %(default)s)")
+    add_plugin(made)
     add_settings(made)
     made.add_argument("--flows", type=at_least_one, metavar="N", help="the same as --set workload.flows=N")
     made.add_argument("--out", type=folder, required=True, help="folder for the bundle")

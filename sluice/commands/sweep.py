@@ -7,7 +7,15 @@ import argparse
 from pathlib import Path
 
 from policy.fabrics import SIMULATOR
-from sluice.commands.arguments import SCENARIO_HELP, add_settings, at_least_one, command_parser, folder, seed
+from sluice.commands.arguments import (
+    SCENARIO_HELP,
+    add_plugin,
+    add_settings,
+    at_least_one,
+    command_parser,
+    folder,
+    seed,
+)
 from sluice.runs.fabrics import FABRICS
 from sluice.runs.files import read_document
 from sluice.runs.settings import setting
@@ -33,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--schemes", nargs="+", help="names of schemes, or of variants in [sweep.scheme]")
     made.add_argument("--loads", nargs="+", type=float, help="loads of the host links, 0 to 1")
     made.add_argument("--seeds", nargs="+", type=seed, help="seeds; each is one run")
+    add_plugin(made)
     add_settings(made)
     made.add_argument(
         "--on", choices=FABRICS, default=SIMULATOR, help="where to run the points (default: %(default)s)"

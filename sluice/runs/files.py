@@ -12,6 +12,7 @@ from policy.errors import FieldError, SluiceError, guess
 from policy.scenario import Scenario, scenario_from_document
 from policy.sizes import SizeCdf, parse_cdf
 from policy.traces import Trace, parse_trace
+from runtime import plugins
 from sluice.runs.settings import changed
 from topologies import build_topology
 
@@ -23,10 +24,11 @@ Parsed = TypeVar("Parsed")
 
 
 def load_cdf(name: str) -> SizeCdf:
-    """Return a distribution, by the name of a file in experiments/workloads or by path."""
-    path = Path(name) if name.endswith(".cdf") else WORKLOADS / f"{name}.cdf"
+    """Return a distribution, by the name of a file in experiments/workloads or in a plugin, or by path."""
+    named = plugins.WORKLOADS.get(name, WORKLOADS / f"{name}.cdf")
+    path = Path(name) if name.endswith(".cdf") else named
     if not path.is_file():
-        known = sorted(p.stem for p in WORKLOADS.glob("*.cdf"))
+        known = sorted({*plugins.WORKLOADS, *(p.stem for p in WORKLOADS.glob("*.cdf"))})
         raise FieldError(
             "workload.sizes",
             f"there is no file {path}{guess(name, known)}; the known names are {', '.join(known)}; "

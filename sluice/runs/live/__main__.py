@@ -19,6 +19,7 @@ from typing import Any
 
 from controller.leadership import NAME
 from controller.recorder import Recorder
+from runtime import plugins
 from runtime.notify import Notifier
 from runtime.signals import on_end
 from sluice.runs.files import scenario_with
@@ -42,6 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stdout
     )
     received: set[int] = set()
+    plugins.load()
     on_end(lambda: received.add(signal.SIGTERM))
     signal.signal(signal.SIGUSR1, lambda number, frame: received.add(number))
     run(arguments.store, json.loads(arguments.scenario.read_text()), received)

@@ -29,6 +29,7 @@ TIMES = ("", "x", "-5", "0", "nan", "inf", "1e400", "5s")
 FOLDERS = ("TEXT", "TEXT/x", "/proc/x")
 OUT_FILES = ("FOLDER", "TEXT/x")
 URLS = ("", "x", "ftp://x", "http://", "http://[", "http://127.0.0.1:99999", AWAY, "unix:/nothing")
+PLUGINS = ("", "nothing.py", "FOLDER", "TEXT", "BINARY", "FILE.toml", "PLUGIN.py")
 STORES = (
     "",
     "x",
@@ -43,6 +44,7 @@ TOKENS = ("nothing", "FOLDER", "EMPTY")
 WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "run scenario": ("run _ --on simulator --out NEW", (*FILES, "paper-mxi")),
     "run --on": (RUN, ("", "x", "SIMULATOR")),
+    "run --plugin": (RUN, PLUGINS),
     "run --set": (
         RUN,
         ("", "x", "=1", "a b=1", "fabric=1", "fabric.x=1", "seed.x=1", "workload.flows=0", "seed=x"),
@@ -55,14 +57,17 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "sweep --schemes": (SWEEP, ("", "x", "../x", "DCTCP")),
     "sweep --loads": (SWEEP, ("", "x", "-1", "0", "1", "nan", "inf")),
     "sweep --seeds": (SWEEP, ("", "x", "-1", "1.5", "9" * 40)),
+    "sweep --plugin": (SWEEP, PLUGINS),
     "sweep --set": (SWEEP, ("", "x", "=1", "fabric.x=1", "scheme.name=pias")),
     "sweep --on": (SWEEP, ("", "x")),
     "sweep --jobs": (SWEEP, NUMBERS),
     "sweep --out": (SWEEP, FOLDERS),
     "compare folders": ("compare _", ("", "nothing", "FOLDER", "TEXT")),
+    "compare --plugin": ("compare FOLDER", PLUGINS),
     "compare --out": ("compare FOLDER", OUT_FILES),
     "compare --baseline": ("compare FOLDER", ("", "x")),
     "demo scenario": ("demo _ --on simulator", FILES),
+    "demo --plugin": (DEMO, PLUGINS),
     "demo --on": (DEMO, ("", "x")),
     "demo --duration": (DEMO, TIMES),
     "demo --listen": (DEMO, ("", "x", "x:y", "127.0.0.1:99999", "127.0.0.1:-1")),
@@ -78,6 +83,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "demo --keep-agents": (DEMO, ("", "x", "-1", "5")),
     "top --url": ("top --once", URLS),
     "policy --url": ("policy _ show", URLS),
+    "policy --plugin": ("policy _ show", PLUGINS),
     "policy --token-file": ("policy _ act --nowhere", TOKENS),
     "policy set change": (f"policy --url {AWAY} set _", (*FILES, "x=1", "mark_at=", "=1", "a b=1")),
     "policy freeze ports": (f"policy --url {AWAY} freeze", ("", "x", "a:b")),
@@ -130,6 +136,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "BINARY").write_bytes(bytes(range(256)))
     (tmp_path / "TEXT").write_text("neither TOML nor a folder")
     (tmp_path / "EMPTY").touch()
+    (tmp_path / "PLUGIN.py").write_text("raise ValueError('a defect')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("SLUICE_TOKEN", raising=False)
