@@ -46,7 +46,8 @@ class Difference:
 
 def chosen(policy: Policy) -> dict[str, Any]:
     """Return the values that differ from their defaults. `Policy.from_document` makes the same policy of them."""
-    document, values = policy.to_document(), {}
+    document = policy.to_document()
+    values: dict[str, Any] = {}
     made: dict[str, Any] = {"scheme": policy.scheme}
     for field in POLICY_FIELDS:
         value = getattr(policy, field.name)

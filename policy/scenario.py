@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from policy.scenario_tables import Background, Fabric, FabricKeys, ScenarioKeys,
 from policy.schedule import ScheduledFlow
 from policy.sizes import Mix
 from policy.static_thresholds import solved
-from policy.traces import Trace
 from policy.workload import BATCH_FLOWS, FlowBatch, TraceWorkload, Workload, flows_of
 from policy.workload_table import AnyWorkload, LoadCdf, LoadTrace, workload_from
 
@@ -51,7 +50,7 @@ class Scenario:
         return 1.0 if isinstance(self.workload, ExplicitWorkload) else self.workload.scale
 
 
-def no_traces(name: str) -> Trace:
+def no_traces(name: str) -> NoReturn:
     """Refuse a trace, for callers that read no files. Raises FieldError."""
     raise FieldError("workload.trace", f"{name!r} cannot be read here: run the scenario from a file")
 
@@ -172,25 +171,26 @@ def check_hosts(scenario: Scenario, hosts: Collection[str]) -> None:
     """Raise FieldError if a host that the scenario names is not in the topology."""
     named = _workload_hosts(scenario.workload)
     for flow in scenario.background:
-        named += [("background.from", flow.source), ("background.to", flow.to)]
-    for key, name in named:
+        named += [("background.from", "", flow.source), ("background.to", "", flow.to)]
+    for key, place, name in named:
         if name is not None and name not in hosts:
-            raise FieldError(key, f"{name!r} is not a host of the topology; hosts are h1 … h{len(hosts)}")
+            raise FieldError(
+                key, f"{place}{name!r} is not a host of the topology; hosts are h1 … h{len(hosts)}"
+            )
 
 
-def _workload_hosts(workload: AnyWorkload) -> list[tuple[str, str | None]]:
-    """Return (key, host) for every host that the workload names."""
+def _workload_hosts(workload: AnyWorkload) -> list[tuple[str, str, str | None]]:
+    """Return (key, place within a file, host) for every host that the workload names."""
     if isinstance(workload, ExplicitWorkload):
-        ends = [(f"workload.flow[{i}]", flow.source, flow.to) for i, flow in enumerate(workload.flows)]
         return [
-            (f"{path}.{key}", name)
-            for path, *two in ends
-            for key, name in zip(("from", "to"), two, strict=True)
+            (*workload.place(i, key), name)
+            for i, flow in enumerate(workload.flows)
+            for key, name in (("from", flow.source), ("to", flow.to))
         ]
-    named: list[tuple[str, str | None]] = [("workload.to", workload.to)]
+    named: list[tuple[str, str, str | None]] = [("workload.to", "", workload.to)]
     if isinstance(workload, TraceWorkload):
         return named
     for sizes in (workload.sizes, workload.shifted):
         if isinstance(sizes, Mix):
-            named += [("workload.mix.from", name) for part in sizes.parts for name in part.sources]
+            named += [("workload.mix.from", "", name) for part in sizes.parts for name in part.sources]
     return named

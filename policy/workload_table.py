@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The [workload] and [deadlines] tables of a scenario, checked. The caller passes functions that read files.
 
-A workload is random flows, an incast, a trace, or a list of all its flows. Each of the four has a
+A workload is random flows, an incast, a trace, a table of flows, or a list of all its flows. Each of the five has a
 table of keys here. The keys of a listed flow are in `policy/explicit.py`.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 from policy.entries import TableOf, entry, read
 from policy.errors import FieldError
 from policy.explicit import ExplicitWorkload, explicit_workload
+from policy.flow_tables import SUFFIXES, FlowTable
 from policy.framing import MAX_FLOW_BYTES, MIN_FLOW_BYTES
 from policy.kinds import Choice, Duration, ListOf, Number, Size, Text, Whole
 from policy.patterns import PATTERNS
@@ -23,7 +24,7 @@ from policy.units import NS_PER_S, format_bytes
 from policy.workload import Deadlines, TraceWorkload, Workload
 
 LoadCdf = Callable[[str], SizeCdf]
-LoadTrace = Callable[[str], Trace]
+LoadTrace = Callable[[str], Trace | FlowTable]
 AnyWorkload = Workload | TraceWorkload | ExplicitWorkload
 
 MAX_LOAD = 0.99
@@ -129,13 +130,21 @@ class IncastKeys(CommonKeys):
 class TraceKeys:
     """The flows of a trace, all to one receiver."""
 
-    trace: str = entry(_FILE, 'A file of lines "ms KB sender".')
+    trace: str = entry(_FILE, 'A file of lines "ms KB sender" (not .csv or .parquet).')
     to: str = entry(_HOST, "The receiver.")
     flows: int | None = entry(_FLOWS, "Only the first flows of the trace. By default all.", default=None)
     scale: float = _SCALE
     size_known: float = entry(
         Number(0, 1), "Share of the flows without deadline whose programs declare the size.", default=0.0
     )
+
+
+@dataclass(frozen=True)
+class FlowTableKeys:
+    """The flows of a table, each with its sender, receiver and, if it has one, deadline."""
+
+    trace: str = entry(_FILE, "A table of flows; its name ends in .csv or .parquet.")
+    flows: int | None = entry(_FLOWS, "Only the first rows of the table. By default all.", default=None)
 
 
 def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trace: LoadTrace) -> AnyWorkload:
@@ -146,14 +155,32 @@ def workload_from(table: object, deadlines: object, load_cdf: LoadCdf, load_trac
         if deadlines is not None:
             raise FieldError("deadlines", "is for random flows; each [[workload.flow]] has its own deadline")
         return explicit_workload(table)
+    if str(table.get("trace")).endswith(SUFFIXES):
+        if deadlines is not None:
+            raise FieldError(
+                "deadlines", "is for random flows; the table's column deadline says which flows have one"
+            )
+        return _flow_table(read(FlowTableKeys, table, "workload"), load_trace)
     given = None if deadlines is None else _deadlines(deadlines)
     if "trace" in table:
         return _trace(read(TraceKeys, table, "workload"), given, load_trace)
     return _random(table, given, load_cdf)
 
 
+def _flow_table(keys: FlowTableKeys, load_trace: LoadTrace) -> ExplicitWorkload:
+    table = load_trace(keys.trace)
+    if not isinstance(table, FlowTable):
+        raise FieldError("workload.trace", f"{keys.trace} is not a table of flows")
+    return table.workload(keys.flows)
+
+
 def _trace(keys: TraceKeys, deadlines: Deadlines | None, load_trace: LoadTrace) -> TraceWorkload:
     trace = load_trace(keys.trace)
+    if not isinstance(trace, Trace):
+        raise FieldError(
+            "workload.trace",
+            f"{keys.trace} is a table of flows, so its name must end in {' or '.join(SUFFIXES)}",
+        )
     if keys.flows is not None and keys.flows > len(trace):
         raise FieldError(
             "workload.flows",

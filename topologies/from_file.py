@@ -147,9 +147,13 @@ def _ports(link: OwnLink, pair: tuple[End, End], values: Links, used: Counter[in
     else:
         used[other] += 1
         ports = core_link(switch(number), used[number], switch(other), used[other], values)
-    own = {"rate_bps": link.rate_bps, "delay_ns": link.delay_ns}
     return [
-        replace(port, **{key: value for key, value in own.items() if value is not None}) for port in ports
+        replace(
+            port,
+            rate_bps=port.rate_bps if link.rate_bps is None else link.rate_bps,
+            delay_ns=port.delay_ns if link.delay_ns is None else link.delay_ns,
+        )
+        for port in ports
     ]
 
 

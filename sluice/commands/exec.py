@@ -70,7 +70,7 @@ def become(host: str, program: Sequence[str], testbed: int | None) -> int:
     default_signals()
     sys.stdout.flush()
     try:
-        os.execvp(program[0], program)
+        os.execvp(program[0], list(program))
     except (FileNotFoundError, NotADirectoryError):
         print(f"sluice exec: there is no program {program[0]} on this machine: install it", file=sys.stderr)
         return NOT_FOUND

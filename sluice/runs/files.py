@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import csv
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from policy.errors import FieldError, SluiceError, guess
+from policy.flow_tables import SUFFIXES, FlowTable
 from policy.scenario import Scenario, scenario_from_document
 from policy.sizes import SizeCdf, parse_cdf
 from policy.traces import Trace, parse_trace
 from runtime import plugins
+from sluice.runs.flow_files import load_flow_table
 from sluice.runs.settings import changed
 from topologies import build_topology
 
@@ -37,14 +40,21 @@ def load_cdf(name: str) -> SizeCdf:
     return _parsed("workload.sizes", path, parse_cdf)
 
 
-def load_trace(name: str) -> Trace:
-    """Return a trace, by path."""
+def load_trace(name: str) -> Trace | FlowTable:
+    """Return a trace or a table of flows, by path."""
     path = Path(name)
     if not path.is_file():
         raise FieldError(
-            "workload.trace", f'there is no file {path}: give the path of a file of "ms KB sender" lines'
+            "workload.trace",
+            f'there is no file {path}: give the path of a file of "ms KB sender" lines, or of a table of flows '
+            f"({', '.join(SUFFIXES)})",
         )
-    return _parsed("workload.trace", path, parse_trace)
+    if path.suffix not in SUFFIXES:
+        return _parsed("workload.trace", path, parse_trace)
+    try:
+        return load_flow_table(path)
+    except (OSError, ValueError, csv.Error) as error:
+        raise FieldError("workload.trace", f"cannot read {path} ({error}); give a table of flows") from None
 
 
 def _parsed(field: str, path: Path, parse: Callable[[str, str], Parsed]) -> Parsed:

@@ -31,7 +31,7 @@ def nothing_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for table, content in zip(tables, before, strict=True):
         table.clear()
-        table.update(content)  # type: ignore[arg-type]
+        table.update(content)
 
 
 def saved(folder: Path, name: str, text: str = "") -> Path:
