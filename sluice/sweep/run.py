@@ -24,6 +24,7 @@ from sluice.runs.bundle import is_complete
 from sluice.runs.fabrics import runner
 from sluice.sweep.points import Point
 from sluice.sweep.status import DONE, FAILED, FOLDER, RUNNING, Status, read_status, remaining_s
+from sluice.sweep.work import Work, predicted_work
 
 SNAKEFILE = Path(__file__).with_name("Snakefile")
 CONFIG = "sweep.json"
@@ -81,7 +82,7 @@ def run_points(
         if waiting:
             runner(on)  # checks the fabric, and compiles it once before several points use it
             _forget(out, waiting)
-            _run_snakemake(out, points, waiting, jobs, report)
+            _run_snakemake(out, points, waiting, on, jobs, report)
     return _outcome(out, points)
 
 
@@ -152,16 +153,17 @@ def _forget(out: Path, waiting: Sequence[Point]) -> None:
 
 
 def _run_snakemake(
-    out: Path, points: Sequence[Point], waiting: Sequence[Point], jobs: int, report: Report
+    out: Path, points: Sequence[Point], waiting: Sequence[Point], on: str, jobs: int, report: Report
 ) -> None:
     snakemake = spawn(_command(out, waiting, jobs), log_file=out / LOG)
     try:
+        works = {point.name: predicted_work(point.scheme, point.document, on) for point in waiting}
         while snakemake.poll() is None:
-            report(_progress(out, points, waiting, jobs))
+            report(_progress(out, len(points), works, jobs))
             time.sleep(POLL_S)
     finally:
         _end(snakemake)
-    report(_progress(out, points, waiting, jobs))
+    report(_progress(out, len(points), works, jobs))
 
 
 def _command(out: Path, waiting: Sequence[Point], jobs: int) -> list[str]:
@@ -193,17 +195,18 @@ def _end(snakemake: subprocess.Popen[bytes]) -> None:
         snakemake.wait()
 
 
-def _progress(out: Path, points: Sequence[Point], waiting: Sequence[Point], jobs: int) -> SweepProgress:
-    statuses = {point.name: read_status(out, point.name) for point in waiting}
+def _progress(out: Path, points: int, works: Mapping[str, Work], jobs: int) -> SweepProgress:
+    """Return the progress of so many points. `works` has those that this call runs."""
+    statuses = {name: read_status(out, name) for name in works}
     known = {name: status for name, status in statuses.items() if status}
     ended = [status for status in known.values() if status.state == DONE]
     failed = [status for status in known.values() if status.state == FAILED]
     return SweepProgress(
-        points=len(points),
-        finished=len(points) - len(waiting) + len(ended),
+        points=points,
+        finished=points - len(works) + len(ended),
         failed=len(failed),
         running={name: status for name, status in known.items() if status.state == RUNNING},
-        remaining_s=remaining_s(known.values(), len(waiting) - len(known), jobs),
+        remaining_s=remaining_s(known, works, jobs),
     )
 
 
