@@ -16,6 +16,7 @@ from policy.version import VERSION
 from runtime import plugins
 from runtime.command import CommandFailed
 from runtime.settings import Service
+from sluice import completion
 
 COMMANDS: Mapping[str, str] = {
     "run": "run one scenario and write its result bundle",
@@ -33,6 +34,7 @@ COMMANDS: Mapping[str, str] = {
     "revoke": "refuse an agent's certificate from now on",
     "agents": "list the agents: state, certificate, last heartbeat, version",
     "authority": "show or rotate the authority that certifies agents",
+    "completion": "print the script that completes the words of sluice in bash or zsh",
     "doctor": "check this machine: BPF, queues, marking, shaping",
     "bench": "measure the cost of data plane, control loop and simulator",
 }
@@ -89,6 +91,8 @@ _EXAMPLES = """examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse the command line and run the command. A user error becomes one line on standard error
     and exit code 2."""
+    if completion.is_asked():
+        completion.answer(_parser(), {**COMMANDS, **SERVICE_HELP})
     given = _parser().parse_args(argv)
     try:
         plugins.load()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from policy.errors import FieldError, SluiceError, guess, shortened
 from policy.graph import Topology
+from sluice.completion import completed, testbeds
 from topologies.processes import translate
 from topologies.settings import Settings, load_start, read_json
 
@@ -61,12 +62,13 @@ class Running:
 
 def add_testbed(parser: argparse.ArgumentParser) -> None:
     """Add the option that chooses a testbed."""
-    parser.add_argument(
+    chosen = parser.add_argument(
         "--testbed",
         type=int,
         metavar="PID",
         help="process id of the testbed, if several run; in a terminal, the command asks for it",
     )
+    completed(chosen, testbeds)
 
 
 def running_testbeds() -> list[Running]:

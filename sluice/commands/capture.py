@@ -19,6 +19,7 @@ from policy.graph import Port, Topology
 from runtime.process import spawn
 from runtime.wait import wait_until
 from sluice.commands.arguments import command_parser, file, seconds
+from sluice.completion import completed, ports
 from sluice.runs.fabrics import need_root
 from sluice.testbeds import Running, add_testbed, the_testbed
 
@@ -28,7 +29,8 @@ _COUNT = re.compile(r"^(\d+) packets? captured", re.MULTILINE)
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("capture")
-    made.add_argument("port", help="as the dashboard names it: SWITCH:NUMBER, for example s1:2")
+    port = made.add_argument("port", help="as the dashboard names it: SWITCH:NUMBER, for example s1:2")
+    completed(port, ports)
     made.add_argument(
         "--seconds", type=seconds, default=5.0, help="how many seconds to capture (default: %(default)s)"
     )

@@ -31,6 +31,7 @@ from sluice.commands.arguments import (
     seconds,
     services_folder,
 )
+from sluice.completion import completed, scenarios
 from sluice.runs.bundle import BundleWriter, machine_meta
 from sluice.runs.demo_traffic import simulated_traffic, testbed_traffic
 from sluice.runs.fabrics import FABRICS
@@ -53,12 +54,13 @@ SCENARIOS = {TESTBED: "demo", SIMULATOR: "demo-simulator"}
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("demo")
-    made.add_argument(
+    scenario = made.add_argument(
         "scenario",
         type=Path,
         nargs="?",
         help=f"{SCENARIO_HELP} (default: demo; on the simulator demo-simulator)",
     )
+    completed(scenario, scenarios, files=("toml",))
     made.add_argument(
         "--on",
         choices=(AUTO, *FABRICS),

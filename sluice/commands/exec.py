@@ -12,6 +12,7 @@ from typing import Any
 from policy.errors import EnvironmentLacking
 from sluice.commands.arguments import command_parser
 from sluice.runs.fabrics import need_root
+from sluice.completion import completed, hosts
 from sluice.testbeds import add_testbed, the_testbed
 from topologies.entering import NAMES, default_signals, enter_host
 
@@ -45,7 +46,8 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     made = command_parser("exec", _EPILOG, kind=_Parser)
     made.usage = "%(prog)s [-h] [--testbed PID] host -- program [argument ...]"
-    made.add_argument("host", help="as the dashboard names it, for example h1")
+    host = made.add_argument("host", help="as the dashboard names it, for example h1")
+    completed(host, hosts)
     add_testbed(made)
     return made
 

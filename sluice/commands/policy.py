@@ -18,6 +18,7 @@ from policy.changes import DEFAULT, Difference, changed, differences, frozen, is
 from policy.desired import Policy
 from policy.errors import SluiceError, shortened
 from sluice.commands.arguments import add_plugin, command_parser
+from sluice.completion import completed, policy_keys
 from sluice.remote import Remote, add_remote
 from sluice.runs.settings import setting, toml_value
 from sluice.terminal import console
@@ -47,9 +48,10 @@ def parser() -> argparse.ArgumentParser:
     actions.add_parser("show", help="show the policy in force, and the ones before")
     actions.add_parser("history", help="show who changed the policy, when, and which keys; needs any token")
     change = actions.add_parser("set", help="change some keys and keep the rest, or put a TOML file in force")
-    change.add_argument(
+    keys = change.add_argument(
         "change", nargs="+", metavar="FILE|KEY=VALUE", help="a TOML file, or keys of the policy"
     )
+    completed(keys, policy_keys, files=("toml",))
     freeze = actions.add_parser("freeze", help="let ports keep the thresholds that are in force")
     freeze.add_argument("ports", nargs="+", metavar="PORT", help=_PORTS)
     unfreeze = actions.add_parser("unfreeze", help="let frozen ports adapt again")

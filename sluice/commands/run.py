@@ -17,6 +17,7 @@ from sluice.commands.arguments import (
     command_parser,
     folder,
 )
+from sluice.completion import completed, scenarios
 from sluice.runs.fabrics import FABRICS, runner
 from sluice.runs.files import scenario_from_file
 from sluice.runs.settings import setting
@@ -25,7 +26,8 @@ from sluice.terminal import print_summary, progress_bar
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("run")
-    made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
+    scenario = made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
+    completed(scenario, scenarios, files=("toml",))
     made.add_argument("--on", choices=FABRICS, default=TESTBED, help="where to run it (default: %(default)s)")
     add_plugin(made)
     add_settings(made)

@@ -8,6 +8,7 @@ import os
 
 from sluice.commands.arguments import command_parser
 from sluice.commands.exec import become
+from sluice.completion import completed, hosts
 from sluice.testbeds import add_testbed
 
 _EPILOG = """The shell is $SHELL, or /bin/sh. It has this machine's files, and the network and the name of the
@@ -17,7 +18,8 @@ host. `sluice exec` runs one program. The exit code is the shell's.
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("shell", _EPILOG)
-    made.add_argument("host", help="as the dashboard names it, for example h1")
+    host = made.add_argument("host", help="as the dashboard names it, for example h1")
+    completed(host, hosts)
     add_testbed(made)
     return made
 

@@ -16,6 +16,7 @@ from sluice.commands.arguments import (
     folder,
     seed,
 )
+from sluice.completion import completed, scenarios, schemes
 from sluice.runs.fabrics import FABRICS
 from sluice.runs.files import read_document
 from sluice.runs.settings import setting
@@ -37,8 +38,12 @@ A cluster can run the points. DIR is on a shared file system; `sluice sweep` has
 
 def parser() -> argparse.ArgumentParser:
     made = command_parser("sweep", _EPILOG)
-    made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
-    made.add_argument("--schemes", nargs="+", help="names of schemes, or of variants in [sweep.scheme]")
+    scenario = made.add_argument("scenario", type=Path, help=SCENARIO_HELP)
+    completed(scenario, scenarios, files=("toml",))
+    chosen = made.add_argument(
+        "--schemes", nargs="+", help="names of schemes, or of variants in [sweep.scheme]"
+    )
+    completed(chosen, schemes)
     made.add_argument("--loads", nargs="+", type=float, help="loads of the host links, 0 to 1")
     made.add_argument("--seeds", nargs="+", type=seed, help="seeds; each is one run")
     add_plugin(made)

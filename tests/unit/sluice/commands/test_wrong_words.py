@@ -103,6 +103,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "exec --testbed": ("exec h1 _ -- true", ("", "x", "1.5", "0")),
     "shell host": ("shell _", ("", "x", "h999")),
     "shell --testbed": ("shell h1", ("", "x", "1.5", "0")),
+    "completion shell": ("completion _", ("", "x", "BASH")),
     "enrol name": (f"enrol _ --url {AWAY}", ("", "a b", "x" * 100)),
     "enrol --kind": ("enrol h1", ("", "x")),
     "enrol --valid": ("enrol h1", ("", "x", "-1", "0s", "5")),
