@@ -13,6 +13,7 @@ environment variable reaches every process of a run, so the controller, the web 
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import sys
@@ -45,6 +46,8 @@ class Plugin:
 
     source: str
     """The path of its file, or its entry point."""
+    digest: str
+    """SHA-256 of its file."""
     schemes: tuple[str, ...]
     topology: str | None
     workloads: tuple[str, ...]
@@ -135,7 +138,8 @@ def _add(source: str, module: ModuleType) -> None:
         raise
     TOPOLOGIES.update(topology)
     WORKLOADS.update(workloads)
-    LOADED[source] = Plugin(source, tuple(schemes), next(iter(topology), None), tuple(workloads))
+    digest = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
+    LOADED[source] = Plugin(source, digest, tuple(schemes), next(iter(topology), None), tuple(workloads))
 
 
 def _is_new(value: object) -> bool:

@@ -30,6 +30,6 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def script(shell: str) -> str:
     """Return the script for a shell."""
-    import argcomplete
+    from argcomplete.shell_integration import shellcode
 
-    return str(argcomplete.shellcode(["sluice"], shell=shell))
+    return str(shellcode(["sluice"], shell=shell))

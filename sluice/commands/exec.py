@@ -11,8 +11,8 @@ from typing import Any
 
 from policy.errors import EnvironmentLacking
 from sluice.commands.arguments import command_parser
-from sluice.runs.fabrics import need_root
 from sluice.completion import completed, hosts
+from sluice.runs.fabrics import need_root
 from sluice.testbeds import add_testbed, the_testbed
 from topologies.entering import NAMES, default_signals, enter_host
 

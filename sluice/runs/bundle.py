@@ -29,6 +29,7 @@ from policy.entries import entries, plain_type
 from policy.metrics import FlowFigures, summarise, summarise_watched
 from policy.records import ONLY_IF_WATCHED, SCHEDULED, SIZE_CLASSES, FlowRecord
 from policy.version import VERSION
+from runtime import plugins
 
 if TYPE_CHECKING:  # the store takes a quarter of a second to load, and only runs on the testbed have one
     from store.observed import PortSample, ThresholdChange
@@ -119,6 +120,7 @@ def machine_meta(seed: int) -> dict[str, Any]:
         "openvswitch": _first_line(["ovs-vswitchd", "--version"]),
         "libraries": _versions(),
         "git": _git_state(),
+        "plugins": {plugin.source: plugin.digest for plugin in plugins.LOADED.values()},
         "seed": seed,
         "written_at": time.time(),
     }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -34,6 +35,9 @@ def test_the_commands_of_the_page_run_and_use_the_parts(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     mine = json.loads((tmp_path / "results" / "mine" / "summary.json").read_text())
     assert mine["unfinished"] == 0
+    meta = json.loads((tmp_path / "results" / "mine" / "meta.json").read_text())
+    digest = hashlib.sha256((tmp_path / "my_scheme.py").read_bytes()).hexdigest()
+    assert meta["plugins"] == {str(tmp_path / "my_scheme.py"): digest}
     assert mine["fct_us"]["all"]["n"] == 60
     assert (tmp_path / "results" / "my-ring" / "summary.json").exists()
     assert "my-scheme" in (tmp_path / "mine.html").read_text()

@@ -24,7 +24,7 @@ folder with `summary.json` is complete, because that file is written last.
 | file | content |
 | --- | --- |
 | `scenario.json` | the scenario as it was run |
-| `meta.json` | versions, kernel, state of git, seed, CPU load, and the fabric (`on`) |
+| `meta.json` | versions, kernel, state of git, plugins with their SHA-256, seed, CPU load, and the fabric (`on`) |
 | `flows.parquet` | one row for each scheduled flow |
 | `ports.parquet` | thresholds and queue counters over time |
 | `samples.parquet` | how each running flow fares over time, if the scenario has `sample` |

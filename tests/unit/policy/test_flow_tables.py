@@ -46,7 +46,7 @@ def test_an_empty_deadline_is_none(nothing: object) -> None:
 
 
 def test_only_the_first_rows() -> None:
-    rows = [["0s", "h1", "h2", 1000], ["1s", "h1", "h2", 1000], ["oops", "", "", ""]]
+    rows: list[list[Any]] = [["0s", "h1", "h2", 1000], ["1s", "h1", "h2", 1000], ["oops", "", "", ""]]
     assert len(workload("time,src,dst,bytes", *rows, most=2).flows) == 2
     with pytest.raises(FieldError, match=r"workload.flows: must be at most 2, .* x.csv, not 3"):
         workload("time,src,dst,bytes", *rows[:2], most=3)
