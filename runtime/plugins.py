@@ -78,7 +78,7 @@ def load() -> None:
 
 
 def _files() -> list[str]:
-    return [path for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path]
+    return [str(Path(path).resolve()) for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path]
 
 
 def _load_entry_point(point: EntryPoint) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from policy.errors import EnvironmentLacking
+from policy.errors import EnvironmentLacking, SluiceError
 from sluice.commands.arguments import command_parser
 from sluice.completion import completed, hosts
 from sluice.runs.fabrics import need_root
@@ -68,7 +68,13 @@ def become(host: str, program: Sequence[str], testbed: int | None) -> int:
         raise EnvironmentLacking(
             f"{NAMES} is missing, which names the hosts inside: make it with `touch {NAMES}`"
         )
-    enter_host(host, pid, bed.settings.names_file)
+    try:
+        enter_host(host, pid, bed.settings.names_file)
+    except OSError as error:
+        raise SluiceError(
+            f"cannot enter {host}: {error}; check that the testbed {bed.pid} still runs, and that this root may make "
+            "namespaces (CAP_SYS_ADMIN)"
+        ) from None
     default_signals()
     sys.stdout.flush()
     try:

@@ -99,6 +99,15 @@ def test_processes_that_start_later_know_the_plugin(tmp_path: Path) -> None:
     assert list(plugins.LOADED) == [str(first), str(second)]
 
 
+def test_a_file_counts_once_however_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path, "my_ring.py")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(plugins.VARIABLE, "my_ring.py")
+    plugins.load()
+    plugins.use(path)
+    assert list(plugins.LOADED) == [str(path)]
+
+
 def test_an_installed_package_names_its_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved(tmp_path, "outside_ring.py", FILES["my_ring.py"])
     info = tmp_path / "outside-1.0.dist-info"

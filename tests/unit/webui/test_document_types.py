@@ -70,7 +70,7 @@ def answers(client: Client, bearer: dict[str, str]) -> Iterator[tuple[str, Any]]
     }.items():
         yield name, client.get(f"/api/v1/{path}").json
     put = client.put("/api/v1/policy?wait_s=0", json={"scheme": "tcp"}, headers=bearer)
-    yield "PolicyVersion", put.json
+    yield "ChangedPolicy", put.json
     yield "ErrorAnswer", client.put("/api/v1/policy", json={"queues": 99}, headers=bearer).json
     yield from streamed(client)
 

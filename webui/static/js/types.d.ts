@@ -130,6 +130,12 @@ export interface PolicyVersion {
   state: "applied" | "pending" | "superseded";
 }
 
+/** The answer to a change. */
+export interface ChangedPolicy extends PolicyVersion {
+  /** Names of ports that the network does not have. */
+  warnings: string[];
+}
+
 /** A field is null if the scheme does not use it. Sizes are bytes. */
 export interface Policy {
   scheme: string;
