@@ -40,7 +40,7 @@ setup: debian-packages venv frontend bpf fabric ## install everything that is mi
 debian-packages:
 	@tools/install-packages
 
-packages: venv frontend ## build the Debian packages and the wheel in build/packages
+packages: venv frontend ## build the Debian packages and the wheels in build/packages
 	$(PYTHON) -m tools.packages
 
 test-packages: packages ## install, start, upgrade, remove and purge the packages in a clean Debian 12 (root)

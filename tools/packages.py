@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the Debian packages and the wheel: `python -m tools.packages [--version VERSION] [--only deb|wheel]`.
+"""Builds the Debian packages and the wheels: `python -m tools.packages [--version VERSION] [--only deb|wheel]`.
 
 Everything is made in build/packages. pip brings the libraries that Debian 12 lacks or has too old, in the versions of
 constraints.txt, so that nothing is downloaded when a package is installed. BPF objects are compiled here.
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from policy.version import VERSION
 from sluice.commands.completion import script
+from tools import sockets_package
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "build" / "packages"
@@ -320,6 +321,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.only != "deb":
         wheel()
+        sockets_package.build(OUT)
     if options.only != "wheel":
         debian(options.version)
     for path in sorted([*OUT.glob("*.deb"), *OUT.glob("*.whl")]):
