@@ -21,7 +21,8 @@ def end(number):
 on_first_end(end)
 try:
     os.write(int(sys.argv[1]), b"ready\\n")
-    signal.pause()
+    while True:
+        time.sleep(0.05)  # signal.pause() would miss a signal that comes just before it
 except KeyboardInterrupt as error:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         os.kill(os.getpid(), number)  # someone is impatient
@@ -37,10 +38,13 @@ def run(number: signal.Signals, **streams: Any) -> Iterator[str]:
     argv = ["env", "--default-signal=HUP,QUIT,INT", sys.executable, "-c", _PROGRAM, str(writer)]
     with subprocess.Popen(argv, pass_fds=[writer], **streams) as process, os.fdopen(reader) as report:
         os.close(writer)
-        yield report.readline()
-        os.kill(process.pid, number)
-        yield report.read()
-        assert process.wait(20) == 0
+        try:
+            yield report.readline()
+            os.kill(process.pid, number)
+            yield report.read()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()  # nothing happens if it has ended
 
 
 @pytest.mark.parametrize("name", SIGNALS)
