@@ -30,6 +30,7 @@ MIN_GAIN.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -152,17 +153,41 @@ def best_thresholds(model: DelayModel, levels: int) -> tuple[EdgeIndices, Floats
     return _best(_all_factors(model, levels), model.first_ends)
 
 
-def _best(factors: _Factors, first_ends: Floats) -> tuple[EdgeIndices, Floats]:
-    """Dynamic programming over levels: `best` is the least cost of the levels so far, by their last point."""
+@dataclass(frozen=True)
+class DelayTerms:
+    """The terms of a model for a number of levels, computed once for many searches."""
+
+    factors: _Factors
+    first_ends: Floats
+
+    def best(self, edges: Sequence[int] | None = None) -> tuple[EdgeIndices, Floats]:
+        """The best thresholds among some edges (indices), and their cost. An empty level ends at the last edge."""
+        closed = np.zeros(len(_POINTS))
+        if edges is not None:
+            closed[:-1] = np.inf
+            closed[[edge + 1 for edge in edges]] = 0.0
+        return _best(self.factors, self.first_ends, closed)
+
+
+def delay_terms(model: DelayModel, levels: int) -> DelayTerms:
+    """The terms of a model for this number of levels."""
+    return DelayTerms(_all_factors(model, levels), model.first_ends)
+
+
+def _best(factors: _Factors, first_ends: Floats, closed: Floats | float = 0.0) -> tuple[EdgeIndices, Floats]:
+    """Dynamic programming over levels: `best` is the least cost of the levels so far, by their last point.
+
+    `closed` is infinity for points at which no level may end.
+    """
     (of_a, of_b), *lower = factors
-    best = np.einsum("pi,pbi->pb", of_a[:, 0], of_b) + first_ends
+    best = np.einsum("pi,pbi->pb", of_a[:, 0], of_b) + first_ends + closed
     came_from = []
     for of_a, of_b in lower:
         through = np.matmul(of_a, of_b.swapaxes(1, 2))
         through += best[:, :, None]
         through += _ORDER_COST
         came_from.append(through.argmin(axis=1))
-        best = np.take_along_axis(through, came_from[-1][:, None, :], axis=1)[:, 0]
+        best = np.take_along_axis(through, came_from[-1][:, None, :], axis=1)[:, 0] + closed
     return _trace(came_from), best[:, -1]
 
 

@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "top": "show what is running, live in the terminal",
     "policy": "show the policy, change where it acts, and go back",
     "network": "describe a network that exists, and compare the description with its switches",
+    "export": "write the policy as the configuration of other switches (SONiC)",
     "capture": "record packets of a switch port as a pcap file",
     "token": "make, list and revoke the tokens of people and programs",
     "enrol": "make a token with which an agent of another machine gets a certificate",

@@ -22,6 +22,7 @@ workload = { flows = 2, sizes = "web-search", load = 0.5 }
 RUN = "run FILE.toml --on simulator --out NEW"
 SWEEP = "sweep FILE.toml --out NEW"
 DEMO = "demo FILE.toml --on simulator --out NEW"
+EXPORT = "export sonic FILE.toml --interfaces Ethernet0"
 AWAY = "http://127.0.0.1:1"
 FILES = ("nothing.toml", "FOLDER", "BINARY", "TEXT", "")
 NUMBERS = ("", "x", "-1", "1.5", "0", "nan", "1e3", "²")
@@ -87,6 +88,16 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "network check file": (f"network --url {AWAY} check _", FILES),
     "network diff file": (f"network --url {AWAY} diff _", FILES),
     "network apply file": (f"network --url {AWAY} apply _", FILES),
+    "export sonic scenario": ("export sonic _ --interfaces Ethernet0", FILES),
+    "export sonic --url": ("export sonic --running --interfaces s1:1=Ethernet0", URLS),
+    "export sonic --interfaces": (EXPORT, ("", ",", "a b", "E0,E0", "s1:1=")),
+    "export sonic --traffic": (EXPORT, ("", "web-search", "nothing:0.5", "web-search:1", "web-search:nan")),
+    "export sonic --load": (EXPORT, ("", "x", "0", "1", "nan", "-1")),
+    "export sonic --out": (EXPORT, OUT_FILES),
+    "export sonic --gnmi": (f"{EXPORT} --plaintext", ("", "x", "x:", ":1", "x:99999")),
+    "export sonic --tls-ca": (f"{EXPORT} --gnmi 127.0.0.1:1", TOKENS[:2]),
+    "export sonic --tls-cert": (f"{EXPORT} --gnmi 127.0.0.1:1 --tls-ca nothing", TOKENS[:2]),
+    "export sonic --tls-key": (f"{EXPORT} --gnmi 127.0.0.1:1 --tls-ca nothing", TOKENS[:2]),
     "capture port": ("capture _ --out NEW", ("", "x", "s1:999")),
     "capture --seconds": ("capture s1:1 --out NEW", TIMES),
     "capture --out": ("capture s1:1", OUT_FILES),
