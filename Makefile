@@ -28,7 +28,7 @@ CORE_TESTS := $(addprefix tests/sim/test_,schemes.py conservation.py congestion.
 CORE_COVERAGE := 96
 
 .DEFAULT_GOAL := help
-.PHONY: help setup debian-packages packages test-packages test-deploy guests test-kernels venv simulated bpf fabric frontend gen fmt \
+.PHONY: help setup debian-packages packages test-packages test-deploy guests test-kernels test-cluster venv simulated bpf fabric frontend gen fmt \
 	check check-python check-types check-native check-pages tidy docs test sanitize hooks fuzz fuzz-parsers mutate-laws soak model model-traces pins audit sbom coverage coverage-cpp prose \
 	bench experiment demo doctor clean
 
@@ -143,6 +143,11 @@ guests: venv ## QEMU and Debian's kernels, for tests under these kernels
 
 test-kernels: setup guests ## the data plane and the testbed under Debian's kernels 6.1 and 6.12, in virtual machines
 	$(PYTHON) -m pytest tests/kernels $(ARGS)
+
+test-cluster: setup ## sweeps on real Slurm, with a controller and two nodes on this machine (root)
+	@tools/install-packages --cluster
+	$(PIP_HASHED) requirements/cluster.txt
+	$(PYTHON) -m pytest -q -n 0 tests/cluster $(ARGS)
 
 test-fast: venv fabric ## tests of the tiers unit and simulator, without the slow ones
 	$(PYTHON) -m pytest -q -n logical --dist worksteal -m "not slow" tests/unit tests/sim $(ARGS)
